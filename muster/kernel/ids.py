@@ -1,0 +1,30 @@
+"""This room names the things of the field: groups, members, brokers, topics, partitions."""
+
+from dataclasses import dataclass
+from typing import NewType
+from uuid import UUID
+
+GroupId = NewType("GroupId", str)
+MemberId = NewType("MemberId", str)
+"""A consumer id: unique within its group, chosen by the consumer (000 chapter 7)."""
+
+BrokerId = NewType("BrokerId", int)
+"""1 to 9,999."""
+
+NodeId = NewType("NodeId", int)
+"""From 10,001: one id space with the brokers, so that Kafka clients never confuse the two."""
+
+TopicName = NewType("TopicName", str)
+TopicId = NewType("TopicId", UUID)
+"""Given once, never again: a topic that is created anew under an old name is another topic."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of one topic, by the topic's name."""
+
+    topic: TopicName
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

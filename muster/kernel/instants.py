@@ -1,0 +1,16 @@
+"""This room holds time as an argument: cores are told the time, they never ask for it."""
+
+from typing import NewType
+
+Instant = NewType("Instant", int)
+"""Milliseconds of one process's own monotonic clock; only differences mean anything."""
+
+
+def after(start: Instant, duration_ms: int) -> Instant:
+    """The instant `duration_ms` later than `start`."""
+    return Instant(start + duration_ms)
+
+
+def elapsed_ms(start: Instant, end: Instant) -> int:
+    """Milliseconds from `start` to `end`; negative if `end` came first."""
+    return end - start
