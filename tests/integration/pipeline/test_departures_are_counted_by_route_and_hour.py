@@ -1,0 +1,73 @@
+"""This room checks the pure transforms of the departures job on a handful of flights, in a real Spark."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark() -> "Iterator[SparkSession]":
+    from pipeline.session import JARS, open_session
+
+    if not any(JARS.glob("*.jar")):
+        pytest.skip("no jars in pipeline/jars: `make jars` needs Maven")
+    session = open_session("tests", cores=1)
+    yield session
+    session.stop()
+
+
+def flight(**changed: Any) -> str:
+    plain = {
+        "time_hour": "2013-01-01T10:00:00Z",
+        "carrier": "UA",
+        "flight": 1545,
+        "tailnum": "N14228",
+        "origin": "EWR",
+        "dest": "IAH",
+        "dep_time": 517,
+        "dep_delay": 2.0,
+        "arr_delay": 11.0,
+    }
+    return json.dumps(plain | changed)
+
+
+def rows(spark: "SparkSession", *values: str) -> list[tuple[Any, ...]]:
+    from pipeline.transforms import flights
+
+    records = spark.createDataFrame([(b"N14228", value.encode()) for value in values], "key binary, value binary")
+    found = flights.by_route_and_hour(flights.decode(records)).collect()
+    return sorted(tuple(row) for row in found)
+
+
+def test_flights_of_one_route_and_hour_are_one_row(spark: "SparkSession") -> None:
+    assert rows(spark, flight(dep_delay=2.0), flight(dep_delay=5.0)) == [("EWR", "IAH", 10, 2, 2, 3.5)]
+
+
+def test_a_cancelled_flight_is_scheduled_but_did_not_depart(spark: "SparkSession") -> None:
+    cancelled = flight(dep_time=None, dep_delay=None, arr_delay=None)
+    assert rows(spark, flight(dep_delay=4.0), cancelled) == [("EWR", "IAH", 10, 2, 1, 4.0)]
+
+
+def test_a_route_of_cancelled_flights_has_no_delay_rather_than_zero(spark: "SparkSession") -> None:
+    assert rows(spark, flight(dep_time=None, dep_delay=None)) == [("EWR", "IAH", 10, 1, 0, None)]
+
+
+def test_routes_and_hours_are_kept_apart(spark: "SparkSession") -> None:
+    found = rows(spark, flight(), flight(dest="MIA"), flight(time_hour="2013-01-01T11:00:00Z"))
+    assert [row[:3] for row in found] == [("EWR", "IAH", 10), ("EWR", "IAH", 11), ("EWR", "MIA", 10)]
+
+
+def test_a_value_that_is_not_a_flight_fails_the_job(spark: "SparkSession") -> None:
+    with pytest.raises(Exception, match="MALFORMED_RECORD"):
+        rows(spark, "not a flight")
