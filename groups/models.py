@@ -1,0 +1,228 @@
+"""This room holds the rows of consumer groups: groups, members, ownership, committed offsets.
+
+Only `coordinator.store` writes them, in the process that holds the lease of the group's shard (design
+chapter 4.1); everybody else reads. Columns with times are for people and are never decided on.
+"""
+
+from django.db import models
+from django.db.models import F, Func, IntegerField, Q, Value
+from django.db.models.functions import Now
+from django.db.models.lookups import Exact
+
+SHARD_COUNT = 64
+"""crc32 of the group's name modulo this gives the shard; stored in the cluster's row, checked at boot."""
+
+NAME_LENGTH = 249
+"""Longest name of a group, a member or a topic, in characters: Kafka's bound for topics."""
+
+
+class Phase(models.TextChoices):
+    """Where a group stands, in Kafka's words; it follows from the other rows and an open attempt."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+class Protocol(models.TextChoices):
+    """Which language the members speak; a group speaks one as long as it has members."""
+
+    NATIVE = "native", "websocket (native)"
+    CLASSIC = "classic", "Kafka (classic)"
+
+
+class RebalanceMode(models.TextChoices):
+    """Whether members that lose nothing go on fetching while a rebalance is open (design chapter 6.2)."""
+
+    INCREMENTAL = "incremental"
+    EAGER = "eager"
+
+
+class OwnershipState(models.TextChoices):
+    """`assigned`: the owner was not yet heard to have started; `running`: it answered StartFetcher."""
+
+    ASSIGNED = "assigned"
+    RUNNING = "running"
+
+
+class AutoOffsetReset(models.TextChoices):
+    """What a member does where no offset is committed, or the committed one is out of range."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+class ConsumerGroup(models.Model):
+    """One consumer group; `version` rises with each turn that changes any row of the group."""
+
+    name = models.CharField(primary_key=True, max_length=NAME_LENGTH, db_collation="C")
+    shard = models.SmallIntegerField(help_text="crc32(name) modulo 64; the shard's lease holder writes.")
+    protocol = models.CharField(max_length=7, choices=Protocol, default=Protocol.NATIVE)
+    phase = models.CharField(max_length=19, choices=Phase, default=Phase.EMPTY)
+    generation = models.BigIntegerField(default=0, help_text="Rises by one when a rebalance closes.")
+    version = models.BigIntegerField(default=0, help_text="Rises with each turn of this group.")
+    rebalance_mode = models.CharField(max_length=11, choices=RebalanceMode, default=RebalanceMode.INCREMENTAL)
+    assignor = models.CharField(max_length=32, default="sticky")
+    error = models.TextField(default="", blank=True, help_text="What keeps this group from settling.")
+    ephemeral = models.BooleanField(default=False, help_text="Deleted as soon as it is empty.")
+    created_at = models.DateTimeField(db_default=Now())
+    changed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "consumer_group"
+        ordering = ("name",)
+        indexes = (models.Index(fields=("shard",), name="consumer_group_shard"),)
+        constraints = (
+            models.CheckConstraint(name="consumer_group_has_a_name", condition=Q(name__gt="")),
+            models.CheckConstraint(
+                name="consumer_group_shard_in_range", condition=Q(shard__gte=0, shard__lt=SHARD_COUNT)
+            ),
+            models.CheckConstraint(name="consumer_group_protocol", condition=Q(protocol__in=Protocol.values)),
+            models.CheckConstraint(name="consumer_group_phase", condition=Q(phase__in=Phase.values)),
+            models.CheckConstraint(
+                name="consumer_group_rebalance_mode", condition=Q(rebalance_mode__in=RebalanceMode.values)
+            ),
+            models.CheckConstraint(
+                name="consumer_group_counts_upwards", condition=Q(generation__gte=0, version__gte=0)
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GroupMember(models.Model):
+    """One registered member of a group, with what it stated in RegisterConsumer (000 chapter 7)."""
+
+    group = models.ForeignKey(
+        ConsumerGroup,
+        on_delete=models.CASCADE,
+        related_name="members",
+        db_column="group_name",
+        db_index=False,  # the unique constraint below begins with it
+    )
+    member_id = models.CharField(max_length=NAME_LENGTH, db_collation="C")
+    token_hash = models.BinaryField(max_length=32, help_text="SHA-256 of the token that the member made.")
+    subscription = models.JSONField(help_text="Topics and patterns, each with its number of threads.")
+    session_timeout_ms = models.IntegerField()
+    auto_commit = models.BooleanField(default=True)
+    auto_offset_reset = models.CharField(
+        max_length=8, choices=AutoOffsetReset, default=AutoOffsetReset.EARLIEST
+    )
+    client_id = models.CharField(max_length=NAME_LENGTH, default="", blank=True)
+    client_host = models.CharField(max_length=64, default="", blank=True)
+    node = models.CharField(max_length=64, default="", blank=True, help_text="Node of its last connection.")
+    joined_at = models.DateTimeField(db_default=Now())
+    registered_at = models.DateTimeField(
+        db_default=Now(), help_text="Its last RegisterConsumer, a return on a new connection included."
+    )
+
+    class Meta:
+        db_table = "group_member"
+        ordering = ("group", "member_id")
+        constraints = (
+            models.UniqueConstraint(name="group_member_id_is_unique", fields=("group", "member_id")),
+            models.CheckConstraint(name="group_member_has_an_id", condition=Q(member_id__gt="")),
+            models.CheckConstraint(
+                name="group_member_token_is_sha256",
+                condition=Exact(
+                    Func(F("token_hash"), function="octet_length", output_field=IntegerField()), Value(32)
+                ),
+            ),
+            models.CheckConstraint(
+                name="group_member_session_is_positive", condition=Q(session_timeout_ms__gt=0)
+            ),
+            models.CheckConstraint(
+                name="group_member_auto_offset_reset",
+                condition=Q(auto_offset_reset__in=AutoOffsetReset.values),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.group_id}/{self.member_id}"
+
+
+class PartitionOwnership(models.Model):
+    """Who owns a partition within a group; a partition without a row is owned by nobody.
+
+    Two owners cannot be stored: (group, topic id, partition, copy) is unique, and the migration adds a
+    foreign key of (group, owner) to the member, so that no row can name a stranger.
+    """
+
+    group = models.ForeignKey(
+        ConsumerGroup,
+        on_delete=models.CASCADE,
+        related_name="ownership",
+        db_column="group_name",
+        db_index=False,  # the unique constraint below begins with it
+    )
+    topic_id = models.UUIDField()
+    topic_name = models.CharField(max_length=NAME_LENGTH, db_collation="C")
+    partition = models.IntegerField()
+    # 0 except with the redundant assignor, which gives a partition to several members.
+    copy = models.SmallIntegerField(default=0)
+    owner = models.CharField(max_length=NAME_LENGTH, db_collation="C", help_text="Member id.")
+    since_generation = models.BigIntegerField(help_text="Generation whose close gave it to this owner.")
+    state = models.CharField(max_length=8, choices=OwnershipState, default=OwnershipState.ASSIGNED)
+
+    class Meta:
+        db_table = "partition_ownership"
+        ordering = ("group", "topic_name", "partition", "copy")
+        verbose_name_plural = "partition ownership"
+        constraints = (
+            models.UniqueConstraint(
+                name="partition_ownership_has_one_owner", fields=("group", "topic_id", "partition", "copy")
+            ),
+            models.UniqueConstraint(
+                name="partition_ownership_copies_differ", fields=("group", "owner", "topic_id", "partition")
+            ),
+            models.CheckConstraint(
+                name="partition_ownership_in_range",
+                condition=Q(partition__gte=0, copy__gte=0, since_generation__gte=0),
+            ),
+            models.CheckConstraint(
+                name="partition_ownership_state", condition=Q(state__in=OwnershipState.values)
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.group_id}/{self.topic_name}-{self.partition}"
+
+
+class CommittedOffset(models.Model):
+    """The position that a group committed for a partition: the offset of the next record to read."""
+
+    group = models.ForeignKey(
+        ConsumerGroup,
+        on_delete=models.CASCADE,
+        related_name="offsets",
+        db_column="group_name",
+        db_index=False,  # the unique constraint below begins with it
+    )
+    topic_id = models.UUIDField()
+    topic_name = models.CharField(max_length=NAME_LENGTH, db_collation="C")
+    partition = models.IntegerField()
+    offset = models.BigIntegerField(db_column="committed_offset")
+    leader_epoch = models.IntegerField(default=-1, help_text="Of the last record read; −1: unknown.")
+    metadata = models.CharField(max_length=4096, default="", blank=True)
+    version = models.BigIntegerField(default=1, help_text="Rises with each commit.")
+    committed_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "committed_offset"
+        ordering = ("group", "topic_name", "partition")
+        constraints = (
+            models.UniqueConstraint(
+                name="committed_offset_is_unique", fields=("group", "topic_id", "partition")
+            ),
+            models.CheckConstraint(
+                name="committed_offset_in_range",
+                condition=Q(partition__gte=0, offset__gte=0, leader_epoch__gte=-1, version__gte=1),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.group_id}/{self.topic_name}-{self.partition} = {self.offset}"
