@@ -1,0 +1,9 @@
+"""This room holds Django's HTTP application; web.serve joins it with the live websocket."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+application = get_asgi_application()

@@ -1,0 +1,43 @@
+"""This room configures Celery: asked first to do due work; nothing is lost when it is gone (law 2)."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+from django.conf import settings
+
+app = Celery("muster")
+
+# A publisher waits 0.2 s for Redis and never longer; a worker waits in BRPOP, which is no failure.
+_publisher_timeouts = {
+    "socket_timeout": 0.2,
+    "socket_connect_timeout": 0.2,
+    "retry_on_timeout": False,
+    "max_retries": 0,
+}
+_worker_timeouts = {"socket_connect_timeout": 2, "socket_keepalive": True, "health_check_interval": 5}
+
+app.conf.update(
+    broker_url=settings.REDIS_URL,
+    broker_transport_options=_worker_timeouts if settings.PROCESS_ROLE == "worker" else _publisher_timeouts,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    result_backend=None,
+    task_ignore_result=True,
+    task_serializer="json",
+    accept_content=["json"],
+    task_acks_late=True,
+    task_reject_on_worker_lost=False,
+    task_default_queue="muster",
+    task_publish_retry=False,
+    worker_prefetch_multiplier=1,
+    worker_hijack_root_logger=False,
+    worker_redirect_stdouts=False,
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    worker_send_task_events=False,
+    event_queue_expires=10,
+    timezone="UTC",
+)
+app.autodiscover_tasks()

@@ -1,0 +1,168 @@
+"""This room turns the environment into Django's settings; nothing else reads the environment for them."""
+
+import sys
+from pathlib import Path
+
+import django_stubs_ext
+
+from config import environment, log_lines
+
+# Lets generic classes such as ModelAdmin[Group] be written where mypy asks for them.
+django_stubs_ext.monkeypatch()
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+PROCESS_ROLE = environment.process_role(sys.argv)
+
+# --- who may talk to us -------------------------------------------------------------------------------------
+DEFAULT_SECRET_KEY = "insecure-default-key-that-only-loopback-accepts"
+SECRET_KEY = environment.text("SECRET_KEY", DEFAULT_SECRET_KEY)
+DEBUG = environment.flag("MUSTER_DEBUG")
+ALLOWED_HOSTS = environment.words("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
+CSRF_TRUSTED_ORIGINS = environment.words("MUSTER_TRUSTED_ORIGINS")
+
+MUSTER_HOME = Path(environment.text("MUSTER_HOME", ".muster"))
+MUSTER_CLUSTER_NAME = environment.text("MUSTER_CLUSTER_NAME", "muster")
+MUSTER_ENVIRONMENT = environment.text("MUSTER_ENVIRONMENT")
+MUSTER_NODE_NAME = environment.text("MUSTER_NODE_NAME", "node-1")
+MUSTER_NODE_LISTEN = environment.text("MUSTER_NODE_LISTEN", "127.0.0.1:9301")
+MUSTER_NODE_ADDRESS = environment.text("MUSTER_NODE_ADDRESS", f"ws://{MUSTER_NODE_LISTEN}")
+MUSTER_WEB_LISTEN = environment.text("MUSTER_WEB_LISTEN", "127.0.0.1:8000")
+MUSTER_WEB_URL = environment.text("MUSTER_WEB_URL", f"http://{MUSTER_WEB_LISTEN}")
+ON_LOOPBACK = all(
+    environment.is_loopback(environment.host_of(address))
+    for address in (MUSTER_WEB_LISTEN, MUSTER_NODE_LISTEN, *ALLOWED_HOSTS)
+)
+
+
+def _built(module: str, *values: str) -> list[str]:
+    """For now, while rooms are being built at the same time: ``values`` once ``module`` exists."""
+    path = BASE_DIR / module.replace(".", "/")
+    return list(values or [module]) if path.with_suffix(".py").exists() else []
+
+
+# --- the rooms ----------------------------------------------------------------------------------------------
+ROOMS = [
+    "runtime",
+    "access",
+    "controller",
+    "groups",
+    "coordinator",
+    "node",
+    "web",
+    "standalone",
+]
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "config",
+    *(room for room in ROOMS if _built(f"{room}.apps")),
+]
+MIDDLEWARE = [
+    *_built("web.middleware", "web.middleware.RequestIds", "web.middleware.SecurityHeaders"),
+    "django.middleware.security.SecurityMiddleware",
+    "config.static_files.StaticFiles",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    *_built("access.middleware", "access.middleware.EndIdleSessions"),
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                *_built("web.context", "web.context.frame"),
+            ],
+        },
+    },
+]
+
+# --- PostgreSQL and Redis -----------------------------------------------------------------------------------
+DATABASE_URL = environment.text("DATABASE_URL", "postgresql://muster@127.0.0.1:5432/muster")
+DATABASE_DIRECT_URL = environment.text("DATABASE_DIRECT_URL", DATABASE_URL)
+REDIS_URL = environment.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+DATABASES = {"default": environment.database(DATABASE_URL, PROCESS_ROLE)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- sessions, cookies, passwords ---------------------------------------------------------------------------
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+SESSION_COOKIE_NAME = "muster_session"
+SESSION_COOKIE_AGE = 12 * 60 * 60
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = not ON_LOOPBACK
+CSRF_COOKIE_HTTPONLY = True
+CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SECURE = not ON_LOOPBACK
+CSRF_FAILURE_VIEW = "web.errors.csrf_refused" if _built("web.errors") else "django.views.csrf.csrf_failure"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+if environment.flag("MUSTER_BEHIND_TLS_PROXY"):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60
+    # Probes of the process manager reach the process itself, without TLS.
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = [r"^(livez|readyz|metrics)$"]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 500
+
+# --- files, language, time ----------------------------------------------------------------------------------
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.exists()]
+STATIC_ROOT = Path(environment.text("MUSTER_STATIC_ROOT", str(BASE_DIR / "var" / "static")))
+_collected = (STATIC_ROOT / "staticfiles.json").exists()
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if _collected
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+# Without `collectstatic` (a checkout, tests) files are served from where they lie.
+WHITENOISE_USE_FINDERS = not _collected
+WHITENOISE_AUTOREFRESH = DEBUG
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+# --- REST ---------------------------------------------------------------------------------------------------
+if _built("access.rest.settings"):
+    from access.rest.settings import REST_FRAMEWORK, SPECTACULAR_SETTINGS  # noqa: F401
+
+# --- log lines ----------------------------------------------------------------------------------------------
+LOGGING_CONFIG = None
+log_lines.configure(PROCESS_ROLE, environment.text("MUSTER_LOG_LEVEL", "INFO"))
+
+SILENCED_SYSTEM_CHECKS = [
+    # The proxy, not this process, speaks TLS; behind it these are set by MUSTER_BEHIND_TLS_PROXY.
+    "security.W004",
+    "security.W008",
+]
