@@ -1,0 +1,53 @@
+"""This room shows access in Django's admin, to administrators only, and never a digest."""
+
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+
+from access.grants import Operation
+from access.models import AccessEvent, ApiToken, Principal
+from access.read_only import ReadOnlyAdmin
+
+# Users are made by `manage.py create_user`; a second way to change them would go past the audit.
+admin.site.unregister(User)
+admin.site.unregister(Group)
+admin.site.site_header = "Muster: the rows"
+admin.site.site_title = "Muster"
+admin.site.index_title = "Read-only: every table has one writer, and it is not this page"
+
+
+@admin.register(Principal)
+class PrincipalAdmin(ReadOnlyAdmin):
+    operation = Operation.ADMINISTER
+    list_display = ("name", "role", "user", "disabled", "created_at")
+    list_filter = ("role", "disabled")
+    search_fields = ("name",)
+    list_select_related = ("user",)
+    exclude = ("user",)
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnlyAdmin):
+    operation = Operation.ADMINISTER
+    list_display = (
+        "name",
+        "prefix",
+        "role",
+        "principal",
+        "created_at",
+        "expires_at",
+        "last_used_at",
+        "revoked_at",
+    )
+    list_filter = ("role", "revoked_at")
+    search_fields = ("name", "prefix")
+    list_select_related = ("principal",)
+    exclude = ("digest",)
+
+
+@admin.register(AccessEvent)
+class AccessEventAdmin(ReadOnlyAdmin):
+    operation = Operation.ADMINISTER
+    list_display = ("at", "action", "name", "address", "allowed", "detail")
+    list_filter = ("action", "allowed")
+    search_fields = ("name", "address")
+    date_hierarchy = "at"

@@ -1,0 +1,36 @@
+"""This room is the command that gives a program a token and prints nothing but its text."""
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from access.grants import Role
+from access.service import TokenNameTaken, create_token
+
+
+class Command(BaseCommand):
+    help = "Make an API token and print it; it is shown this once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name")
+        parser.add_argument("--role", choices=[role.value for role in Role], required=True)
+        parser.add_argument("--replace", action="store_true", help="take back an older token of this name")
+        parser.add_argument(
+            "--expires-days", type=int, default=None, help="days until it ends; default: never"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        days = options["expires_days"]
+        if days is not None and days <= 0:
+            raise CommandError("--expires-days must be 1 or more.")
+        expires_at = timezone.now() + timedelta(days=days) if days else None
+        try:
+            text = create_token(
+                options["name"], Role(options["role"]), expires_at=expires_at, replace=options["replace"]
+            )
+        except TokenNameTaken as error:
+            raise CommandError(f"A token named {error} exists. Use --replace to take it back.") from error
+        self.stdout.write(text)

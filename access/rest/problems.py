@@ -1,0 +1,105 @@
+"""This room writes each refusal of REST as a problem document (RFC 9457), with Kafka's error if one fits."""
+
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
+from django.http import Http404, HttpRequest, JsonResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from muster.kernel.error_codes import ErrorCode
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(exceptions.APIException):
+    """A refusal with its HTTP status, one sentence for people, and Kafka's error code if there is one."""
+
+    def __init__(self, status: int, detail: str, error: ErrorCode | None = None, **more: Any) -> None:
+        super().__init__(detail)
+        self.status_code = status
+        self.error = error
+        self.more = more
+
+
+def document(
+    status: int, detail: str, request_id: str, error: ErrorCode | None = None, **more: Any
+) -> dict[str, Any]:
+    """The problem document of one refusal; `instance` is the request id that stands in the log, too."""
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "instance": f"urn:request:{request_id}",
+    }
+    if error is not None:
+        body["kafka_error"] = {"code": int(error), "name": error.name, "retriable": error.retriable}
+    body.update(more)
+    return body
+
+
+def answer(exception: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's exception handler: every refusal gets one shape; an unknown error is logged, never shown."""
+    request = context["request"]
+    refusal = _as_refusal(exception)
+    if refusal is None:
+        return None
+    error = _kafka_error(refusal)
+    more = dict(getattr(refusal, "more", {}))
+    detail = str(refusal.detail)
+    if isinstance(refusal, exceptions.ValidationError):
+        more["errors"] = refusal.detail
+        detail = "The request has parts that do not fit."
+    response = Response(
+        document(refusal.status_code, detail, _request_id(request), error, **more),
+        status=refusal.status_code,
+    )
+    response.content_type = MEDIA_TYPE
+    if getattr(refusal, "auth_header", None):
+        response["WWW-Authenticate"] = refusal.auth_header  # type: ignore[attr-defined]
+    wait_s = getattr(refusal, "wait", None)
+    if wait_s is not None:
+        response["Retry-After"] = str(int(wait_s) + 1)
+    if isinstance(exception, DatabaseError):
+        response["Retry-After"] = "1"
+    return response
+
+
+def _as_refusal(exception: Exception) -> exceptions.APIException | None:
+    if isinstance(exception, exceptions.APIException):
+        return exception
+    if isinstance(exception, Http404):
+        return Problem(404, "There is nothing at this address.")
+    if isinstance(exception, PermissionDenied):
+        text = "The role of this token does not allow it."
+        return Problem(403, text, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if isinstance(exception, DatabaseError):
+        return Problem(503, "The database did not answer. Groups and brokers keep working; ask again.")
+    return None
+
+
+def _kafka_error(refusal: exceptions.APIException) -> ErrorCode | None:
+    if isinstance(refusal, Problem):
+        return refusal.error
+    if isinstance(refusal, exceptions.AuthenticationFailed | exceptions.NotAuthenticated):
+        return ErrorCode.AUTHENTICATION_FAILED
+    if isinstance(refusal, exceptions.PermissionDenied):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return None
+
+
+def _request_id(request: Any) -> str:
+    inner: HttpRequest = getattr(request, "_request", request)
+    return str(getattr(inner, "request_id", "unknown"))
+
+
+def problem_response(
+    request: HttpRequest, status: int, detail: str, error: ErrorCode | None = None
+) -> JsonResponse:
+    """A problem document outside DRF: unknown address, error page of an API path."""
+    return JsonResponse(
+        document(status, detail, _request_id(request), error), status=status, content_type=MEDIA_TYPE
+    )

@@ -1,0 +1,29 @@
+"""This room holds what the settings say about REST; it imports nothing, so that they can import it."""
+
+from typing import Any
+
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["access.rest.authentication.TokenAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["access.rest.permissions.MayView"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "access.rest.schema.MusterSchema",
+    "DEFAULT_THROTTLE_CLASSES": ["access.rest.throttling.TokenThrottle"],
+    "DEFAULT_THROTTLE_RATES": {"token": "6000/min"},
+    "EXCEPTION_HANDLER": "access.rest.problems.answer",
+    "UNAUTHENTICATED_USER": None,
+    "UNAUTHENTICATED_TOKEN": None,
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "access.rest.negotiation.AlwaysJson",
+}
+
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "Muster",
+    "DESCRIPTION": "Groups, topics, brokers, partitions, offsets of a cluster. Every request needs a token.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["access.rest.permissions.MayView"],
+    "SERVE_AUTHENTICATION": ["access.rest.authentication.TokenAuthentication"],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+}

@@ -1,0 +1,188 @@
+"""This room does what access can do: make, prove and take back tokens, and give out one-time links."""
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+from hmac import compare_digest
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from access.grants import Operation, Role, role_may
+from access.models import AccessEvent, ApiToken, LoginLink, Principal
+from access.tokens import SECRET_BYTES, Caller, KnownToken, TokenMap, bearer, new_token, read_token
+
+__all__ = [
+    "Caller",
+    "TokenMap",
+    "TokenNameTaken",
+    "bearer",
+    "create_token",
+    "create_user",
+    "make_login_link",
+    "record",
+    "revoke_token",
+    "role_of",
+    "token_map",
+    "use_login_link",
+    "user_may",
+    "verify",
+]
+
+LOGIN_LINK_MS = 600_000
+_LAST_USED_EVERY_MS = 60_000
+
+_LIVING_TOKENS = """
+    SELECT token.prefix, token.digest, token.role, token.name, token.expires_at, principal.name
+    FROM access_apitoken token JOIN access_principal principal ON principal.id = token.principal_id
+    WHERE token.revoked_at IS NULL AND NOT principal.disabled
+      AND (token.expires_at IS NULL OR token.expires_at > now())
+"""
+
+
+class TokenNameTaken(Exception):
+    """A living token of this name exists and `replace` was not asked for."""
+
+
+def create_token(name: str, role: Role, *, expires_at: datetime | None = None, replace: bool = False) -> str:
+    """Give the principal `name` a token with `role` and return its text, which is not stored anywhere.
+
+    `replace` takes back an older token of the same name in the same transaction.
+    Raises TokenNameTaken if one lives and `replace` is False.
+    """
+    made = new_token()
+    try:
+        with transaction.atomic():
+            principal, _ = Principal.objects.get_or_create(name=name, defaults={"role": role.value})
+            if replace:
+                ApiToken.objects.filter(name=name, revoked_at__isnull=True).update(revoked_at=timezone.now())
+            ApiToken.objects.create(
+                principal=principal,
+                name=name,
+                prefix=made.prefix,
+                digest=made.digest,
+                role=role.value,
+                expires_at=expires_at,
+            )
+            record("token created", name, allowed=True, detail=f"{role.value}, prefix {made.prefix}")
+    except IntegrityError as error:
+        raise TokenNameTaken(name) from error
+    _tell_nodes()
+    return made.text
+
+
+def revoke_token(name: str) -> int:
+    """Take back the living token called `name`; returns how many were living (0 or 1)."""
+    with transaction.atomic():
+        count = ApiToken.objects.filter(name=name, revoked_at__isnull=True).update(revoked_at=timezone.now())
+        if count:
+            record("token revoked", name, allowed=True)
+    _tell_nodes()
+    return count
+
+
+def verify(presented: str) -> Caller | None:
+    """The caller whose token `presented` is; None if unknown, expired, revoked or its principal disabled."""
+    read = read_token(presented)
+    if read is None:
+        return None
+    prefix, digest = read
+    token = ApiToken.objects.select_related("principal").filter(prefix=prefix).first()
+    same = compare_digest(bytes(token.digest) if token else bytes(32), digest)
+    now = timezone.now()
+    if token is None or not same or token.revoked_at is not None or token.principal.disabled:
+        return None
+    if token.expires_at is not None and token.expires_at <= now:
+        return None
+    # Written at most once a minute, and not waited for by a second request at the same moment.
+    before = now - timedelta(milliseconds=_LAST_USED_EVERY_MS)
+    stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=before)
+    if token.last_used_at is None or token.last_used_at < before:
+        ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+    return Caller(token.principal.name, Role(token.role), token.name)
+
+
+def token_map(connection: Any) -> TokenMap:
+    """Every living token, read over a psycopg connection; the node reads anew on `tokens` and every 10 s."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LIVING_TOKENS)
+        rows = cursor.fetchall()
+    return TokenMap(
+        {
+            prefix: KnownToken(bytes(digest), Caller(principal, Role(role), name), expires_at)
+            for prefix, digest, role, name, expires_at, principal in rows
+        }
+    )
+
+
+def role_of(user: Any) -> Role | None:
+    """The role of a signed-in person; a superuser without a principal is an admin; None: no role."""
+    if not getattr(user, "is_active", False):
+        return None
+    principal = Principal.objects.filter(user=user).first()
+    if principal is None:
+        return Role.ADMIN if user.is_superuser else None
+    return None if principal.disabled else Role(principal.role)
+
+
+def user_may(user: Any, operation: Operation) -> bool:
+    """True if the signed-in person's role includes `operation`."""
+    role = role_of(user)
+    return role is not None and role_may(role, operation)
+
+
+def create_user(name: str, role: Role, password: str | None) -> User:
+    """Make the person `name` or give them this role; without a password only links sign them in."""
+    with transaction.atomic():
+        user, made = get_user_model().objects.get_or_create(username=name)
+        if password is not None:
+            user.set_password(password)
+        elif made:
+            user.set_unusable_password()
+        # Django's admin asks for staff at its door; what it shows is decided by the role.
+        user.is_staff = True
+        user.save()
+        Principal.objects.update_or_create(name=name, defaults={"role": role.value, "user": user})
+    return user
+
+
+def make_login_link(name: str, role: Role) -> str:
+    """A one-time secret that signs in the person `name`, made with `role` if new, for ten minutes."""
+    user = get_user_model().objects.filter(username=name).first() or create_user(name, role, None)
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    expires_at = timezone.now() + timedelta(milliseconds=LOGIN_LINK_MS)
+    LoginLink.objects.filter(expires_at__lt=timezone.now() - timedelta(days=1)).delete()
+    LoginLink.objects.create(user=user, digest=_link_digest(secret), expires_at=expires_at)
+    return secret
+
+
+def use_login_link(secret: str) -> User | None:
+    """The person whom `secret` signs in, once; None if it is unknown, used or older than ten minutes."""
+    now = timezone.now()
+    digest = _link_digest(secret)
+    open_links = LoginLink.objects.filter(digest=digest, used_at__isnull=True, expires_at__gt=now)
+    if not open_links.update(used_at=now):
+        return None
+    user = LoginLink.objects.select_related("user").get(digest=digest).user
+    return user if user.is_active else None
+
+
+def record(action: str, name: str, *, allowed: bool, address: str = "", detail: str = "") -> None:
+    """Write one line of the audit of access."""
+    AccessEvent.objects.create(
+        action=action, name=name[:150], address=address[:64], allowed=allowed, detail=detail[:200]
+    )
+
+
+def _link_digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def _tell_nodes() -> None:
+    """Wake the nodes to load their map again; the 10 s sweep repairs a lost word."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify('muster', 'tokens')")

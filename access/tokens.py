@@ -1,0 +1,105 @@
+"""This room makes and compares token texts; it knows neither tables nor requests.
+
+A token reads `mst_<prefix>_<secret>`: the prefix is public and finds the row, the secret is 32
+random bytes in URL-safe base64. Only the SHA-256 of those bytes is stored: a slow hash protects
+guessable secrets, and 256 random bits are not guessable.
+"""
+
+import base64
+import binascii
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from hmac import compare_digest
+
+from access.grants import Operation, Role, role_may
+
+SECRET_BYTES = 32
+_PREFIX_HEX_DIGITS = 8
+_LONGEST_TEXT = 80
+_NO_DIGEST = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who stands at a door, proven: the principal, the role of this entry, the name of the token."""
+
+    principal: str
+    role: Role
+    token: str
+
+    def may(self, operation: Operation) -> bool:
+        """True if this caller's role includes `operation`."""
+        return role_may(self.role, operation)
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token just made; `text` is shown once and never stored."""
+
+    text: str
+    prefix: str
+    digest: bytes
+
+
+def new_token() -> NewToken:
+    """Make a token from the system's random source."""
+    prefix = secrets.token_hex(_PREFIX_HEX_DIGITS // 2)
+    secret = secrets.token_bytes(SECRET_BYTES)
+    text = f"mst_{prefix}_{base64.urlsafe_b64encode(secret).rstrip(b'=').decode()}"
+    return NewToken(text, prefix, hashlib.sha256(secret).digest())
+
+
+def read_token(text: str) -> tuple[str, bytes] | None:
+    """Prefix and digest of a presented token; None if it does not have the shape of one."""
+    if len(text) > _LONGEST_TEXT or not text.isascii():
+        return None
+    parts = text.split("_", 2)
+    if len(parts) != 3 or parts[0] != "mst" or len(parts[1]) != _PREFIX_HEX_DIGITS:
+        return None
+    try:
+        secret = base64.b64decode(parts[2] + "=", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return (parts[1], hashlib.sha256(secret).digest()) if len(secret) == SECRET_BYTES else None
+
+
+def bearer(header: str | bytes | None) -> str | None:
+    """The token text of an `Authorization: Bearer …` header; None if it is absent or of another kind."""
+    if header is None:
+        return None
+    text = header.decode("latin-1") if isinstance(header, bytes) else header
+    scheme, _, rest = text.partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" and rest.strip() else None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownToken:
+    """One living token as the node keeps it in memory."""
+
+    digest: bytes
+    caller: Caller
+    expires_at: datetime | None
+
+
+class TokenMap:
+    """All living tokens at one moment; asking it costs no SQL."""
+
+    def __init__(self, known: dict[str, KnownToken]) -> None:
+        self._known = known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def verify(self, presented: str, now: datetime) -> Caller | None:
+        """The caller whose token `presented` is, in constant time; None if unknown or expired at `now`."""
+        read = read_token(presented)
+        if read is None:
+            return None
+        prefix, digest = read
+        known = self._known.get(prefix)
+        same = compare_digest(known.digest if known else _NO_DIGEST, digest)
+        if known is None or not same or (known.expires_at is not None and known.expires_at <= now):
+            return None
+        return known.caller

@@ -1,0 +1,96 @@
+"""This room is the door for people: sign in by password or one-time link, sign out."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import authenticate, login, logout
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.decorators import method_decorator
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views import View
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_POST
+
+from access import service
+from access.login_limits import SIGN_IN, WINDOW_MS, too_many_failures
+
+_LONGEST_PASSWORD = 1024
+
+
+def address_of(request: HttpRequest) -> str:
+    """The peer's address as the server saw it; a proxy's header is not believed here."""
+    return str(request.META.get("REMOTE_ADDR") or "")
+
+
+@method_decorator([login_not_required, never_cache, sensitive_post_parameters("password")], name="dispatch")
+class SignIn(View):
+    """Name and password; the answer to any failure is the same, and failures are bounded."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        if request.user.is_authenticated:
+            return redirect(_next(request))
+        return self._page(request)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        name = request.POST.get("username", "").strip()
+        password = request.POST.get("password", "")
+        address = address_of(request)
+        if too_many_failures(name, address):
+            page = self._page(request, name=name, refusal="too many")
+            page.status_code = 429
+            page["Retry-After"] = str(WINDOW_MS // 1000)
+            return page
+        user = None
+        if name and len(password) <= _LONGEST_PASSWORD and len(name) <= 150 and "\x00" not in name + password:
+            user = authenticate(request, username=name, password=password)
+        if user is None or service.role_of(user) is None:
+            service.record(SIGN_IN, name.replace("\x00", ""), allowed=False, address=address)
+            return self._page(request, name=name, refusal="wrong")
+        login(request, user)
+        service.record(SIGN_IN, name, allowed=True, address=address)
+        return redirect(_next(request))
+
+    def _page(self, request: HttpRequest, **more: Any) -> HttpResponse:
+        page = render(request, "access/login.html", {"next": _next(request), **more})
+        if more:
+            page.status_code = 403
+        return page
+
+
+@login_not_required
+@never_cache
+@require_GET
+def sign_in_once(request: HttpRequest, secret: str) -> HttpResponse:
+    """Open a one-time link: works once within ten minutes, else leads to the page for passwords.
+
+    A browser that fetches ahead of its person must not use the link up.
+    """
+    if "prefetch" in request.headers.get("Sec-Purpose", request.headers.get("Purpose", "")):
+        return HttpResponse(status=204)
+    user = service.use_login_link(secret)
+    if user is None or service.role_of(user) is None:
+        service.record("sign in by link", "", allowed=False, address=address_of(request))
+        page = render(request, "access/login.html", {"refusal": "link", "next": settings.LOGIN_REDIRECT_URL})
+        page.status_code = 403
+        return page
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    service.record("sign in by link", user.get_username(), allowed=True, address=address_of(request))
+    return redirect(settings.LOGIN_REDIRECT_URL)
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session and say so in the audit."""
+    name = request.user.get_username()
+    logout(request)
+    service.record("sign out", name, allowed=True, address=address_of(request))
+    return redirect(settings.LOGIN_URL)
+
+
+def _next(request: HttpRequest) -> str:
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    return wanted if safe else str(settings.LOGIN_REDIRECT_URL)
