@@ -1,0 +1,131 @@
+"""This room holds what can become true of a group; the journal keeps these, `coordinator.store` writes them.
+
+Records of one turn are written together, in order, and raise the group's version by one. A turn
+without records writes nothing. Partitions travel by topic, so that a record of ten thousand
+partitions stays small.
+"""
+
+from msgspec import Struct
+
+from coordinator.core.phases import Phase
+from muster.messages.member import TopicCount, TopicOffsets, TopicPartitions
+
+
+class Record(Struct, frozen=True, tag_field="record", omit_defaults=True):
+    """Something that became true; the tag `record` says what."""
+
+
+class MemberAdded(Record, tag=True):
+    """A consumer was accepted. `token_hash` is the SHA-256 of its token in hexadecimal."""
+
+    member_id: str
+    token_hash: str
+    topic_count: tuple[TopicCount, ...]
+    session_timeout_ms: int
+    auto_commit: bool
+    auto_offset_reset: str
+    client_id: str = ""
+    client_host: str = ""
+
+
+class MemberChanged(Record, tag=True):
+    """A member came back with other wishes; its identity and its partitions stay."""
+
+    member_id: str
+    topic_count: tuple[TopicCount, ...]
+    session_timeout_ms: int
+    auto_commit: bool
+    auto_offset_reset: str
+    client_id: str = ""
+    client_host: str = ""
+
+
+class MemberRemoved(Record, tag=True):
+    """A member left or its session is over; every partition that it owned is without owner."""
+
+    member_id: str
+    why: str
+
+
+class OffsetsFlushed(Record, tag=True):
+    """Positions that were known in memory only are now committed; `generation` of an entry is not kept."""
+
+    offset_info: tuple[TopicOffsets, ...]
+
+
+class GenerationOpened(Record, tag=True):
+    """A rebalance closed; the generation rises by one."""
+
+    generation: int
+
+
+class PartitionsReleased(Record, tag=True):
+    """These partitions of the member are without owner, or another record of the turn names the next."""
+
+    member_id: str
+    partitions: tuple[TopicPartitions, ...]
+
+
+class PartitionsAssigned(Record, tag=True):
+    """The member owns these from `generation` on; it was not yet heard to have started."""
+
+    member_id: str
+    generation: int
+    partitions: tuple[TopicPartitions, ...]
+
+
+class PartitionsRunning(Record, tag=True):
+    """The member was heard to fetch these."""
+
+    member_id: str
+    partitions: tuple[TopicPartitions, ...]
+
+
+class PhaseEntered(Record, tag=True):
+    """The group's phase, as pages show it."""
+
+    phase: Phase
+
+
+class GroupMarkedEphemeral(Record, tag=True):
+    """The group is to be deleted as soon as it is empty."""
+
+
+class HandlerAsked(Record, tag=True):
+    """A rebalance handler is asked for: the store offers one work item based on this turn's version."""
+
+    cause: str
+
+
+class ItemAdopted(Record, tag=True):
+    """The finished work item was used, or is of no use; it is done with."""
+
+    item_id: str
+
+
+class ErrorShown(Record, tag=True):
+    """What an operator must know about the group; empty: nothing any more."""
+
+    text: str
+
+
+class GroupDeleted(Record, tag=True):
+    """An ephemeral group ended; nothing of it stays. Always the last record of its turn."""
+
+
+GroupRecord = (
+    MemberAdded
+    | MemberChanged
+    | MemberRemoved
+    | OffsetsFlushed
+    | GenerationOpened
+    | PartitionsReleased
+    | PartitionsAssigned
+    | PartitionsRunning
+    | PhaseEntered
+    | GroupMarkedEphemeral
+    | HandlerAsked
+    | ItemAdopted
+    | ErrorShown
+    | GroupDeleted
+)
