@@ -183,8 +183,8 @@ class Migration(migrations.Migration):
                 (
                     "auto_offset_reset",
                     models.CharField(
-                        choices=[("earliest", "Earliest"), ("latest", "Latest"), ("none", "None")],
-                        default="earliest",
+                        choices=[("smallest", "smallest (earliest)"), ("largest", "largest (latest)")],
+                        default="largest",
                         max_length=8,
                     ),
                 ),
@@ -239,7 +239,7 @@ class Migration(migrations.Migration):
                         name="group_member_session_is_positive",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("auto_offset_reset__in", ["earliest", "latest", "none"])),
+                        condition=models.Q(("auto_offset_reset__in", ["smallest", "largest"])),
                         name="group_member_auto_offset_reset",
                     ),
                 ],
