@@ -1,0 +1,172 @@
+"""This room answers ApiVersions and Metadata from one frozen view of the cluster, alike at every door.
+
+The view is replaced as a whole whenever the controller has pushed something (design.md 8a rules 2 and 3).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from muster.kafkawire.api_table import (
+    SERVED,
+    ApiKey,
+    RequestHeader,
+    build,
+    encode_reply,
+    part,
+    read_request,
+    response_class,
+)
+from muster.kernel.error_codes import ErrorCode
+
+NOBODY: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """One live broker as clients reach it."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """Who leads one partition and who holds it; `leader` -1: nobody leads at present.
+
+    `in_sync` names the members that count for acks=all: alive and within the lag limit.
+    """
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """One topic; partition number i is `partitions[i]`."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionView, ...]
+    is_internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """All that a door tells clients about the cluster."""
+
+    cluster_id: str = ""
+    brokers: Mapping[int, BrokerView] = field(default_factory=lambda: MappingProxyType({}))
+    topics: Mapping[str, TopicView] = field(default_factory=lambda: MappingProxyType({}))
+    names_by_id: Mapping[UUID, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def of(cls, cluster_id: str, brokers: Iterable[BrokerView], topics: Iterable[TopicView]) -> "ClusterView":
+        """The view of these brokers and topics."""
+        named = {topic.name: topic for topic in topics}
+        return cls(
+            cluster_id,
+            MappingProxyType({broker.broker_id: broker for broker in brokers}),
+            MappingProxyType(named),
+            MappingProxyType({topic.topic_id: name for name, topic in named.items()}),
+        )
+
+    def partition(self, topic: str, partition: int) -> PartitionView | None:
+        """The partition, or None if this cluster has no such topic or partition."""
+        known = self.topics.get(topic)
+        if known is None or not 0 <= partition < len(known.partitions):
+            return None
+        return known.partitions[partition]
+
+
+def answer_api_versions(header: RequestHeader) -> bytes:
+    """The whole table; a version that is too high gets error 35 and the table in the form of version 0."""
+    api = SERVED[ApiKey.API_VERSIONS]
+    refused = not api.minimum <= header.api_version <= api.maximum
+    version = 0 if refused else header.api_version
+    shape = response_class(ApiKey.API_VERSIONS, version)
+    entry = part(shape, "ApiVersion")
+    table = tuple(
+        entry(api_key=api.key.value, min_version=api.advertised_minimum, max_version=api.maximum)
+        for api in sorted(SERVED.values(), key=lambda api: api.key)
+    )
+    code = ErrorCode.UNSUPPORTED_VERSION if refused else ErrorCode.NONE
+    body = build(shape, error_code=code, api_keys=table)
+    return encode_reply(ApiKey.API_VERSIONS, version, header.correlation_id, body)
+
+
+def answer_metadata(view: ClusterView, header: RequestHeader, frame: memoryview) -> bytes:
+    """What `view` holds of the topics asked for, by name or id; brokers and controller always.
+
+    Topics are never created by asking. `controller_id` is any live broker, as with KRaft: every
+    door forwards what the controller decides (design.md 8a rule 6). Raises MalformedFrame.
+    """
+    request = read_request(header, frame)
+    shape = response_class(ApiKey.METADATA, header.api_version)
+    wants_all = request.topics is None or (header.api_version == 0 and not request.topics)
+    if wants_all:
+        topics = tuple(_known_topic(shape, view, topic) for topic in view.topics.values())
+    else:
+        topics = tuple(_asked_topic(shape, view, asked) for asked in request.topics)
+    broker = part(shape, "MetadataResponseBroker")
+    body = build(
+        shape,
+        brokers=tuple(
+            build(broker, node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack)
+            for b in view.brokers.values()
+        ),
+        cluster_id=view.cluster_id,
+        controller_id=min(view.brokers, default=NOBODY),
+        topics=topics,
+    )
+    return encode_reply(ApiKey.METADATA, header.api_version, header.correlation_id, body)
+
+
+def _asked_topic(shape: Any, view: ClusterView, asked: Any) -> Any:
+    topic_id = getattr(asked, "topic_id", None)
+    if asked.name is not None:
+        known = view.topics.get(asked.name)
+        refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        known = view.topics.get(view.names_by_id.get(topic_id, ""))
+        refusal = ErrorCode.UNKNOWN_TOPIC_ID
+    if known is not None:
+        return _known_topic(shape, view, known)
+    return build(
+        part(shape, "MetadataResponseTopic"),
+        error_code=refusal,
+        name=asked.name,
+        topic_id=topic_id,
+        is_internal=False,
+        partitions=(),
+    )
+
+
+def _known_topic(shape: Any, view: ClusterView, topic: TopicView) -> Any:
+    partition = part(shape, "MetadataResponsePartition")
+    return build(
+        part(shape, "MetadataResponseTopic"),
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            build(
+                partition,
+                error_code=ErrorCode.NONE if known.leader in view.brokers else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=known.leader if known.leader in view.brokers else NOBODY,
+                leader_epoch=known.leader_epoch,
+                replica_nodes=known.replicas,
+                isr_nodes=known.in_sync,
+                offline_replicas=tuple(r for r in known.replicas if r not in view.brokers),
+            )
+            for index, known in enumerate(topic.partitions)
+        ),
+    )

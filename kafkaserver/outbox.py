@@ -1,0 +1,107 @@
+"""This room holds what one connection has still to send: bytes and regions of files, in order."""
+
+import os
+import socket
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+_JOINED_BYTES: Final = 256 * 1024
+
+
+class OpenFile(Protocol):
+    """A file that stays open as long as somebody holds the object."""
+
+    def fileno(self) -> int: ...
+
+
+class FileRegion:
+    """Bytes of a file that will be sent with sendfile; holding the region keeps the file open."""
+
+    __slots__ = ("file", "position", "size_bytes")
+
+    def __init__(self, file: OpenFile, position: int, size_bytes: int) -> None:
+        self.file = file
+        self.position = position
+        self.size_bytes = size_bytes
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+
+Piece = bytes | memoryview | FileRegion
+
+
+class FileEnded(Exception):
+    """A file has become shorter than the region that was promised; the connection must be closed."""
+
+
+class Outbox:
+    """An ordered queue of pieces for one non-blocking socket."""
+
+    __slots__ = ("_pieces", "sent_bytes", "waiting_bytes")
+
+    def __init__(self) -> None:
+        self._pieces: deque[Piece] = deque()
+        self.waiting_bytes = 0
+        self.sent_bytes = 0
+
+    def put(self, pieces: Iterable[Piece]) -> None:
+        """Queue `pieces` behind what waits."""
+        for piece in pieces:
+            self._pieces.append(piece)
+            self.waiting_bytes += len(piece)
+
+    def send_to(self, connection: socket.socket) -> bool:
+        """Send as much as the socket takes; True if nothing is left.
+
+        Raises OSError from the socket, FileEnded if a file was cut below a promised region.
+        """
+        pieces = self._pieces
+        try:
+            while pieces:
+                head = pieces[0]
+                if isinstance(head, FileRegion):
+                    self._send_region(connection, head)
+                else:
+                    self._send_bytes(connection)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _send_bytes(self, connection: socket.socket) -> None:
+        """One send for all bytes up to the next region; the region's bytes join its last packet."""
+        pieces = self._pieces
+        head = pieces.popleft()
+        assert not isinstance(head, FileRegion)
+        if pieces and not isinstance(pieces[0], FileRegion):
+            parts, size = [head], len(head)
+            while pieces and size < _JOINED_BYTES and not isinstance(pieces[0], FileRegion):
+                part = pieces.popleft()
+                assert not isinstance(part, FileRegion)
+                parts.append(part)
+                size += len(part)
+            head = b"".join(parts)
+        try:
+            sent = connection.send(head, _MSG_MORE if pieces else 0)
+        except BlockingIOError:
+            pieces.appendleft(head)
+            raise
+        self._count(sent)
+        if sent < len(head):
+            pieces.appendleft(memoryview(head)[sent:])
+
+    def _send_region(self, connection: socket.socket, region: FileRegion) -> None:
+        sent = os.sendfile(connection.fileno(), region.file.fileno(), region.position, region.size_bytes)
+        if sent == 0:
+            raise FileEnded(f"{region.size_bytes} bytes are missing behind {region.position}")
+        self._count(sent)
+        region.position += sent
+        region.size_bytes -= sent
+        if region.size_bytes == 0:
+            self._pieces.popleft()
+
+    def _count(self, sent: int) -> None:
+        self.waiting_bytes -= sent
+        self.sent_bytes += sent

@@ -1,0 +1,259 @@
+"""This room is the one table of the Kafka requests that Muster serves, and reads and writes their bodies.
+
+Every door advertises exactly this table (design.md 8a rule 2; conformance E3). The schemas are kio's.
+"""
+
+import struct
+import sys
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from enum import IntEnum
+from functools import cache
+from io import BytesIO
+from typing import Any, Final
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from muster.kafkawire.errors import MalformedFrame, UnsupportedRequest
+from muster.kafkawire.framing import Buffer
+
+
+class ApiKey(IntEnum):
+    """The requests that are served, by Kafka's numbers."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Which versions of one request are advertised, which are understood, and which are flexible.
+
+    `advertised_minimum` differs from `minimum` only for Produce: librdkafka probes version 0 and
+    would compress nothing without it, yet nobody may use 0 to 2 (KAFKA-18659).
+    """
+
+    key: ApiKey
+    advertised_minimum: int
+    minimum: int
+    maximum: int
+    first_flexible: int
+
+
+SERVED: Final[dict[int, Api]] = {
+    api.key: api
+    for api in (
+        Api(ApiKey.PRODUCE, 0, 3, 12, 9),
+        Api(ApiKey.FETCH, 4, 4, 16, 12),
+        Api(ApiKey.LIST_OFFSETS, 1, 1, 6, 6),
+        Api(ApiKey.METADATA, 0, 0, 12, 9),
+        Api(ApiKey.API_VERSIONS, 0, 0, 4, 3),
+        Api(ApiKey.CREATE_TOPICS, 2, 2, 7, 5),
+        Api(ApiKey.INIT_PRODUCER_ID, 0, 0, 4, 2),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4),
+    )
+}
+
+_FIXED_HEADER = struct.Struct(">hhih")
+_NO_TIME: Final = timedelta(0)
+_CORRELATION_ID = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """What stands before a request's body; `body_start` is where the body begins in its frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_start: int
+
+
+def read_request_header(frame: Buffer) -> RequestHeader:
+    """The header of `frame` (without its length prefix).
+
+    Raises MalformedFrame, and UnsupportedRequest for a key or version outside the table; of
+    ApiVersions every version passes, because its answer to a version that is too high is an
+    answer (conformance E3).
+    """
+    try:
+        key, version, correlation_id, name_bytes = _FIXED_HEADER.unpack_from(frame)
+    except struct.error as error:
+        raise MalformedFrame("the frame ends inside its header") from error
+    api = SERVED.get(key)
+    if api is None:
+        raise UnsupportedRequest(f"api key {key}")
+    understood = api.minimum <= version <= api.maximum
+    if not understood and key != ApiKey.API_VERSIONS:
+        raise UnsupportedRequest(f"{api.key.name} version {version}")
+    position = _FIXED_HEADER.size
+    client_id = None
+    if name_bytes >= 0:
+        position += name_bytes
+        if position > len(frame):
+            raise MalformedFrame("the client id ends behind the frame")
+        client_id = str(frame[position - name_bytes : position], "utf-8", "replace")
+    if understood and version >= api.first_flexible:
+        position = skip_tags(frame, position)
+    return RequestHeader(key, version, correlation_id, client_id, position)
+
+
+def skip_tags(buffer: Buffer, position: int) -> int:
+    """The position behind the tagged fields that begin at `position`. Raises MalformedFrame."""
+    count, position = read_uvarint(buffer, position)
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise MalformedFrame("a tagged field ends behind the frame")
+    return position
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned number of at most 32 bits and the position behind it. Raises MalformedFrame."""
+    value = 0
+    for shift in range(0, 35, 7):
+        if position >= len(buffer):
+            raise MalformedFrame("the frame ends inside a number")
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise MalformedFrame("a number of more than 32 bits")
+
+
+def uvarint(value: int) -> bytes:
+    """`value` as an unsigned varint."""
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    """True if this version uses compact lengths and tagged fields."""
+    return version >= SERVED[api_key].first_flexible
+
+
+def reply_prefix(api_key: int, version: int, correlation_id: int) -> bytes:
+    """The header of a reply; that of ApiVersions is never flexible (conformance E3)."""
+    prefix = _CORRELATION_ID.pack(correlation_id)
+    if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version):
+        return prefix + b"\x00"
+    return prefix
+
+
+@cache
+def request_class(api_key: int, version: int) -> Any:
+    """kio's class of a request; its module holds the classes of its parts."""
+    return load_request_schema(api_key, version)
+
+
+@cache
+def response_class(api_key: int, version: int) -> Any:
+    """kio's class of a reply; its module holds the classes of its parts."""
+    return load_response_schema(api_key, version)
+
+
+@cache
+def part(owner: Any, name: str) -> Any:
+    """The class `name` of a part of kio's class `owner`: they share a module."""
+    return getattr(sys.modules[owner.__module__], name)
+
+
+@cache
+def _field_names(shape: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(shape))
+
+
+def build(shape: Any, **values: Any) -> Any:
+    """An instance of kio's class `shape`; values that this version does not have are left out.
+
+    A field `error_code` is given as a number.
+    """
+    known = _field_names(shape)
+    if "error_code" in values:
+        values["error_code"] = ErrorCode(values["error_code"])
+    if "throttle_time" in known:
+        values["throttle_time"] = _NO_TIME
+    return shape(**{name: value for name, value in values.items() if name in known})
+
+
+@cache
+def _reader(entity: Any) -> Any:
+    return entity_reader(entity)
+
+
+@cache
+def _writer(entity: Any) -> Any:
+    return entity_writer(entity)
+
+
+def read_body(entity: Any, frame: Buffer, start: int) -> Any:
+    """The instance of kio's class `entity` that begins at `start`. Raises MalformedFrame."""
+    view = memoryview(frame).toreadonly()
+    try:
+        body, size = _reader(entity)(view, start)
+    except Exception as error:
+        # kio's native reader raises whatever the broken field met: ValueError, UnicodeDecodeError,
+        # its own SerialError; for a door they are all one thing.
+        raise MalformedFrame(f"{entity.__name__}: {error!r}") from error
+    if start + size > len(view):
+        raise MalformedFrame(f"{entity.__name__} ends behind its frame")
+    return body
+
+
+def read_request(header: RequestHeader, frame: Buffer) -> Any:
+    """The body of the request that `header` announces, as kio's class. Raises MalformedFrame."""
+    return read_body(request_class(header.api_key, header.api_version), frame, header.body_start)
+
+
+def _encode(body: Any) -> bytes:
+    schema: Any = type(body)
+    buffer = BytesIO()
+    _writer(schema)(buffer, body)
+    return buffer.getvalue()
+
+
+def encode_reply(api_key: int, version: int, correlation_id: int, body: Any) -> bytes:
+    """A whole frame with `body` (an instance of kio's class of this key and version)."""
+    encoded = _encode(body)
+    prefix = reply_prefix(api_key, version, correlation_id)
+    return _CORRELATION_ID.pack(len(prefix) + len(encoded)) + prefix + encoded
+
+
+def encode_request(api_key: int, version: int, correlation_id: int, client_id: str, body: Any) -> bytes:
+    """A whole frame that asks `body` (an instance of kio's request class)."""
+    name = client_id.encode()
+    header = _FIXED_HEADER.pack(api_key, version, correlation_id, len(name)) + name
+    if is_flexible(api_key, version):
+        header += b"\x00"
+    encoded = _encode(body)
+    return _CORRELATION_ID.pack(len(header) + len(encoded)) + header + encoded
+
+
+def correlation_id_of(frame: Buffer) -> int:
+    """The correlation id at the head of a reply frame. Raises MalformedFrame."""
+    if len(frame) < _CORRELATION_ID.size:
+        raise MalformedFrame("a reply without a correlation id")
+    return int(_CORRELATION_ID.unpack_from(frame)[0])
+
+
+def reply_body_start(api_key: int, version: int, frame: Buffer) -> int:
+    """Where the body of a reply frame begins. Raises MalformedFrame."""
+    if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version):
+        return skip_tags(frame, _CORRELATION_ID.size)
+    return _CORRELATION_ID.size

@@ -1,0 +1,145 @@
+"""This room lays out Fetch replies around records that are sent from a file and never read.
+
+Between the pieces of bytes lie places for records: objects that only have a length, which the
+door sends with sendfile. The tests compare the layout with kio's. Versions 4 to 16.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+from uuid import UUID
+
+from muster.kafkawire.api_table import ApiKey, reply_prefix, uvarint
+
+FLEXIBLE = 12
+TOPIC_IDS = 13
+
+
+class Sized(Protocol):
+    """Records somewhere: all that a layout must know of them is their length."""
+
+    def __len__(self) -> int: ...
+
+
+Records = TypeVar("Records", bound=Sized)
+
+
+class Diverging(NamedTuple):
+    """The leader's largest epoch not above the one asked, and its end (conformance 229)."""
+
+    epoch: int
+    end_offset: int
+
+
+class FetchedPartition(NamedTuple, Generic[Records]):
+    """The answer for one partition; `records` None means no bytes. Offsets -1 mean unknown."""
+
+    partition: int
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    records: Records | None = None
+    diverging: Diverging | None = None
+
+
+class FetchedTopic(NamedTuple, Generic[Records]):
+    """The answers for one topic; `name` is used up to version 12, `topic_id` from 13 on."""
+
+    name: str
+    topic_id: UUID
+    partitions: Sequence[FetchedPartition[Records]]
+
+
+_HEAD_4 = struct.Struct(">ihqqi")
+_HEAD_5 = struct.Struct(">ihqqqi")
+_HEAD_11 = struct.Struct(">ihqqqii")
+_HEAD_12 = struct.Struct(">ihqqqBi")
+_INT = struct.Struct(">i")
+_SHORT = struct.Struct(">h")
+_SESSION = struct.Struct(">ihi")
+_DIVERGING = struct.Struct(">BBBiqB")
+_NO_TAGS = b"\x00"
+
+
+def _partition_head(version: int, answer: FetchedPartition[Records]) -> bytes:
+    """Everything before the length of the records.
+
+    The last stable offset equals the high watermark, and nothing is ever aborted: transactions
+    are not served. No preferred read replica (-1).
+    """
+    index, error, high_watermark, start, _, _ = answer
+    if version >= FLEXIBLE:
+        return _HEAD_12.pack(index, error, high_watermark, high_watermark, start, 1, -1)
+    if version >= 11:
+        return _HEAD_11.pack(index, error, high_watermark, high_watermark, start, 0, -1)
+    if version >= 5:
+        return _HEAD_5.pack(index, error, high_watermark, high_watermark, start, 0)
+    return _HEAD_4.pack(index, error, high_watermark, high_watermark, 0)
+
+
+def _records_length(version: int, size_bytes: int) -> bytes:
+    return uvarint(size_bytes + 1) if version >= FLEXIBLE else _INT.pack(size_bytes)
+
+
+def _partition_tail(version: int, diverging: Diverging | None) -> bytes:
+    if version < FLEXIBLE:
+        return b""
+    if diverging is None:
+        return _NO_TAGS
+    # one tagged field, number 0, 13 bytes long: epoch, end offset, no tags of its own
+    return _DIVERGING.pack(1, 0, 13, diverging.epoch, diverging.end_offset, 0)
+
+
+def _count(version: int, number: int) -> bytes:
+    return uvarint(number + 1) if version >= FLEXIBLE else _INT.pack(number)
+
+
+def _topic_name(version: int, topic: FetchedTopic[Records]) -> bytes:
+    if version >= TOPIC_IDS:
+        return topic.topic_id.bytes
+    name = topic.name.encode()
+    return (uvarint(len(name) + 1) if version >= FLEXIBLE else _SHORT.pack(len(name))) + name
+
+
+def lay_out_fetch_reply(
+    version: int,
+    correlation_id: int,
+    topics: Sequence[FetchedTopic[Records]],
+    error_code: int = 0,
+    session_id: int = 0,
+) -> list[bytes | Records]:
+    """A whole frame as pieces to be sent in order: bytes, and records wherever they lie."""
+    prefix = reply_prefix(ApiKey.FETCH, version, correlation_id)
+    if version >= 7:
+        pending = [prefix, _SESSION.pack(0, error_code, session_id), _count(version, len(topics))]
+    else:
+        pending = [prefix, _INT.pack(0), _count(version, len(topics))]
+    pieces: list[bytes | Records] = []
+    for topic in topics:
+        pending.append(_topic_name(version, topic))
+        pending.append(_count(version, len(topic.partitions)))
+        for answer in topic.partitions:
+            records = answer.records
+            size_bytes = 0 if records is None else len(records)
+            pending.append(_partition_head(version, answer))
+            pending.append(_records_length(version, size_bytes))
+            if records is not None and size_bytes:
+                pieces.append(b"".join(pending))
+                pieces.append(records)
+                pending = []
+            pending.append(_partition_tail(version, answer.diverging))
+        if version >= FLEXIBLE:
+            pending.append(_NO_TAGS)
+    if version >= FLEXIBLE:
+        pending.append(_NO_TAGS)
+    if pending:
+        pieces.append(b"".join(pending))
+    total = sum(map(len, _sized(pieces)))
+    first = pieces[0]
+    assert isinstance(first, bytes)
+    pieces[0] = _INT.pack(total) + first
+    return pieces
+
+
+def _sized(pieces: Iterable[bytes | Records]) -> Iterable[Sized]:
+    return pieces
