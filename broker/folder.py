@@ -1,0 +1,167 @@
+"""This room owns a broker's data folder: who may use it, whose it is, and whether its logs are whole."""
+
+import fcntl
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+IDENTITY_FILE = "broker.json"
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".clean-shutdown"
+PARTITIONS_FOLDER = "partitions"
+
+
+class FolderError(Exception):
+    """The data folder cannot be used; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What the folder remembers of its broker; written whole, atomically."""
+
+    broker_id: int
+    cluster_id: str
+    boot_id: str
+    tail_lost: bool
+
+
+class DataFolder:
+    """One broker's data folder, locked for this process from `open` to `close`.
+
+    `lost_tail` says whether what was written but not flushed may be gone: the folder is new, or the machine
+    (its boot id) is another one than at the last write and no clean-shutdown mark was left
+    (replication.md section 1). It stays true, also over a restart, until `registered`: a broker that is
+    killed between its start and its hello must still confess.
+    """
+
+    def __init__(self, path: Path, broker_id: int) -> None:
+        self.path = path
+        self.broker_id = broker_id
+        self._lock: int | None = None
+        self._identity = _Identity(broker_id, "", "", True)
+        self.stopped_cleanly = False
+        """True if the last process flushed everything and said so: the logs need no check at the start."""
+
+    @property
+    def partitions(self) -> Path:
+        """The folder of the logs, one folder a partition."""
+        return self.path / PARTITIONS_FOLDER
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster whose records lie here; empty until the first registration."""
+        return self._identity.cluster_id
+
+    @property
+    def lost_tail(self) -> bool:
+        return self._identity.tail_lost
+
+    def open(self, boot_id: str) -> None:
+        """Lock the folder and judge its logs. Raises FolderError."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o750)
+            self.partitions.mkdir(exist_ok=True, mode=0o750)
+            self._lock = os.open(self.path / LOCK_FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise FolderError(f"{self.path} cannot be used: {error.strerror}.") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            raise FolderError(f"{self.path} is in use by another broker process.") from error
+        stored, clean = self._read(), self._take_clean_mark()
+        self.stopped_cleanly = clean
+        if stored is None:
+            self._write(_Identity(self.broker_id, "", boot_id, True))
+            return
+        if stored.broker_id != self.broker_id:
+            self.close()
+            raise FolderError(
+                f"{self.path} holds the logs of broker {stored.broker_id}, not {self.broker_id}."
+            )
+        lost = stored.tail_lost or (not clean and (stored.boot_id != boot_id or not boot_id))
+        self._write(_Identity(self.broker_id, stored.cluster_id, boot_id, lost))
+
+    def registered(self, cluster_id: str) -> None:
+        """The controller heard the hello, `lost_tail` included. Raises FolderError for another cluster."""
+        if self.cluster_id and self.cluster_id != cluster_id:
+            raise FolderError(f"{self.path} belongs to cluster {self.cluster_id}, not {cluster_id}.")
+        if self.cluster_id != cluster_id or self.lost_tail:
+            self._write(_Identity(self.broker_id, cluster_id, self._identity.boot_id, False))
+
+    def mark_clean(self) -> None:
+        """Leave the clean-shutdown mark: everything was flushed. Call it last."""
+        with open(self.path / CLEAN_SHUTDOWN_FILE, "wb") as file:
+            os.fsync(file.fileno())
+        _sync_folder(self.path)
+
+    def close(self) -> None:
+        """Give the folder back."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self) -> _Identity | None:
+        try:
+            return _Identity(**json.loads((self.path / IDENTITY_FILE).read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            self.close()
+            raise FolderError(f"{self.path / IDENTITY_FILE} cannot be read: {error}.") from error
+
+    def _write(self, identity: _Identity) -> None:
+        content = {name: getattr(identity, name) for name in identity.__dataclass_fields__}
+        fresh = self.path / f"{IDENTITY_FILE}.new"
+        try:
+            with open(fresh, "w", encoding="utf-8") as file:
+                json.dump(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(fresh, self.path / IDENTITY_FILE)
+            _sync_folder(self.path)
+        except OSError as error:
+            raise FolderError(f"{self.path} cannot be written: {error.strerror}.") from error
+        self._identity = identity
+
+    def _take_clean_mark(self) -> bool:
+        """True if the mark was there; it is removed at once, for it speaks of the last process only."""
+        try:
+            os.unlink(self.path / CLEAN_SHUTDOWN_FILE)
+        except FileNotFoundError:
+            return False
+        _sync_folder(self.path)
+        return True
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def boot_id() -> str:
+    """What names the present run of this machine's kernel; empty where the system does not tell.
+
+    An unknown boot id counts as another one: a broker then confesses a lost tail more often than it must.
+    """
+    if sys.platform != "linux":
+        return ""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

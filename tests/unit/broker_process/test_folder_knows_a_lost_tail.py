@@ -1,0 +1,79 @@
+"""A data folder tells after a crash whether the log may have lost its tail, and never forgets to say so."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.folder import CLEAN_SHUTDOWN_FILE, DataFolder, FolderError
+
+
+def started(path: Path, boot: str, *, registered: bool = True, clean: bool = False) -> bool:
+    """One life of a broker on this folder; what it said of its tail."""
+    with DataFolder(path, broker_id=1) as folder:
+        folder.open(boot)
+        lost = folder.lost_tail
+        if registered:
+            folder.registered("a-cluster")
+        if clean:
+            folder.mark_clean()
+        return lost
+
+
+def test_a_new_folder_has_lost_everything(tmp_path: Path) -> None:
+    assert started(tmp_path / "data", "boot-1") is True
+
+
+def test_a_kill_on_a_running_machine_loses_nothing(tmp_path: Path) -> None:
+    started(tmp_path, "boot-1")
+    assert started(tmp_path, "boot-1") is False
+
+
+def test_a_machine_crash_may_lose_the_tail(tmp_path: Path) -> None:
+    started(tmp_path, "boot-1")
+    assert started(tmp_path, "boot-2") is True
+
+
+def test_a_clean_stop_before_a_reboot_loses_nothing(tmp_path: Path) -> None:
+    started(tmp_path, "boot-1", clean=True)
+    assert started(tmp_path, "boot-2") is False
+
+
+def test_the_clean_mark_holds_for_one_start(tmp_path: Path) -> None:
+    started(tmp_path, "boot-1", clean=True)
+    started(tmp_path, "boot-2")
+    assert not (tmp_path / CLEAN_SHUTDOWN_FILE).exists()
+    assert started(tmp_path, "boot-3") is True
+
+
+def test_a_broker_killed_before_its_hello_confesses_at_the_next(tmp_path: Path) -> None:
+    started(tmp_path, "boot-1")
+    assert started(tmp_path, "boot-2", registered=False) is True
+    assert started(tmp_path, "boot-2") is True
+    assert started(tmp_path, "boot-2") is False
+
+
+def test_an_unknown_boot_id_counts_as_another_one(tmp_path: Path) -> None:
+    started(tmp_path, "")
+    assert started(tmp_path, "") is True
+
+
+def test_two_processes_cannot_share_a_folder(tmp_path: Path) -> None:
+    with DataFolder(tmp_path, broker_id=1) as first:
+        first.open("boot-1")
+        with pytest.raises(FolderError, match="in use by another broker"):
+            DataFolder(tmp_path, broker_id=1).open("boot-1")
+
+
+def test_another_brokers_folder_is_refused(tmp_path: Path) -> None:
+    started(tmp_path, "boot-1")
+    with pytest.raises(FolderError, match="logs of broker 1, not 2"):
+        DataFolder(tmp_path, broker_id=2).open("boot-1")
+
+
+def test_another_clusters_records_are_not_mixed_in(tmp_path: Path) -> None:
+    started(tmp_path, "boot-1")
+    with DataFolder(tmp_path, broker_id=1) as folder:
+        folder.open("boot-1")
+        assert folder.cluster_id == "a-cluster"
+        with pytest.raises(FolderError, match="belongs to cluster a-cluster"):
+            folder.registered("another")
