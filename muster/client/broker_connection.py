@@ -1,0 +1,98 @@
+"""This room is one connection of the SDK to one broker: Kafka requests out, their answers back, in order."""
+
+import asyncio
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from muster.kafkawire import api_table
+from muster.kafkawire.api_table import ApiKey
+from muster.kafkawire.errors import KafkaWireError
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""A longer answer is not read: the length is a stranger's word until the bytes are there."""
+
+CONNECT_TIMEOUT_S = 5.0
+
+_LENGTH = struct.Struct(">i")
+
+
+class BrokerUnavailable(Exception):
+    """The broker cannot be reached, hung up, or did not answer in time; another one may know more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request that the SDK asks: key and version, and kio's class with its parts filled in."""
+
+    key: ApiKey
+    version: int
+    body: Any
+
+
+class BrokerConnection:
+    """One connection; requests are answered one after the other, as Kafka promises.
+
+    `ask` raises BrokerUnavailable and the connection is closed then: an answer that comes too late
+    would be taken for the answer to the next request.
+    """
+
+    def __init__(
+        self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str
+    ) -> None:
+        self.address = address
+        self.closed = False
+        self._reader = reader
+        self._writer = writer
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, address: str, client_id: str) -> "BrokerConnection":
+        """Connect to `address` ("host:port"); raises BrokerUnavailable."""
+        host, _, port = address.rpartition(":")
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        except (OSError, TimeoutError, ValueError) as problem:
+            raise BrokerUnavailable(f"{address}: {problem or 'no connection in time'}") from problem
+        return cls(address, reader, writer, client_id)
+
+    async def ask(self, question: Question, timeout_s: float) -> Any:
+        """The answer to `question`, as kio's class; raises BrokerUnavailable."""
+        async with self._turn:
+            if self.closed:
+                raise BrokerUnavailable(f"{self.address}: closed")
+            answered = False
+            try:
+                async with asyncio.timeout(timeout_s):
+                    answer = await self._exchange(question)
+                answered = True
+            except (OSError, TimeoutError, EOFError, KafkaWireError) as problem:
+                raise BrokerUnavailable(f"{self.address}: {problem or 'no answer in time'}") from problem
+            finally:
+                if not answered:
+                    self.close()
+            return answer
+
+    async def _exchange(self, question: Question) -> Any:
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        key, version = question.key, question.version
+        self._writer.write(
+            api_table.encode_request(key, version, correlation_id, self._client_id, question.body)
+        )
+        await self._writer.drain()
+        (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+        if not _LENGTH.size <= length <= MAX_ANSWER_BYTES:
+            raise OSError(f"an answer of {length} bytes")
+        frame = await self._reader.readexactly(length)
+        if api_table.correlation_id_of(frame) != correlation_id:
+            raise OSError("the answer to another request")
+        start = api_table.reply_body_start(key, version, frame)
+        return api_table.read_body(api_table.response_class(key, version), frame, start)
+
+    def close(self) -> None:
+        """Hang up; may be called twice."""
+        self.closed = True
+        self._writer.transport.abort()

@@ -1,0 +1,290 @@
+"""This room fetches the partitions that the member owns from their leaders, one connection a broker."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from muster.client import broker_questions as questions
+from muster.client.broker_connection import BrokerConnection, BrokerUnavailable, Question
+from muster.client.tenure import UNKNOWN, Tenure
+from muster.kafkawire.errors import CorruptBatch
+from muster.kafkawire.records import ConsumedRecord
+from muster.kernel.error_codes import ErrorCode
+
+logger = logging.getLogger("muster.client")
+
+FIRST_BACKOFF_S = 0.05
+LAST_BACKOFF_S = 1.0
+CORRUPT_ANSWERS_MAX: Final = 3
+"""A batch that is corrupt this often is corrupt on the broker, not on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """How records are fetched; bytes and milliseconds as their names say."""
+
+    client_id: str
+    reset_to: int = questions.LATEST
+    wait_ms: int = 250
+    request_timeout_ms: int = 5_000
+    request_max_bytes: int = 8 * 1024 * 1024
+    partition_max_bytes: int = 1024 * 1024
+    buffer_max_bytes: int = 32 * 1024 * 1024
+
+
+class Fetching:
+    """Tenures that run, the pumps that fill them, and the search for leaders.
+
+    `run` is one task of the consumer; everything else is called on the same event loop.
+    """
+
+    def __init__(self, options: FetchOptions) -> None:
+        self._options = options
+        self._tenures: dict[tuple[UUID, int], Tenure] = {}
+        self._addresses: dict[int, str] = {}
+        self._pumps: dict[int, asyncio.Event] = {}
+        self._connections: set[BrokerConnection] = set()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._leader_missing = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self._backoff_s = FIRST_BACKOFF_S
+        self._turn_of: Tenure | None = None
+
+    # What the session says.
+
+    def learn_brokers(self, addresses: Mapping[int, str]) -> None:
+        """Where brokers are, by id, as "host:port"; the newest word replaces the older one."""
+        if addresses:
+            self._addresses = dict(addresses)
+
+    def start(self, tenure: Tenure) -> None:
+        """Fetch a partition from now on; one that runs under the same name ends first."""
+        self.stop(tenure.key)
+        self._tenures[tenure.key] = tenure
+        self._leader_missing.set()
+
+    def stop(self, key: tuple[UUID, int]) -> Tenure | None:
+        """End a tenure; when this returns nothing of it will be handed out any more."""
+        tenure = self._tenures.pop(key, None)
+        if tenure is not None:
+            tenure.end()
+            self._arrived.set()
+        return tenure
+
+    def tenures(self) -> Iterable[Tenure]:
+        """What runs."""
+        return self._tenures.values()
+
+    def tenure(self, key: tuple[UUID, int]) -> Tenure | None:
+        """The tenure of this partition that runs, if one does."""
+        return self._tenures.get(key)
+
+    # What the application asks.
+
+    async def next_batch(self) -> tuple[Tenure, list[ConsumedRecord]]:
+        """Wait for records; partitions take turns. Raises CorruptBatch if a broker's log is broken."""
+        while True:
+            for tenure in self._in_turns():
+                self._turn_of = tenure
+                records = self._open_batch(tenure)
+                self._wake_pump(tenure)
+                if records:
+                    return tenure, records
+            self._arrived.clear()
+            if not any(tenure.has_batches for tenure in self._tenures.values()):
+                await self._arrived.wait()
+
+    def _in_turns(self) -> list[Tenure]:
+        ready = [tenure for tenure in self._tenures.values() if tenure.has_batches]
+        if self._turn_of in ready:
+            after = ready.index(self._turn_of) + 1
+            ready = ready[after:] + ready[:after]
+        return ready
+
+    def _open_batch(self, tenure: Tenure) -> list[ConsumedRecord]:
+        try:
+            records = tenure.next_batch()
+        except CorruptBatch as problem:
+            self._refetch(tenure, problem)
+            return []
+        tenure.corrupt_answers = 0
+        return records
+
+    def _refetch(self, tenure: Tenure, problem: CorruptBatch) -> None:
+        tenure.corrupt_answers += 1
+        if tenure.corrupt_answers >= CORRUPT_ANSWERS_MAX:
+            raise problem
+        logger.warning("%s: corrupt batch at %d, fetched again: %s", tenure, tenure.delivered_to, problem)
+        tenure.drop_buffer()
+
+    # The pumps.
+
+    async def run(self) -> None:
+        """Fetch until cancelled; a lost broker is no error, a mistake of ours is one."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                await self._find_leaders()
+        finally:
+            self._tasks = None
+            self._pumps.clear()
+            for connection in list(self._connections):
+                connection.close()
+            self._connections.clear()
+
+    async def _find_leaders(self) -> None:
+        while True:
+            await self._leader_missing.wait()
+            self._leader_missing.clear()
+            homeless = [tenure for tenure in self._tenures.values() if tenure.leader is None]
+            if not homeless:
+                continue
+            view = await self._ask_anybody({tenure.topic for tenure in homeless})
+            if view is not None:
+                self.learn_brokers(view.brokers)
+                self._settle(homeless, view)
+            if any(not tenure.ended and tenure.leader is None for tenure in homeless):
+                self._leader_missing.set()
+            # Also after an answer: a broker that has not heard of an election names the old leader again.
+            await asyncio.sleep(self._backoff_s * random.uniform(0.75, 1.25))
+            self._backoff_s = min(LAST_BACKOFF_S, self._backoff_s * 2)
+
+    def _settle(self, homeless: list[Tenure], view: questions.ClusterView) -> None:
+        for tenure in homeless:
+            leader = view.leaders.get(tenure.key)
+            if leader is not None and leader.broker_id in view.brokers and not tenure.ended:
+                tenure.leader = leader
+                self._wake_pump(tenure)
+
+    async def _ask_anybody(self, topics: set[str]) -> questions.ClusterView | None:
+        addresses = list(self._addresses.values())
+        random.shuffle(addresses)
+        for address in addresses:
+            try:
+                connection = await BrokerConnection.open(address, self._options.client_id)
+                try:
+                    answer = await connection.ask(questions.ask_metadata(topics), timeout_s=2.0)
+                finally:
+                    connection.close()
+            except BrokerUnavailable as problem:
+                logger.debug("metadata: %s", problem)
+                continue
+            return questions.read_metadata(answer)
+        return None
+
+    def _wake_pump(self, tenure: Tenure) -> None:
+        if tenure.leader is None or self._tasks is None:
+            return
+        broker_id = tenure.leader.broker_id
+        if broker_id not in self._pumps:
+            self._pumps[broker_id] = asyncio.Event()
+            self._tasks.create_task(self._pump(broker_id), name=f"fetch from broker {broker_id}")
+        self._pumps[broker_id].set()
+
+    async def _pump(self, broker_id: int) -> None:
+        wake = self._pumps[broker_id]
+        connection: BrokerConnection | None = None
+        while True:
+            led = self._led_by(broker_id)
+            if not led:
+                wake.clear()
+                await wake.wait()
+                continue
+            try:
+                if connection is None or connection.closed:
+                    connection = await self._connect(broker_id)
+                await self._find_positions(connection, led)
+                await self._fetch(connection, led)
+            except BrokerUnavailable as problem:
+                logger.info("broker %d: %s", broker_id, problem)
+                if connection is not None:
+                    self._connections.discard(connection)
+                    connection = None
+                self._lose_leader(led)
+
+    def _led_by(self, broker_id: int) -> list[Tenure]:
+        if sum(tenure.buffered_bytes for tenure in self._tenures.values()) >= self._options.buffer_max_bytes:
+            return []
+        return [
+            tenure
+            for tenure in self._tenures.values()
+            if tenure.leader is not None
+            and tenure.leader.broker_id == broker_id
+            and tenure.buffered_bytes < self._options.partition_max_bytes
+            and not (tenure.fetched_to == UNKNOWN and tenure.has_batches)
+        ]
+
+    async def _connect(self, broker_id: int) -> BrokerConnection:
+        address = self._addresses.get(broker_id)
+        if address is None:
+            raise BrokerUnavailable("nobody knows its address")
+        connection = await BrokerConnection.open(address, self._options.client_id)
+        self._connections.add(connection)
+        return connection
+
+    async def _find_positions(self, connection: BrokerConnection, led: list[Tenure]) -> None:
+        """auto_offset_reset: where nothing is committed the log's begin or end is asked for."""
+        lost = {(tenure.topic, tenure.partition): tenure for tenure in led if tenure.fetched_to == UNKNOWN}
+        if not lost:
+            return
+        wanted = [tenure.wanted() for tenure in lost.values()]
+        answer = await self._ask(connection, questions.ask_offsets(wanted, self._options.reset_to), 0)
+        for found in questions.read_offsets(answer):
+            tenure = lost.get((found.topic, found.partition))
+            if tenure is None or tenure.ended:
+                continue
+            if found.error_code == ErrorCode.NONE:
+                tenure.begin_at(found.offset)
+            else:
+                self._lose_leader([tenure])
+
+    async def _fetch(self, connection: BrokerConnection, led: list[Tenure]) -> None:
+        options = self._options
+        asked = {tenure.key: tenure for tenure in led if not tenure.ended and tenure.fetched_to != UNKNOWN}
+        if not asked:
+            return
+        question = questions.ask_fetch(
+            [tenure.wanted() for tenure in asked.values()],
+            wait_ms=options.wait_ms,
+            max_bytes=options.request_max_bytes,
+            partition_max_bytes=options.partition_max_bytes,
+        )
+        answer = await self._ask(connection, question, options.wait_ms)
+        if answer.error_code != ErrorCode.NONE:
+            raise BrokerUnavailable(f"Fetch answered {int(answer.error_code)}")
+        lost = []
+        for fetched in questions.read_fetch(answer):
+            tenure = asked.get((fetched.topic_id, fetched.partition))
+            if tenure is None or tenure.ended:
+                continue
+            if fetched.error_code == ErrorCode.NONE:
+                self._take_in(tenure, fetched.records)
+            elif fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                logger.warning("%s: offset %d is out of range, reset", tenure, tenure.fetched_to)
+                tenure.fetched_to = UNKNOWN
+            else:
+                logger.info("%s: broker answered %d", tenure, fetched.error_code)
+                lost.append(tenure)
+        self._lose_leader(lost)
+
+    def _take_in(self, tenure: Tenure, records: bytes) -> None:
+        self._backoff_s = FIRST_BACKOFF_S
+        try:
+            if tenure.accept(records):
+                self._arrived.set()
+        except CorruptBatch as problem:
+            self._refetch(tenure, problem)
+
+    async def _ask(self, connection: BrokerConnection, question: Question, wait_ms: int) -> Any:
+        return await connection.ask(question, (self._options.request_timeout_ms + wait_ms) / 1000)
+
+    def _lose_leader(self, tenures: list[Tenure]) -> None:
+        """Somebody else may lead these."""
+        for tenure in tenures:
+            tenure.leader = None
+        if tenures:
+            self._leader_missing.set()
