@@ -47,10 +47,11 @@ class OwnershipState(models.TextChoices):
 
 
 class AutoOffsetReset(models.TextChoices):
-    """What a member does where no offset is committed, or it is out of range; the words are 000's."""
+    """What a member does where no offset is committed, or the committed one is out of range."""
 
-    SMALLEST = "smallest", "smallest (earliest)"
-    LARGEST = "largest", "largest (latest)"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
 
 
 class ConsumerGroup(models.Model):
@@ -108,7 +109,7 @@ class GroupMember(models.Model):
     session_timeout_ms = models.IntegerField()
     auto_commit = models.BooleanField(default=True)
     auto_offset_reset = models.CharField(
-        max_length=8, choices=AutoOffsetReset, default=AutoOffsetReset.LARGEST
+        max_length=8, choices=AutoOffsetReset, default=AutoOffsetReset.LATEST
     )
     client_id = models.CharField(max_length=NAME_LENGTH, default="", blank=True)
     client_host = models.CharField(max_length=64, default="", blank=True)

@@ -183,8 +183,8 @@ class Migration(migrations.Migration):
                 (
                     "auto_offset_reset",
                     models.CharField(
-                        choices=[("smallest", "smallest (earliest)"), ("largest", "largest (latest)")],
-                        default="largest",
+                        choices=[("earliest", "Earliest"), ("latest", "Latest"), ("none", "None")],
+                        default="latest",
                         max_length=8,
                     ),
                 ),
@@ -239,7 +239,7 @@ class Migration(migrations.Migration):
                         name="group_member_session_is_positive",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("auto_offset_reset__in", ["smallest", "largest"])),
+                        condition=models.Q(("auto_offset_reset__in", ["earliest", "latest", "none"])),
                         name="group_member_auto_offset_reset",
                     ),
                 ],
