@@ -1,0 +1,246 @@
+"""This room keeps one websocket to the controller's node: finding it, saying hello, hearing in order.
+
+Rules: replication.md section 3. The old link is closed, and what it still held is dropped, before the next
+is opened; a broker relinks at once, then every `broker.relink.interval.ms`.
+"""
+
+import asyncio
+import contextlib
+import itertools
+from collections import deque
+from typing import Protocol
+
+import structlog
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+
+from broker.settings import BrokerSettings
+from muster.kernel.error_codes import ErrorCode
+from muster.messages import cluster
+
+log = structlog.get_logger(__name__)
+
+LINK_PATH = "/ws/broker/"
+OPEN_TIMEOUT_S = 2.0
+HELLO_TIMEOUT_S = 6.0
+"""A hello of a new incarnation is a turn, and a turn may wait 2 s for an old transaction, twice."""
+OUTBOX_FRAMES = 10_000
+"""Frames that may wait for a slow controller before the link is given up."""
+
+
+class LinkRefused(Exception):
+    """The node did not bind this link; `controller_address` names who would, "" if it does not know."""
+
+    def __init__(self, error: ErrorCode, text: str, controller_address: str) -> None:
+        super().__init__(f"{error.name}: {text}" if text else error.name)
+        self.error = error
+        self.controller_address = controller_address
+
+
+class LinkEnded(Exception):
+    """The link cannot go on: the peer broke the language, an out-of-date snapshot, a full outbox."""
+
+
+_ENDS_OF_A_LINK = (
+    OSError,
+    TimeoutError,
+    InvalidHandshake,
+    InvalidURI,
+    ConnectionClosed,
+    LinkEnded,
+    cluster.MalformedFrame,
+)
+
+
+class Hearer(Protocol):
+    """Who stands behind the link: it says hello, obeys frames in order, and keeps nothing of an old link."""
+
+    def hello(self) -> cluster.BrokerHello:
+        """The first frame of a new link; called after the old one is gone."""
+
+    def accepted(self, frame: cluster.HelloAccepted) -> None:
+        """The link is bound; the snapshot follows. May raise LinkEnded."""
+
+    async def obey(self, frame: cluster.ToBroker) -> None:
+        """Obey one frame; the next is read when this returns. May raise LinkEnded."""
+
+    def ping(self, number: int) -> cluster.BrokerPing:
+        """What the next ping says."""
+
+    def link_lost(self) -> None:
+        """The link is closed; its unread frames are dropped."""
+
+
+class Link:
+    """The link of one broker process; `run` keeps it up until cancelled.
+
+    `known_nodes` is the bootstrap list followed by the nodes that ping answers named, so that a broker finds
+    its way when all bootstrap nodes were replaced.
+    """
+
+    def __init__(self, settings: BrokerSettings, hearer: Hearer) -> None:
+        self._settings = settings
+        self._hearer = hearer
+        self._bootstrap = settings.nodes
+        self._learned: tuple[str, ...] = ()
+        self._named: str = ""
+        self._outbox: asyncio.Queue[bytes] | None = None
+        self._pings = itertools.count(1)
+        self._ping_now = asyncio.Event()
+        self._last_refusal = ""
+        self.failures: deque[str] = deque(maxlen=8)
+        self.connected_to = ""
+
+    @property
+    def known_nodes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self._bootstrap, *self._learned)))
+
+    @property
+    def bound(self) -> bool:
+        """True from HelloAccepted until the link is lost."""
+        return self._outbox is not None
+
+    def learn_nodes(self, addresses: tuple[str, ...]) -> None:
+        """Replace what earlier ping answers taught; the bootstrap list stays."""
+        self._learned = addresses
+
+    def send(self, frame: cluster.FromBroker) -> bool:
+        """Put a frame into the outbox; False if there is no link (the frame is then nobody's)."""
+        if self._outbox is None:
+            return False
+        try:
+            self._outbox.put_nowait(cluster.encode(frame))
+        except asyncio.QueueFull:
+            # Said by the writer: a frame that is left out silently would be a proposal that never ends.
+            self._outbox.get_nowait()
+            self._outbox.put_nowait(b"")
+        return True
+
+    def ping_soon(self) -> None:
+        """Send the next ping now: a version was applied and somebody may be waiting for it."""
+        self._ping_now.set()
+
+    async def run(self) -> None:
+        """Link, hear, relink; ends only by cancellation, or by a mistake of our own."""
+        interval_s = self._settings.relink_interval_ms / 1000
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            await self._one_round()
+            await asyncio.sleep(max(0.0, interval_s - (loop.time() - started)))
+
+    async def _one_round(self) -> None:
+        """Try each known node once, the one last named first; ends when a link that lived is lost."""
+        waiting = deque((self._named, *self.known_nodes))
+        tried: set[str] = set()
+        while waiting:
+            address = waiting.popleft()
+            if not address or address in tried:
+                continue
+            tried.add(address)
+            was_bound, self._named = await self._live_on(address)
+            if was_bound:
+                return
+            waiting.appendleft(self._named)
+
+    async def _live_on(self, address: str) -> tuple[bool, str]:
+        """One link to one node, from open to close: whether it was bound, and where to go next, if known."""
+        was_bound, named = False, ""
+        try:
+            await self._one_link(address)
+        except LinkRefused as refused:
+            named = refused.controller_address
+            self._failed(address, refused)
+        except _ENDS_OF_A_LINK as error:
+            self._failed(address, error)
+        finally:
+            if self._outbox is not None:
+                was_bound, self._outbox, self.connected_to = True, None, ""
+                self._hearer.link_lost()
+        return was_bound, named
+
+    def _failed(self, address: str, error: Exception) -> None:
+        text = f"{address}: {type(error).__name__} {error}"
+        self.failures.append(text)
+        if text != self._last_refusal:
+            log.warning("no link", reason=text)
+        self._last_refusal = text
+
+    async def _one_link(self, address: str) -> None:
+        authorization = f"Bearer {self._settings.broker_id}:{self._settings.secret}"
+        connection = await connect(
+            address + LINK_PATH,
+            additional_headers={"Authorization": authorization},
+            open_timeout=OPEN_TIMEOUT_S,
+            close_timeout=0.2,
+            ping_interval=None,
+            compression=None,
+            max_size=cluster.MAX_FRAME_TO_BROKER_BYTES,
+            # A controller that is found through a proxy of the environment would be a surprise.
+            proxy=None,
+        )
+        try:
+            session_timeout_s = await self._say_hello(connection, address)
+            await self._converse(connection, session_timeout_s)
+        finally:
+            await connection.close()
+
+    async def _say_hello(self, connection: ClientConnection, address: str) -> float:
+        """Returns the session timeout in seconds. Raises LinkRefused."""
+        await connection.send(cluster.encode(self._hearer.hello()), text=True)
+        async with asyncio.timeout(HELLO_TIMEOUT_S):
+            frame = cluster.decode_to_broker(await connection.recv())
+        if isinstance(frame, cluster.HelloRefused):
+            raise LinkRefused(frame.error, frame.text, frame.controller_address)
+        if isinstance(frame, cluster.NotController):
+            raise LinkRefused(ErrorCode.NOT_CONTROLLER, "", frame.controller_address)
+        if not isinstance(frame, cluster.HelloAccepted):
+            raise LinkEnded(f"{type(frame).__name__} instead of an answer to the hello")
+        self._outbox = asyncio.Queue(OUTBOX_FRAMES)
+        self.connected_to, self._last_refusal = address, ""
+        log.info("linked", controller=address, broker_epoch=frame.broker_epoch)
+        self._hearer.accepted(frame)
+        return frame.session_timeout_ms / 1000
+
+    async def _converse(self, connection: ClientConnection, session_timeout_s: float) -> None:
+        """Hear, write and ping until one of them ends; the others are cancelled."""
+        tasks = [
+            asyncio.ensure_future(self._hear(connection, session_timeout_s)),
+            asyncio.ensure_future(self._write(connection)),
+            asyncio.ensure_future(self._ping()),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _hear(self, connection: ClientConnection, session_timeout_s: float) -> None:
+        while True:
+            # Pings are answered: a controller that is silent for a session has forgotten this broker.
+            async with asyncio.timeout(session_timeout_s):
+                data = await connection.recv()
+            frame = cluster.decode_to_broker(data)
+            if isinstance(frame, cluster.NotController):
+                raise LinkRefused(ErrorCode.NOT_CONTROLLER, "the lease moved", frame.controller_address)
+            await self._hearer.obey(frame)
+
+    async def _write(self, connection: ClientConnection) -> None:
+        assert self._outbox is not None
+        while True:
+            data = await self._outbox.get()
+            if not data:
+                raise LinkEnded(f"more than {OUTBOX_FRAMES} frames wait for the controller")
+            await connection.send(data, text=True)
+
+    async def _ping(self) -> None:
+        interval_s = self._settings.heartbeat_interval_ms / 1000
+        while True:
+            self._ping_now.clear()
+            self.send(self._hearer.ping(next(self._pings)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(interval_s):
+                    await self._ping_now.wait()
