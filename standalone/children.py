@@ -1,0 +1,98 @@
+"""This room knows how to start a child that dies with us, and which ports and folders are free for it."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+LAUNCHER = Path(__file__).with_name("launch.py")
+# Below Linux's ephemeral range (32768 to 60999), so that no outgoing connection can take a port we chose.
+FIRST_PORT, LAST_PORT = 12000, 32000
+LONGEST_SOCKET_PATH_BYTES = 107
+
+
+class StartError(Exception):
+    """A part of the stack did not start; the text names the part and its log."""
+
+
+def launch_command(
+    command: Sequence[str], *, folder: Path, parent: int = 0, death_signal: str = "KILL", user: str = ""
+) -> list[str]:
+    """The command line that runs ``command`` through the launcher (see `standalone.launch`)."""
+    interpreter = [sys.executable, "-I", "-S", str(LAUNCHER)]
+    return [*interpreter, str(parent), death_signal, user, str(folder), *command]
+
+
+def launch(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    log: Path,
+    environment: Mapping[str, str],
+    death_signal: str = "KILL",
+    user: str = "",
+) -> subprocess.Popen[bytes]:
+    """Start ``command`` in a session of its own, its output appended to ``log``.
+
+    The kernel counts the starting *thread* as the parent: it must live as long as the child may.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            launch_command(command, folder=folder, parent=os.getpid(), death_signal=death_signal, user=user),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(environment),
+        )
+
+
+def end(process: subprocess.Popen[bytes], *signals: signal.Signals, patience_s: float = 5.0) -> None:
+    """Send each signal in turn until the process has ended; SIGKILL is the last word."""
+    for number in (*signals, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def free_ports(count: int) -> list[int]:
+    """``count`` different ports on 127.0.0.1 that nobody listens on, at random, not ephemeral ones."""
+    dice = random.SystemRandom()
+    held: list[socket.socket] = []
+    try:
+        while len(held) < count:
+            probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                probe.bind(("127.0.0.1", dice.randint(FIRST_PORT, LAST_PORT)))
+            except OSError:
+                probe.close()
+                continue
+            held.append(probe)
+        return [probe.getsockname()[1] for probe in held]
+    finally:
+        for probe in held:
+            probe.close()
+
+
+def log_tail(log: Path, lines: int = 15) -> str:
+    """The last lines of a log file, for an error message; empty when there is none."""
+    try:
+        return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""
+
+
+def wheel_folder(package: str) -> Path:
+    """Where an installed package lies, without running its code. Raises StartError when it is missing."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise StartError(f"The package {package} is not installed; run `make setup`.")
+    return Path(spec.origin).parent

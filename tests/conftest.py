@@ -1,0 +1,148 @@
+"""This room gives tests real servers: an embedded PostgreSQL a session, a Redis for whoever asks."""
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import psycopg
+import pytest
+from psycopg import sql
+from pytest_django import DjangoDbBlocker
+
+from standalone.postgres import OWNER, Postgres
+from standalone.redis import Redis
+
+HOME_PREFIX = "muster-tests-"
+TEMPLATE = "muster_template"
+_numbers = itertools.count(1)
+
+
+def _sweep_homes_of_the_dead() -> None:
+    """Delete what test runs left that were killed: their servers are gone, their folders are not."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{HOME_PREFIX}*"):
+        pid = folder.name.removeprefix(HOME_PREFIX).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)) and folder.stat().st_uid == os.geteuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def servers_home() -> Iterator[Path]:
+    """The folder of this session's servers: data, logs, passwords."""
+    _sweep_homes_of_the_dead()
+    home = Path(tempfile.mkdtemp(prefix=f"{HOME_PREFIX}{os.getpid()}-"))
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(servers_home: Path) -> Iterator[Postgres]:
+    """One embedded PostgreSQL for the session; `.superuser_url(database)` may end other people's backends."""
+    server = Postgres(servers_home, throw_away=True)
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres_server: Postgres, django_db_blocker: DjangoDbBlocker) -> str:
+    """The name of a database that holds the whole schema and no rows; copy it, do not write to it."""
+    from django.core.management import call_command
+
+    _create(postgres_server, TEMPLATE, template="template1")
+    with django_db_blocker.unblock():
+        _point_django_at(postgres_server.url(TEMPLATE))
+        call_command("migrate", verbosity=0, interactive=False)
+        _close_connections()
+    return TEMPLATE
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    postgres_server: Postgres, migrated_template: str, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """What pytest-django's `db` fixture works on: a copy of the template, instead of a second migration."""
+    _create(postgres_server, "muster_orm", template=migrated_template)
+    with django_db_blocker.unblock():
+        _point_django_at(postgres_server.url("muster_orm"))
+
+
+@pytest.fixture
+def fresh_database(
+    postgres_server: Postgres,
+    migrated_template: str,
+    django_db_blocker: DjangoDbBlocker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[str]:
+    """The address of a new database with the whole schema, for this test alone.
+
+    Django's settings, its ORM, and the environment that child processes inherit point at it as well.
+    """
+    from django.conf import settings
+
+    name = f"muster_{next(_numbers)}"
+    _create(postgres_server, name, template=migrated_template)
+    url = postgres_server.url(name)
+    earlier = settings.DATABASE_URL
+    for variable in ("DATABASE_URL", "DATABASE_DIRECT_URL"):
+        monkeypatch.setenv(variable, url)
+    with django_db_blocker.unblock():
+        _point_django_at(url)
+        yield url
+        _close_connections()
+        _point_django_at(earlier)
+    _drop(postgres_server, name)
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
+    """A Redis of this test's own: `.url .pause() .resume() .stop() .start()`; REDIS_URL names it."""
+    from django.conf import settings
+
+    server = Redis(tmp_path / "redis-home")
+    server.start()
+    monkeypatch.setenv("REDIS_URL", server.url)
+    monkeypatch.setattr(settings, "REDIS_URL", server.url)
+    yield server
+    server.stop()
+
+
+def _create(server: Postgres, name: str, *, template: str) -> None:
+    statement = sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {} STRATEGY FILE_COPY")
+    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
+        connection.execute(
+            statement.format(sql.Identifier(name), sql.Identifier(OWNER), sql.Identifier(template))
+        )
+
+
+def _drop(server: Postgres, name: str) -> None:
+    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _close_connections() -> None:
+    from django.db import connections
+
+    connections.close_all()
+
+
+def _point_django_at(url: str) -> None:
+    """Make settings and every connection of this process name the database of ``url``."""
+    from django.conf import settings
+    from django.db import connections
+
+    parts = urlsplit(url)
+    settings.DATABASE_URL = settings.DATABASE_DIRECT_URL = url
+    for described in (connections.settings["default"], connections["default"].settings_dict):
+        described.update(
+            NAME=parts.path.lstrip("/"),
+            USER=parts.username or "",
+            PASSWORD=parts.password or "",
+            HOST=parts.hostname or "",
+            PORT=str(parts.port or ""),
+        )
+    connections["default"].close()
