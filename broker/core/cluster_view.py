@@ -1,0 +1,159 @@
+"""This room holds what a broker knows of the cluster, and the rules of its link (replication.md section 3).
+
+The host closes an old link and drops its unread frames before it calls `open_link` for the next one.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from muster.messages.cluster import (
+    AlterPartitionAnswer,
+    BrokerPingAnswer,
+    BrokerRow,
+    Changes,
+    IsrAnswer,
+    NodeRow,
+    PartitionRow,
+    SnapshotChunk,
+    TopicRow,
+)
+
+PartitionKey = tuple[UUID, int]
+
+
+@dataclass(slots=True)
+class Heeded:
+    """What the host must do after one frame."""
+
+    rows: list[PartitionRow] = field(default_factory=list)
+    """Give each to its Replica, in order; a row that assigns this broker may need a new one."""
+    from_snapshot: bool = False
+    answers: list[IsrAnswer] = field(default_factory=list)
+    """Give each to `Replica.hear_answer`."""
+    gone: list[PartitionKey] = field(default_factory=list)
+    """Partitions that were on this broker and are in no snapshot any more: stop, the log is stray."""
+    topics: list[TopicRow] = field(default_factory=list)
+    """New or changed topics: their configs apply from now on."""
+    hang_up: str = ""
+    """Not empty: close the link and open another; nothing of the frame was taken over."""
+
+
+class ClusterView:
+    """Rows as the controller last told them, each by its version; answers to clients come from here."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.metadata_version = 0
+        """Of the last turn applied whole; stated in hello and pings, and never lowered."""
+        self.ready = False
+        """True when the snapshot of the present link is applied: proposals may be sent."""
+        self.brokers: dict[int, BrokerRow] = {}
+        self.topics: dict[UUID, TopicRow] = {}
+        self.topic_ids: dict[str, UUID] = {}
+        self.partitions: dict[PartitionKey, PartitionRow] = {}
+        self.nodes: tuple[NodeRow, ...] = ()
+        self.lease_holders: dict[str, int] = {}
+        self._had_snapshot = False
+        self._chunks: list[SnapshotChunk] = []
+
+    def open_link(self) -> None:
+        """A new link begins: no proposal leaves before its snapshot is applied (`propose_early`)."""
+        self.ready = False
+        self._chunks = []
+
+    def obey(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer | BrokerPingAnswer) -> Heeded:
+        """Take over what `frame` says as far as it is not older than what was obeyed."""
+        match frame:
+            case SnapshotChunk():
+                return self._collect(frame)
+            case Changes():
+                return self._change(frame)
+            case AlterPartitionAnswer():
+                return self._hear_answers(frame)
+            case BrokerPingAnswer():
+                self.nodes, self.lease_holders = frame.nodes, frame.lease_holders
+                return Heeded()
+
+    def strays(self, on_disk: Iterable[PartitionKey]) -> list[PartitionKey]:
+        """Logs that no row assigns to this broker; none are named before one whole snapshot (002 C.3)."""
+        if not self._had_snapshot:
+            return []
+        return [key for key in on_disk if not self._is_assigned(key)]
+
+    def hosted(self) -> list[PartitionRow]:
+        """Rows of the partitions assigned to this broker."""
+        return [row for row in self.partitions.values() if self.broker_id in row.assigned]
+
+    def _is_assigned(self, key: PartitionKey) -> bool:
+        row = self.partitions.get(key)
+        return row is not None and self.broker_id in row.assigned
+
+    # ------------------------------------------------------------------------------ snapshot
+
+    def _collect(self, chunk: SnapshotChunk) -> Heeded:
+        """A snapshot counts only whole and unbroken: a part of one must not make logs stray."""
+        if chunk.metadata_version < self.metadata_version:
+            return Heeded(hang_up="the snapshot is older than what was applied: an out-of-date controller")
+        if chunk.number != len(self._chunks):
+            return Heeded(hang_up=f"chunk {len(self._chunks)} of the snapshot is missing")
+        if self._chunks and chunk.metadata_version != self._chunks[0].metadata_version:
+            return Heeded(hang_up="chunks of two snapshots are mixed")
+        self._chunks.append(chunk)
+        return self._apply_snapshot() if chunk.last else Heeded()
+
+    def _apply_snapshot(self) -> Heeded:
+        chunks, self._chunks = self._chunks, []
+        partitions = {row.key: row for chunk in chunks for row in chunk.partitions}
+        gone = [row.key for row in self.hosted() if row.key not in partitions]
+        was_hosted = {row.key for row in self.hosted()}
+        self.partitions = partitions
+        self.brokers = {row.broker_id: row for chunk in chunks for row in chunk.brokers}
+        self.topics = {row.topic_id: row for chunk in chunks for row in chunk.topics}
+        self.topic_ids = {row.name: row.topic_id for row in self.topics.values()}
+        self.metadata_version = chunks[0].metadata_version
+        self.ready = self._had_snapshot = True
+        return Heeded(
+            rows=[
+                row for row in partitions.values() if self.broker_id in row.assigned or row.key in was_hosted
+            ],
+            from_snapshot=True,
+            gone=gone,
+            topics=list(self.topics.values()),
+        )
+
+    # ------------------------------------------------------------------------------ changes
+
+    def _change(self, frame: Changes) -> Heeded:
+        if not self.ready:
+            return Heeded(hang_up="a change came before the snapshot")
+        if frame.metadata_version <= self.metadata_version:
+            return Heeded()
+        for broker in frame.brokers:
+            self.brokers[broker.broker_id] = broker
+        for topic in frame.topics:
+            self.topics[topic.topic_id] = topic
+            self.topic_ids[topic.name] = topic.topic_id
+        heeded = Heeded(topics=list(frame.topics))
+        for row in frame.partitions:
+            self._take_over(row)
+        for rows in (frame.leader_and_isr, frame.stop_replica):
+            heeded.rows += [row for row in rows if self._take_over(row)]
+        if frame.complete:
+            self.metadata_version = frame.metadata_version
+        return heeded
+
+    def _hear_answers(self, frame: AlterPartitionAnswer) -> Heeded:
+        if not self.ready:
+            return Heeded(hang_up="an answer came before the snapshot")
+        for answer in frame.answers:
+            if answer.row is not None:
+                self._take_over(answer.row)
+        return Heeded(answers=list(frame.answers))
+
+    def _take_over(self, row: PartitionRow) -> bool:
+        known = self.partitions.get(row.key)
+        if known is not None and row.version < known.version:
+            return False
+        self.partitions[row.key] = row
+        return True

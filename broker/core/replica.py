@@ -1,0 +1,349 @@
+"""This room holds the rules of one hosted partition, leader and follower (replication.md sections 3 to 5).
+
+Pure: the host owns log and sockets. It hands in rows, fetches and answers, performs what a method
+returns, and compares `high_watermark` before and after to wake whoever waits.
+"""
+
+from collections.abc import Container
+from enum import Enum
+from typing import NamedTuple
+
+from broker.core.in_sync import Progress, fewest_in_sync, is_admissible, lags
+from broker.core.replica_log import EpochEnd, ReplicaLog
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.cluster import NO_LEADER, IsrProposal, PartitionRow
+
+
+class Role(Enum):
+    """What this broker is to a partition."""
+
+    WAITING = "waiting"
+    """No row was obeyed yet: nothing is believed before the first snapshot."""
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OFFLINE = "offline"
+    """Nobody leads: the log exists and is neither written nor fetched."""
+    STOPPED = "stopped"
+    """Not assigned any more: the log is stray and is not used when the broker is assigned again."""
+
+
+class Obeyed(Enum):
+    """What a row changed."""
+
+    IGNORED = "ignored"
+    SAME_LEADER = "same leader"
+    NEW_LEADER = "new leader"
+    """Or a new leader epoch: parked requests end with NOT_LEADER_OR_FOLLOWER, fetches in flight drop."""
+    STOPPED = "stopped"
+
+
+class FetchPosition(NamedTuple):
+    """What a follower asks its leader for next; `last_epoch` −1: its log is empty."""
+
+    leader: int
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+
+
+class Replica:
+    """One partition on one broker. Offsets are numbers of records, times are the broker's own clock."""
+
+    __slots__ = (
+        "_followers_that_count",
+        "_progress",
+        "broker_id",
+        "epoch_start_offset",
+        "high_watermark",
+        "log",
+        "min_insync_replicas",
+        "pending",
+        "role",
+        "row",
+    )
+
+    def __init__(
+        self, broker_id: int, log: ReplicaLog, high_watermark: int = 0, min_insync_replicas: int = 1
+    ) -> None:
+        self.broker_id = broker_id
+        self.log = log
+        self.high_watermark = min(high_watermark, log.end_offset)
+        self.min_insync_replicas = min_insync_replicas
+        self.row: PartitionRow | None = None
+        self.role = Role.WAITING
+        self.epoch_start_offset = 0
+        self.pending: IsrProposal | None = None
+        self._progress: dict[int, Progress] = {}
+        self._followers_that_count: tuple[int, ...] = ()
+
+    # ------------------------------------------------------------------------------ what it is
+
+    @property
+    def leads(self) -> bool:
+        return self.role is Role.LEADER
+
+    @property
+    def leader(self) -> int:
+        """Broker id of the leader, −1 if there is none or nothing is known."""
+        return self.row.leader if self.row else NO_LEADER
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.row.leader_epoch if self.row else -1
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """As the controller last said; a proposal in flight is in `pending`."""
+        return self.row.isr if self.row else ()
+
+    def obey(self, row: PartitionRow, now: Instant, from_snapshot: bool = False) -> Obeyed:
+        """Become what `row` says, unless it is older than the row obeyed (table of section 3)."""
+        if self.row is not None and row.version < self.row.version:
+            return Obeyed.IGNORED
+        if self.pending and (from_snapshot or row.version > self.pending.base_version):
+            self.pending = None
+        before, self.row = self.row, row
+        if self.broker_id not in row.assigned:
+            self._stop()
+            return Obeyed.STOPPED
+        if before is None or (before.leader, before.leader_epoch) != (row.leader, row.leader_epoch):
+            self._become(row, now)
+            outcome = Obeyed.NEW_LEADER
+        else:
+            outcome = Obeyed.SAME_LEADER
+        if self.role is Role.LEADER:
+            self._know_followers(row, now)
+            self._count_followers()
+            self._advance()
+        return outcome
+
+    def _become(self, row: PartitionRow, now: Instant) -> None:
+        self._progress = {}
+        self.pending = None
+        if row.leader == self.broker_id:
+            self.role = Role.LEADER
+            self.epoch_start_offset = self.log.end_offset
+        else:
+            self.role = Role.OFFLINE if row.leader == NO_LEADER else Role.FOLLOWER
+            self.epoch_start_offset = 0
+            self._followers_that_count = ()
+
+    def _stop(self) -> None:
+        self.role = Role.STOPPED
+        self._progress = {}
+        self._followers_that_count = ()
+        self.pending = None
+        self.high_watermark = 0
+        self.epoch_start_offset = 0
+
+    # ------------------------------------------------------------------------------ leader: data
+
+    def refusal(self, current_leader_epoch: int = -1) -> ErrorCode:
+        """Why a client's request is refused here, or NONE (conformance line 215); −1: no epoch stated."""
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if self.role is Role.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def enough_in_sync(self, live: Container[int], now: Instant, lag_time_max_ms: int) -> bool:
+        """False: an append with acks=all would wait for members that are away (NOT_ENOUGH_REPLICAS).
+
+        A courtesy, not a safety rule: dead members that the floor keeps in the ISR do not count
+        (replication.md section 7.9).
+        """
+        if self.row is None:
+            return False
+        reachable = 1
+        for follower in self.row.isr:
+            progress = self._progress.get(follower)
+            if progress is not None and follower in live:
+                reachable += not lags(progress, self.log, now, lag_time_max_ms)
+        return reachable >= self._fewest
+
+    def appended(self) -> None:
+        """The leader's own log grew; committed at once only where no other member counts."""
+        if not self._followers_that_count:
+            self._advance()
+
+    def follower_fetches(
+        self,
+        follower: int,
+        broker_epoch: int,
+        leader_epoch: int,
+        offset: int,
+        last_epoch: int,
+        now: Instant,
+    ) -> ErrorCode | EpochEnd | None:
+        """Judge a follower's fetch: refused, diverging, or None: answer records from `offset` to the log end.
+
+        A diverging follower's offset says nothing of what it holds, so it makes no progress
+        (`diverging_progress`). A lower broker epoch is a fetch of an earlier incarnation that may have
+        lost its tail since (`bep_fetch`).
+        """
+        error = self.refusal(leader_epoch)
+        if error is not ErrorCode.NONE:
+            return error
+        progress = self._progress.get(follower)
+        if progress is None:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if broker_epoch < progress.broker_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        log_end = self.log.end_offset
+        if last_epoch >= 0:
+            end = self.log.end_of_epoch(last_epoch)
+            if end.epoch != last_epoch or end.end_offset < offset:
+                return end
+        elif offset > log_end:
+            return self.log.end_of_epoch(-1)
+        held_back = progress.end_offset <= self.high_watermark
+        progress.fetched(broker_epoch, offset, log_end, now)
+        if held_back:
+            self._advance()
+        return None
+
+    def latest_offset(self) -> int | None:
+        """End offset to tell consumers; None: not available yet, as it could go back (KIP-207)."""
+        if self.role is not Role.LEADER or self.high_watermark < self.epoch_start_offset:
+            return None
+        return self.high_watermark
+
+    # ------------------------------------------------------------------------------ leader: ISR
+
+    @property
+    def may_grow(self) -> bool:
+        """True if `propose` would find somebody to admit."""
+        return self.pending is None and self.role is Role.LEADER and self._admissible(None) is not None
+
+    def propose(
+        self, now: Instant, link_ready: bool, live: Container[int], lag_time_max_ms: int
+    ) -> IsrProposal | None:
+        """The next change of the ISR to ask the controller for; it is pending from now on.
+
+        One at a time, only on a link whose snapshot is applied (`propose_early`). No timer ends it:
+        a row above its base version, the answer to it, or the snapshot of a new link does.
+        """
+        row = self.row
+        if row is None or self.role is not Role.LEADER or self.pending is not None or not link_ready:
+            return None
+        newcomer = self._admissible(live)
+        if newcomer is not None:
+            progress = self._progress[newcomer]
+            progress.asks_admission = False
+            wanted = tuple(b for b in row.assigned if b in row.isr or b == newcomer)
+            return self._ask(row, wanted, {newcomer: progress.broker_epoch})
+        laggard = self._laggard(row, now, lag_time_max_ms)
+        if laggard is None:
+            return None
+        # Only its next fetch may ask for it again: else it would come back with the progress it lags by.
+        self._progress[laggard].asks_admission = False
+        return self._ask(row, tuple(b for b in row.isr if b != laggard), {})
+
+    def hear_answer(self, base_version: int, row: PartitionRow | None, now: Instant) -> Obeyed:
+        """The controller answered the proposal made on `base_version`; only that one ends (`answer_any`)."""
+        if row is not None and self.row is not None and row.version < self.row.version:
+            return Obeyed.IGNORED
+        if self.pending and self.pending.base_version == base_version:
+            self.pending = None
+            if row is None:
+                self._count_followers()
+                self._advance()
+        return self.obey(row, now) if row is not None else Obeyed.IGNORED
+
+    def _ask(self, row: PartitionRow, isr: tuple[int, ...], broker_epochs: dict[int, int]) -> IsrProposal:
+        self.pending = IsrProposal(
+            topic_id=row.topic_id,
+            partition=row.partition,
+            base_version=row.version,
+            isr=isr,
+            broker_epochs=broker_epochs,
+        )
+        self._count_followers()
+        self._advance()
+        return self.pending
+
+    def _admissible(self, live: Container[int] | None) -> int | None:
+        for follower, progress in self._progress.items():
+            if (
+                progress.asks_admission
+                and follower not in self.isr
+                and (live is None or follower in live)
+                and is_admissible(progress, self.high_watermark, self.epoch_start_offset)
+            ):
+                return follower
+        return None
+
+    def _laggard(self, row: PartitionRow, now: Instant, lag_time_max_ms: int) -> int | None:
+        if len(row.isr) <= self._fewest:
+            return None
+        lagging = [
+            (self._progress[b].end_offset, b)
+            for b in row.isr
+            if b in self._progress and lags(self._progress[b], self.log, now, lag_time_max_ms)
+        ]
+        return min(lagging)[1] if lagging else None
+
+    # ------------------------------------------------------------------------------ leader: high watermark
+
+    @property
+    def _fewest(self) -> int:
+        return fewest_in_sync(self.min_insync_replicas, self.row.assigned if self.row else ())
+
+    def _know_followers(self, row: PartitionRow, now: Instant) -> None:
+        """Progress of every assigned follower, kept within the leader epoch, none of anybody else."""
+        followers = [b for b in row.assigned if b != self.broker_id]
+        if self._progress.keys() != set(followers):
+            self._progress = {b: self._progress.get(b) or Progress(now) for b in followers}
+
+    def _count_followers(self) -> None:
+        """The high watermark waits for the members of both sets while a proposal is open (`hw_old_only`)."""
+        members = set(self.isr).union(self.pending.isr if self.pending else ())
+        self._followers_that_count = tuple(b for b in members if b != self.broker_id)
+
+    def _advance(self) -> None:
+        """Raise the high watermark to the lowest log end that counts; it never falls."""
+        if len(self.isr) < self._fewest:
+            return
+        lowest = self.log.end_offset
+        for follower in self._followers_that_count:
+            progress = self._progress.get(follower)
+            if progress is None:
+                return
+            if progress.end_offset < lowest:
+                lowest = progress.end_offset
+        if lowest > self.high_watermark:
+            self.high_watermark = lowest
+
+    # ------------------------------------------------------------------------------ follower
+
+    def next_fetch(self) -> FetchPosition | None:
+        """What to ask the leader for; None unless this broker follows (section 5)."""
+        if self.role is not Role.FOLLOWER or self.row is None:
+            return None
+        return FetchPosition(self.row.leader, self.row.leader_epoch, self.log.end_offset, self.log.last_epoch)
+
+    def heed_diverging(self, request_leader_epoch: int, leaders: EpochEnd) -> int | None:
+        """Where to cut the log and the producer state, at once; None: the answer is out of date.
+
+        The high watermark of such an answer is not taken: it counts records this log does not have
+        (`hw_before_truncation`).
+        """
+        if self.role is not Role.FOLLOWER or request_leader_epoch != self.leader_epoch:
+            return None
+        own = self.log.end_of_epoch(leaders.epoch)
+        end_offset = min(leaders.end_offset, own.end_offset, self.log.end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        return end_offset
+
+    def accepts(self, request_leader_epoch: int, offset: int) -> bool:
+        """True if an answer to a fetch of `offset` still fits: same leader epoch, exactly at the log end."""
+        return (
+            self.role is Role.FOLLOWER
+            and request_leader_epoch == self.leader_epoch
+            and offset == self.log.end_offset
+        )
+
+    def followed(self, leader_high_watermark: int) -> None:
+        """The records of an accepted answer are in the log; an empty answer counts too."""
+        self.high_watermark = max(self.high_watermark, min(leader_high_watermark, self.log.end_offset))
