@@ -1,0 +1,152 @@
+"""A follower asks a peer for everything once, then only for the partitions that moved (KIP-227)."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from broker.core.replica import FetchPosition
+from broker.core.replica_log import EpochEnd
+from broker.fetch_session import FETCH_VERSION, FetchedAnswer, FetchLimits, FetchRefused, FetchSession
+from muster.kafkawire.api_table import ApiKey, read_body, request_class, response_class
+from muster.kafkawire.fetching import Diverging, FetchedPartition, FetchedTopic, lay_out_fetch_reply
+from muster.kernel.error_codes import ErrorCode
+
+ORDERS = UUID(int=1)
+CLICKS = UUID(int=2)
+LIMITS = FetchLimits(wait_max_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=1_000)
+REPLY_HEADER_BYTES = 4 + 4 + 1
+
+
+def session() -> FetchSession:
+    return FetchSession(broker_id=3, broker_epoch=7, limits=LIMITS)
+
+
+def at(offset: int, leader_epoch: int = 4, last_epoch: int = 4) -> FetchPosition:
+    return FetchPosition(1, leader_epoch, offset, last_epoch)
+
+
+def answer(
+    session_id: int, *partitions: FetchedPartition[bytes], error: int = 0, topic: UUID = ORDERS
+) -> Any:
+    """What a peer's door sends, read by the follower."""
+    topics = [FetchedTopic("", topic, partitions)] if partitions else []
+    frame = b"".join(lay_out_fetch_reply(FETCH_VERSION, 1, topics, error, session_id))
+    return read_body(response_class(ApiKey.FETCH, FETCH_VERSION), frame, REPLY_HEADER_BYTES)
+
+
+def asked(request: Any) -> dict[tuple[UUID, int], tuple[int, int, int]]:
+    return {
+        (topic.topic_id, p.partition): (p.current_leader_epoch, p.fetch_offset, p.last_fetched_epoch)
+        for topic in request.topics
+        for p in topic.partitions
+    }
+
+
+def forgotten(request: Any) -> set[tuple[UUID, int]]:
+    return {(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions}
+
+
+def test_the_first_fetch_names_everything_and_who_asks() -> None:
+    fetches = session()
+    fetches.move((ORDERS, 0), at(10))
+    fetches.move((CLICKS, 2), at(0, last_epoch=-1))
+    request = fetches.request()
+    assert isinstance(request, request_class(ApiKey.FETCH, FETCH_VERSION))
+    assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (3, 7)
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert asked(request) == {(ORDERS, 0): (4, 10, 4), (CLICKS, 2): (4, 0, -1)}
+
+
+def test_later_fetches_name_what_moved() -> None:
+    fetches = session()
+    fetches.move((ORDERS, 0), at(10))
+    fetches.move((ORDERS, 1), at(20))
+    fetches.request()
+    fetches.hear(answer(99, FetchedPartition(0, 0, 12, 0, b"records")))
+    fetches.move((ORDERS, 0), at(12))
+    fetches.move((ORDERS, 1), at(20))
+    request = fetches.request()
+    assert (request.session_id, request.session_epoch) == (99, 1)
+    assert asked(request) == {(ORDERS, 0): (4, 12, 4)}
+    fetches.hear(answer(99))
+    nothing_moved = fetches.request()
+    assert nothing_moved.session_epoch == 2
+    assert asked(nothing_moved) == {}
+
+
+def test_what_is_not_followed_any_more_is_forgotten_once() -> None:
+    fetches = session()
+    fetches.move((ORDERS, 0), at(10))
+    fetches.move((ORDERS, 1), at(20))
+    fetches.request()
+    fetches.hear(answer(99))
+    fetches.move((ORDERS, 1), None)
+    assert forgotten(fetches.request()) == {(ORDERS, 1)}
+    fetches.hear(answer(99))
+    assert forgotten(fetches.request()) == set()
+    assert len(fetches) == 1
+
+
+def test_a_partition_that_left_and_came_back_between_two_fetches_is_asked_where_it_now_stands() -> None:
+    fetches = session()
+    fetches.move((ORDERS, 0), at(10))
+    fetches.request()
+    fetches.hear(answer(99))
+    fetches.move((ORDERS, 0), None)
+    fetches.move((ORDERS, 0), at(10, leader_epoch=5))
+    request = fetches.request()
+    assert asked(request) == {(ORDERS, 0): (5, 10, 4)}
+    assert forgotten(request) == set()
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH]
+)
+def test_a_forgotten_session_begins_anew(error: ErrorCode) -> None:
+    fetches = session()
+    fetches.move((ORDERS, 0), at(10))
+    fetches.request()
+    fetches.hear(answer(99))
+    fetches.request()
+    assert fetches.hear(answer(0, error=error)) == []
+    request = fetches.request()
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert asked(request) == {(ORDERS, 0): (4, 10, 4)}
+
+
+def test_a_peer_without_sessions_is_asked_everything_each_time() -> None:
+    fetches = session()
+    fetches.move((ORDERS, 0), at(10))
+    for _ in range(2):
+        request = fetches.request()
+        assert (request.session_id, request.session_epoch) == (0, 0)
+        assert asked(request) == {(ORDERS, 0): (4, 10, 4)}
+        fetches.hear(answer(0))
+
+
+def test_an_answer_comes_with_the_position_it_answers() -> None:
+    fetches = session()
+    fetches.move((ORDERS, 0), at(10))
+    fetches.request()
+    fetches.move((ORDERS, 0), at(10, leader_epoch=5))
+    heard = fetches.hear(
+        answer(99, FetchedPartition(0, 0, 12, 0, b"records"), FetchedPartition(7, 0, 1, 0, b"not asked for"))
+    )
+    assert heard == [FetchedAnswer((ORDERS, 0), at(10), 0, 12, 0, None, b"records")]
+
+
+def test_a_diverging_answer_says_where() -> None:
+    fetches = session()
+    fetches.move((ORDERS, 0), at(10))
+    fetches.request()
+    (heard,) = fetches.hear(answer(99, FetchedPartition(0, 0, 5, 0, None, Diverging(3, 6))))
+    assert heard.diverging == EpochEnd(3, 6)
+    assert heard.records == b""
+
+
+def test_any_other_error_of_a_whole_fetch_is_a_refusal() -> None:
+    fetches = session()
+    fetches.request()
+    with pytest.raises(FetchRefused, match="error 42"):
+        fetches.hear(answer(0, error=ErrorCode.INVALID_REQUEST))
