@@ -1,0 +1,74 @@
+# One verb for each thing; the same on a desk and in CI. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+VENV ?= .venv
+PY := $(VENV)/bin/python
+
+# Of a stack: how many of each, and the folder that holds it.
+NODES ?= 1
+BROKERS ?= 3
+WORKERS ?= 1
+MUSTER_HOME ?= .muster
+# Of the demo: days a second, how many flights (0: all), stop after the summary.
+SPEED ?= 8
+FLIGHTS ?= 0
+EXIT ?=
+SEEDS ?= 300
+WHAT ?=
+# Of the tests: what to hand to pytest, such as TESTS=tests/unit.
+TESTS ?= tests
+export VENV NODES BROKERS WORKERS MUSTER_HOME SPEED FLIGHTS EXIT SEEDS
+
+.PHONY: help setup runtime jars browser demo up stop start status test lint bench sim lock clean
+
+help:  ## list the verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup:  ## make .venv with everything that running and testing need
+	@sh .ci/setup dev
+
+runtime:
+	@sh .ci/setup runtime
+
+jars:
+	@sh .ci/jars
+
+browser:
+	@sh .ci/browser
+
+demo: runtime jars  ## replay the year 2013 through a whole stack (EXIT=1 SPEED=8 FLIGHTS=0)
+	@exec $(PY) manage.py demo
+
+up: runtime  ## run a stack in front until Ctrl-C (NODES=1 BROKERS=3 WORKERS=1 MUSTER_HOME=.muster)
+	@exec $(PY) manage.py up
+
+stop:  ## stop one process of a running stack (WHAT=broker-2)
+	@$(PY) manage.py stop_process "$(WHAT)"
+
+start:  ## start it again (WHAT=broker-2)
+	@$(PY) manage.py start_process "$(WHAT)"
+
+status:  ## show the processes of a running stack
+	@$(PY) manage.py status
+
+lint: setup  ## ruff, mypy, import contracts
+	$(PY) -m ruff check .
+	$(PY) -m mypy .
+	$(VENV)/bin/lint-imports --no-cache
+
+test: setup jars browser lint  ## everything: lint, then all tests with one summary (TESTS=tests)
+	$(PY) -m pytest $(TESTS)
+
+bench: setup jars  ## measure, beside Apache Kafka in the same run
+	$(PY) -m tests.benchmarks
+
+sim: setup  ## more seeds of the simulation (SEEDS=300)
+	$(PY) -m tests.simulation.run --seeds $(SEEDS)
+
+lock: setup  ## write requirements*.txt anew from pyproject.toml
+	@sh .ci/lock
+
+clean:  ## remove caches and the stopped stack's folder
+	@$(PY) manage.py remove_stack
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
