@@ -134,7 +134,7 @@ def _asked_topic(shape: Any, view: ClusterView, asked: Any) -> Any:
         known = view.topics.get(asked.name)
         refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
-        known = view.topics.get(view.names_by_id.get(topic_id, ""))
+        known = view.topics.get(view.names_by_id.get(topic_id, "")) if topic_id else None
         refusal = ErrorCode.UNKNOWN_TOPIC_ID
     if known is not None:
         return _known_topic(shape, view, known)

@@ -61,28 +61,20 @@ class Outbox:
         pieces = self._pieces
         try:
             while pieces:
-                head = pieces[0]
+                head = pieces.popleft()
                 if isinstance(head, FileRegion):
                     self._send_region(connection, head)
                 else:
-                    self._send_bytes(connection)
+                    self._send_bytes(connection, head)
         except BlockingIOError:
             return False
         return True
 
-    def _send_bytes(self, connection: socket.socket) -> None:
+    def _send_bytes(self, connection: socket.socket, head: bytes | memoryview) -> None:
         """One send for all bytes up to the next region; the region's bytes join its last packet."""
         pieces = self._pieces
-        head = pieces.popleft()
-        assert not isinstance(head, FileRegion)
         if pieces and not isinstance(pieces[0], FileRegion):
-            parts, size = [head], len(head)
-            while pieces and size < _JOINED_BYTES and not isinstance(pieces[0], FileRegion):
-                part = pieces.popleft()
-                assert not isinstance(part, FileRegion)
-                parts.append(part)
-                size += len(part)
-            head = b"".join(parts)
+            head = self._joined(head)
         try:
             sent = connection.send(head, _MSG_MORE if pieces else 0)
         except BlockingIOError:
@@ -92,15 +84,32 @@ class Outbox:
         if sent < len(head):
             pieces.appendleft(memoryview(head)[sent:])
 
+    def _joined(self, head: bytes | memoryview) -> bytes:
+        pieces = self._pieces
+        parts, size = [head], len(head)
+        while pieces and size < _JOINED_BYTES:
+            part = pieces[0]
+            if isinstance(part, FileRegion):
+                break
+            parts.append(part)
+            size += len(part)
+            pieces.popleft()
+        return b"".join(parts)
+
     def _send_region(self, connection: socket.socket, region: FileRegion) -> None:
-        sent = os.sendfile(connection.fileno(), region.file.fileno(), region.position, region.size_bytes)
+        target, source = connection.fileno(), region.file.fileno()
+        try:
+            sent = os.sendfile(target, source, region.position, region.size_bytes)
+        except BlockingIOError:
+            self._pieces.appendleft(region)
+            raise
         if sent == 0:
             raise FileEnded(f"{region.size_bytes} bytes are missing behind {region.position}")
         self._count(sent)
         region.position += sent
         region.size_bytes -= sent
-        if region.size_bytes == 0:
-            self._pieces.popleft()
+        if region.size_bytes:
+            self._pieces.appendleft(region)
 
     def _count(self, sent: int) -> None:
         self.waiting_bytes -= sent

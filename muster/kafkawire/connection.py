@@ -37,7 +37,9 @@ class ClientConnection:
         """How many requests are not answered yet."""
         return len(self._in_flight)
 
-    def request(self, api_key: int, version: int, body: Any, *, expects_reply: bool = True) -> tuple[int, bytes]:
+    def request(
+        self, api_key: int, version: int, body: Any, *, expects_reply: bool = True
+    ) -> tuple[int, bytes]:
         """(correlation id, the frame to send). Produce with acks=0 expects no reply."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF

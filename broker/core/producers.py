@@ -1,0 +1,133 @@
+"""This room remembers, per producer, what was stored last, so that a retried batch is stored once.
+
+Leader and follower build it from the same batch headers; replication.md sections 4 and 5
+(`ps_leader_only`, `ps_not_rolled`) say what is lost otherwise. Times are the log's, not the batch's:
+a replay of old data must not make its own producer look expired.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from muster.kafkawire.batches import NO_PRODUCER, BatchHeader
+from muster.kernel.error_codes import ErrorCode
+
+REMEMBERED_BATCHES: Final = 5
+"""As many as a producer may have in flight (KIP-98; `max.in.flight.requests.per.connection`)."""
+
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+
+
+class StoredBatch(NamedTuple):
+    """One batch that is in the log; both sequence numbers and both offsets are inclusive."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+
+
+class Append(NamedTuple):
+    """The batch is new and in sequence: append it."""
+
+
+class Duplicate(NamedTuple):
+    """The batch is in the log already: answer its old offset and append nothing."""
+
+    base_offset: int
+    last_offset: int
+
+
+class Refused(NamedTuple):
+    """The batch may not be appended, and why."""
+
+    error_code: ErrorCode
+
+
+Verdict = Append | Duplicate | Refused
+
+_APPEND: Final = Append()
+
+
+@dataclass(slots=True)
+class ProducerState:
+    """One producer id: its epoch and its last batches, the newest last."""
+
+    epoch: int
+    last_append_ms: int
+    batches: deque[StoredBatch] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
+
+
+class Producers:
+    """The producers of one partition. Nothing here reads a clock: times come with the call."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self) -> None:
+        self._states: dict[int, ProducerState] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def judge(self, header: BatchHeader) -> Verdict:
+        """What the leader does with a batch that a producer sent.
+
+        A producer that is not known may begin with any sequence number, because its history may
+        have gone with retention (KIP-360).
+        """
+        if header.producer_id == NO_PRODUCER:
+            return _APPEND
+        state = self._states.get(header.producer_id)
+        if state is None:
+            return _APPEND
+        if header.producer_epoch < state.epoch:
+            return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if header.producer_epoch > state.epoch:
+            begins = header.base_sequence == 0
+            return _APPEND if begins else Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        if not state.batches:
+            return _APPEND
+        if header.base_sequence == (state.batches[-1].last_sequence + 1) & _SEQUENCE_MASK:
+            return _APPEND
+        wanted = (header.base_sequence, header.last_sequence)
+        for stored in state.batches:
+            if (stored.first_sequence, stored.last_sequence) == wanted:
+                return Duplicate(stored.base_offset, stored.last_offset)
+        return Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+    def stored(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        """A batch is in the log now, with its first record at `base_offset`."""
+        if header.producer_id == NO_PRODUCER:
+            return
+        state = self._states.get(header.producer_id)
+        if state is None or state.epoch != header.producer_epoch:
+            state = ProducerState(header.producer_epoch, now_ms)
+            self._states[header.producer_id] = state
+        state.last_append_ms = now_ms
+        last_offset = base_offset + header.last_offset_delta
+        batch = StoredBatch(header.base_sequence, header.last_sequence, base_offset, last_offset)
+        state.batches.append(batch)
+
+    def forget_silent(self, now_ms: int, expiration_ms: int) -> None:
+        """Drop producers that have stored nothing for `expiration_ms` (`producer.id.expiration.ms`)."""
+        silent = [p for p, state in self._states.items() if now_ms - state.last_append_ms >= expiration_ms]
+        for producer_id in silent:
+            del self._states[producer_id]
+
+    def saved(self) -> list[list[Any]]:
+        """A form that JSON can hold; `restored` reads it."""
+        return [
+            [producer_id, state.epoch, state.last_append_ms, [list(batch) for batch in state.batches]]
+            for producer_id, state in self._states.items()
+        ]
+
+    @classmethod
+    def restored(cls, saved: Iterable[Any]) -> "Producers":
+        """The producers of a saved form. Raises ValueError or TypeError if it is none."""
+        producers = cls()
+        for producer_id, epoch, last_append_ms, stored in saved:
+            state = ProducerState(int(epoch), int(last_append_ms))
+            state.batches.extend(StoredBatch(*map(int, batch)) for batch in stored)
+            producers._states[int(producer_id)] = state
+        return producers

@@ -1,0 +1,105 @@
+"""This room is one hosted partition: its log, the rules of its replica, and who waits for it."""
+
+from collections import deque
+from typing import Protocol
+
+from broker.core.replica import Replica
+from broker.log.partition_log import PartitionLog
+from broker.log.shelf import PartitionKey
+from muster.kernel.error_codes import ErrorCode
+
+
+class WaitsForCommit(Protocol):
+    """A produce with acks=all that has been appended."""
+
+    def committed(self, key: PartitionKey) -> None:
+        """The high watermark has passed the records of `key`."""
+
+    def refused(self, key: PartitionKey, error_code: ErrorCode) -> None:
+        """The records of `key` were appended and will not be acknowledged by this broker."""
+
+
+class WaitsForRecords(Protocol):
+    """A parked fetch, or a follower's session."""
+
+    def grew(self, key: PartitionKey) -> None:
+        """More can be read of `key` than before; called once per event, so it must be cheap."""
+
+    def lost(self, key: PartitionKey) -> None:
+        """This broker does not lead `key` any more as it did."""
+
+
+class HostedPartition:
+    """One replica on this broker. All calls come from the broker's loop."""
+
+    __slots__ = (
+        "_awaiting_commit",
+        "_told_high_watermark",
+        "followers",
+        "key",
+        "log",
+        "readers",
+        "replica",
+        "topic",
+    )
+
+    def __init__(self, key: PartitionKey, topic: str, log: PartitionLog, replica: Replica) -> None:
+        self.key = key
+        self.topic = topic
+        self.log = log
+        self.replica = replica
+        self.readers: set[WaitsForRecords] = set()
+        """Fetches of consumers that wait for the high watermark to pass their offset."""
+        self.followers: set[WaitsForRecords] = set()
+        """Sessions of followers, which read to the log end."""
+        self._awaiting_commit: deque[tuple[int, WaitsForCommit]] = deque()
+        self._told_high_watermark = replica.high_watermark
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed."""
+        return self.replica.high_watermark
+
+    def await_commit(self, next_offset: int, producer: WaitsForCommit) -> None:
+        """Tell `producer` when everything below `next_offset` is committed.
+
+        A retried batch may wait for an older offset than the one before it, so the queue is in the
+        order of arrival, and the first that is too high holds nobody up for longer than its own records.
+        """
+        self._awaiting_commit.append((next_offset, producer))
+
+    def log_grew(self) -> None:
+        """The leader has appended: followers may fetch, and with one replica it is committed already."""
+        self.replica.appended()
+        for follower in self.followers:
+            follower.grew(self.key)
+        self.look()
+
+    def look(self) -> None:
+        """Wake whoever waited for what the high watermark has passed since the last look."""
+        high_watermark = self.replica.high_watermark
+        if high_watermark == self._told_high_watermark:
+            return
+        self._told_high_watermark = high_watermark
+        waiting = self._awaiting_commit
+        while waiting and waiting[0][0] <= high_watermark:
+            waiting.popleft()[1].committed(self.key)
+        for reader in tuple(self.readers):
+            reader.grew(self.key)
+
+    def leadership_changed(self) -> None:
+        """Parked requests end with NOT_LEADER_OR_FOLLOWER (conformance 214)."""
+        waiting, self._awaiting_commit = self._awaiting_commit, deque()
+        for _, producer in waiting:
+            producer.refused(self.key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for reader in (*self.readers, *self.followers):
+            reader.lost(self.key)
+        self._told_high_watermark = self.replica.high_watermark
+
+    def commits_awaited(self) -> int:
+        """How many parked produces wait here."""
+        return len(self._awaiting_commit)
+
+    def forget(self, producer: WaitsForCommit) -> None:
+        """`producer` waits no longer."""
+        self._awaiting_commit = deque(entry for entry in self._awaiting_commit if entry[1] is not producer)

@@ -1,0 +1,82 @@
+"""This room keeps a bounded number of log files open, and replaces small files whole or not at all."""
+
+import contextlib
+import os
+from collections import OrderedDict
+from pathlib import Path
+
+
+class LogFile:
+    """A file that is closed when nobody holds it any more.
+
+    Answers that are being sent hold the file they were promised from, so that neither retention
+    nor the bound on open files can pull it away from under a sendfile.
+    """
+
+    __slots__ = ("__weakref__", "_descriptor")
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = -1
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+
+    def fileno(self) -> int:
+        """The descriptor, open as long as this object lives."""
+        return self._descriptor
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+class OpenFiles:
+    """The files used last, at most `limit` of them; what falls out is closed once it is not in use."""
+
+    def __init__(self, limit: int = 1_000) -> None:
+        self._limit = limit
+        self._files: OrderedDict[Path, LogFile] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def get(self, path: Path) -> LogFile:
+        """The open file at `path`, created if it is not there. Raises OSError."""
+        file = self._files.get(path)
+        if file is not None:
+            self._files.move_to_end(path)
+            return file
+        file = LogFile(path)
+        self._files[path] = file
+        if len(self._files) > self._limit:
+            self._files.popitem(last=False)
+        return file
+
+    def forget(self, path: Path) -> None:
+        """The file at `path` is deleted or renamed: open it no more under this name."""
+        self._files.pop(path, None)
+
+
+def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Put `content` in the place of `path`: readers see the old content or the new. Raises OSError."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in `folder` durable. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

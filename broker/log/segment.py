@@ -1,0 +1,265 @@
+"""This room is one segment of a log: a file of batches, and a sparse index of where they lie.
+
+One index serves offsets and times: each entry holds an offset, a position and the largest
+timestamp before it, so Kafka's second file would repeat the first. The index lives in memory
+beside the segment that is written, and in a file beside one that is full or was closed cleanly.
+"""
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from broker.log.files import LogFile, OpenFiles, replace_file
+from muster.kafkawire import batches
+from muster.kafkawire.batches import BatchHeader
+from muster.kafkawire.errors import CorruptBatch
+
+INDEX_INTERVAL_BYTES: Final = 4096
+"""Kafka's `index.interval.bytes`."""
+
+_SCAN_BYTES: Final = 256 * 1024
+_HINTS: Final = 64
+_NO_TIME: Final = -1
+
+
+
+class Segment:
+    """One file `<base offset>.log`. Offsets are the log's, positions are bytes in this file."""
+
+    __slots__ = (
+        "_files",
+        "_hints",
+        "_index_offsets",
+        "_index_positions",
+        "_index_times",
+        "_indexed_to",
+        "base_offset",
+        "max_timestamp_ms",
+        "path",
+        "size_bytes",
+    )
+
+    def __init__(self, folder: Path, base_offset: int, files: OpenFiles) -> None:
+        self.base_offset = base_offset
+        self.path = folder / f"{base_offset:020}.log"
+        self.size_bytes = 0
+        self.max_timestamp_ms = _NO_TIME
+        self._files = files
+        self._hints: dict[int, int] = {}
+        self._index_offsets = array("q")
+        self._index_positions = array("q")
+        self._index_times = array("q")
+        self._indexed_to = 0
+
+    @property
+    def index_path(self) -> Path:
+        """The file that holds the index of a segment that is not written any more."""
+        return self.path.with_suffix(".index")
+
+    @property
+    def file(self) -> LogFile:
+        """The open file; hold it as long as it is used. Raises OSError."""
+        return self._files.get(self.path)
+
+    # -- writing
+
+    def write(self, data: memoryview) -> int:
+        """Append bytes at the end, all or nothing; returns their position. Raises OSError."""
+        position, descriptor = self.size_bytes, self.file.fileno()
+        written = 0
+        try:
+            while written < len(data):
+                written += os.pwrite(descriptor, data[written:] if written else data, position + written)
+        except OSError:
+            os.ftruncate(descriptor, position)
+            raise
+        self.size_bytes += written
+        return position
+
+    def note(self, base_offset: int, position: int, size_bytes: int, max_timestamp_ms: int) -> None:
+        """A batch lies at `position`: index it if the last entry is far enough, and remember the spot."""
+        if position >= self._indexed_to:
+            self._index_offsets.append(base_offset)
+            self._index_positions.append(position)
+            self._index_times.append(self.max_timestamp_ms)
+            self._indexed_to = position + INDEX_INTERVAL_BYTES
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+        self.remember(base_offset, position)
+
+    def remember(self, offset: int, position: int) -> None:
+        """Keep where `offset` lies, so that readers near the tail never search."""
+        hints = self._hints
+        hints[offset] = position
+        if len(hints) > _HINTS:
+            del hints[next(iter(hints))]
+
+    def truncate(self, position: int, end_offset: int) -> None:
+        """Cut the file at `position`, where `end_offset` would lie. Raises OSError."""
+        os.ftruncate(self.file.fileno(), position)
+        self.size_bytes = position
+        keep = bisect_right(self._index_positions, position - 1) if position else 0
+        del self._index_offsets[keep:], self._index_positions[keep:], self._index_times[keep:]
+        self._hints = {offset: at for offset, at in self._hints.items() if offset < end_offset}
+        self._indexed_to = self._index_positions[-1] + INDEX_INTERVAL_BYTES if keep else 0
+        self.index_path.unlink(missing_ok=True)
+        self.max_timestamp_ms = self._index_times[-1] if keep else _NO_TIME
+        start = self._index_positions[-1] if keep else 0
+        for _, header in self.headers(start):
+            self.max_timestamp_ms = max(self.max_timestamp_ms, header.max_timestamp_ms)
+
+    def sync(self) -> None:
+        """Make the batches durable. Raises OSError."""
+        os.fsync(self.file.fileno())
+
+    def delete(self) -> None:
+        """Remove the files; answers that are being sent keep theirs open. Raises OSError."""
+        self._files.forget(self.path)
+        self.path.unlink(missing_ok=True)
+        self.index_path.unlink(missing_ok=True)
+
+    # -- reading
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch that holds `offset` begins; the end of the file if none does. Raises OSError."""
+        known = self._hints.get(offset)
+        if known is not None:
+            return known
+        index = bisect_right(self._index_offsets, offset) - 1
+        position = self._index_positions[index] if index >= 0 else 0
+        if index >= 0 and self._index_offsets[index] == offset:
+            return position
+        for start, header in self.headers(position):
+            if header.next_offset > offset:
+                return start
+        return self.size_bytes
+
+    def cut_before(self, start: int, limit: int) -> int:
+        """The last batch border above `start` and at most `limit`; the end of the first batch if none."""
+        index = bisect_right(self._index_positions, limit) - 1
+        if index >= 0 and self._index_positions[index] > start:
+            return self._index_positions[index]
+        end = start
+        for position, header in self.headers(start):
+            if end > start and position + header.size_bytes > limit:
+                return end
+            end = position + header.size_bytes
+            if end >= limit:
+                return end
+        return end
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from `position`, which must be a batch border; unchecked.
+
+        Ends silently before bytes that are no whole batch: `recover` cuts those. Raises OSError.
+        """
+        file, chunk, chunk_start = self.file, b"", position
+        while position + batches.HEADER_BYTES <= self.size_bytes:
+            if position + batches.HEADER_BYTES > chunk_start + len(chunk):
+                chunk_start = position
+                chunk = os.pread(file.fileno(), min(_SCAN_BYTES, self.size_bytes - position), position)
+            try:
+                header = batches.read_header(chunk, position - chunk_start)
+            except CorruptBatch:
+                return
+            if position + header.size_bytes > self.size_bytes:
+                return
+            yield position, header
+            position += header.size_bytes
+
+    def first_from(self, timestamp_ms: int) -> tuple[int, BatchHeader] | None:
+        """The first batch with a record at or after `timestamp_ms`, None if there is none. Raises OSError."""
+        if self.max_timestamp_ms < timestamp_ms:
+            return None
+        # entry i holds the largest time before it: the last entry still below is where to begin
+        index = max(self._first_time_at(timestamp_ms) - 1, 0)
+        start = self._index_positions[index] if self._index_positions else 0
+        for position, header in self.headers(start):
+            if header.max_timestamp_ms >= timestamp_ms:
+                return position, header
+        return None
+
+    def _first_time_at(self, timestamp_ms: int) -> int:
+        """The first index entry before which a record at or after `timestamp_ms` lies."""
+        low, high = 0, len(self._index_times)
+        while low < high:
+            middle = (low + high) // 2
+            if self._index_times[middle] < timestamp_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """Bytes of the file. Raises OSError."""
+        return os.pread(self.file.fileno(), size_bytes, position)
+
+    # -- opening
+
+    def save_index(self) -> None:
+        """Write the index file. Raises OSError."""
+        head = array("q", [self.size_bytes, self.max_timestamp_ms])
+        parts = (head, self._index_offsets, self._index_positions, self._index_times)
+        replace_file(self.index_path, b"".join(part.tobytes() for part in parts))
+
+    def open(self) -> None:
+        """Take size and index from the files; an index that does not fit is made anew. Raises OSError."""
+        self.size_bytes = os.stat(self.path).st_size
+        try:
+            stored = array("q", self.index_path.read_bytes())
+        except (FileNotFoundError, ValueError):
+            stored = array("q")
+        if len(stored) < 2 or (len(stored) - 2) % 3 or stored[0] != self.size_bytes:
+            self._index_anew()
+            return
+        count = (len(stored) - 2) // 3
+        self.max_timestamp_ms = stored[1]
+        self._index_offsets = stored[2 : 2 + count]
+        self._index_positions = stored[2 + count : 2 + 2 * count]
+        self._index_times = stored[2 + 2 * count :]
+        self._indexed_to = self._index_positions[-1] + INDEX_INTERVAL_BYTES if count else 0
+
+    def _index_anew(self) -> None:
+        self._index_offsets, self._index_positions, self._index_times = array("q"), array("q"), array("q")
+        self._indexed_to, self.max_timestamp_ms = 0, _NO_TIME
+        for position, header in self.headers():
+            self.note(header.base_offset, position, header.size_bytes, header.max_timestamp_ms)
+
+    def recover(self, expected_offset: int) -> int:
+        """Check every batch, cut the file behind the last good one; returns the offset behind it.
+
+        Raises OSError. `expected_offset` is where the first batch must begin at the earliest.
+        """
+        self.size_bytes = os.stat(self.path).st_size
+        good = 0
+        for position, header in self.headers():
+            whole = memoryview(self.read(position, header.size_bytes))
+            try:
+                batches.check(whole, 0, header)
+            except CorruptBatch:
+                break
+            if header.base_offset < expected_offset:
+                break
+            expected_offset = header.next_offset
+            good = position + header.size_bytes
+        if good != self.size_bytes:
+            os.ftruncate(self.file.fileno(), good)
+            self.size_bytes = good
+        self._hints = {}
+        self._index_anew()
+        return expected_offset
+
+    def last_header(self) -> BatchHeader | None:
+        """The header of the last batch, searched from the last index entry on. Raises OSError."""
+        last = None
+        for _, header in self.headers(self._index_positions[-1] if self._index_positions else 0):
+            last = header
+        return last
+
+    def end_offset(self) -> int:
+        """The offset behind the last batch; the base offset of an empty segment. Raises OSError."""
+        last = self.last_header()
+        return self.base_offset if last is None else last.next_offset

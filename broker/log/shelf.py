@@ -1,0 +1,195 @@
+"""This room keeps all logs of one broker: finds them at start, makes them, sets strays aside.
+
+A folder `<topic>-<partition>` holds one log. Nothing is erased at once: a log that no row names any
+more becomes `…-stray` for a day, because a wrong or partial snapshot must not wipe records
+(design.md section 7; conformance 235).
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import UUID, uuid4
+
+import structlog
+
+from broker.log.checkpoints import load_offsets, save_offsets
+from broker.log.files import OpenFiles, replace_file
+from broker.log.partition_log import LogSettings, PartitionLog, StorageFailed
+from muster.kernel.ids import TopicName, TopicPartition
+
+log = structlog.get_logger(__name__)
+
+METADATA_FILE: Final = "partition.metadata"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+STRAY: Final = "-stray"
+DELETE: Final = "-delete"
+_LONGEST_TOPIC_IN_SUFFIXED_NAME: Final = 200
+
+
+class PartitionKey(NamedTuple):
+    """What names a replica for ever: a topic made anew under an old name has another id."""
+
+    topic_id: UUID
+    partition: int
+
+
+class LogShelf:
+    """The logs under one folder. Not opened logs cost nothing but their name."""
+
+    def __init__(self, folder: Path, was_clean: bool, files: OpenFiles | None = None) -> None:
+        self._folder = folder
+        self._was_clean = was_clean
+        self._files = files or OpenFiles()
+        self._found: dict[PartitionKey, Path] = {}
+        self._names: dict[Path, TopicPartition] = {}
+        self._open: dict[PartitionKey, PartitionLog] = {}
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """As the last checkpoint stated; only for speed (replication.md section 3)."""
+
+    def scan(self) -> None:
+        """Learn which logs are there, finish deletions that were begun. Raises StorageFailed."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for path in sorted(self._folder.iterdir()):
+                if path.name.endswith(DELETE):
+                    shutil.rmtree(path)
+                elif path.is_dir() and not path.name.endswith(STRAY):
+                    self._find(path)
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+        self._recovery_points = load_offsets(self._folder / RECOVERY_POINTS)
+        self.high_watermarks = load_offsets(self._folder / HIGH_WATERMARKS)
+
+    def _find(self, path: Path) -> None:
+        """A folder without a readable metadata file belongs to no topic id: nobody can ask for it."""
+        topic, _, partition = path.name.rpartition("-")
+        try:
+            stated = json.loads((path / METADATA_FILE).read_bytes())
+            key = PartitionKey(UUID(stated["topic_id"]), int(partition))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("log_without_topic_id", folder=path.name, reason=str(error))
+            self._set_aside(path, topic or path.name, STRAY)
+            return
+        self._found[key] = path
+        self._names[path] = TopicPartition(TopicName(topic), int(partition))
+
+    @property
+    def keys(self) -> frozenset[PartitionKey]:
+        """Every log that is there, opened or not."""
+        return frozenset(self._found)
+
+    @property
+    def open_logs(self) -> Iterable[tuple[PartitionKey, PartitionLog]]:
+        """The logs that are in use."""
+        return self._open.items()
+
+    def log(self, key: PartitionKey, topic: str, settings: LogSettings, now_ms: int) -> PartitionLog:
+        """The log of `key`, found on disk or begun empty. Raises StorageFailed."""
+        opened = self._open.get(key)
+        if opened is not None:
+            return opened
+        name = TopicPartition(TopicName(topic), key.partition)
+        folder = self._found.get(key)
+        if folder is None:
+            folder = self._make(key, topic)
+        opened = PartitionLog(folder, key.topic_id, self._files, settings)
+        opened.open(self._was_clean, self._recovery_points.get(name, 0), now_ms)
+        self._found[key] = folder
+        self._names[folder] = name
+        self._open[key] = opened
+        return opened
+
+    def _make(self, key: PartitionKey, topic: str) -> Path:
+        folder = self._folder / f"{topic}-{key.partition}"
+        try:
+            if folder.exists():
+                # another topic id under the old name: that log is stray and never used again
+                self._set_aside(folder, topic, STRAY)
+                self._found = {known: path for known, path in self._found.items() if path != folder}
+            folder.mkdir()
+            stated = {"version": 0, "topic_id": str(key.topic_id)}
+            replace_file(folder / METADATA_FILE, json.dumps(stated).encode(), durable=True)
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+        return folder
+
+    def make_stray(self, key: PartitionKey) -> None:
+        """Set the log of `key` aside; it is not served any more. Raises StorageFailed."""
+        self._close_and_move(key, STRAY)
+
+    def delete(self, key: PartitionKey) -> None:
+        """Erase the log of `key`: the topic was deleted. Raises StorageFailed."""
+        moved = self._close_and_move(key, DELETE)
+        if moved is not None:
+            shutil.rmtree(moved, ignore_errors=True)
+
+    def _close_and_move(self, key: PartitionKey, suffix: str) -> Path | None:
+        folder = self._found.pop(key, None)
+        opened = self._open.pop(key, None)
+        if opened is not None:
+            opened.close()
+        if folder is None:
+            return None
+        name = self._names.pop(folder, None)
+        if name is not None:
+            self._recovery_points.pop(name, None)
+            self.high_watermarks.pop(name, None)
+        try:
+            return self._set_aside(folder, folder.name.rpartition("-")[0], suffix)
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+
+    def _set_aside(self, folder: Path, topic: str, suffix: str) -> Path:
+        partition = folder.name.rpartition("-")[2]
+        moved = self._folder / (
+            f"{topic[:_LONGEST_TOPIC_IN_SUFFIXED_NAME]}-{partition}.{uuid4().hex}{suffix}"
+        )
+        os.rename(folder, moved)
+        # The time of becoming stray is the folder's own, which a rename does not change.
+        os.utime(moved)
+        log.info("log_set_aside", folder=folder.name, moved_to=moved.name)
+        return moved
+
+    def erase_old_strays(self, wall_ms: int, retention_ms: int) -> int:
+        """Erase strays older than `stray.retention.ms`; returns how many."""
+        erased = 0
+        for path in self._folder.glob(f"*{STRAY}"):
+            if wall_ms - path.stat().st_mtime * 1000 >= retention_ms:
+                shutil.rmtree(path, ignore_errors=True)
+                erased += 1
+        return erased
+
+    def checkpoint(self, high_watermarks: dict[PartitionKey, int]) -> None:
+        """Save high watermarks and recovery points. Raises StorageFailed."""
+        for key, opened in self._open.items():
+            name = self._names[opened.folder]
+            self._recovery_points[name] = opened.recovery_point
+            if key in high_watermarks:
+                self.high_watermarks[name] = high_watermarks[key]
+        try:
+            save_offsets(self._folder / RECOVERY_POINTS, self._recovery_points)
+            save_offsets(self._folder / HIGH_WATERMARKS, self.high_watermarks)
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+
+    def close(self, high_watermarks: dict[PartitionKey, int]) -> bool:
+        """Make everything durable and write indexes; True if the clean-shutdown mark may be left."""
+        is_clean = True
+        for _, opened in self._open.items():
+            try:
+                opened.flush()
+                opened.close()
+            except StorageFailed as error:
+                log.error("log_not_closed", folder=opened.folder.name, reason=str(error))
+                is_clean = False
+        try:
+            self.checkpoint(high_watermarks)
+        except StorageFailed as error:
+            log.error("checkpoint_not_written", reason=str(error))
+            is_clean = False
+        return is_clean
