@@ -15,7 +15,7 @@ class Record(Struct, frozen=True, tag_field="record", omit_defaults=True):
     """Something that became true; the tag `record` says what."""
 
 
-class MemberAdded(Record, tag=True):
+class MemberAdded(Record, frozen=True, tag=True):
     """A consumer was accepted. `token_hash` is the SHA-256 of its token in hexadecimal."""
 
     member_id: str
@@ -28,7 +28,7 @@ class MemberAdded(Record, tag=True):
     client_host: str = ""
 
 
-class MemberChanged(Record, tag=True):
+class MemberChanged(Record, frozen=True, tag=True):
     """A member came back with other wishes; its identity and its partitions stay."""
 
     member_id: str
@@ -40,33 +40,33 @@ class MemberChanged(Record, tag=True):
     client_host: str = ""
 
 
-class MemberRemoved(Record, tag=True):
+class MemberRemoved(Record, frozen=True, tag=True):
     """A member left or its session is over; every partition that it owned is without owner."""
 
     member_id: str
     why: str
 
 
-class OffsetsFlushed(Record, tag=True):
+class OffsetsFlushed(Record, frozen=True, tag=True):
     """Positions that were known in memory only are now committed; `generation` of an entry is not kept."""
 
     offset_info: tuple[TopicOffsets, ...]
 
 
-class GenerationOpened(Record, tag=True):
+class GenerationOpened(Record, frozen=True, tag=True):
     """A rebalance closed; the generation rises by one."""
 
     generation: int
 
 
-class PartitionsReleased(Record, tag=True):
+class PartitionsReleased(Record, frozen=True, tag=True):
     """These partitions of the member are without owner, or another record of the turn names the next."""
 
     member_id: str
     partitions: tuple[TopicPartitions, ...]
 
 
-class PartitionsAssigned(Record, tag=True):
+class PartitionsAssigned(Record, frozen=True, tag=True):
     """The member owns these from `generation` on; it was not yet heard to have started."""
 
     member_id: str
@@ -74,42 +74,42 @@ class PartitionsAssigned(Record, tag=True):
     partitions: tuple[TopicPartitions, ...]
 
 
-class PartitionsRunning(Record, tag=True):
+class PartitionsRunning(Record, frozen=True, tag=True):
     """The member was heard to fetch these."""
 
     member_id: str
     partitions: tuple[TopicPartitions, ...]
 
 
-class PhaseEntered(Record, tag=True):
+class PhaseEntered(Record, frozen=True, tag=True):
     """The group's phase, as pages show it."""
 
     phase: Phase
 
 
-class GroupMarkedEphemeral(Record, tag=True):
+class GroupMarkedEphemeral(Record, frozen=True, tag=True):
     """The group is to be deleted as soon as it is empty."""
 
 
-class HandlerAsked(Record, tag=True):
+class HandlerAsked(Record, frozen=True, tag=True):
     """A rebalance handler is asked for: the store offers one work item based on this turn's version."""
 
     cause: str
 
 
-class ItemAdopted(Record, tag=True):
+class ItemAdopted(Record, frozen=True, tag=True):
     """The finished work item was used, or is of no use; it is done with."""
 
     item_id: str
 
 
-class ErrorShown(Record, tag=True):
+class ErrorShown(Record, frozen=True, tag=True):
     """What an operator must know about the group; empty: nothing any more."""
 
     text: str
 
 
-class GroupDeleted(Record, tag=True):
+class GroupDeleted(Record, frozen=True, tag=True):
     """An ephemeral group ended; nothing of it stays. Always the last record of its turn."""
 
 

@@ -14,6 +14,8 @@ from muster.kernel.instants import Instant
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition
 
+START = Instant(0)
+
 
 class Key(NamedTuple):
     """What orders frames: generation and version of the turn that decided them."""
@@ -91,7 +93,7 @@ class Session:
     ping_number: int = 0
     ping_unanswered: bool = False
     ping_retries: int = 0
-    ping_sent_at: Instant = Instant(0)
+    ping_sent_at: Instant = START
     stop_due_at: Instant | None = None
     repair_due_at: Instant | None = None
     misses: int = 0
@@ -101,20 +103,32 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An open rebalance attempt: whom it concerns, what it waits for, what it will write."""
+    """An open rebalance attempt: whom it concerns, who has not answered, what its close will write.
+
+    `members` are those of the handler's snapshot that were there at the opening; `losers` were told
+    to stop. `lost` and `gained` are the difference between the rows and the target.
+    """
 
     key: Key
-    target: Mapping[str, frozenset[Partition]]
     members: frozenset[str]
     losers: frozenset[str]
     waiting: frozenset[str]
-    why: str
-    opened_at: Instant
+    lost: Mapping[str, frozenset[Partition]]
+    gained: Mapping[str, frozenset[Partition]]
+
+    def concerns(self, member_id: str) -> bool:
+        return member_id in self.members or member_id in self.losers
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is lost at each load."""
+    """What is lost at each load.
+
+    `timers` is a heap of (instant, member id); an entry counts only if the member's session says
+    that it is armed for this instant. `wanted` is the cause of the rebalance that is due, empty if none
+    is, and not acted on before `wanted_from`. `failures` counts attempts that failed since the last that
+    closed. `assigned` counts the ownership rows that are not yet running.
+    """
 
     sessions: Mapping[str, Session] = field(default_factory=dict)
     bound: Mapping[ConnectionId, str] = field(default_factory=dict)
@@ -123,7 +137,7 @@ class Memory:
     attempt: Attempt | None = None
     finished: ItemFinished | None = None
     wanted: str = ""
-    wanted_from: Instant = Instant(0)
+    wanted_from: Instant = START
     failures: int = 0
     assigned: int = 0
 

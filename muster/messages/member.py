@@ -28,7 +28,7 @@ class Frame(Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=T
 
 
 class TopicCount(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One subscribed topic, or an RE2 pattern over topic names, and how many streams read it (000 topic_count)."""
+    """One subscribed topic, or an RE2 pattern over names, and how many streams read it (000 topic_count)."""
 
     topic: Identifier
     threads: Annotated[int, Meta(ge=1, le=1_000)] = 1
@@ -105,7 +105,9 @@ OffsetInfo = Annotated[tuple[TopicOffsets, ...], Meta(max_length=TOPICS_MAX)]
 AutoOffsetReset = Literal["earliest", "latest", "none"]
 
 
-class ClusterMetadataRequest(Frame, tag="ClusterMetadata", forbid_unknown_fields=True):
+class ClusterMetadataRequest(
+    Frame, frozen=True, kw_only=True, tag="ClusterMetadata", forbid_unknown_fields=True
+):
     """Ask any node where the group's coordinator is."""
 
     correlation_id: Number
@@ -113,7 +115,7 @@ class ClusterMetadataRequest(Frame, tag="ClusterMetadata", forbid_unknown_fields
     client_id: Text = ""
 
 
-class ClusterMetadataResponse(Frame, tag="ClusterMetadataResponse"):
+class ClusterMetadataResponse(Frame, frozen=True, kw_only=True, tag="ClusterMetadataResponse"):
     """`coordinator_address` is empty, with COORDINATOR_NOT_AVAILABLE, while nobody owns the group's shard."""
 
     correlation_id: Number
@@ -124,7 +126,9 @@ class ClusterMetadataResponse(Frame, tag="ClusterMetadataResponse"):
     brokers_info: tuple[BrokerInfo, ...] = ()
 
 
-class RegisterConsumerRequest(Frame, tag="RegisterConsumer", forbid_unknown_fields=True):
+class RegisterConsumerRequest(
+    Frame, frozen=True, kw_only=True, tag="RegisterConsumer", forbid_unknown_fields=True
+):
     """Join a group, or come back to it: the same consumer id and token are the same member.
 
     `token` is the member's own secret, 32 random bytes as text; the coordinator keeps its SHA-256.
@@ -144,7 +148,7 @@ class RegisterConsumerRequest(Frame, tag="RegisterConsumer", forbid_unknown_fiel
     client_id: Text = ""
 
 
-class RegisterConsumerResponse(Frame, tag="RegisterConsumerResponse"):
+class RegisterConsumerResponse(Frame, frozen=True, kw_only=True, tag="RegisterConsumerResponse"):
     """`known`: the member was in the group already and its fetchers may run on. On error nothing else counts.
 
     With NOT_COORDINATOR, `coordinator_address` names the owner where it is known.
@@ -159,7 +163,7 @@ class RegisterConsumerResponse(Frame, tag="RegisterConsumerResponse"):
     coordinator_address: Address = ""
 
 
-class PingRequest(Frame, tag="Ping"):
+class PingRequest(Frame, frozen=True, kw_only=True, tag="Ping"):
     """Ping `number` + 1 proves to the member that its answer to `number` was received."""
 
     consumer_id: Identifier
@@ -169,7 +173,7 @@ class PingRequest(Frame, tag="Ping"):
     nodes: tuple[NodeInfo, ...] = ()
 
 
-class PingResponse(Frame, tag="PingResponse", forbid_unknown_fields=True):
+class PingResponse(Frame, frozen=True, kw_only=True, tag="PingResponse", forbid_unknown_fields=True):
     """Everything that is being fetched; offsets are −1 with auto_commit off.
 
     `generation` is the highest the member has seen; each entry states its own.
@@ -182,7 +186,7 @@ class PingResponse(Frame, tag="PingResponse", forbid_unknown_fields=True):
     offset_info: OffsetInfo = ()
 
 
-class StopFetcherRequest(Frame, tag="StopFetcher"):
+class StopFetcherRequest(Frame, frozen=True, kw_only=True, tag="StopFetcher"):
     """End these fetchers, wait until they have ended, then answer with the same key."""
 
     consumer_id: Identifier
@@ -191,7 +195,9 @@ class StopFetcherRequest(Frame, tag="StopFetcher"):
     partitions: tuple[TopicPartitions, ...]
 
 
-class StopFetcherResponse(Frame, tag="StopFetcherResponse", forbid_unknown_fields=True):
+class StopFetcherResponse(
+    Frame, frozen=True, kw_only=True, tag="StopFetcherResponse", forbid_unknown_fields=True
+):
     """The fetchers have ended; their positions."""
 
     consumer_id: Identifier
@@ -201,7 +207,7 @@ class StopFetcherResponse(Frame, tag="StopFetcherResponse", forbid_unknown_field
     offset_info: OffsetInfo = ()
 
 
-class StartFetcherRequest(Frame, tag="StartFetcher"):
+class StartFetcherRequest(Frame, frozen=True, kw_only=True, tag="StartFetcher"):
     """The member's whole ownership: stop what is not named, start what is missing, leave the rest alone."""
 
     consumer_id: Identifier
@@ -213,7 +219,9 @@ class StartFetcherRequest(Frame, tag="StartFetcher"):
     brokers_info: tuple[BrokerInfo, ...] = ()
 
 
-class StartFetcherResponse(Frame, tag="StartFetcherResponse", forbid_unknown_fields=True):
+class StartFetcherResponse(
+    Frame, frozen=True, kw_only=True, tag="StartFetcherResponse", forbid_unknown_fields=True
+):
     """Obeyed, also when nothing changed."""
 
     consumer_id: Identifier
@@ -222,7 +230,7 @@ class StartFetcherResponse(Frame, tag="StartFetcherResponse", forbid_unknown_fie
     error_code: int = 0
 
 
-class CommitOffsetsRequest(Frame, tag="CommitOffsets", forbid_unknown_fields=True):
+class CommitOffsetsRequest(Frame, frozen=True, kw_only=True, tag="CommitOffsets", forbid_unknown_fields=True):
     """Each offset states the generation under which it was fetched, never the newest."""
 
     correlation_id: Number
@@ -246,22 +254,22 @@ class TopicErrors(Struct, frozen=True):
     partitions: tuple[PartitionError, ...]
 
 
-class CommitOffsetsResponse(Frame, tag="CommitOffsetsResponse"):
-    """Sent after COMMIT. `error_code` is for the whole request; `refused` names single offsets that were not taken."""
+class CommitOffsetsResponse(Frame, frozen=True, kw_only=True, tag="CommitOffsetsResponse"):
+    """Sent after COMMIT. `error_code` is for the whole request; `refused` names single offsets."""
 
     correlation_id: Number
     error_code: int = 0
     refused: tuple[TopicErrors, ...] = ()
 
 
-class LeaveRequest(Frame, tag="Leave", forbid_unknown_fields=True):
+class LeaveRequest(Frame, frozen=True, kw_only=True, tag="Leave", forbid_unknown_fields=True):
     """The member has ended its fetchers and goes."""
 
     correlation_id: Number
     consumer_id: Identifier
 
 
-class LeaveResponse(Frame, tag="LeaveResponse"):
+class LeaveResponse(Frame, frozen=True, kw_only=True, tag="LeaveResponse"):
     """The member is gone; its partitions go to others."""
 
     correlation_id: Number

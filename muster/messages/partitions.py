@@ -1,4 +1,4 @@
-"""This room turns partitions grouped by topic, as they travel, into single ones, as they are counted, and back."""
+"""This room turns partitions by topic, as they travel, into single ones, as they are counted, and back."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple

@@ -1,0 +1,201 @@
+"""This room opens, closes and fails rebalance attempts (native-protocol section 2: adopt, close, fail)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from coordinator.core import records
+from coordinator.core.draft import Draft, third_of
+from coordinator.core.events import ItemFinished
+from coordinator.core.proposal import Proposal
+from coordinator.core.rebalance import seen
+from coordinator.core.state import Attempt, Member
+from muster.kernel.instants import Instant, after
+from muster.kernel.invariants import invariant
+from muster.messages.partitions import Partition, by_topic, each_partition
+
+Shares = dict[str, frozenset[Partition]]
+
+MEMBERS_CHANGED = "members changed while the handler computed"
+EAGER = "eager"
+
+BACKOFF_MAX_MS = 10_000
+"""The bound where no member is concerned whose session timeout could give one."""
+
+
+def settle(draft: Draft) -> None:
+    """The end of each turn: adopt a finished item if that may be, and ask for a handler if one is due."""
+    item = draft.finished
+    if item is not None and draft.attempt is None and _all_connected(draft, item.proposal):
+        draft.finished = None
+        adopt(draft, item)
+    if not draft.rows.members:
+        draft.wanted = ""
+    if draft.wanted and not draft.rows.handler_asked and draft.now >= draft.wanted_from:
+        draft.record(records.HandlerAsked(draft.wanted))
+        draft.wanted = ""
+
+
+def adopt(draft: Draft, item: ItemFinished) -> None:
+    """Make the proposal the target, as far as it still fits, and open an attempt if anything changes.
+
+    In eager mode, 000 chapter 9 to the letter, every member stops everything and starts anew.
+    """
+    proposal, rows = item.proposal, draft.rows
+    draft.record(records.ItemAdopted(item.item_id))
+    if not _same_members(rows.members, proposal):
+        draft.want(MEMBERS_CHANGED)
+    target = _fitting(draft, proposal)
+    lost, gained = _difference(draft, target)
+    if not lost and not gained:
+        _clear_error(draft)
+        return
+    snapshot = frozenset(one.member_id for one in proposal.members if one.member_id in rows.members)
+    if draft.before.rows.rebalance_mode == EAGER:
+        lost = {member_id: frozenset(rows.owned_by(member_id)) for member_id in sorted(snapshot)}
+        gained = target
+    attempt = Attempt(
+        key=draft.key_of_turn,
+        members=snapshot,
+        losers=frozenset(lost),
+        waiting=frozenset(lost),
+        lost=lost,
+        gained=gained,
+    )
+    draft.attempt, draft.waiting = attempt, set(lost)
+    if not lost:
+        close(draft)
+        return
+    invariant(not draft.stops, "one turn opens one attempt")
+    draft.stops = lost
+    for member_id in lost:
+        session = draft.sessions[member_id]
+        due = after(draft.now, 2 * third_of(rows.members[member_id]))
+        draft.set_session(member_id, replace(session, stop_due_at=due))
+
+
+def close(draft: Draft) -> None:
+    """Offsets, generation and ownership in one transaction; then everybody concerned hears its rows."""
+    attempt = draft.open_attempt
+    invariant(not draft.waiting, "an attempt closes when all have answered")
+    draft.flush()
+    generation = draft.rows.generation + 1
+    draft.record(records.GenerationOpened(generation))
+    for member_id, partitions in attempt.lost.items():
+        if partitions:
+            draft.record(records.PartitionsReleased(member_id, by_topic(partitions)))
+    for member_id, partitions in attempt.gained.items():
+        draft.record(records.PartitionsAssigned(member_id, generation, by_topic(partitions)))
+    for member_id in sorted(attempt.losers | attempt.gained.keys()):
+        draft.tell_ownership(member_id)
+    draft.attempt = None
+    draft.failures = 0
+    _clear_error(draft)
+
+
+def fail(draft: Draft, why: str) -> None:
+    """The attempt ends without effect: rows stay, whoever was told to stop hears its rows again."""
+    attempt = draft.open_attempt
+    draft.attempt, draft.waiting = None, set()
+    draft.failures += 1
+    longest = 0
+    for member_id in sorted(attempt.losers):
+        member = draft.rows.members.get(member_id)
+        if member is not None:
+            longest = max(longest, member.session_timeout_ms)
+            session = draft.sessions[member_id]
+            draft.set_session(member_id, replace(session, stop_due_at=None))
+            draft.tell_ownership(member_id)
+    if draft.settings.on_exhausted == "fail" and draft.failures > draft.settings.rebalance_max_retries:
+        draft.record(records.ErrorShown(f"rebalance given up after {draft.failures} attempts: {why}"))
+        draft.failures = 0
+        draft.wanted = ""
+        return
+    draft.want(why, not_before=after_backoff(draft, longest))
+
+
+def fail_if_concerned(draft: Draft, member_id: str, why: str) -> None:
+    """Fail the open attempt, if there is one and it concerns this member."""
+    if draft.attempt is not None and draft.attempt.concerns(member_id):
+        fail(draft, why)
+
+
+def after_backoff(draft: Draft, at_most_ms: int = 0) -> Instant:
+    """When to try again: each failure doubles the distance, the longest session bounds it."""
+    doubled = draft.settings.rebalance_backoff_ms << min(draft.failures - 1, 16)
+    return after(draft.now, min(doubled, at_most_ms or BACKOFF_MAX_MS))
+
+
+def _all_connected(draft: Draft, proposal: Proposal) -> bool:
+    members, sessions = draft.rows.members, draft.sessions
+    return all(
+        sessions[one.member_id].connection is not None for one in proposal.members if one.member_id in members
+    )
+
+
+def _same_members(members: Mapping[str, Member], proposal: Proposal) -> bool:
+    if len(members) != len(proposal.members):
+        return False
+    return all(one.member_id in members and seen(members[one.member_id]) == one for one in proposal.members)
+
+
+def _fitting(draft: Draft, proposal: Proposal) -> Shares:
+    """The target: a share whose receiver is gone or no longer subscribes stays where it is, or is unowned."""
+    reads = _Readers(draft)
+    target: Shares = {}
+    homeless: list[Partition] = []
+    for share in proposal.shares:
+        mine: list[Partition] = []
+        for topic in share.partitions:
+            place = mine if reads(share.member_id, topic.topic) else homeless
+            place.extend(each_partition((topic,)))
+        target[share.member_id] = frozenset(mine)
+    if homeless:
+        owner_of = {one: owner for owner, tenures in draft.rows.owned.items() for one in tenures}
+        for partition in homeless:
+            owner = owner_of.get(partition)
+            if owner is not None and reads(owner, partition.topic):
+                target[owner] = target.get(owner, frozenset()) | {partition}
+    return {member_id: partitions for member_id, partitions in target.items() if partitions}
+
+
+class _Readers:
+    """Does this member subscribe to this topic now? Each pair is looked up once."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._members = draft.rows.members
+        self._matches = draft.surroundings.matches
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def __call__(self, member_id: str, topic: str) -> bool:
+        known = self._known.get((member_id, topic))
+        if known is None:
+            known = self._known[member_id, topic] = self._look_up(member_id, topic)
+        return known
+
+    def _look_up(self, member_id: str, topic: str) -> bool:
+        member = self._members.get(member_id)
+        return member is not None and any(
+            self._matches(entry.topic, topic) if entry.is_pattern else entry.topic == topic
+            for entry in member.topic_count
+        )
+
+
+def _difference(draft: Draft, target: Shares) -> tuple[Shares, Shares]:
+    """Who loses what and who gains what; members that keep all they have appear in neither."""
+    owned = draft.rows.owned
+    lost: Shares = {}
+    gained: Shares = {}
+    for member_id in sorted(owned.keys() | target.keys()):
+        has, gets = owned.get(member_id, {}).keys(), target.get(member_id, frozenset())
+        if has == gets:
+            continue
+        if loses := frozenset(has - gets):
+            lost[member_id] = loses
+        if gains := gets - has:
+            gained[member_id] = gains
+    return lost, gained
+
+
+def _clear_error(draft: Draft) -> None:
+    if draft.rows.error:
+        draft.record(records.ErrorShown(""))

@@ -1,0 +1,67 @@
+"""This room decides for a whole group: what happened and the time in, a Decision out; and the load."""
+
+from collections.abc import Iterable, Mapping
+
+from coordinator.core import attempts, native, sessions
+from coordinator.core.draft import Draft, GroupDecision, session_length_ms, third_of
+from coordinator.core.events import ConnectionId, GroupEvent
+from coordinator.core.rows import count_assigned
+from coordinator.core.settings import GroupSettings, Surroundings
+from coordinator.core.state import GroupRows, GroupState, Memory, Session
+from muster.kernel.instants import Instant, after
+
+LOADED = "the group was loaded"
+
+
+def decide(
+    state: GroupState,
+    events: Iterable[GroupEvent],
+    now: Instant,
+    settings: GroupSettings,
+    surroundings: Surroundings,
+) -> GroupDecision:
+    """All events of one turn, in their order; then what is due by `now`. Pure: `state` stays as it is.
+
+    Must not be asked while the owner is frozen: a ping is decided only under a fresh lease.
+    """
+    draft = Draft(state, now, settings, surroundings)
+    for event in events:
+        native.handle(draft, event)
+    sessions.time_passed(draft)
+    attempts.settle(draft)
+    return draft.finish()
+
+
+def load(
+    rows: GroupRows,
+    now: Instant,
+    settings: GroupSettings,
+    surroundings: Surroundings,
+    bound: Mapping[str, ConnectionId] | None = None,
+) -> GroupDecision:
+    """Memory anew from the rows, at a takeover and after each dropped cache (section 2, load).
+
+    An open attempt is dropped, a rebalance is wanted, every session is full and `lease_ttl_ms` longer;
+    nothing is sent but pings. `bound` names the members whose connections this very process still
+    holds open, when it dropped a cache; a new owner has none.
+    """
+    bound = {member: connection for member, connection in (bound or {}).items() if member in rows.members}
+    state = GroupState(
+        rows,
+        Memory(
+            bound={connection: member_id for member_id, connection in bound.items()},
+            wanted=LOADED if rows.members else "",
+            assigned=count_assigned(rows),
+        ),
+    )
+    draft = Draft(state, now, settings, surroundings)
+    for member_id, member in rows.members.items():
+        connection = bound.get(member_id)
+        session = Session(
+            ends_at=after(now, session_length_ms(member, settings) + settings.lease_ttl_ms),
+            connection=connection,
+            slot_at=None if connection is None else after(now, third_of(member)),
+        )
+        draft.set_session(member_id, session)
+    attempts.settle(draft)
+    return draft.finish()

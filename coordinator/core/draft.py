@@ -1,0 +1,315 @@
+"""This room holds a group while one turn changes it, and makes the turn's Decision of it at the end.
+
+Commands are collected by member and written at the end, from the rows as they then are: whoever is
+told twice in a turn hears one StartFetcher with the whole ownership and the turn's key. Their order is
+StartFetcher; StopFetcher of an attempt that is still open; pings; hang-ups. Answers precede all of them.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from coordinator.core import records
+from coordinator.core.events import ConnectionId, HangUp, ItemFinished, Say, Saying
+from coordinator.core.frames import start_fetcher
+from coordinator.core.offsets import refusal
+from coordinator.core.phases import phase_of
+from coordinator.core.records import GroupRecord
+from coordinator.core.rows import RowsBuilder
+from coordinator.core.settings import GroupSettings, Surroundings
+from coordinator.core.state import START, Attempt, GroupState, Key, Member, Memory, Session
+from muster.kernel.decision import Decision
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.kernel.invariants import InvariantViolation
+from muster.messages.member import (
+    OffsetInfo,
+    PingRequest,
+    RegisterConsumerResponse,
+    StopFetcherRequest,
+    ToMember,
+)
+from muster.messages.partitions import Partition, Position, by_topic, each_position, positions_by_topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDecision(Decision[GroupRecord, Saying]):
+    """A Decision and the state after it; without records nothing is written, only memory changed."""
+
+    state: GroupState
+
+
+@dataclass(frozen=True, slots=True)
+class _Welcome:
+    """An accepted Register; its answer is written when the turn's key is known."""
+
+    connection: ConnectionId
+    correlation_id: int
+    known: bool
+
+
+class Draft:
+    """One group during one turn; rows change by `record`, memory by the methods below."""
+
+    def __init__(
+        self, state: GroupState, now: Instant, settings: GroupSettings, surroundings: Surroundings
+    ) -> None:
+        memory = state.memory
+        self.now = now
+        self.settings = settings
+        self.surroundings = surroundings
+        self.before = state
+        self.rows = RowsBuilder(state.rows)
+        self.records: list[GroupRecord] = []
+        self.attempt: Attempt | None = memory.attempt
+        self.waiting: set[str] = set(memory.attempt.waiting) if memory.attempt else set()
+        self.finished: ItemFinished | None = memory.finished
+        self.wanted = memory.wanted
+        self.wanted_from = memory.wanted_from
+        self.failures = memory.failures
+        self.sessions: Mapping[str, Session] = memory.sessions
+        self.bound: Mapping[ConnectionId, str] = memory.bound
+        self.dirty: Mapping[Partition, int] = memory.dirty
+        self.timers: list[tuple[Instant, str]] | None = None
+        self.starts: dict[str, None] = {}
+        self.stops: Mapping[str, Iterable[Partition]] = {}
+        self.pings: list[tuple[ConnectionId, PingRequest]] = []
+        self.hang_ups: list[HangUp] = []
+        self._answers: list[Say | _Welcome] = []
+        self._my_sessions: dict[str, Session] | None = None
+        self._my_bound: dict[ConnectionId, str] | None = None
+        self._my_dirty: dict[Partition, int] | None = None
+
+    # -- rows -------------------------------------------------------------------------------
+
+    def record(self, record: GroupRecord) -> None:
+        """Something becomes true."""
+        self.rows.apply(record)
+        self.records.append(record)
+
+    @property
+    def open_attempt(self) -> Attempt:
+        """The open attempt; there must be one."""
+        if self.attempt is None:
+            raise InvariantViolation("no attempt is open")
+        return self.attempt
+
+    @property
+    def key_of_turn(self) -> Key:
+        """Generation and version as they are after this turn, if it writes anything more at all."""
+        return Key(self.rows.generation, self.rows.before.version + 1)
+
+    def want(self, cause: str, *, not_before: Instant = START) -> None:
+        """A rebalance is due; the first cause is kept, and the earlier of two instants."""
+        self.wanted_from = min(self.wanted_from, not_before) if self.wanted else not_before
+        self.wanted = self.wanted or cause
+
+    def flush(self) -> None:
+        """What is dirty becomes durable with the rows of this turn."""
+        if self.dirty:
+            positions = {partition: Position(offset, 0) for partition, offset in self.dirty.items()}
+            self.record(records.OffsetsFlushed(positions_by_topic(positions)))
+            self.dirty = self._my_dirty = {}
+
+    def note_offsets(self, member_id: str, offset_info: OffsetInfo) -> None:
+        """Positions that came with a ping answer or a Stop response become dirty; last received wins."""
+        tenures = self.rows.owned_by(member_id)
+        generation = self.rows.generation
+        for partition, position in each_position(offset_info):
+            if position.offset < 0:
+                continue
+            if refusal(tenures.get(partition), position, generation) is ErrorCode.NONE:
+                if self._my_dirty is None:
+                    self.dirty = self._my_dirty = dict(self.dirty)
+                self._my_dirty[partition] = position.offset
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def set_session(self, member_id: str, session: Session) -> None:
+        """Replace what is remembered of a member, and see to it that its next instant is not missed."""
+        due = _next_instant(session)
+        if session.armed_at is None or due < session.armed_at:
+            heapq.heappush(self._write_timers(), (due, member_id))
+            session = replace(session, armed_at=due)
+        self._write_sessions()[member_id] = session
+
+    def pop_due(self) -> str | None:
+        """A member with something due at `now`; None when there is no more."""
+        while True:
+            timers = self.before.memory.timers if self.timers is None else self.timers
+            if not timers or timers[0][0] > self.now:
+                return None
+            due, member_id = heapq.heappop(self._write_timers())
+            session = self.sessions.get(member_id)
+            if session is not None and session.armed_at == due:
+                self._write_sessions()[member_id] = replace(session, armed_at=None)
+                return member_id
+
+    def postpone(self, by_ms: int) -> None:
+        """Whatever would have expired gets that much longer; slots of pings stay."""
+        self.timers = []
+        for member_id, session in self.sessions.items():
+            self.set_session(
+                member_id,
+                replace(
+                    session,
+                    ends_at=Instant(session.ends_at + by_ms),
+                    stop_due_at=_later(session.stop_due_at, by_ms),
+                    repair_due_at=_later(session.repair_due_at, by_ms),
+                    armed_at=None,
+                ),
+            )
+
+    def bind(self, connection: ConnectionId, member_id: str) -> None:
+        """From now on the member speaks on this connection."""
+        self._write_bound()[connection] = member_id
+
+    def unbind(self, connection: ConnectionId) -> None:
+        """What is still heard on this connection counts no more."""
+        self._write_bound().pop(connection, None)
+
+    def forget(self, member_id: str) -> None:
+        """The member is gone."""
+        self._write_sessions().pop(member_id, None)
+
+    # -- sayings ----------------------------------------------------------------------------
+
+    def answer(self, connection: ConnectionId, message: ToMember) -> None:
+        """Answer a request."""
+        self._answers.append(Say(connection, message))
+
+    def welcome(self, connection: ConnectionId, correlation_id: int, *, known: bool) -> None:
+        """Answer a Register that was accepted."""
+        self._answers.append(_Welcome(connection, correlation_id, known))
+
+    def tell_ownership(self, member_id: str) -> None:
+        """Send the member its whole ownership, as it is at the end of the turn."""
+        self.starts[member_id] = None
+
+    def hang_up(self, connection: ConnectionId, error_code: ErrorCode, text: str) -> None:
+        """Close a connection at the end of the turn."""
+        self.hang_ups.append(HangUp(connection, error_code, text))
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def finish(self) -> GroupDecision:
+        """Everything that was decided, with the key of the turn in every frame."""
+        memory = self.before.memory
+        assigned = memory.assigned + self.rows.assigned_change
+        phase = phase_of(
+            members=len(self.rows.members), attempt_open=self.attempt is not None, assigned=assigned
+        )
+        if phase is not self.rows.phase:
+            self.record(records.PhaseEntered(phase))
+        if self.rows.ephemeral and not self.rows.members:
+            self.record(records.GroupDeleted())
+        rows = self.rows.freeze() if self.records else self.before.rows
+        if self.attempt is not None and len(self.waiting) != len(self.attempt.waiting):
+            self.attempt = replace(self.attempt, waiting=frozenset(self.waiting))
+        timers = memory.timers if self.timers is None else tuple(self.timers)
+        state = GroupState(
+            rows,
+            Memory(
+                sessions=self.sessions,
+                bound=self.bound,
+                dirty=self.dirty if rows.members else {},
+                timers=timers,
+                attempt=self.attempt,
+                finished=self.finished,
+                wanted=self.wanted,
+                wanted_from=self.wanted_from,
+                failures=self.failures,
+                assigned=assigned,
+            ),
+        )
+        return GroupDecision(
+            records=tuple(self.records),
+            replies=tuple(_answer(answer, rows.key) for answer in self._answers),
+            commands=tuple(self._commands(state)),
+            look_again_at=look_again_at(state),
+            state=state,
+        )
+
+    def _commands(self, state: GroupState) -> Iterable[Saying]:
+        key = state.rows.key
+        for member_id in self.starts:
+            session = self.sessions.get(member_id)
+            if session is not None and session.connection is not None:
+                yield Say(session.connection, start_fetcher(state, member_id, self.surroundings))
+        if self.attempt is not None:
+            for member_id, partitions in self.stops.items():
+                connection = self.sessions[member_id].connection
+                if connection is not None:
+                    yield Say(
+                        connection,
+                        StopFetcherRequest(
+                            consumer_id=member_id,
+                            generation=key.generation,
+                            version=key.version,
+                            partitions=by_topic(partitions),
+                        ),
+                    )
+        for connection, ping in self.pings:
+            yield Say(connection, ping)
+        yield from self.hang_ups
+
+    def _write_sessions(self) -> dict[str, Session]:
+        if self._my_sessions is None:
+            self.sessions = self._my_sessions = dict(self.sessions)
+        return self._my_sessions
+
+    def _write_bound(self) -> dict[ConnectionId, str]:
+        if self._my_bound is None:
+            self.bound = self._my_bound = dict(self.bound)
+        return self._my_bound
+
+    def _write_timers(self) -> list[tuple[Instant, str]]:
+        if self.timers is None:
+            self.timers = list(self.before.memory.timers)
+        return self.timers
+
+
+def look_again_at(state: GroupState) -> Instant | None:
+    """The earliest instant at which something may be due without anybody saying anything."""
+    memory = state.memory
+    instants = [memory.timers[0][0]] if memory.timers else []
+    if memory.wanted and not state.rows.handler_asked and state.rows.members:
+        instants.append(memory.wanted_from)
+    return min(instants, default=None)
+
+
+def third_of(member: Member) -> int:
+    """A third of the member's session, the distance of two pings, in milliseconds."""
+    return max(1, member.session_timeout_ms // 3)
+
+
+def session_length_ms(member: Member, settings: GroupSettings) -> int:
+    """How long after its last answer a member's session ends here (section 5).
+
+    The member's own deadline is S; here 1 % is added for clock rates, and each allowed retry adds ⅔ S.
+    """
+    session = member.session_timeout_ms
+    return session + session // 100 + 1 + settings.ping_max_retries * (2 * session // 3)
+
+
+def _next_instant(session: Session) -> Instant:
+    instants = (session.slot_at, session.stop_due_at, session.repair_due_at)
+    return min([session.ends_at, *(instant for instant in instants if instant is not None)])
+
+
+def _later(instant: Instant | None, by_ms: int) -> Instant | None:
+    return None if instant is None else Instant(instant + by_ms)
+
+
+def _answer(answer: Say | _Welcome, key: Key) -> Say:
+    if isinstance(answer, Say):
+        return answer
+    return Say(
+        answer.connection,
+        RegisterConsumerResponse(
+            correlation_id=answer.correlation_id,
+            known=answer.known,
+            generation=key.generation,
+            version=key.version,
+        ),
+    )

@@ -1,0 +1,262 @@
+"""This room handles the native protocol's frames, one row of the table of section 2 each."""
+
+import hashlib
+import hmac
+from dataclasses import replace
+
+from coordinator.core import attempts, records, sessions
+from coordinator.core.draft import Draft, session_length_ms, third_of
+from coordinator.core.events import (
+    ConnectionClosed,
+    ConnectionId,
+    GroupEvent,
+    Heard,
+    ItemFailed,
+    ItemFinished,
+    Postponed,
+    TopicsChanged,
+)
+from coordinator.core.state import Key, Member, Session
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import after
+from muster.messages.member import (
+    PATTERN_LENGTH_MAX,
+    LeaveRequest,
+    LeaveResponse,
+    PingResponse,
+    RegisterConsumerRequest,
+    RegisterConsumerResponse,
+    StartFetcherResponse,
+    StopFetcherResponse,
+)
+from muster.messages.partitions import Partition, by_topic, each_position
+
+
+def handle(draft: Draft, event: GroupEvent) -> None:
+    """One thing that happened."""
+    match event:
+        case Heard():
+            _heard(draft, event)
+        case ConnectionClosed():
+            _connection_closed(draft, event.connection)
+        case ItemFinished():
+            draft.finished = event
+        case ItemFailed():
+            draft.record(records.ItemAdopted(event.item_id))
+            draft.failures += 1
+            draft.want(f"the handler failed: {event.text}", not_before=attempts.after_backoff(draft))
+        case TopicsChanged():
+            draft.want("topics changed")
+        case Postponed():
+            draft.postpone(event.by_ms)
+
+
+def _heard(draft: Draft, event: Heard) -> None:
+    message = event.message
+    if isinstance(message, RegisterConsumerRequest):
+        _register(draft, event.connection, message, event.client_host)
+        return
+    member_id = draft.bound.get(event.connection)
+    if member_id is None or member_id != message.consumer_id:
+        return
+    match message:
+        case PingResponse():
+            _ping_answered(draft, member_id, message)
+        case StopFetcherResponse():
+            _stop_answered(draft, member_id, message)
+        case StartFetcherResponse():
+            _start_answered(draft, member_id, message)
+        case LeaveRequest():
+            draft.answer(event.connection, LeaveResponse(correlation_id=message.correlation_id))
+            sessions.remove(draft, member_id, "left")
+
+
+def _register(
+    draft: Draft, connection: ConnectionId, request: RegisterConsumerRequest, client_host: str
+) -> None:
+    member_id = request.consumer_id
+    token_hash = hashlib.sha256(request.token.encode()).hexdigest()
+    present = draft.rows.members.get(member_id)
+    error, text = _why_refused(draft, connection, request, present, token_hash)
+    if error is not ErrorCode.NONE:
+        refusal = RegisterConsumerResponse(
+            correlation_id=request.correlation_id, error_code=error, error_text=text
+        )
+        draft.answer(connection, refusal)
+        return
+    if present is None:
+        _add(draft, request, token_hash, client_host)
+        draft.want(f"{member_id} joined")
+    else:
+        _change(draft, request, present, client_host)
+    _connect(draft, member_id, connection)
+    draft.welcome(connection, request.correlation_id, known=present is not None)
+    draft.tell_ownership(member_id)
+    attempts.fail_if_concerned(draft, member_id, f"{member_id} registered")
+
+
+def _why_refused(
+    draft: Draft,
+    connection: ConnectionId,
+    request: RegisterConsumerRequest,
+    present: Member | None,
+    token_hash: str,
+) -> tuple[ErrorCode, str]:
+    """The two checks of 000 chapter 7, and those that keep nonsense out of the rows."""
+    settings = draft.settings
+    least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    if not least <= request.session_timeout_ms <= most:
+        return ErrorCode.INVALID_SESSION_TIMEOUT, f"the session timeout must be {least} to {most} ms"
+    if text := _fault_of_subscription(request):
+        return ErrorCode.INVALID_SUBSCRIPTION, text
+    if draft.bound.get(connection, request.consumer_id) != request.consumer_id:
+        return ErrorCode.INVALID_CONSUMER_ID, "another consumer is registered on this connection"
+    if present is None:
+        if len(draft.rows.members) >= settings.group_max_size:
+            return ErrorCode.GROUP_SIZE_EXCEEDED, f"the group has {settings.group_max_size} members"
+        return ErrorCode.NONE, ""
+    if not hmac.compare_digest(present.token_hash, token_hash):
+        return ErrorCode.DUPLICATE_CONSUMER_ID, "another process uses this consumer id"
+    if draft.sessions[request.consumer_id].expelled:
+        return ErrorCode.DUPLICATE_CONSUMER_ID, "this consumer was cut off until its session is over"
+    return ErrorCode.NONE, ""
+
+
+def _fault_of_subscription(request: RegisterConsumerRequest) -> str:
+    if len({(entry.topic, entry.is_pattern) for entry in request.topic_count}) != len(request.topic_count):
+        return "a topic is named twice"
+    if any(entry.is_pattern and len(entry.topic) > PATTERN_LENGTH_MAX for entry in request.topic_count):
+        return f"a pattern has at most {PATTERN_LENGTH_MAX} characters"
+    return ""
+
+
+def _add(draft: Draft, request: RegisterConsumerRequest, token_hash: str, client_host: str) -> None:
+    if request.ephemeral and not draft.rows.members and not draft.rows.before.version:
+        draft.record(records.GroupMarkedEphemeral())
+    draft.record(
+        records.MemberAdded(
+            member_id=request.consumer_id,
+            token_hash=token_hash,
+            topic_count=request.topic_count,
+            session_timeout_ms=request.session_timeout_ms,
+            auto_commit=request.auto_commit,
+            auto_offset_reset=request.auto_offset_reset,
+            client_id=request.client_id,
+            client_host=client_host,
+        )
+    )
+
+
+def _change(draft: Draft, request: RegisterConsumerRequest, present: Member, client_host: str) -> None:
+    change = records.MemberChanged(
+        member_id=request.consumer_id,
+        topic_count=request.topic_count,
+        session_timeout_ms=request.session_timeout_ms,
+        auto_commit=request.auto_commit,
+        auto_offset_reset=request.auto_offset_reset,
+        client_id=request.client_id,
+        client_host=client_host,
+    )
+    before = draft.rows.members[request.consumer_id]
+    if (
+        request.topic_count,
+        request.session_timeout_ms,
+        request.auto_commit,
+        request.auto_offset_reset,
+        request.client_id,
+        client_host,
+    ) != (
+        before.topic_count,
+        before.session_timeout_ms,
+        before.auto_commit,
+        before.auto_offset_reset,
+        before.client_id,
+        before.client_host,
+    ):
+        draft.record(change)
+    if request.topic_count != present.topic_count:
+        draft.want(f"{request.consumer_id} changed its subscription")
+
+
+def _connect(draft: Draft, member_id: str, connection: ConnectionId) -> None:
+    """Bind the connection, close the old one, start the session again; misses are not forgiven."""
+    member = draft.rows.members[member_id]
+    before = draft.sessions.get(member_id)
+    if before is not None and before.connection not in (None, connection):
+        assert before.connection is not None
+        draft.unbind(before.connection)
+        draft.hang_up(before.connection, ErrorCode.NONE, "registered again on another connection")
+    draft.bind(connection, member_id)
+    draft.set_session(
+        member_id,
+        Session(
+            ends_at=after(draft.now, session_length_ms(member, draft.settings)),
+            connection=connection,
+            slot_at=after(draft.now, third_of(member)),
+            stop_due_at=before.stop_due_at if before else None,
+            repair_due_at=before.repair_due_at if before else None,
+            misses=before.misses if before else 0,
+            armed_at=before.armed_at if before else None,
+        ),
+    )
+
+
+def _connection_closed(draft: Draft, connection: ConnectionId) -> None:
+    member_id = draft.bound.get(connection)
+    if member_id is None:
+        return
+    draft.unbind(connection)
+    session = draft.sessions[member_id]
+    draft.set_session(member_id, replace(session, connection=None, slot_at=None, ping_unanswered=False))
+    attempts.fail_if_concerned(draft, member_id, f"the connection of {member_id} closed")
+
+
+def _ping_answered(draft: Draft, member_id: str, answer: PingResponse) -> None:
+    session = draft.sessions[member_id]
+    if not session.ping_unanswered or answer.number != session.ping_number:
+        return
+    draft.set_session(member_id, replace(session, ping_unanswered=False))
+    sessions.restart(draft, member_id)
+    draft.note_offsets(member_id, answer.offset_info)
+    if draft.attempt is None:
+        _repair(draft, member_id, frozenset(one for one, _ in each_position(answer.offset_info)))
+
+
+def _repair(draft: Draft, member_id: str, fetched: frozenset[Partition]) -> None:
+    """The member fetches other than its rows, or was not heard to have started: tell it its rows."""
+    assigned = sessions.has_assigned(draft, member_id)
+    if not assigned and fetched == draft.rows.owned_by(member_id).keys():
+        return
+    draft.tell_ownership(member_id)
+    session = draft.sessions[member_id]
+    if assigned and session.repair_due_at is None:
+        due = after(draft.now, 2 * third_of(draft.rows.members[member_id]))
+        draft.set_session(member_id, replace(session, repair_due_at=due))
+
+
+def _stop_answered(draft: Draft, member_id: str, answer: StopFetcherResponse) -> None:
+    draft.note_offsets(member_id, answer.offset_info)
+    draft.set_session(member_id, replace(draft.sessions[member_id], misses=0))
+    key = Key(answer.generation, answer.version)
+    if draft.attempt is None or member_id not in draft.waiting or key != draft.attempt.key:
+        return
+    draft.waiting.discard(member_id)
+    draft.set_session(member_id, replace(draft.sessions[member_id], stop_due_at=None))
+    if not draft.waiting:
+        attempts.close(draft)
+
+
+def _start_answered(draft: Draft, member_id: str, answer: StartFetcherResponse) -> None:
+    if answer.generation > draft.rows.generation:
+        return
+    started = [
+        partition
+        for partition, tenure in draft.rows.owned_by(member_id).items()
+        if not tenure.running and tenure.since_generation <= answer.generation
+    ]
+    if started:
+        draft.record(records.PartitionsRunning(member_id, by_topic(started)))
+    session = replace(draft.sessions[member_id], misses=0)
+    if not sessions.has_assigned(draft, member_id):
+        session = replace(session, repair_due_at=None)
+    draft.set_session(member_id, session)

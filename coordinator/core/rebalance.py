@@ -1,0 +1,88 @@
+"""This room is the rebalance handler: who should own what, and is a rebalance necessary (000 chapter 9)?
+
+A worker runs it on rows that it read; the owner of the group's shard adopts the result in a turn.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from coordinator.core.assignors.interface import Question, Shares
+from coordinator.core.assignors.registry import ASSIGNORS, DEFAULT_ASSIGNOR
+from coordinator.core.proposal import Proposal, SeenMember, Share
+from coordinator.core.state import GroupRows, Member
+from muster.kernel.topology import Layouts
+from muster.messages.partitions import by_topic
+
+Matches = Callable[[str, str], bool]
+
+NOTHING_OWNED = "no ownership is registered"
+SOME_UNOWNED = "some partitions are not owned"
+SOME_GONE = "some owned partitions exist no longer"
+OTHER_OWNERS = "the ownership is not the computed one"
+
+
+def compute(rows: GroupRows, layouts: Layouts, matches: Matches) -> Proposal:
+    """The snapshot and the target; needs members and ownership of `rows`, nothing else of them."""
+    question = _question(rows, layouts, matches)
+    shares = ASSIGNORS.get(rows.assignor, ASSIGNORS[DEFAULT_ASSIGNOR])(question)
+    return Proposal(
+        members=tuple(seen(member) for _, member in sorted(rows.members.items())),
+        shares=tuple(
+            Share(member_id, by_topic(partitions)) for member_id, partitions in shares.items() if partitions
+        ),
+        why=why_necessary(rows, shares),
+    )
+
+
+def seen(member: Member) -> SeenMember:
+    """The member as a snapshot names it."""
+    return SeenMember(member.member_id, member.token_hash, member.topic_count)
+
+
+def why_necessary(rows: GroupRows, shares: Shares) -> str:
+    """The first of the four tests that finds the stored ownership wanting; empty if none does."""
+    target = {partition: member for member, partitions in shares.items() for partition in partitions}
+    stored = {partition: member for member, tenures in rows.owned.items() for partition in tenures}
+    if target and not stored:
+        return NOTHING_OWNED
+    if not target.keys() <= stored.keys():
+        return SOME_UNOWNED
+    if not stored.keys() <= target.keys():
+        return SOME_GONE
+    if target != stored:
+        return OTHER_OWNERS
+    return ""
+
+
+def interests(rows: GroupRows) -> tuple[frozenset[str], frozenset[str]]:
+    """The topic names and the patterns that the group's members subscribe to."""
+    names: set[str] = set()
+    patterns: set[str] = set()
+    for member in rows.members.values():
+        for entry in member.topic_count:
+            (patterns if entry.is_pattern else names).add(entry.topic)
+    return frozenset(names), frozenset(patterns)
+
+
+def _question(rows: GroupRows, layouts: Layouts, matches: Matches) -> Question:
+    known = {str(name): layout for name, layout in layouts.items()}
+    _, patterns = interests(rows)
+    matching = {pattern: [name for name in known if matches(pattern, name)] for pattern in patterns}
+    members = {member_id: _threads(member, known, matching) for member_id, member in rows.members.items()}
+    read = {name for threads in members.values() for name in threads}
+    return Question(
+        members=members,
+        topics={name: known[name] for name in read},
+        owner_of={partition: member_id for member_id, tenures in rows.owned.items() for partition in tenures},
+    )
+
+
+def _threads(member: Member, known: Iterable[str], matching: Mapping[str, list[str]]) -> dict[str, int]:
+    threads: dict[str, int] = {}
+    for entry in member.topic_count:
+        if entry.is_pattern:
+            for name in matching[entry.topic]:
+                threads[name] = max(threads.get(name, 0), entry.threads)
+    for entry in member.topic_count:
+        if not entry.is_pattern and entry.topic in known:
+            threads[entry.topic] = entry.threads
+    return threads

@@ -1,0 +1,175 @@
+"""This room changes the rows of a group, by records and by nothing else."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from coordinator.core import records
+from coordinator.core.phases import Phase
+from coordinator.core.records import GroupRecord
+from coordinator.core.state import GroupRows, Member, Tenure
+from muster.kernel.invariants import invariant
+from muster.messages.partitions import Partition, each_partition, each_position
+
+_NOTHING: Mapping[Partition, Tenure] = {}
+
+
+class RowsBuilder:
+    """The rows while one turn changes them: copies a mapping when it is first touched, and freezes once.
+
+    So a turn costs what it changes, however large the group is. `assigned_change` is by how much the
+    number of rows that are assigned and not running has changed.
+    """
+
+    def __init__(self, rows: GroupRows) -> None:
+        self.before = rows
+        self.generation = rows.generation
+        self.phase = rows.phase
+        self.error = rows.error
+        self.ephemeral = rows.ephemeral
+        self.handler_asked = rows.handler_asked
+        self.members: Mapping[str, Member] = rows.members
+        self.owned: Mapping[str, Mapping[Partition, Tenure]] = rows.owned
+        self.offsets: Mapping[Partition, int] = rows.offsets
+        self.assigned_change = 0
+        self._my_members: dict[str, Member] | None = None
+        self._my_owned: dict[str, Mapping[Partition, Tenure]] | None = None
+        self._my_offsets: dict[Partition, int] | None = None
+        self._my_tenures: dict[str, dict[Partition, Tenure]] = {}
+
+    def owned_by(self, member_id: str) -> Mapping[Partition, Tenure]:
+        """All rows that name this member."""
+        return self.owned.get(member_id, _NOTHING)
+
+    def apply(self, record: GroupRecord) -> None:
+        """Let one record become true."""
+        match record:
+            case records.MemberAdded():
+                self._write_members()[record.member_id] = _member_of(record, record.token_hash)
+            case records.MemberChanged():
+                kept = self.members[record.member_id].token_hash
+                self._write_members()[record.member_id] = _member_of(record, kept)
+            case records.MemberRemoved():
+                self._remove_member(record.member_id)
+            case records.OffsetsFlushed():
+                self._write_offsets().update(
+                    (partition, position.offset) for partition, position in each_position(record.offset_info)
+                )
+            case records.GenerationOpened():
+                invariant(record.generation == self.generation + 1, "a generation rises by one")
+                self.generation = record.generation
+            case records.PartitionsReleased():
+                self._release(record)
+            case records.PartitionsAssigned():
+                self._assign(record)
+            case records.PartitionsRunning():
+                self._run(record)
+            case records.PhaseEntered():
+                self.phase = record.phase
+            case records.GroupMarkedEphemeral():
+                self.ephemeral = True
+            case records.HandlerAsked():
+                self.handler_asked = True
+            case records.ItemAdopted():
+                self.handler_asked = False
+            case records.ErrorShown():
+                self.error = record.text
+            case records.GroupDeleted():
+                self._delete()
+
+    def freeze(self) -> GroupRows:
+        """The rows after the turn; one version above those before it."""
+        return replace(
+            self.before,
+            version=self.before.version + 1,
+            generation=self.generation,
+            phase=self.phase,
+            error=self.error,
+            ephemeral=self.ephemeral,
+            handler_asked=self.handler_asked,
+            members=self.members,
+            owned=self.owned,
+            offsets=self.offsets,
+        )
+
+    def _write_members(self) -> dict[str, Member]:
+        if self._my_members is None:
+            self.members = self._my_members = dict(self.members)
+        return self._my_members
+
+    def _write_offsets(self) -> dict[Partition, int]:
+        if self._my_offsets is None:
+            self.offsets = self._my_offsets = dict(self.offsets)
+        return self._my_offsets
+
+    def _write_owned(self) -> dict[str, Mapping[Partition, Tenure]]:
+        if self._my_owned is None:
+            self.owned = self._my_owned = dict(self.owned)
+        return self._my_owned
+
+    def _write_tenures(self, member_id: str) -> dict[Partition, Tenure]:
+        tenures = self._my_tenures.get(member_id)
+        if tenures is None:
+            tenures = self._my_tenures[member_id] = dict(self.owned_by(member_id))
+            self._write_owned()[member_id] = tenures
+        return tenures
+
+    def _drop_tenures(self, member_id: str) -> None:
+        self._write_owned().pop(member_id, None)
+        self._my_tenures.pop(member_id, None)
+
+    def _remove_member(self, member_id: str) -> None:
+        del self._write_members()[member_id]
+        self.assigned_change -= sum(not tenure.running for tenure in self.owned_by(member_id).values())
+        self._drop_tenures(member_id)
+
+    def _release(self, record: records.PartitionsReleased) -> None:
+        tenures = self._write_tenures(record.member_id)
+        for partition in each_partition(record.partitions):
+            self.assigned_change -= not tenures.pop(partition).running
+        if not tenures:
+            self._drop_tenures(record.member_id)
+
+    def _assign(self, record: records.PartitionsAssigned) -> None:
+        tenures = self._write_tenures(record.member_id)
+        for partition in each_partition(record.partitions):
+            before = tenures.get(partition)
+            self.assigned_change += before is None or before.running
+            tenures[partition] = Tenure(record.generation, running=False)
+
+    def _run(self, record: records.PartitionsRunning) -> None:
+        tenures = self._write_tenures(record.member_id)
+        for partition in each_partition(record.partitions):
+            before = tenures[partition]
+            self.assigned_change -= not before.running
+            tenures[partition] = Tenure(before.since_generation, running=True)
+
+    def _delete(self) -> None:
+        invariant(not self.members, "only an empty group is deleted")
+        self.phase, self.error, self.ephemeral = Phase.EMPTY, "", False
+        self.members, self.owned, self.offsets = {}, {}, {}
+
+
+def apply(rows: GroupRows, turn: Iterable[GroupRecord]) -> GroupRows:
+    """The rows after one turn that wrote these records, in their order."""
+    builder = RowsBuilder(rows)
+    for record in turn:
+        builder.apply(record)
+    return builder.freeze()
+
+
+def count_assigned(rows: GroupRows) -> int:
+    """How many ownership rows are not yet running."""
+    return sum(not tenure.running for tenures in rows.owned.values() for tenure in tenures.values())
+
+
+def _member_of(record: records.MemberAdded | records.MemberChanged, token_hash: str) -> Member:
+    return Member(
+        member_id=record.member_id,
+        token_hash=token_hash,
+        topic_count=record.topic_count,
+        session_timeout_ms=record.session_timeout_ms,
+        auto_commit=record.auto_commit,
+        auto_offset_reset=record.auto_offset_reset,
+        client_id=record.client_id,
+        client_host=record.client_host,
+    )
