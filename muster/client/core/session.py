@@ -1,0 +1,464 @@
+"""This room is a consumer's session with its group's coordinator, without any socket (000 chapter 11).
+
+It obeys section 3 of the native protocol's tables: one connection at a time, whole ownership, and its own
+deadline, which is S after it *sent* the last answer that it knows was received (section 5). The shell
+tells it what happened and obeys the directives in their order, before it tells the next thing.
+
+    session = MemberSession(wishes)
+    session.connected(now)                 -> Send(RegisterConsumer)
+    session.hear(message, now)             -> directives
+    session.fetchers_ended(answer, now)    -> after EndFetchers(answer=…)
+    session.may_fetch(now)                 before each fetch; False: call tick(now)
+    session.advance(partition, offset)     as records are consumed
+    session.tick(now)                      at session.look_again_at, at the latest
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from muster.client.core.directives import (
+    CommitAnswered,
+    CommitLost,
+    Directive,
+    Disconnect,
+    EndFetchers,
+    Left,
+    Rediscover,
+    Refused,
+    Send,
+    StartFetchers,
+)
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant, after
+from muster.messages.member import (
+    AutoOffsetReset,
+    BrokerInfo,
+    ClusterMetadataResponse,
+    CommitOffsetsRequest,
+    CommitOffsetsResponse,
+    LeaveRequest,
+    LeaveResponse,
+    NodeInfo,
+    PingRequest,
+    PingResponse,
+    RegisterConsumerRequest,
+    RegisterConsumerResponse,
+    StartFetcherRequest,
+    StartFetcherResponse,
+    StopFetcherRequest,
+    StopFetcherResponse,
+    ToMember,
+    TopicCount,
+    TopicOffsets,
+)
+from muster.messages.partitions import Partition, Position, each_partition, positions_by_topic
+
+NO_OFFSET = -1
+RETRY_MS = 500
+"""How long a member waits after a refusal that may pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the consumer states in RegisterConsumer; `token` is 32 random bytes as text, made once."""
+
+    group_id: str
+    consumer_id: str
+    token: str
+    topic_count: tuple[TopicCount, ...]
+    session_timeout_ms: int = 10_000
+    auto_commit: bool = True
+    auto_offset_reset: AutoOffsetReset = "latest"
+    ephemeral: bool = False
+    client_id: str = ""
+
+
+class Stage(Enum):
+    """Where the conversation stands."""
+
+    APART = auto()
+    WAITING = auto()
+    REGISTERED = auto()
+    LEAVING = auto()
+    OVER = auto()
+
+
+@dataclass(slots=True)
+class _Ending:
+    """Fetchers that were told to end, with their last positions; `request` is None at a leave."""
+
+    request: StopFetcherRequest | None
+    positions: dict[Partition, Position]
+
+
+class MemberSession:
+    """One consumer's session; not shared between threads."""
+
+    def __init__(self, wishes: Wishes) -> None:
+        self.wishes = wishes
+        self.stage = Stage.APART
+        self.deadline: Instant | None = None
+        self.generation = 0
+        self.nodes: tuple[NodeInfo, ...] = ()
+        self.brokers: tuple[BrokerInfo, ...] = ()
+        self.fetching: dict[Partition, Position] = {}
+        self._obeyed = (0, 0)
+        self._registered_at = Instant(0)
+        self._correlation_id = 0
+        self._register_id = 0
+        self._answered: tuple[int, Instant] = (0, Instant(0))
+        self._out_of_range: set[Partition] = set()
+        self._commits: dict[int, None] = {}
+        self._ending: dict[int, _Ending] = {}
+        self._last_ending = 0
+        self._leave_id = 0
+
+    # -- what the shell may ask -------------------------------------------------------------
+
+    @property
+    def look_again_at(self) -> Instant | None:
+        """When `tick` has something to do though nothing is heard."""
+        instants = [] if self.deadline is None else [self.deadline]
+        if self.stage is Stage.WAITING:
+            instants.append(after(self._registered_at, self._third_ms))
+        return min(instants, default=None)
+
+    def may_fetch(self, now: Instant) -> bool:
+        """Whether a fetch may be begun now, or a frame handled: the deadline has not passed."""
+        return self.deadline is None or now < self.deadline
+
+    def advance(self, partition: Partition, next_offset: int) -> None:
+        """The consumer is done with everything before `next_offset`; unknown partitions are passed over."""
+        for positions in (self.fetching, *(ending.positions for ending in self._ending.values())):
+            position = positions.get(partition)
+            if position is not None:
+                positions[partition] = Position(next_offset, position.generation)
+
+    # -- what the shell tells ---------------------------------------------------------------
+
+    def connected(self, now: Instant) -> list[Directive]:
+        """A connection to the coordinator is open, the only one."""
+        if self.stage is Stage.OVER:
+            return [Disconnect("the session is over")]
+        late: list[Directive] = []
+        if not self.may_fetch(now):
+            late, self.deadline = self._end(self.fetching), None
+        self.stage = Stage.WAITING
+        self._registered_at = now
+        self._answered = (0, now)
+        self._register_id = self._next_id()
+        wishes = self.wishes
+        return [
+            *late,
+            Send(
+                RegisterConsumerRequest(
+                    correlation_id=self._register_id,
+                    group_id=wishes.group_id,
+                    consumer_id=wishes.consumer_id,
+                    token=wishes.token,
+                    topic_count=wishes.topic_count,
+                    session_timeout_ms=wishes.session_timeout_ms,
+                    auto_commit=wishes.auto_commit,
+                    auto_offset_reset=wishes.auto_offset_reset,
+                    ephemeral=wishes.ephemeral,
+                    generation=self.generation,
+                    client_id=wishes.client_id,
+                )
+            ),
+        ]
+
+    def disconnected(self, now: Instant) -> list[Directive]:
+        """The connection broke or was closed by the other side; fetchers run on until the deadline."""
+        if self.stage in (Stage.APART, Stage.OVER):
+            return []
+        if self.stage is Stage.LEAVING:
+            return self._over()
+        return [*self._part(), Rediscover(now)]
+
+    def hear(self, message: ToMember, now: Instant) -> list[Directive]:
+        """One frame of the present connection."""
+        if self.stage in (Stage.APART, Stage.OVER):
+            return []
+        if not self.may_fetch(now):
+            return self._stop_by_clock(now)
+        match message:
+            case RegisterConsumerResponse():
+                return self._registered(message, now)
+            case ClusterMetadataResponse():
+                self.nodes = message.nodes or self.nodes
+                self.brokers = message.brokers_info or self.brokers
+                return []
+            case _ if self.stage is Stage.WAITING:
+                return self._give_up("a command before the answer to RegisterConsumer", now)
+            case PingRequest():
+                return self._pinged(message, now)
+            case StopFetcherRequest():
+                return self._told_to_stop(message, now)
+            case StartFetcherRequest():
+                return self._told_to_start(message, now)
+            case CommitOffsetsResponse():
+                return self._commit_answered(message)
+            case LeaveResponse():
+                return self._over()
+
+    def tick(self, now: Instant) -> list[Directive]:
+        """Time has passed."""
+        if self.stage is Stage.OVER:
+            return []
+        if not self.may_fetch(now):
+            return self._stop_by_clock(now)
+        if self.stage is Stage.WAITING and now >= after(self._registered_at, self._third_ms):
+            return self._give_up("RegisterConsumer stayed unanswered", now)
+        return []
+
+    def fetchers_ended(self, answer: int, now: Instant) -> list[Directive]:
+        """The fetchers of an EndFetchers with this `answer` have ended; positions were told by `advance`."""
+        ending = self._ending.pop(answer, None)
+        if ending is None or self.stage not in (Stage.REGISTERED, Stage.LEAVING):
+            return []
+        if not self.may_fetch(now):
+            return self._stop_by_clock(now)
+        if ending.request is None:
+            return self._commit_then_leave(ending.positions)
+        return [
+            Send(
+                StopFetcherResponse(
+                    consumer_id=self.wishes.consumer_id,
+                    generation=ending.request.generation,
+                    version=ending.request.version,
+                    offset_info=self._known(ending.positions) if self.wishes.auto_commit else (),
+                )
+            )
+        ]
+
+    def out_of_range(self, partition: Partition, now: Instant) -> list[Directive]:
+        """A fetcher's offset does not exist at the leader: stop, disconnect, register again (000 chapter 11).
+
+        The next start of this partition ignores the committed offset and follows auto_offset_reset.
+        """
+        if partition not in self.fetching:
+            return []
+        self._out_of_range.add(partition)
+        ended = self._end(self.fetching)
+        return [*ended, *self._give_up(f"{partition} is out of range", now)]
+
+    def subscribe(self, topic_count: tuple[TopicCount, ...], now: Instant) -> list[Directive]:
+        """Other topics: register again with the same token."""
+        self.wishes = replace(self.wishes, topic_count=topic_count)
+        if self.stage in (Stage.WAITING, Stage.REGISTERED):
+            return self._give_up("the subscription changed", now)
+        return []
+
+    def commit(self, positions: Mapping[Partition, Position]) -> tuple[int, list[Directive]]:
+        """Commit offsets, each with the generation it was fetched under; the number names the answer.
+
+        The number is 0 and nothing is sent while no connection is registered.
+        """
+        if self.stage is not Stage.REGISTERED or not positions:
+            return 0, []
+        correlation_id = self._next_id()
+        self._commits[correlation_id] = None
+        return correlation_id, [Send(self._commit_request(correlation_id, positions_by_topic(positions)))]
+
+    def leave(self, now: Instant) -> list[Directive]:
+        """End fetchers, commit, leave: each step after the answer to the one before."""
+        if self.stage is Stage.OVER:
+            return []
+        if self.stage is not Stage.REGISTERED or not self.may_fetch(now):
+            return [*self._end(self.fetching), *self._over()]
+        self.stage = Stage.LEAVING
+        return [self._end_and_answer(None, frozenset(self.fetching))]
+
+    # -- frames -----------------------------------------------------------------------------
+
+    def _registered(self, answer: RegisterConsumerResponse, now: Instant) -> list[Directive]:
+        if self.stage is not Stage.WAITING or answer.correlation_id != self._register_id:
+            return []
+        error = _error_of(answer.error_code)
+        if error is not ErrorCode.NONE:
+            return self._refused(error, answer, now)
+        self.stage = Stage.REGISTERED
+        self.generation = max(self.generation, answer.generation)
+        self.deadline = after(self._registered_at, self.wishes.session_timeout_ms)
+        return [] if answer.known else self._end(self.fetching)
+
+    def _refused(self, error: ErrorCode, answer: RegisterConsumerResponse, now: Instant) -> list[Directive]:
+        if error.retriable:
+            redirected = error is ErrorCode.NOT_COORDINATOR and answer.coordinator_address
+            not_before = now if redirected else after(now, RETRY_MS)
+            return [*self._hang_up(answer.error_text), Rediscover(not_before, answer.coordinator_address)]
+        ended = self._end(self.fetching)
+        parted = self._hang_up(answer.error_text)
+        self.stage, self.deadline = Stage.OVER, None
+        return [*ended, *parted, Refused(error, answer.error_text)]
+
+    def _pinged(self, ping: PingRequest, now: Instant) -> list[Directive]:
+        last, answered_at = self._answered
+        if ping.number == last + 1:
+            if last > 0:
+                self.deadline = after(answered_at, self.wishes.session_timeout_ms)
+            self._answered = (ping.number, now)
+        elif ping.number != last:
+            self._answered = (ping.number, now)
+        self.nodes = ping.nodes or self.nodes
+        self.generation = max(self.generation, ping.generation)
+        positions = self.fetching
+        if not self.wishes.auto_commit:
+            positions = {one: Position(NO_OFFSET, position.generation) for one, position in positions.items()}
+        return [
+            Send(
+                PingResponse(
+                    consumer_id=self.wishes.consumer_id,
+                    number=ping.number,
+                    generation=self.generation,
+                    offset_info=positions_by_topic(positions),
+                )
+            )
+        ]
+
+    def _told_to_stop(self, request: StopFetcherRequest, now: Instant) -> list[Directive]:
+        if not self._obey(request.generation, request.version):
+            return self._give_up("StopFetcher with an old key", now)
+        return [self._end_and_answer(request, frozenset(each_partition(request.partitions)))]
+
+    def _told_to_start(self, request: StartFetcherRequest, now: Instant) -> list[Directive]:
+        if not self._obey(request.generation, request.version):
+            return self._give_up("StartFetcher with an old key", now)
+        self.nodes = request.nodes or self.nodes
+        self.brokers = request.brokers_info or self.brokers
+        directives: list[Directive] = []
+        if self.stage is Stage.REGISTERED:
+            directives = self._become(_whole_ownership(request), request.generation)
+        answer = StartFetcherResponse(
+            consumer_id=self.wishes.consumer_id, generation=request.generation, version=request.version
+        )
+        return [*directives, Send(answer)]
+
+    def _become(self, owned: Mapping[Partition, int], generation: int) -> list[Directive]:
+        """Stop what is not named, start what is missing, leave the rest alone."""
+        directives = self._end([one for one in self.fetching if one not in owned])
+        missing = {one: offset for one, offset in owned.items() if one not in self.fetching}
+        for partition in self._out_of_range & missing.keys():
+            missing[partition] = NO_OFFSET
+        self._out_of_range -= missing.keys()
+        for partition, offset in missing.items():
+            self.fetching[partition] = Position(offset, generation)
+        if missing:
+            directives.append(StartFetchers(missing))
+        return directives
+
+    def _commit_answered(self, answer: CommitOffsetsResponse) -> list[Directive]:
+        if self.stage is Stage.LEAVING and answer.correlation_id == self._leave_id:
+            return self._say_leave()
+        if answer.correlation_id not in self._commits:
+            return []
+        del self._commits[answer.correlation_id]
+        refused = {
+            Partition(topic.topic, topic.topic_id, one.partition): _error_of(one.error_code)
+            for topic in answer.refused
+            for one in topic.partitions
+        }
+        return [CommitAnswered(answer.correlation_id, _error_of(answer.error_code), refused)]
+
+    # -- endings ----------------------------------------------------------------------------
+
+    def _stop_by_clock(self, now: Instant) -> list[Directive]:
+        """The deadline has passed: the partitions may be another's already."""
+        if self.stage is Stage.LEAVING:
+            return self._over()
+        ended = self._end(self.fetching)
+        self.deadline = None
+        return [*ended, *self._give_up("the session is over by its own clock", now)]
+
+    def _give_up(self, text: str, now: Instant) -> list[Directive]:
+        return [*self._hang_up(text), Rediscover(now)]
+
+    def _hang_up(self, text: str) -> list[Directive]:
+        connected = self.stage not in (Stage.APART, Stage.OVER)
+        parted = self._part()
+        return [Disconnect(text), *parted] if connected else parted
+
+    def _part(self) -> list[Directive]:
+        """The connection is over; whatever it still holds is never read."""
+        self.stage = Stage.APART
+        self._ending.clear()
+        lost, self._commits = tuple(self._commits), {}
+        return [CommitLost(lost)] if lost else []
+
+    def _over(self) -> list[Directive]:
+        directives = [*self._end(self.fetching), *self._hang_up("leaving")]
+        self.stage, self.deadline = Stage.OVER, None
+        return [*directives, Left()]
+
+    def _end(self, partitions: Iterable[Partition]) -> list[Directive]:
+        ended = frozenset(partitions)
+        for partition in ended:
+            self.fetching.pop(partition, None)
+        return [EndFetchers(ended)] if ended else []
+
+    def _end_and_answer(
+        self, request: StopFetcherRequest | None, partitions: frozenset[Partition]
+    ) -> EndFetchers:
+        """From now on these are not fetched; the answer leaves when the shell says that they have ended."""
+        ending = {one: self.fetching.pop(one) for one in partitions if one in self.fetching}
+        self._last_ending += 1
+        self._ending[self._last_ending] = _Ending(request, ending)
+        return EndFetchers(frozenset(ending), self._last_ending)
+
+    def _commit_then_leave(self, positions: Mapping[Partition, Position]) -> list[Directive]:
+        offset_info = self._known(positions)
+        if not self.wishes.auto_commit or not offset_info:
+            return self._say_leave()
+        self._leave_id = self._next_id()
+        return [Send(self._commit_request(self._leave_id, offset_info))]
+
+    def _say_leave(self) -> list[Directive]:
+        return [Send(LeaveRequest(correlation_id=self._next_id(), consumer_id=self.wishes.consumer_id))]
+
+    # -- small things -----------------------------------------------------------------------
+
+    @property
+    def _third_ms(self) -> int:
+        return max(1, self.wishes.session_timeout_ms // 3)
+
+    def _next_id(self) -> int:
+        self._correlation_id += 1
+        return self._correlation_id
+
+    def _obey(self, generation: int, version: int) -> bool:
+        """Keys never go back; a frame that does so cannot come on one connection."""
+        if (generation, version) < self._obeyed:
+            return False
+        self._obeyed = (generation, version)
+        self.generation = max(self.generation, generation)
+        return True
+
+    def _known(self, positions: Mapping[Partition, Position]) -> tuple[TopicOffsets, ...]:
+        return positions_by_topic({one: at for one, at in positions.items() if at.offset != NO_OFFSET})
+
+    def _commit_request(
+        self, correlation_id: int, offset_info: tuple[TopicOffsets, ...]
+    ) -> CommitOffsetsRequest:
+        return CommitOffsetsRequest(
+            correlation_id=correlation_id,
+            consumer_id=self.wishes.consumer_id,
+            offset_info=offset_info,
+            client_id=self.wishes.client_id,
+        )
+
+
+def _whole_ownership(request: StartFetcherRequest) -> dict[Partition, int]:
+    return {
+        Partition(topic.topic, topic.topic_id, one.partition): one.offset
+        for thread in request.ownership_info
+        for topic in thread.assigned_parts
+        for one in topic.partitions
+    }
+
+
+def _error_of(code: int) -> ErrorCode:
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
