@@ -1,0 +1,160 @@
+"""This room holds the rows of the heart: the cluster, node runs, leases, the journal, work due.
+
+Written by raw SQL in `runtime.leases`, `runtime.turn`, `runtime.work`, `runtime.journal` and
+`runtime.cluster` only; everybody else reads. Columns with times are for people and are never decided on.
+"""
+
+import uuid
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+NAME_LENGTH = 64
+"""Longest name of a node, lane or kind, in characters."""
+
+KEY_LENGTH = 255
+"""Longest key of a turn or work item, in characters; group ids are at most this long."""
+
+
+class Cluster(models.Model):
+    """The one row of a cluster: what its epochs and ids go on from (design chapter 4.5)."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    cluster_id = models.UUIDField(default=uuid.uuid4)
+    system_identifier = models.BigIntegerField(help_text="Of the PostgreSQL these rows were made in.")
+    timeline = models.IntegerField(help_text="Rises when a standby is promoted.")
+    epoch_floor = models.BigIntegerField(default=0, help_text="New groups begin above it.")
+    metadata_version = models.BigIntegerField(default=0, help_text="Rises with each controller turn.")
+    next_producer_id = models.BigIntegerField(default=0, help_text="First id of the next block.")
+    feature_level = models.IntegerField(default=1)
+    shard_count = models.IntegerField(default=64)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "cluster"
+        verbose_name_plural = "cluster"
+        constraints = (models.CheckConstraint(name="cluster_is_one_row", condition=Q(id=1)),)
+
+    def __str__(self) -> str:
+        return str(self.cluster_id)
+
+
+class NodeSession(models.Model):
+    """One run of a node process; `ended` never returns to false, and a missing row counts as ended."""
+
+    run = models.CharField(max_length=32, primary_key=True, help_text="Random, made anew by each run.")
+    node = models.CharField(max_length=NAME_LENGTH)
+    pid = models.IntegerField(help_text="Backend of its session connection.")
+    backend_start = models.DateTimeField(help_text="Tells two backends of one pid apart.")
+    renewals = models.BigIntegerField(default=0, help_text="Rises every 0.4 s while the node lives.")
+    ended = models.BooleanField(default=False)
+    draining = models.BooleanField(default=False, help_text="It gives its leases away and takes none.")
+    addresses = models.JSONField(default=dict, help_text='By kind: {"websocket": "ws://host:port"}.')
+    started_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "node_session"
+        ordering = ("-started_at",)
+
+    def __str__(self) -> str:
+        return f"{self.node} ({self.run})"
+
+
+class Lease(models.Model):
+    """Who may write one lane. Free if `run` is null or its run has ended; each take raises the epoch."""
+
+    name = models.CharField(max_length=NAME_LENGTH, primary_key=True)
+    run = models.CharField(max_length=32, null=True, blank=True)
+    epoch = models.BigIntegerField(default=0)
+
+    class Meta:
+        db_table = "lease"
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class JournalEntry(models.Model):
+    """One turn: why, what it did, and the records from which its state can be folded again."""
+
+    lane = models.CharField(max_length=NAME_LENGTH)
+    seq = models.BigIntegerField(help_text="Gapless within the lane.")
+    turn_id = models.UUIDField(help_text="Random; tells whether an unknown outcome was a commit.")
+    node = models.CharField(max_length=NAME_LENGTH)
+    key = models.CharField(max_length=KEY_LENGTH, help_text="The group, or the cluster.")
+    cause = models.CharField(max_length=200)
+    summary = models.JSONField(default=dict)
+    records = models.JSONField(default=list)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "journal"
+        verbose_name_plural = "journal"
+        ordering = ("-id",)
+        constraints = (models.UniqueConstraint(fields=("lane", "seq"), name="journal_lane_seq"),)
+        indexes = (
+            models.Index(fields=("key", "-id"), name="journal_by_key"),
+            models.Index(fields=("at",), name="journal_by_time"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.lane} {self.seq}: {self.cause}"
+
+
+class WorkItem(models.Model):
+    """Work due: a rebalance attempt, a controller task, an operator's request (design chapter 2)."""
+
+    class State(models.TextChoices):
+        """due → claimed → done → adopted; a claim that stood 2 s goes back to due."""
+
+        DUE = "due"
+        CLAIMED = "claimed"
+        DONE = "done"
+        ADOPTED = "adopted"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    kind = models.CharField(max_length=NAME_LENGTH)
+    lane = models.CharField(max_length=NAME_LENGTH, help_text="Whose owner adopts the result.")
+    key = models.CharField(max_length=KEY_LENGTH)
+    based_on = models.BigIntegerField(null=True, help_text="The row's version that it was offered on.")
+    principal = models.CharField(
+        max_length=150, blank=True, default="", help_text="Who asked; empty: a lane."
+    )
+    reason = models.TextField(blank=True, default="")
+    idempotency_key = models.CharField(max_length=NAME_LENGTH, null=True, blank=True)
+    payload = models.JSONField(default=dict)
+    state = models.CharField(max_length=8, choices=State.choices, default=State.DUE)
+    claim_epoch = models.IntegerField(default=0, help_text="Counts the attempts.")
+    claimed_by = models.CharField(max_length=NAME_LENGTH, blank=True, default="")
+    result = models.JSONField(null=True)
+    error = models.TextField(blank=True, default="", help_text="Why it failed; empty: it did not.")
+    offered_at = models.DateTimeField(db_default=Now())
+    claimed_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    adopted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "work_item"
+        ordering = ("-offered_at",)
+        constraints = (
+            models.CheckConstraint(
+                name="work_item_state_known", condition=Q(state__in=("due", "claimed", "done", "adopted"))
+            ),
+            models.UniqueConstraint(
+                F("principal"),
+                F("idempotency_key"),
+                name="work_item_asked_once",
+                condition=Q(idempotency_key__isnull=False),
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("lane", "kind", "key"), name="work_item_open", condition=~Q(state="adopted")
+            ),
+            models.Index(fields=("adopted_at",), name="work_item_adopted", condition=Q(state="adopted")),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key} ({self.state})"

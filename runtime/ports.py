@@ -1,0 +1,235 @@
+"""This room names what the heart asks of services and stores, and what it gives them."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from muster.kernel.decision import Decision
+from muster.kernel.instants import Instant
+
+Connection = Any
+"""A psycopg connection inside a transaction, or the in-memory database's; the store knows which."""
+
+State = TypeVar("State")
+Record = TypeVar("Record")
+Event = TypeVar("Event")
+Result = TypeVar("Result")
+LoadedState = TypeVar("LoadedState", covariant=True)
+
+CONTROLLER_LANE = "controller"
+SHARD_COUNT = 64
+EVERYTHING = "*"
+"""The wake name after wake-ups may have been lost: whoever cares about anything reads its rows again."""
+
+
+def shard_lane(shard: int) -> str:
+    """The name of the lane, and of the lease, of one shard of groups."""
+    return f"coordinator/{shard}"
+
+
+class VersionConflict(Exception):
+    """A row is not at the version that was decided on: nothing is written, the turn decides again."""
+
+
+class LaneLost(Exception):
+    """This node no longer holds the lease: answer NOT_COORDINATOR, drop what was cached."""
+
+
+class ConnectionLost(Exception):
+    """The connection to the database broke, or none was made; a transaction in it has an unknown outcome."""
+
+
+class Store(Protocol[State, Record]):
+    """Reads and writes the rows of one kind of key; called on a lane's thread, inside its transaction."""
+
+    def load(self, connection: Connection, key: str) -> State:
+        """The rows of `key` as they are now."""
+
+    def save(self, connection: Connection, key: str, before: State, records: Sequence[Record]) -> None:
+        """Write what `records` change, in bulk, on condition that `before` is still the stored version.
+
+        Raises VersionConflict if it is not. The lease is already fenced, the journal follows.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the journal tells people about a turn: its cause in a few words, and numbers by name."""
+
+    cause: str
+    summary: Mapping[str, Any]
+
+
+class Subject(Protocol[State, Record, Event]):
+    """What turns are about: the keys of one lane, their cache and their rules (design chapter 4.2).
+
+    All methods but the store's run on the event loop and return at once.
+    """
+
+    @property
+    def store(self) -> Store[Any, Record]:
+        """Reads and writes the rows."""
+
+    def cached(self, key: str) -> State | None:
+        """The state of `key` in the owner's cache; None: it must be loaded."""
+
+    def revive(self, key: str, loaded: Any, now: Instant) -> tuple[State, Decision[Record, Any]]:
+        """What `store.load` brought, joined with memory, and what is decided about it at once.
+
+        The decision's records, if any, are written as a turn of their own before any event is decided.
+        """
+
+    def decide(self, key: str, state: State, events: Sequence[Event], now: Instant) -> Decision[Record, Any]:
+        """Decide all `events` at once; no events: time has passed. Changes nothing."""
+
+    def before(self, key: str, state: State) -> Any:
+        """What `store.save` needs to know of the state decided on (the rows, with their version)."""
+
+    def entry(self, key: str, events: Sequence[Event], decision: Decision[Record, Any]) -> Entry:
+        """What the journal shows for this turn; called only when the decision holds records."""
+
+    def settle(self, key: str, state: State, decision: Decision[Record, Any]) -> None:
+        """It is durable: put the state after it into the cache, then say replies, then commands."""
+
+    def drop(self, key: str) -> None:
+        """Forget the cached rows of `key`: they may differ from the database's. Connections stay known."""
+
+    def refuse(self, key: str, events: Sequence[Event], error: Exception) -> None:
+        """Our own mistake: these events could not be decided or written; hang up on who sent them."""
+
+
+class BatchSource(Protocol):
+    """The commits of one lane that wait for the next batch (no turn; design chapter 4.2)."""
+
+    def gather(self) -> Mapping[Hashable, Any]:
+        """On the loop, the instant before the transaction is sent: judge what waits, give the rows by key."""
+
+    def write(self, connection: Connection, rows: Mapping[Any, Any]) -> None:
+        """On the lane's thread: write the rows of all lanes of this connection, sorted by key, in bulk.
+
+        Sources whose `write` compares equal are written by one call.
+        """
+
+    def committed(self, rows: Mapping[Any, Any]) -> None:
+        """On the loop, after COMMIT: these rows are durable; answer who waits for them."""
+
+    def refused(self, rows: Mapping[Any, Any], error: Exception) -> None:
+        """On the loop: these rows were not written (LaneLost: nor will they be here)."""
+
+
+class Lane(Protocol):
+    """The queue of one lease: turns and batches of it run one after the other, while it is held."""
+
+    @property
+    def name(self) -> str:
+        """`controller` or `coordinator/<shard>`."""
+
+    @property
+    def epoch(self) -> int:
+        """The lease's epoch under which this lane writes now; rises after an unknown outcome."""
+
+    @property
+    def frozen(self) -> bool:
+        """True while nothing may be answered: the last renewal is too old (leases.md section 5)."""
+
+    def hand_in(self, subject: Subject[Any, Any, Any], key: str, *events: Any) -> None:
+        """Queue events for the next turn of `key`: all that wait are decided at once, in this order.
+
+        No events: ask again because time has passed. Returns at once. The lane asks by itself at each
+        decision's `look_again_at`. Raises LaneLost after the lane was given up or lost.
+        """
+
+    async def submit_turn(self, subject: Subject[Any, Any, Any], key: str, *events: Any) -> None:
+        """`hand_in`, then wait until the turn was spoken. Raises LaneLost if that will not happen."""
+
+    def offer_batch(self, source: BatchSource) -> None:
+        """Say that `source` has commits: it is asked by `gather` when the next batch begins."""
+
+    async def submit_batch(self, source: BatchSource) -> None:
+        """`offer_batch`, then wait until that batch was answered. Raises LaneLost if it never will be."""
+
+    async def read(self, function: Callable[[Connection], Result]) -> Result:
+        """Run `function` in a read of this lane that began after this call and proved the lease.
+
+        For loading, and for answers that must not be stale (OffsetFetch, offsets of StartFetcher).
+        Raises LaneLost if another owner may have written.
+        """
+
+
+class LaneService(Protocol):
+    """One shard's coordinator, or the controller: what the node runs while it holds the lease."""
+
+    async def accept(self, lane: Lane) -> None:
+        """The lease is ours: load through `lane.read`, arm sessions in full, then accept members."""
+
+    async def wind_down(self) -> None:
+        """The lease will be given away: stop accepting and asking, flush what is unwritten."""
+
+    async def give_up(self, new_owner: str | None) -> None:
+        """The lease is gone: answer what is parked with NOT_COORDINATOR, hang up naming `new_owner`.
+
+        `new_owner` is its websocket address, None if nobody is known. May come without `wind_down`, and
+        before `accept` has returned. Forgets everything.
+        """
+
+    def freeze(self) -> None:
+        """Answer and expire nothing until `thaw`; parked requests stay parked."""
+
+    def thaw(self, late_ms: int) -> None:
+        """Time stood still for `late_ms` (it was frozen, or the loop was late): postpone every expiry."""
+
+    def tick(self, now: Instant) -> None:
+        """Called every 100 ms while the lane is held and not frozen."""
+
+    def woken(self, name: str, key: str) -> None:
+        """A wake-up came (`topics`, `work <kind> <key>`, …, or EVERYTHING): read the rows it names."""
+
+    def quiet_ms(self, now: Instant) -> int:
+        """For how long nothing has moved here; hand-over waits for 30,000. Large if no socket is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNode:
+    """A node whose run has not ended: its name, and the websocket address that it advertises."""
+
+    run: str
+    node: str
+    address: str
+    draining: bool = False
+
+
+class NodeContext(Protocol):
+    """What a service may ask of the node that it lives in; all on the event loop."""
+
+    @property
+    def node(self) -> str:
+        """This node's name."""
+
+    @property
+    def address(self) -> str:
+        """The websocket address that this node advertises."""
+
+    @property
+    def frozen(self) -> bool:
+        """True while this node may answer nothing."""
+
+    def now(self) -> Instant:
+        """This node's own clock, which also runs while the machine sleeps."""
+
+    def live_nodes(self) -> tuple[LiveNode, ...]:
+        """Nodes as the last look showed them, this one included, sorted by name."""
+
+    def owner_address(self, lane: str) -> str | None:
+        """Where members of this lane should connect; None if nobody holds the lease."""
+
+    def owners(self) -> Mapping[str, LiveNode]:
+        """Who holds which lease, as the last look showed."""
+
+    async def query(self, function: Callable[[Connection], Result]) -> Result:
+        """Run `function` in a transaction of its own, off the lanes. Raises ConnectionLost."""
+
+    def wake(self, name: str, key: str = "") -> None:
+        """Notify every process; coalesced, at most 20 a second for one name and key; may be lost."""
+
+    def verify_token(self, presented: str) -> Any | None:
+        """The caller to whom a token belongs, by the map refreshed every 10 s; None if nobody."""
