@@ -55,6 +55,8 @@ class ClusterView:
         self.nodes: tuple[NodeRow, ...] = ()
         self.lease_holders: dict[str, int] = {}
         self._had_snapshot = False
+        self._newest_row_version = 0
+        """An answer may run ahead of its turn's frame: no snapshot below it is obeyed either."""
         self._chunks: list[SnapshotChunk] = []
 
     def open_link(self) -> None:
@@ -93,7 +95,7 @@ class ClusterView:
 
     def _collect(self, chunk: SnapshotChunk) -> Heeded:
         """A snapshot counts only whole and unbroken: a part of one must not make logs stray."""
-        if chunk.metadata_version < self.metadata_version:
+        if chunk.metadata_version < max(self.metadata_version, self._newest_row_version):
             return Heeded(hang_up="the snapshot is older than what was applied: an out-of-date controller")
         if chunk.number != len(self._chunks):
             return Heeded(hang_up=f"chunk {len(self._chunks)} of the snapshot is missing")
@@ -156,4 +158,5 @@ class ClusterView:
         if known is not None and row.version < known.version:
             return False
         self.partitions[row.key] = row
+        self._newest_row_version = max(self._newest_row_version, row.version)
         return True

@@ -1,0 +1,70 @@
+"""This room elects: who leads a partition, and what its ISR becomes (002 A 3.2; replication.md section 2)."""
+
+from collections.abc import Container
+from typing import NamedTuple
+
+from controller.core.in_sync import fewest, without
+from muster.messages.cluster import NO_LEADER, PartitionRow
+
+
+class Policy(NamedTuple):
+    """What a topic's configs say about elections."""
+
+    min_insync_replicas: int
+    unclean: bool
+
+
+class Choice(NamedTuple):
+    """Leader (−1: nobody), ISR, and why committed records may be missing ("" when they are not)."""
+
+    leader: int
+    isr: tuple[int, ...]
+    possible_loss: str = ""
+
+
+def elect(assigned: tuple[int, ...], isr: tuple[int, ...], live: Container[int], unclean: bool) -> Choice:
+    """The first live member of the ISR in the order of assignment; without one nobody, and the ISR is kept.
+
+    Only with `unclean` any live replica may lead then; what it lacks is lost.
+    """
+    for broker_id in assigned:
+        if broker_id in isr and broker_id in live:
+            return Choice(broker_id, isr)
+    if unclean:
+        for broker_id in assigned:
+            if broker_id in live:
+                return Choice(broker_id, (broker_id,), "unclean election: no member of the ISR was live")
+    return Choice(NO_LEADER, isr)
+
+
+def never_led(row: PartitionRow) -> bool:
+    """True for a new partition: nothing was ever written, so any live replica may lead it."""
+    return row.leader == NO_LEADER and row.leader_epoch == 0
+
+
+def first_leader(row: PartitionRow, live: Container[int]) -> Choice | None:
+    """init_leaders of 002: the first live replica leads and all live ones are in sync; None: nobody lives."""
+    alive = tuple(b for b in row.assigned if b in live)
+    return Choice(alive[0], alive) if alive else None
+
+
+def after_loss(
+    row: PartitionRow, broker_id: int, live: Container[int], policy: Policy, lost_tail: bool = False
+) -> Choice | None:
+    """What becomes of a partition when `broker_id` is gone from `live`; None: nothing changes."""
+    if row.leader != broker_id and broker_id not in row.isr:
+        return None
+    isr = without(row, broker_id, fewest(policy.min_insync_replicas, row), lost_tail)
+    if row.leader == broker_id:
+        return elect(row.assigned, isr, live, policy.unclean)
+    return Choice(row.leader, isr) if isr != row.isr else None
+
+
+def after_return(row: PartitionRow, live: Container[int], policy: Policy) -> Choice | None:
+    """A replica of a leaderless partition became live: a live member of the ISR leads, if there is one."""
+    if row.leader != NO_LEADER:
+        return None
+    if never_led(row):
+        return first_leader(row, live)
+    choice = elect(row.assigned, row.isr, live, policy.unclean)
+    return choice if choice.leader != NO_LEADER else None

@@ -1,0 +1,121 @@
+"""This room lists what a controller can be told, and the two ways in which it speaks.
+
+A link is an opaque id that the door gives to each websocket of a broker and never gives again.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TypeAlias
+from uuid import UUID
+
+from controller.core.proposing import LeaderProposal, Task
+from muster.messages.cluster import (
+    AllocateProducerIds,
+    AlterPartition,
+    BrokerHello,
+    CreateTopics,
+    ToBroker,
+)
+
+Link: TypeAlias = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class TookOver:
+    """First event of a new owner of the lease, and after each load; all sessions begin in full."""
+
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A broker whose secret was checked opened a link."""
+
+    link: Link
+    frame: BrokerHello
+
+
+@dataclass(frozen=True, slots=True)
+class LinkClosed:
+    """A websocket ended, whoever ended it."""
+
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A leader asks for other ISRs."""
+
+    link: Link
+    frame: AlterPartition
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsWanted:
+    """A client's CreateTopics; `topic_ids` are fresh ids, one for each topic asked for."""
+
+    link: Link
+    frame: CreateTopics
+    topic_ids: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsWanted:
+    """A broker needs another block of producer ids."""
+
+    link: Link
+    frame: AllocateProducerIds
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalsReady:
+    """A worker finished a work item of this controller."""
+
+    item_id: int | str
+    task: Task
+    key: str
+    proposals: tuple[LeaderProposal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """`look_again_at` has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """The owner stood still for `by_ms`: that time is nobody else's silence (design chapter 4.4)."""
+
+    by_ms: int
+
+
+Event: TypeAlias = (
+    TookOver
+    | Hello
+    | LinkClosed
+    | Proposed
+    | TopicsWanted
+    | ProducerIdsWanted
+    | ProposalsReady
+    | TimePassed
+    | Postponed
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Send `frame` on `link`; a link that is gone loses it, and that is harmless."""
+
+    link: Link
+    frame: ToBroker
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """Close `link` and read nothing more from it."""
+
+    link: Link
+    reason: str
+
+
+Saying: TypeAlias = Say | HangUp

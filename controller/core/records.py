@@ -1,0 +1,89 @@
+"""This room lists what a controller turn can make true; `state.apply` is what each of them means.
+
+Records are stored by `controller.store` in the turn's transaction and kept, as JSON, in the journal.
+"""
+
+from typing import TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from muster.messages.cluster import BrokerRow, PartitionRow, TopicRow
+
+
+class Record(msgspec.Struct, frozen=True, tag_field="record", tag=True):
+    """Something that became true."""
+
+
+class TurnStamped(Record, frozen=True):
+    """First record of each turn: metadata_version rises from `version − 1`, on which it was decided."""
+
+    version: int
+
+
+class BrokerChanged(Record, frozen=True):
+    """A broker registered, became live, or was fenced (`row.live`)."""
+
+    row: BrokerRow
+
+
+class TopicCreated(Record, frozen=True):
+    """A new topic; its partitions follow, each as a PartitionCreated."""
+
+    row: TopicRow
+
+
+class PartitionCreated(Record, frozen=True):
+    """A partition that never had a leader."""
+
+    row: PartitionRow
+
+
+class PartitionChanged(Record, frozen=True):
+    """Another leader, epoch, ISR or replicas; written only where the row still has `base_version`."""
+
+    row: PartitionRow
+    base_version: int
+
+
+class PossibleLoss(Record, frozen=True):
+    """`leader` was elected though it may lack committed records; kept in the journal for people."""
+
+    topic_id: UUID
+    partition: int
+    leader: int
+    reason: str
+
+
+class ProducerIdsGiven(Record, frozen=True):
+    """The ids `first` to `first + count − 1` belong to one broker and are never given again."""
+
+    first: int
+    count: int
+
+
+class WorkOffered(Record, frozen=True):
+    """A worker is to propose leaders: `kind` is a task of 002, `key` what it is about."""
+
+    kind: str
+    key: str
+    based_on: int
+
+
+class WorkAdopted(Record, frozen=True):
+    """The finished work item was taken over as far as it still fitted."""
+
+    item_id: int | str
+
+
+ClusterRecord: TypeAlias = (
+    TurnStamped
+    | BrokerChanged
+    | TopicCreated
+    | PartitionCreated
+    | PartitionChanged
+    | PossibleLoss
+    | ProducerIdsGiven
+    | WorkOffered
+    | WorkAdopted
+)

@@ -1,0 +1,21 @@
+"""This room names the numbers that the controller decides with; defaults are Kafka's where Kafka has one."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """Durations in milliseconds; names are the settings' keys with underscores."""
+
+    broker_session_timeout_ms: int = 9_000
+    """A broker that was not heard for this long is dead; one that hangs has this long."""
+    closed_link_timeout_ms: int = 1_000
+    """A closed link shortens the session to this: it proves nothing, but a broker relinks at once."""
+    default_partition_count: int = 1
+    default_replication_factor: int = 1
+    default_min_insync_replicas: int = 1
+    default_unclean_leader_election: bool = False
+    max_partitions_per_request: int = 10_000
+    max_elections_in_the_turn: int = 200
+    """A death that touches more partitions is computed by a worker (`on_broker_change`), not on the node."""
+    producer_ids_per_block: int = 1_000
