@@ -1,0 +1,170 @@
+"""This room answers what only the controller can decide: new topics, and blocks of producer ids.
+
+Any broker takes these requests and passes them on (design.md 8a rules 6 and 8).
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, Protocol
+
+import structlog
+
+from kafkaserver.sockets import Reply
+from muster.kafkawire.api_table import (
+    ApiKey,
+    RequestHeader,
+    build,
+    encode_reply,
+    part,
+    read_request,
+    response_class,
+)
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.cluster import CreatedTopic, NewTopic
+
+log = structlog.get_logger(__name__)
+
+NO_PRODUCER_ID = -1
+
+
+class ProducerIdBlock(NamedTuple):
+    """Producer ids that this broker alone may give out."""
+
+    first: int
+    size: int
+
+
+class ControllerUnreachable(Exception):
+    """No link, or the link broke before the answer: the client is told to try again."""
+
+
+class Controller(Protocol):
+    """The controller as a broker reaches it, over its link."""
+
+    async def create_topics(
+        self, topics: tuple[NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
+    ) -> tuple[CreatedTopic, ...]:
+        """One answer for each topic. Raises ControllerUnreachable."""
+
+    async def producer_ids(self) -> ProducerIdBlock:
+        """A block nobody else has. Raises ControllerUnreachable."""
+
+
+class ForwardedHandlers:
+    """Serves CreateTopics and InitProducerId by asking the controller."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._block = ProducerIdBlock(0, 0)
+        self._block_lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def _start(self, work: Coroutine[Any, Any, None], reply: Reply) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            self._tasks.discard(done)
+            if not done.cancelled() and done.exception() is not None:
+                log.error("forwarding_failed", peer=reply.peer, exc_info=done.exception())
+                reply.hang_up("our own mistake")
+
+        task.add_done_callback(ended)
+
+    def cancel(self) -> None:
+        """Stop waiting for the controller; the connections are about to close."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    # -- InitProducerId
+
+    def init_producer_id(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """A fresh producer id with epoch 0; transactions are not served. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        if request.transactional_id is not None:
+            self._answer_producer_id(header, reply, ErrorCode.INVALID_REQUEST, NO_PRODUCER_ID)
+        elif self._block.size:
+            self._answer_producer_id(header, reply, ErrorCode.NONE, self._next_id())
+        else:
+            self._start(self._give_after_refill(header, reply), reply)
+
+    async def _give_after_refill(self, header: RequestHeader, reply: Reply) -> None:
+        """One asks for a block, and whoever came meanwhile takes from it."""
+        async with self._block_lock:
+            if not self._block.size:
+                try:
+                    self._block = await self._controller.producer_ids()
+                except ControllerUnreachable:
+                    # What Kafka answers while its own block is on the way; clients try again.
+                    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                    self._answer_producer_id(header, reply, code, NO_PRODUCER_ID)
+                    return
+            self._answer_producer_id(header, reply, ErrorCode.NONE, self._next_id())
+
+    def _next_id(self) -> int:
+        first, size = self._block
+        self._block = ProducerIdBlock(first + 1, size - 1)
+        return first
+
+    def _answer_producer_id(
+        self, header: RequestHeader, reply: Reply, error_code: ErrorCode, producer_id: int
+    ) -> None:
+        shape = response_class(ApiKey.INIT_PRODUCER_ID, header.api_version)
+        epoch = 0 if error_code is ErrorCode.NONE else -1
+        body = build(shape, error_code=error_code, producer_id=producer_id, producer_epoch=epoch)
+        reply.send(
+            encode_reply(ApiKey.INIT_PRODUCER_ID, header.api_version, header.correlation_id, body)
+        )
+
+    # -- CreateTopics
+
+    def create_topics(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """The controller's answers, in the order of the request. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        self._start(self._create(header, request, reply), reply)
+
+    async def _create(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        names = [topic.name for topic in request.topics]
+        topics = tuple(_new_topic(topic) for topic in request.topics if names.count(topic.name) == 1)
+        timeout_ms = int(request.timeout.total_seconds() * 1000)
+        try:
+            created = await self._controller.create_topics(
+                topics, timeout_ms, request.validate_only, principal=""
+            )
+            answers = {answer.name: answer for answer in created}
+        except ControllerUnreachable as error:
+            answers = {
+                topic.name: CreatedTopic(name=topic.name, error=ErrorCode.NOT_CONTROLLER, text=str(error))
+                for topic in topics
+            }
+        twice = "the topic is named twice in one request"
+        for name in names:
+            answers.setdefault(name, CreatedTopic(name=name, error=ErrorCode.INVALID_REQUEST, text=twice))
+        shape = response_class(ApiKey.CREATE_TOPICS, header.api_version)
+        body = build(
+            shape, topics=tuple(_created_topic(shape, answers[name]) for name in dict.fromkeys(names))
+        )
+        reply.send(encode_reply(ApiKey.CREATE_TOPICS, header.api_version, header.correlation_id, body))
+
+
+def _new_topic(topic: Any) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments={given.partition_index: tuple(given.broker_ids) for given in topic.assignments},
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _created_topic(shape: Any, answer: CreatedTopic) -> Any:
+    return build(
+        part(shape, "CreatableTopicResult"),
+        name=answer.name,
+        topic_id=answer.topic_id,
+        error_code=answer.error,
+        error_message=answer.text or None,
+        num_partitions=answer.partition_count,
+        replication_factor=answer.replication_factor,
+        configs=None,
+    )

@@ -1,0 +1,207 @@
+"""This room answers Produce: records into the log, and the answer when they are as safe as was asked."""
+
+import asyncio
+from typing import Any
+
+import structlog
+
+from broker.hosted import HostedPartition
+from broker.log.partition_log import Appended, AppendRefused, StorageFailed
+from broker.log.shelf import PartitionKey
+from broker.replicas import DataPlane
+from kafkaserver.sockets import Reply
+from muster.kafkawire.api_table import ApiKey, RequestHeader, build, encode_reply, part, response_class
+from muster.kafkawire.produce import PartitionRecords, ProduceRequest, read_produce
+from muster.kernel.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
+
+ALL_IN_SYNC = -1
+_NO_OFFSET = -1
+
+
+class _Outcome:
+    """The answer for one partition, as far as it is known."""
+
+    __slots__ = ("base_offset", "error_code", "log_start_offset", "partition", "text", "topic")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.error_code = ErrorCode.NONE
+        self.base_offset = _NO_OFFSET
+        self.log_start_offset = _NO_OFFSET
+        self.text: str | None = None
+
+    def refuse(self, error_code: ErrorCode, text: str | None = None) -> None:
+        self.error_code = error_code
+        self.text = text
+        self.base_offset = _NO_OFFSET
+
+
+class _ParkedProduce:
+    """A Produce with acks=all whose records wait for the high watermark."""
+
+    __slots__ = ("_answer", "_left", "_partitions", "_timer", "outcomes")
+
+    def __init__(self, outcomes: list[_Outcome], answer: "_Answer") -> None:
+        self.outcomes = outcomes
+        self._answer = answer
+        self._left: dict[PartitionKey, _Outcome] = {}
+        self._partitions: list[HostedPartition] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def park(self, waiting: list[tuple[HostedPartition, int, _Outcome]], timeout_ms: int) -> None:
+        for hosted, next_offset, outcome in waiting:
+            self._left[hosted.key] = outcome
+            self._partitions.append(hosted)
+            hosted.await_commit(next_offset, self)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(timeout_ms / 1000, self._time_is_over)
+
+    def committed(self, key: PartitionKey) -> None:
+        self._left.pop(key, None)
+        self._answer_if_done()
+
+    def refused(self, key: PartitionKey, error_code: ErrorCode) -> None:
+        outcome = self._left.pop(key, None)
+        if outcome is not None:
+            outcome.refuse(error_code)
+        self._answer_if_done()
+
+    def _answer_if_done(self) -> None:
+        if not self._left and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._answer.send(self.outcomes)
+
+    def _time_is_over(self) -> None:
+        """The records stay in the log; the producer does not know of them and tries again."""
+        for hosted in self._partitions:
+            if hosted.key in self._left:
+                hosted.forget(self)
+        for outcome in self._left.values():
+            outcome.refuse(ErrorCode.REQUEST_TIMED_OUT)
+        self._left.clear()
+        self._timer = None
+        self._answer.send(self.outcomes)
+
+
+class _Answer:
+    """Where the answer goes and in which form."""
+
+    __slots__ = ("_correlation_id", "_reply", "_version")
+
+    def __init__(self, header: RequestHeader, reply: Reply) -> None:
+        self._correlation_id = header.correlation_id
+        self._version = header.api_version
+        self._reply = reply
+
+    def send(self, outcomes: list[_Outcome]) -> None:
+        shape = response_class(ApiKey.PRODUCE, self._version)
+        answer, topic_answer = part(shape, "PartitionProduceResponse"), part(shape, "TopicProduceResponse")
+        topics: dict[str, list[Any]] = {}
+        for outcome in outcomes:
+            topics.setdefault(outcome.topic, []).append(
+                build(
+                    answer,
+                    index=outcome.partition,
+                    error_code=outcome.error_code,
+                    base_offset=outcome.base_offset,
+                    log_start_offset=outcome.log_start_offset,
+                    record_errors=(),
+                    error_message=outcome.text,
+                )
+            )
+        responses = tuple(
+            topic_answer(name=name, partition_responses=tuple(partitions))
+            for name, partitions in topics.items()
+        )
+        body = build(shape, responses=responses)
+        self._reply.send(encode_reply(ApiKey.PRODUCE, self._version, self._correlation_id, body))
+
+
+class ProduceHandler:
+    """Serves Produce from one data plane (conformance 225)."""
+
+    def __init__(self, plane: DataPlane) -> None:
+        self._plane = plane
+
+    def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """Append, then answer now (acks=1), never (0), or when committed (all). Raises MalformedFrame."""
+        request = read_produce(header, frame)
+        answer = _Answer(header, reply)
+        outcomes: list[_Outcome] = []
+        waiting: list[tuple[HostedPartition, int, _Outcome]] = []
+        for records in request.parts:
+            outcome = _Outcome(records.topic, records.partition)
+            outcomes.append(outcome)
+            hosted, appended = self._append(request, records, outcome)
+            if hosted is not None and appended.next_offset > hosted.high_watermark:
+                waiting.append((hosted, appended.next_offset, outcome))
+        if request.acks == 0:
+            self._answer_nobody(outcomes, reply)
+        elif waiting and request.acks == ALL_IN_SYNC:
+            _ParkedProduce(outcomes, answer).park(waiting, request.timeout_ms)
+        else:
+            answer.send(outcomes)
+
+    def _answer_nobody(self, outcomes: list[_Outcome], reply: Reply) -> None:
+        """acks=0 has no answer: an error can only be told by hanging up."""
+        failed = [outcome for outcome in outcomes if outcome.error_code is not ErrorCode.NONE]
+        if failed:
+            reply.hang_up(f"produce with acks=0 failed: {failed[0].error_code.name}")
+        else:
+            reply.send()
+
+    def _append(
+        self, request: ProduceRequest, records: PartitionRecords, outcome: _Outcome
+    ) -> tuple[HostedPartition | None, Appended]:
+        nowhere = Appended(_NO_OFFSET, _NO_OFFSET)
+        hosted, refusal = self._judge(request, records)
+        if hosted is None or records.records is None:
+            outcome.refuse(refusal)
+            return None, nowhere
+        plane = self._plane
+        try:
+            appended = hosted.log.append_as_leader(
+                records.records, hosted.replica.leader_epoch, plane.wall_clock_ms()
+            )
+        except AppendRefused as error:
+            outcome.refuse(error.error_code, str(error))
+            return None, nowhere
+        except StorageFailed as error:
+            log.error("append_failed", topic=hosted.topic, partition=hosted.key.partition, reason=str(error))
+            outcome.refuse(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            return None, nowhere
+        outcome.base_offset = appended.base_offset
+        outcome.log_start_offset = hosted.log.start_offset
+        if not appended.is_duplicate:
+            hosted.log_grew()
+        return hosted, appended
+
+    def _judge(
+        self, request: ProduceRequest, records: PartitionRecords
+    ) -> tuple[HostedPartition | None, ErrorCode]:
+        """The partition if its log may be appended to; else None and why not."""
+        plane = self._plane
+        if request.acks not in (ALL_IN_SYNC, 0, 1):
+            return None, ErrorCode.INVALID_REQUIRED_ACKS
+        if request.transactional_id is not None:
+            return None, ErrorCode.INVALID_REQUEST
+        hosted = plane.named(records.topic, records.partition)
+        if hosted is None:
+            known = plane.view.partition(records.topic, records.partition)
+            return None, (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+        refusal = hosted.replica.refusal()
+        if refusal is not ErrorCode.NONE:
+            return None, refusal
+        if records.records is None:
+            return None, ErrorCode.INVALID_RECORD
+        if request.acks == ALL_IN_SYNC and not hosted.replica.enough_in_sync(
+            plane.live, plane.clock(), plane.settings.replica_lag_time_max_ms
+        ):
+            return None, ErrorCode.NOT_ENOUGH_REPLICAS
+        return hosted, ErrorCode.NONE

@@ -1,0 +1,51 @@
+"""This room is the broker's client listener: it hands each Kafka request to the room that answers it."""
+
+from broker.handlers_fetch import FetchHandler
+from broker.handlers_forwarded import Controller, ForwardedHandlers
+from broker.handlers_offsets import OffsetHandlers
+from broker.handlers_produce import ProduceHandler
+from broker.replicas import DataPlane
+from broker.wakeups import WakeUps
+from kafkaserver.cluster_answers import answer_api_versions, answer_metadata
+from kafkaserver.sockets import Handler, KafkaServer, Reply, ServerLimits
+from muster.kafkawire.api_table import ApiKey, RequestHeader
+
+
+class ClientListener:
+    """The door of producers and consumers; it refuses whoever states a replica id."""
+
+    def __init__(
+        self, plane: DataPlane, controller: Controller, limits: ServerLimits | None = None
+    ) -> None:
+        self._plane = plane
+        self._forwarded = ForwardedHandlers(controller)
+        offsets = OffsetHandlers(plane)
+        self._handlers: dict[int, Handler] = {
+            ApiKey.PRODUCE: ProduceHandler(plane).handle,
+            ApiKey.FETCH: FetchHandler(plane, WakeUps()).handle,
+            ApiKey.LIST_OFFSETS: offsets.list_offsets,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+            ApiKey.METADATA: self._metadata,
+            ApiKey.API_VERSIONS: self._api_versions,
+            ApiKey.INIT_PRODUCER_ID: self._forwarded.init_producer_id,
+            ApiKey.CREATE_TOPICS: self._forwarded.create_topics,
+        }
+        self.server = KafkaServer("client", self._handle, limits)
+
+    def listen(self, host: str, port: int) -> int:
+        """Begin to accept; returns the port. Raises OSError."""
+        return self.server.listen(host, port)
+
+    async def drain(self, grace_ms: int) -> None:
+        """Take nothing new, let answers leave, hang up."""
+        await self.server.drain(grace_ms)
+        self._forwarded.cancel()
+
+    def _handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        self._handlers[header.api_key](header, frame, reply)
+
+    def _metadata(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        reply.send(answer_metadata(self._plane.view, header, frame))
+
+    def _api_versions(self, header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+        reply.send(answer_api_versions(header))

@@ -1,0 +1,319 @@
+"""This room is a broker's data plane: which partitions it hosts, what it is to them, and their duties.
+
+The rules are `broker.core.replica`'s; here rows reach them, logs are opened for them, and whoever
+waits is woken. Everything runs on the broker's loop; nothing here waits.
+"""
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+import structlog
+
+from broker.core.replica import Obeyed, Replica, Role
+from broker.core.replica_log import EpochEnd
+from broker.hosted import HostedPartition
+from broker.log.partition_log import LogSettings, StorageFailed
+from broker.log.shelf import LogShelf, PartitionKey
+from kafkaserver.cluster_answers import ClusterView
+from muster.kernel.ids import TopicName, TopicPartition
+from muster.kernel.instants import Instant
+from muster.messages.cluster import HighWatermark, IsrProposal, PartitionRow
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlaneSettings:
+    """Kafka's broker settings of the same names."""
+
+    log: LogSettings = field(default_factory=LogSettings)
+    min_insync_replicas: int = 1
+    replica_lag_time_max_ms: int = 30_000
+    stray_retention_ms: int = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    name: str
+    log: LogSettings
+    min_insync_replicas: int
+
+
+ProposalHook = Callable[[HostedPartition], None]
+
+
+class DataPlane:
+    """The hosted partitions of one broker.
+
+    `clock` is the monotonic clock in ms, `wall_clock_ms` the calendar. `view` is what clients are
+    told; `live` the brokers with a session, for min.insync.replicas.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        shelf: LogShelf,
+        settings: DataPlaneSettings,
+        clock: Callable[[], Instant],
+        wall_clock_ms: Callable[[], int],
+    ) -> None:
+        self.broker_id = broker_id
+        self.settings = settings
+        self.clock = clock
+        self.wall_clock_ms = wall_clock_ms
+        self.view = ClusterView()
+        self.live: Container[int] = frozenset()
+        self.on_may_grow: ProposalHook = _nobody_listens
+        """Called when a follower's fetch would let it into the ISR."""
+        self._shelf = shelf
+        self._topics: dict[UUID, _Topic] = {}
+        self._hosted: dict[PartitionKey, HostedPartition] = {}
+        self._by_name: dict[tuple[str, int], HostedPartition] = {}
+        self._told_high_watermarks: dict[PartitionKey, int] = {}
+
+    # -- what is here
+
+    def hosted(self, topic_id: UUID, partition: int) -> HostedPartition | None:
+        """The partition by its topic's id, if a replica of it is here."""
+        return self._hosted.get(PartitionKey(topic_id, partition))
+
+    def named(self, topic: str, partition: int) -> HostedPartition | None:
+        """The partition by its topic's name, if a replica of it is here."""
+        return self._by_name.get((topic, partition))
+
+    def partitions(self) -> Iterator[HostedPartition]:
+        """Every replica on this broker."""
+        yield from tuple(self._hosted.values())
+
+    def followed(self) -> Iterator[HostedPartition]:
+        """The replicas that follow a leader elsewhere; `replica.next_fetch()` says what to ask it."""
+        return (hosted for hosted in self.partitions() if hosted.replica.role is Role.FOLLOWER)
+
+    @property
+    def keys_on_disk(self) -> frozenset[PartitionKey]:
+        """Every log in the data folder, hosted or not yet."""
+        return self._shelf.keys
+
+    @property
+    def highest_leader_epoch(self) -> int:
+        """The highest leader epoch that any open log or row here knows; 0 if none."""
+        known = (max(h.log.last_epoch, h.replica.leader_epoch) for h in self._hosted.values())
+        return max(known, default=0)
+
+    # -- rows of the controller
+
+    def know_topic(self, topic_id: UUID, name: str, configs: Mapping[str, str]) -> None:
+        """State a topic's name and its settings, before the first row of it. Unknown keys are passed over."""
+        base, read = self.settings.log, configs.get
+        topic = _Topic(
+            name,
+            replace(
+                base,
+                segment_bytes=_number(read("segment.bytes"), base.segment_bytes),
+                retention_ms=_number(read("retention.ms"), base.retention_ms),
+                retention_bytes=_number(read("retention.bytes"), base.retention_bytes),
+                max_message_bytes=_number(read("max.message.bytes"), base.max_message_bytes),
+            ),
+            _number(read("min.insync.replicas"), self.settings.min_insync_replicas),
+        )
+        if self._topics.get(topic_id) == topic:
+            return
+        self._topics[topic_id] = topic
+        for hosted in self.partitions():
+            if hosted.key.topic_id == topic_id:
+                hosted.log.settings = topic.log
+                hosted.replica.min_insync_replicas = topic.min_insync_replicas
+
+    def obey(self, row: PartitionRow, *, from_snapshot: bool = False) -> None:
+        """Host, lead, follow or stop what `row` says (replication.md section 3).
+
+        A log that cannot be opened is not hosted; clients get NOT_LEADER_OR_FOLLOWER, and the next
+        row or snapshot tries again.
+        """
+        key = PartitionKey(row.topic_id, row.partition)
+        hosted = self._hosted.get(key)
+        if hosted is None:
+            if self.broker_id not in row.assigned:
+                return
+            hosted = self._host(key)
+            if hosted is None:
+                return
+        self._heed(hosted, hosted.replica.obey(row, self.clock(), from_snapshot))
+
+    def hear_answer(
+        self, topic_id: UUID, partition: int, base_version: int, row: PartitionRow | None
+    ) -> None:
+        """The controller's answer to a proposal made on `base_version`; `row` is the row as it now is."""
+        hosted = self.hosted(topic_id, partition)
+        if hosted is not None:
+            self._heed(hosted, hosted.replica.hear_answer(base_version, row, self.clock()))
+
+    def _heed(self, hosted: HostedPartition, outcome: Obeyed) -> None:
+        if outcome is Obeyed.STOPPED:
+            self.stop(*hosted.key)
+            return
+        if outcome is Obeyed.NEW_LEADER:
+            hosted.leadership_changed()
+        hosted.look()
+
+    def _host(self, key: PartitionKey) -> HostedPartition | None:
+        topic = self._topics.get(key.topic_id)
+        if topic is None:
+            log.error("row_of_unknown_topic", topic_id=str(key.topic_id), partition=key.partition)
+            return None
+        try:
+            opened = self._shelf.log(key, topic.name, topic.log, self.wall_clock_ms())
+        except StorageFailed as error:
+            log.error("log_not_opened", topic=topic.name, partition=key.partition, reason=str(error))
+            return None
+        name = TopicPartition(TopicName(topic.name), key.partition)
+        checkpoint = self._shelf.high_watermarks.get(name, 0)
+        replica = Replica(self.broker_id, opened, checkpoint, topic.min_insync_replicas)
+        hosted = HostedPartition(key, topic.name, opened, replica)
+        self._hosted[key] = hosted
+        self._by_name[topic.name, key.partition] = hosted
+        return hosted
+
+    def stop(self, topic_id: UUID, partition: int) -> None:
+        """This broker is no replica any more: parked requests end, the log becomes stray."""
+        key = PartitionKey(topic_id, partition)
+        hosted = self._hosted.pop(key, None)
+        if hosted is not None:
+            if self._by_name.get((hosted.topic, partition)) is hosted:
+                del self._by_name[hosted.topic, partition]
+            self._told_high_watermarks.pop(key, None)
+            hosted.leadership_changed()
+        try:
+            self._shelf.make_stray(key)
+        except StorageFailed as error:
+            log.error("log_not_set_aside", topic_id=str(topic_id), partition=partition, reason=str(error))
+
+    # -- following
+
+    def append_fetched(
+        self,
+        key: PartitionKey,
+        request_leader_epoch: int,
+        fetch_offset: int,
+        records: memoryview | bytes | None,
+        leader_high_watermark: int,
+    ) -> bool:
+        """Store a leader's answer, empty ones too; False if it does not fit any more and was dropped.
+
+        Raises AppendRefused for bytes that are no batches, StorageFailed.
+        """
+        hosted = self._hosted.get(key)
+        if hosted is None or not hosted.replica.accepts(request_leader_epoch, fetch_offset):
+            return False
+        if records:
+            hosted.log.append_as_follower(memoryview(records), self.wall_clock_ms())
+        hosted.replica.followed(leader_high_watermark)
+        hosted.look()
+        return True
+
+    def heed_diverging(self, key: PartitionKey, request_leader_epoch: int, leaders: EpochEnd) -> int | None:
+        """Cut log and producers as the leader's answer demands; the new end, None if it is out of date.
+
+        Raises StorageFailed.
+        """
+        hosted = self._hosted.get(key)
+        if hosted is None:
+            return None
+        end_offset = hosted.replica.heed_diverging(request_leader_epoch, leaders)
+        if end_offset is not None:
+            log.info("log_truncated", topic=hosted.topic, partition=key.partition, end_offset=end_offset)
+            hosted.log.truncate_to(end_offset, self.wall_clock_ms())
+        return end_offset
+
+    def start_again_at(self, key: PartitionKey, request_leader_epoch: int, leader_start_offset: int) -> bool:
+        """The leader has nothing at this log's end: go on at its start, or its end (conformance 232).
+
+        Raises StorageFailed.
+        """
+        hosted = self._hosted.get(key)
+        if hosted is None or hosted.replica.role is not Role.FOLLOWER:
+            return False
+        if hosted.replica.leader_epoch != request_leader_epoch:
+            return False
+        if leader_start_offset > hosted.log.end_offset:
+            hosted.log.start_again_at(leader_start_offset, self.wall_clock_ms())
+            hosted.replica.high_watermark = leader_start_offset
+            return True
+        return False
+
+    # -- leading
+
+    def proposals(self, *, link_ready: bool) -> list[IsrProposal]:
+        """Every change of an ISR to ask the controller for now; each is pending from now on."""
+        asked = []
+        for hosted in self.partitions():
+            proposal = self.proposal(hosted, link_ready=link_ready)
+            if proposal is not None:
+                asked.append(proposal)
+        return asked
+
+    def proposal(self, hosted: HostedPartition, *, link_ready: bool) -> IsrProposal | None:
+        """The change of this partition's ISR to ask for, if there is one and none is pending."""
+        limit = self.settings.replica_lag_time_max_ms
+        proposal = hosted.replica.propose(self.clock(), link_ready, self.live, limit)
+        hosted.look()
+        return proposal
+
+    def changed_high_watermarks(self) -> tuple[HighWatermark, ...]:
+        """Of the partitions led here, those whose high watermark rose since the last call."""
+        told, changed = self._told_high_watermarks, []
+        for key, hosted in self._hosted.items():
+            high_watermark = hosted.replica.high_watermark
+            if hosted.replica.leads and told.get(key) != high_watermark:
+                told[key] = high_watermark
+                changed.append(HighWatermark(key.topic_id, key.partition, high_watermark))
+        return tuple(changed)
+
+    def tell_all_high_watermarks(self) -> None:
+        """A new link knows nothing: the next call of `changed_high_watermarks` names them all."""
+        self._told_high_watermarks.clear()
+
+    # -- duties
+
+    def apply_retention(self) -> int:
+        """Delete segments that are old or too many; returns how many."""
+        deleted, now = 0, self.wall_clock_ms()
+        for hosted in self.partitions():
+            try:
+                deleted += hosted.log.apply_retention(now, hosted.high_watermark)
+                hosted.log.producers.forget_silent(now, hosted.log.settings.producer_id_expiration_ms)
+            except StorageFailed as error:
+                log.error("retention_failed", folder=hosted.log.folder.name, reason=str(error))
+        return deleted
+
+    def erase_old_strays(self) -> int:
+        """Erase logs that were set aside longer ago than `stray.retention.ms`."""
+        return self._shelf.erase_old_strays(self.wall_clock_ms(), self.settings.stray_retention_ms)
+
+    def checkpoint(self) -> None:
+        """Save high watermarks and recovery points. Raises StorageFailed."""
+        self._shelf.checkpoint(self._high_watermarks())
+
+    def close(self) -> bool:
+        """End every parked request and make the logs durable; True if the clean mark may be left."""
+        for hosted in self.partitions():
+            hosted.leadership_changed()
+        return self._shelf.close(self._high_watermarks())
+
+    def _high_watermarks(self) -> dict[PartitionKey, int]:
+        return {key: hosted.high_watermark for key, hosted in self._hosted.items()}
+
+
+def _nobody_listens(_hosted: HostedPartition) -> None:
+    """Until a link is there, nobody can be asked."""
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    """A topic's setting; the controller has checked it, so what is no number is passed over."""
+    try:
+        return otherwise if text is None else int(text)
+    except ValueError:
+        return otherwise
+
+

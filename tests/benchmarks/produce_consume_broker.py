@@ -1,0 +1,109 @@
+"""This room runs one broker's data plane as a process of its own, with topics given on the command line.
+
+There is no controller: the process itself states that it leads every partition, as a controller
+would by rows, and gives out producer ids. Used by the benchmark and by the tests with real clients.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from pathlib import Path
+from uuid import UUID, uuid5
+
+from broker.handlers_forwarded import ProducerIdBlock
+from broker.listener import ClientListener
+from broker.log.shelf import LogShelf
+from broker.replicas import DataPlane, DataPlaneSettings
+from kafkaserver.cluster_answers import BrokerView, ClusterView, PartitionView, TopicView
+from muster.kernel.instants import Instant
+from muster.messages.cluster import CreatedTopic, NewTopic, PartitionRow
+
+ALONE = 1
+_TOPIC_IDS = UUID("6f1d1c0e-5a35-4d0b-9d1e-1c0f5d2b7a11")
+
+
+class LoneController:
+    """Decides for one broker what a controller would: its topics and its producer ids."""
+
+    def __init__(self, plane: DataPlane) -> None:
+        self._plane = plane
+        self._next_producer_id = 1_000
+        self._version = 0
+        self.endpoint = ("127.0.0.1", 0)
+
+    def publish(self) -> None:
+        """State the view that clients are told."""
+        topics: dict[str, TopicView] = {}
+        for hosted in self._plane.partitions():
+            known = topics.get(hosted.topic) or TopicView(hosted.topic, hosted.key.topic_id, ())
+            partitions = (*known.partitions, PartitionView(ALONE, 1, (ALONE,), (ALONE,)))
+            topics[hosted.topic] = TopicView(hosted.topic, hosted.key.topic_id, partitions)
+        me = BrokerView(ALONE, *self.endpoint)
+        self._plane.view = ClusterView.of("lone-cluster", [me], topics.values())
+
+    def add_topic(self, name: str, partition_count: int) -> UUID:
+        """Host and lead every partition of a topic."""
+        topic_id = uuid5(_TOPIC_IDS, name)
+        self._plane.know_topic(topic_id, name, {})
+        for partition in range(partition_count):
+            self._version += 1
+            row = PartitionRow(topic_id, partition, (ALONE,), ALONE, 1, (ALONE,), self._version)
+            self._plane.obey(row)
+        return topic_id
+
+    async def create_topics(
+        self, topics: tuple[NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
+    ) -> tuple[CreatedTopic, ...]:
+        answers = []
+        for topic in topics:
+            count = max(topic.partition_count, 1)
+            topic_id = self.add_topic(topic.name, count)
+            answers.append(
+                CreatedTopic(name=topic.name, topic_id=topic_id, partition_count=count, replication_factor=1)
+            )
+        self.publish()
+        return tuple(answers)
+
+    async def producer_ids(self) -> ProducerIdBlock:
+        first = self._next_producer_id
+        self._next_producer_id += 1_000
+        return ProducerIdBlock(first, 1_000)
+
+
+async def serve(folder: Path, topics: dict[str, int]) -> None:
+    """Serve until SIGTERM; prints `ready PORT` when clients may come."""
+    shelf = LogShelf(folder, was_clean=False)
+    shelf.scan()
+    plane = DataPlane(
+        ALONE,
+        shelf,
+        DataPlaneSettings(),
+        lambda: Instant(time.monotonic_ns() // 1_000_000),
+        lambda: int(time.time() * 1000),
+    )
+    controller = LoneController(plane)
+    for name, partition_count in topics.items():
+        controller.add_topic(name, partition_count)
+    listener = ClientListener(plane, controller)
+    controller.endpoint = ("127.0.0.1", listener.listen("127.0.0.1", 0))
+    controller.publish()
+    print(f"ready {controller.endpoint[1]}", flush=True)
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    await stopped.wait()
+    plane.close()
+    await listener.drain(grace_ms=1_000)
+
+
+def main() -> None:
+    """`python -m tests.benchmarks.produce_consume_broker FOLDER TOPIC:PARTITIONS …`"""
+    folder, *pairs = sys.argv[1:]
+    topics = {name: int(count) for name, _, count in (pair.partition(":") for pair in pairs)}
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(Path(folder), topics))
+
+
+if __name__ == "__main__":
+    main()
