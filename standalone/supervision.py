@@ -1,0 +1,260 @@
+"""This room runs the processes of a stack by supervisor, and talks to a running one through its socket."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xmlrpc.client import Fault, ServerProxy
+from zlib import crc32
+
+from supervisor.xmlrpc import Faults, SupervisorTransport
+
+from standalone.children import LONGEST_SOCKET_PATH_BYTES, StartError, end, launch, launch_command, log_tail
+from standalone.processes import ROOT, STOP_LIMIT_S, STOP_ORDER, Child
+
+RUNNING_STATES = frozenset({"STARTING", "RUNNING", "STOPPING"})
+LOG_LIMIT = "50MB"
+START_LIMIT_S = 10.0
+# Supervisor looks after its children once a second, or whenever somebody asks it something.
+LOOK_AGAIN_S = 0.05
+
+
+class NotRunning(Exception):
+    """No supervisor answers: no stack runs here, or it is just ending."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How one process is: ``pid`` is 0 when it does not run, ``text`` says how it ended."""
+
+    name: str
+    running: bool
+    pid: int
+    text: str
+
+
+def socket_path(home: Path) -> Path:
+    """Supervisor's socket: in the home, or in a short folder of ours where that path would be too long."""
+    beside = home.absolute() / "run" / "supervisor.sock"
+    # Supervisor binds a longer name first, with its process id, and renames it.
+    if len(str(beside).encode()) + len(".1234567") <= LONGEST_SOCKET_PATH_BYTES:
+        return beside
+    short = Path(tempfile.gettempdir()) / f"muster-{os.getuid()}-{crc32(str(beside).encode())}"
+    return short / "supervisor.sock"
+
+
+class Supervision:
+    """Talks to the supervisor of one home. Each call raises NotRunning when none answers."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home.absolute()
+        self.socket = socket_path(home)
+
+    def states(self) -> dict[str, State]:
+        """Every process by name."""
+        found: list[dict[str, Any]] = self._call("getAllProcessInfo")
+        return {
+            row["name"]: State(
+                name=row["name"],
+                running=row["statename"] in RUNNING_STATES,
+                pid=row["pid"],
+                text=_ending(row),
+            )
+            for row in found
+        }
+
+    def start(self, name: str) -> None:
+        """Start ``name``; nothing happens when it runs already."""
+        self._call("startProcess", f"{name}:{name}", False, tolerated=(Faults.ALREADY_STARTED,))
+
+    def stop(self, name: str) -> None:
+        """Ask ``name`` to stop and wait until it has, by SIGKILL after its time; nothing if it is down."""
+        self._call("stopProcess", f"{name}:{name}", False, tolerated=(Faults.NOT_RUNNING,))
+        self._wait_stopped([name], 60.0)
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to the process itself. Raises NotRunning when it has no process."""
+        pid = self.states()[name].pid
+        if not pid:
+            raise NotRunning(f"{name} does not run.")
+        os.kill(pid, number)
+
+    def add(self, name: str) -> None:
+        """Take up a program whose settings file was written after the start."""
+        self._call("reloadConfig")
+        self._call("addProcessGroup", name, tolerated=(Faults.ALREADY_ADDED,))
+
+    def stop_in_order(self, roles: Mapping[str, str], limit_s: float) -> None:
+        """Stop everything, role by role in STOP_ORDER, within ``limit_s``; ``roles`` maps names to roles."""
+        give_up_at = time.monotonic() + limit_s
+        for role in STOP_ORDER:
+            names = [name for name, its_role in roles.items() if its_role == role]
+            for name in names:
+                self._call(
+                    "stopProcess", f"{name}:{name}", False, tolerated=(Faults.NOT_RUNNING, Faults.BAD_NAME)
+                )
+            left = max(0.2, min(STOP_LIMIT_S[role], give_up_at - time.monotonic()))
+            for name in self._wait_stopped(names, left):
+                self.send(name, signal.SIGKILL)
+                self._wait_stopped([name], 1.0)
+
+    def shut_down(self) -> None:
+        """End supervisor itself."""
+        self._call("shutdown")
+
+    def _wait_stopped(self, names: Sequence[str], limit_s: float) -> list[str]:
+        """Wait until all of ``names`` have ended; returns those that have not."""
+        give_up_at = time.monotonic() + limit_s
+        while True:
+            states = self.states()
+            left = [name for name in names if name in states and states[name].running]
+            if not left or time.monotonic() > give_up_at:
+                return left
+            time.sleep(LOOK_AGAIN_S)
+
+    def _call(self, method: str, *arguments: Any, tolerated: Iterable[int] = ()) -> Any:
+        transport = SupervisorTransport(None, None, f"unix://{self.socket}")
+        proxy = ServerProxy("http://127.0.0.1", transport=transport)
+        try:
+            return getattr(proxy.supervisor, method)(*arguments)
+        except Fault as fault:
+            if fault.faultCode in tolerated:
+                return None
+            if fault.faultCode == Faults.BAD_NAME:
+                raise NotRunning(
+                    f"There is no process {arguments[0].partition(':')[0]} in this stack."
+                ) from fault
+            if fault.faultCode == Faults.SHUTDOWN_STATE:
+                raise NotRunning(f"The stack in {self.home} is ending.") from fault
+            raise StartError(f"{method} {' '.join(map(str, arguments))}: {fault.faultString}") from fault
+        except OSError as error:
+            raise NotRunning(f"No stack runs in {self.home}.") from error
+        finally:
+            transport.close()
+
+
+class Supervisor(Supervision):
+    """The supervisor that this process runs; it and all its children die with this process's main thread."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.log = self.home / "log" / "supervisor.log"
+        self.clients = self.home / "run" / "clients"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, children: Sequence[Child], environment: Mapping[str, str]) -> None:
+        """Start supervisor with ``children`` known to it, none of them started. Raises StartError."""
+        for folder in (self.home / "run", self.home / "log", self.clients, self.socket.parent):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left_over in (self.socket, *self.clients.glob("*.conf")):
+            left_over.unlink(missing_ok=True)
+        settings = self.home / "run" / "supervisor.conf"
+        sections = [self._own_section(), *(program_section(child) for child in children)]
+        settings.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+        program = [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "-c", str(settings)]
+        self._process = launch(program, folder=ROOT, log=self.log, environment=environment)
+        give_up_at = time.monotonic() + START_LIMIT_S
+        while True:
+            try:
+                self.states()
+                return
+            except NotRunning as error:
+                if self._process.poll() is not None or time.monotonic() > give_up_at:
+                    text = f"supervisor did not start; the end of {self.log}:\n{log_tail(self.log)}"
+                    raise StartError(text) from error
+                time.sleep(LOOK_AGAIN_S)
+
+    def is_alive(self) -> bool:
+        """True while supervisor runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def run_client(self, client: Child) -> None:
+        """Start one more process beside the stack; it is stopped first."""
+        (self.clients / f"{client.name}.conf").write_text(program_section(client) + "\n", encoding="utf-8")
+        self.add(client.name)
+        self.start(client.name)
+
+    def end(self) -> None:
+        """End supervisor, and with it whatever still runs."""
+        if self._process is None:
+            return
+        try:
+            self.shut_down()
+            self._process.wait(2)
+        except (NotRunning, StartError, subprocess.TimeoutExpired):
+            end(self._process, signal.SIGTERM, patience_s=1)
+        self._process = None
+
+    def _own_section(self) -> str:
+        return "\n".join(
+            [
+                "[supervisord]",
+                f"logfile = {self.log}",
+                "logfile_maxbytes = 0",
+                "silent = true",
+                f"pidfile = {self.home / 'run' / 'supervisor.pid'}",
+                f"childlogdir = {self.home / 'log'}",
+                "umask = 077",
+                "",
+                "[unix_http_server]",
+                f"file = {self.socket}",
+                "chmod = 0700",
+                "",
+                "[rpcinterface:supervisor]",
+                "supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface",
+                "",
+                "[include]",
+                f"files = {self.clients}/*.conf",
+            ]
+        )
+
+
+def program_section(child: Child) -> str:
+    """Supervisor's settings of one process: started by name, never by itself, never again by itself."""
+    command = child.command if child.launched else launch_command(child.command, folder=ROOT)
+    return "\n".join(
+        [
+            f"[program:{child.name}]",
+            f"command = {_escaped(' '.join(shlex.quote(word) for word in command))}",
+            f"environment = {','.join(_assignment(*pair) for pair in child.environment.items())}",
+            f"stdout_logfile = {child.log}",
+            f"stdout_logfile_maxbytes = {LOG_LIMIT}",
+            "stdout_logfile_backups = 1",
+            "redirect_stderr = true",
+            "autostart = false",
+            "autorestart = false",
+            "startsecs = 0",
+            "startretries = 0",
+            f"stopsignal = {child.stop_signal}",
+            f"stopwaitsecs = {STOP_LIMIT_S[child.role] + 1}",
+            "killasgroup = true",
+            f"priority = {100 - STOP_ORDER.index(child.role)}",
+        ]
+    )
+
+
+def _assignment(name: str, value: str) -> str:
+    return f'{name}="{_escaped(value)}"'
+
+
+def _escaped(value: str) -> str:
+    return value.replace("%", "%%")
+
+
+def _ending(row: Mapping[str, Any]) -> str:
+    """How a process is, in words: running, not started, ended by itself or by a signal."""
+    if row["statename"] in RUNNING_STATES:
+        return "running"
+    if not row["stop"]:
+        return "not started"
+    if row["statename"] == "STOPPED":
+        return "stopped"
+    status = int(row["exitstatus"])
+    return f"ended with status {status}" if status >= 0 else "killed"
