@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 from muster.client import broker_questions as questions
 from muster.client.broker_connection import BrokerConnection, BrokerUnavailable, Question
+from muster.client.errors import NoOffset
 from muster.client.tenure import UNKNOWN, Tenure
 from muster.kafkawire.errors import CorruptBatch
 from muster.kafkawire.records import ConsumedRecord
@@ -25,10 +26,13 @@ CORRUPT_ANSWERS_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How records are fetched; bytes and milliseconds as their names say."""
+    """How records are fetched; bytes and milliseconds as their names say.
+
+    `reset_to` is where a partition begins for which nothing is committed; None: NoOffset is raised.
+    """
 
     client_id: str
-    reset_to: int = questions.LATEST
+    reset_to: int | None = questions.LATEST
     wait_ms: int = 250
     request_timeout_ms: int = 5_000
     request_max_bytes: int = 8 * 1024 * 1024
@@ -42,8 +46,9 @@ class Fetching:
     `run` is one task of the consumer; everything else is called on the same event loop.
     """
 
-    def __init__(self, options: FetchOptions) -> None:
+    def __init__(self, options: FetchOptions, on_out_of_range: Callable[[Tenure], None]) -> None:
         self._options = options
+        self._on_out_of_range = on_out_of_range
         self._tenures: dict[tuple[UUID, int], Tenure] = {}
         self._addresses: dict[int, str] = {}
         self._pumps: dict[int, asyncio.Event] = {}
@@ -53,6 +58,7 @@ class Fetching:
         self._arrived = asyncio.Event()
         self._backoff_s = FIRST_BACKOFF_S
         self._turn_of: Tenure | None = None
+        self._interrupted = False
 
     # What the session says.
 
@@ -85,9 +91,17 @@ class Fetching:
 
     # What the application asks.
 
-    async def next_batch(self) -> tuple[Tenure, list[ConsumedRecord]]:
-        """Wait for records; partitions take turns. Raises CorruptBatch if a broker's log is broken."""
-        while True:
+    def interrupt(self) -> None:
+        """Whoever waits in `next_batch` gets None."""
+        self._interrupted = True
+        self._arrived.set()
+
+    async def next_batch(self) -> tuple[Tenure, list[ConsumedRecord]] | None:
+        """Wait for records; partitions take turns; None after `interrupt`.
+
+        Raises CorruptBatch if a broker's log is broken.
+        """
+        while not self._interrupted:
             for tenure in self._in_turns():
                 self._turn_of = tenure
                 records = self._open_batch(tenure)
@@ -97,6 +111,7 @@ class Fetching:
             self._arrived.clear()
             if not any(tenure.has_batches for tenure in self._tenures.values()):
                 await self._arrived.wait()
+        return None
 
     def _in_turns(self) -> list[Tenure]:
         ready = [tenure for tenure in self._tenures.values() if tenure.has_batches]
@@ -215,7 +230,6 @@ class Fetching:
             if tenure.leader is not None
             and tenure.leader.broker_id == broker_id
             and tenure.buffered_bytes < self._options.partition_max_bytes
-            and not (tenure.fetched_to == UNKNOWN and tenure.has_batches)
         ]
 
     async def _connect(self, broker_id: int) -> BrokerConnection:
@@ -231,6 +245,8 @@ class Fetching:
         lost = {(tenure.topic, tenure.partition): tenure for tenure in led if tenure.fetched_to == UNKNOWN}
         if not lost:
             return
+        if self._options.reset_to is None:
+            raise NoOffset(f"no offset to begin at for {', '.join(map(str, lost.values()))}")
         wanted = [tenure.wanted() for tenure in lost.values()]
         answer = await self._ask(connection, questions.ask_offsets(wanted, self._options.reset_to), 0)
         for found in questions.read_offsets(answer):
@@ -264,8 +280,8 @@ class Fetching:
             if fetched.error_code == ErrorCode.NONE:
                 self._take_in(tenure, fetched.records)
             elif fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                logger.warning("%s: offset %d is out of range, reset", tenure, tenure.fetched_to)
-                tenure.fetched_to = UNKNOWN
+                logger.warning("%s: offset %d is out of range", tenure, tenure.fetched_to)
+                self._on_out_of_range(tenure)
             else:
                 logger.info("%s: broker answered %d", tenure, fetched.error_code)
                 lost.append(tenure)

@@ -15,7 +15,8 @@ class Tenure:
 
     `fetched_to` is the next offset to ask a broker for, `delivered_to` the next one to hand to the
     application, `finished_to` the next one that the application has not finished: it finishes a
-    record by asking for the next. All are −1 until auto_offset_reset has found where to begin.
+    record by asking for the next; `committed_to` is what `commit` last heard to be durable. All are
+    −1 until auto_offset_reset has found where to begin.
     """
 
     def __init__(self, topic: str, topic_id: UUID, partition: int, generation: int, offset: int) -> None:
@@ -24,6 +25,7 @@ class Tenure:
         self.partition = partition
         self.generation = generation
         self.fetched_to = self.delivered_to = self.finished_to = offset
+        self.committed_to = UNKNOWN
         self.leader: Leader | None = None
         self.ended = False
         self.buffered_bytes = 0

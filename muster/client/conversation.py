@@ -1,0 +1,358 @@
+"""This room keeps a consumer's session alive: it finds the coordinator, carries frames, obeys the session."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from muster.client import clock
+from muster.client.core.directives import (
+    CommitAnswered,
+    CommitLost,
+    Directive,
+    Disconnect,
+    EndFetchers,
+    Left,
+    Rediscover,
+    Refused,
+    Send,
+    StartFetchers,
+)
+from muster.client.core.session import MemberSession, Stage, Wishes
+from muster.client.errors import CommitFailed, ConsumerError, ConsumerRefused
+from muster.client.fetching import Fetching, FetchOptions
+from muster.client.processing import Processing
+from muster.client.tenure import UNKNOWN, Tenure
+from muster.client.transport import NodeUnreachable, Transport, Unwelcome
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.errors import RemoteMessageError
+from muster.messages.member import BrokerInfo, ClusterMetadataRequest, ClusterMetadataResponse, FromMember
+from muster.messages.partitions import Partition, Position
+
+logger = logging.getLogger("muster.client")
+
+FIRST_BACKOFF_S = 0.05
+LAST_BACKOFF_S = 1.0
+METADATA_TIMEOUT_S = 3.0
+SHORT_LIFE_MS = 1_000
+
+
+@dataclass(slots=True)
+class _Link:
+    """The one connection to the coordinator, and what waits to be written to it."""
+
+    transport: Transport
+    outbox: "asyncio.Queue[FromMember]" = field(default_factory=asyncio.Queue)
+
+
+class Conversation:
+    """One consumer's session with everything around it; `run` is its one task besides the fetchers."""
+
+    def __init__(self, wishes: Wishes, nodes: Iterable[str], token: str, options: FetchOptions) -> None:
+        self.session = MemberSession(wishes)
+        self.fetching = Fetching(options, self._out_of_range)
+        self.processing = Processing(self.fetching, self._may_fetch)
+        self._bootstrap = tuple(nodes)
+        self._token = token
+        self._link: _Link | None = None
+        self._rediscover = Rediscover(Instant(0))
+        self._commits: dict[int, asyncio.Future[CommitAnswered | None]] = {}
+        self._registered = asyncio.Event()
+        self._clock_changed = asyncio.Event()
+        self._ending: dict[int, list[Tenure]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self.failure: ConsumerError | None = None
+        self.left = asyncio.Event()
+
+    async def run(self) -> None:
+        """Talk and fetch until the session is over; ConsumerErrors become `failure`."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self._begin(self.fetching.run(), "fetching")
+                self._begin(self._keep_time(), "session clock")
+                self._begin(self._talk(), "conversation")
+                await self.left.wait()
+                for task in self._background:
+                    task.cancel()
+        except* ConsumerError as problems:
+            self.failure = _first(problems)
+        finally:
+            self._tasks = None
+            self._hang_up()
+            self._end_everything()
+            self.left.set()
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        if self._tasks is None:
+            work.close()
+            return
+        task = self._tasks.create_task(work, name=name)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _end_everything(self) -> None:
+        for tenure in list(self.fetching.tenures()):
+            self.fetching.stop(tenure.key)
+        self.processing.close()
+        for future in self._commits.values():
+            if not future.done():
+                future.set_result(None)
+
+    # The clock.
+
+    def _may_fetch(self) -> bool:
+        now = clock.now()
+        if self.session.may_fetch(now):
+            return True
+        self._obey(self.session.tick(now))
+        return False
+
+    async def _keep_time(self) -> None:
+        while True:
+            due = self.session.look_again_at
+            self._clock_changed.clear()
+            wait_s = None if due is None else max(0, due - clock.now()) / 1000
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._clock_changed.wait(), wait_s)
+            self._obey(self.session.tick(clock.now()))
+
+    # The connection.
+
+    async def _talk(self) -> None:
+        backoff_s = 0.0
+        while self.session.stage is not Stage.OVER:
+            pause_s = max(0, self._rediscover.not_before - clock.now()) / 1000
+            await asyncio.sleep(max(pause_s, backoff_s * random.uniform(0.75, 1.25)))
+            transport = await self._find_coordinator(self._rediscover.address)
+            self._rediscover = Rediscover(Instant(0))
+            self._link = link = _Link(transport)
+            writer = asyncio.create_task(_write(link), name="frames to the coordinator")
+            opened_at = clock.now()
+            try:
+                self._obey(self.session.connected(clock.now()))
+                await self._listen(link)
+            finally:
+                writer.cancel()
+                transport.hang_up()
+                await asyncio.gather(writer, return_exceptions=True)
+            # A node that closes each connection at once is not asked in a circle.
+            lived_ms = clock.now() - opened_at
+            longer = min(LAST_BACKOFF_S, max(FIRST_BACKOFF_S, 2 * backoff_s))
+            backoff_s = longer if lived_ms < SHORT_LIFE_MS else 0.0
+
+    async def _listen(self, link: _Link) -> None:
+        while self._link is link:
+            try:
+                message = await link.transport.hear()
+            except (NodeUnreachable, RemoteMessageError) as problem:
+                if self._link is link:
+                    logger.info("connection to %s: %s", link.transport.address, problem)
+                    self._hang_up()
+                    self._tell_positions()
+                    self._obey(self.session.disconnected(clock.now()))
+                return
+            if self._link is not link:
+                return
+            self._tell_positions()
+            self._obey(self.session.hear(message, clock.now()))
+
+    async def _find_coordinator(self, hint: str) -> Transport:
+        """A connection to the coordinator's node; tries every known node until one answers."""
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            if hint:
+                with suppress(NodeUnreachable):
+                    return await self._open(hint)
+            for address in self._known_nodes():
+                try:
+                    return await self._ask_for_coordinator(address)
+                except (NodeUnreachable, RemoteMessageError, TimeoutError) as problem:
+                    logger.info("node %s: %s", address, problem)
+            hint = ""
+            await asyncio.sleep(backoff_s * random.uniform(0.75, 1.25))
+            backoff_s = min(LAST_BACKOFF_S, backoff_s * 2)
+
+    def _known_nodes(self) -> list[str]:
+        """The nodes last heard of, in any order, then those given at the start."""
+        heard = [node.address for node in self.session.nodes]
+        random.shuffle(heard)
+        return list(dict.fromkeys([*heard, *self._bootstrap]))
+
+    async def _ask_for_coordinator(self, address: str) -> Transport:
+        transport = await self._open(address)
+        arrived = False
+        try:
+            wishes = self.session.wishes
+            await transport.say(
+                ClusterMetadataRequest(correlation_id=0, group_id=wishes.group_id, client_id=wishes.client_id)
+            )
+            async with asyncio.timeout(METADATA_TIMEOUT_S):
+                answer = await transport.hear()
+            if not isinstance(answer, ClusterMetadataResponse) or not answer.coordinator_address:
+                raise NodeUnreachable("nobody owns the group's shard")
+            self.session.nodes = answer.nodes or self.session.nodes
+            self._learn_brokers(answer.brokers_info)
+            arrived = answer.coordinator_address == address
+        finally:
+            if not arrived:
+                transport.hang_up()
+        return transport if arrived else await self._open(answer.coordinator_address)
+
+    async def _open(self, address: str) -> Transport:
+        try:
+            return await Transport.open(address, self._token)
+        except Unwelcome as refusal:
+            raise ConsumerRefused(ErrorCode.AUTHENTICATION_FAILED, str(refusal)) from refusal
+
+    def _hang_up(self) -> None:
+        if self._link is not None:
+            self._link.transport.hang_up()
+            self._link = None
+        self._registered.clear()
+
+    def _learn_brokers(self, brokers: Iterable[BrokerInfo]) -> None:
+        self.fetching.learn_brokers({broker.id: f"{broker.host}:{broker.port}" for broker in brokers})
+
+    # What the session asks.
+
+    def _obey(self, directives: Iterable[Directive]) -> None:
+        for directive in directives:
+            self._obey_one(directive)
+        if self.session.stage is Stage.REGISTERED:
+            self._registered.set()
+        self._clock_changed.set()
+
+    def _obey_one(self, directive: Directive) -> None:
+        match directive:
+            case Send(message):
+                if self._link is not None:
+                    self._link.outbox.put_nowait(message)
+            case EndFetchers(partitions, answer):
+                self._end_fetchers(partitions, answer)
+            case StartFetchers(offsets):
+                self._learn_brokers(self.session.brokers)
+                for partition, offset in offsets.items():
+                    generation = self.session.fetching[partition].generation
+                    self.fetching.start(
+                        Tenure(partition.topic, partition.topic_id, partition.number, generation, offset)
+                    )
+            case Disconnect(text):
+                logger.info("hanging up: %s", text)
+                self._hang_up()
+            case Rediscover():
+                self._rediscover = directive
+            case CommitAnswered(correlation_id):
+                self._answer_commit(correlation_id, directive)
+            case CommitLost(correlation_ids):
+                for correlation_id in correlation_ids:
+                    self._answer_commit(correlation_id, None)
+            case Refused(error_code, text):
+                self.failure = ConsumerRefused(error_code, text)
+                self.left.set()
+            case Left():
+                self.left.set()
+
+    def _end_fetchers(self, partitions: frozenset[Partition], answer: int | None) -> None:
+        ended = [self.fetching.stop((one.topic_id, one.number)) for one in partitions]
+        tenures = [tenure for tenure in ended if tenure is not None]
+        if answer is not None:
+            self._ending[answer] = tenures
+            self._begin(self._answer_when_ended(tenures, answer), f"ending {answer}")
+
+    async def _answer_when_ended(self, tenures: list[Tenure], answer: int) -> None:
+        """A record that the application holds is waited for, so that nobody else consumes it meanwhile."""
+        await self.processing.wait_until_free(tenures, self.session.wishes.session_timeout_ms / 3000)
+        del self._ending[answer]
+        self._tell_positions(tenures)
+        self._obey(self.session.fetchers_ended(answer, clock.now()))
+
+    def _tell_positions(self, ended: Iterable[Tenure] = ()) -> None:
+        for tenure in (*self.fetching.tenures(), *ended):
+            if tenure.finished_to != UNKNOWN:
+                partition = Partition(tenure.topic, tenure.topic_id, tenure.partition)
+                self.session.advance(partition, tenure.finished_to)
+
+    def _out_of_range(self, tenure: Tenure) -> None:
+        self._tell_positions()
+        partition = Partition(tenure.topic, tenure.topic_id, tenure.partition)
+        self._obey(self.session.out_of_range(partition, clock.now()))
+
+    # What the application asks.
+
+    async def commit(self) -> None:
+        """Commit what was handed out, the record in hand included; returns after the coordinator's COMMIT.
+
+        Raises CommitFailed.
+        """
+        within_ms = self.session.wishes.session_timeout_ms
+        try:
+            async with asyncio.timeout(within_ms / 1000):
+                while not await self._commit_once():
+                    await self._registered.wait()
+                    await asyncio.sleep(0)
+        except TimeoutError:
+            raise CommitFailed(f"no answer within {within_ms} ms") from None
+
+    async def _commit_once(self) -> bool:
+        """True if the coordinator answered, or there was nothing to commit; False: ask again."""
+        if self.failure is not None or self.left.is_set():
+            raise CommitFailed("the session is over")
+        tenures = {
+            Partition(tenure.topic, tenure.topic_id, tenure.partition): tenure
+            # Also of those that are about to be handed over: the application may hold their last record.
+            for tenure in chain(self.fetching.tenures(), *self._ending.values())
+            if tenure.delivered_to not in (UNKNOWN, tenure.committed_to)
+        }
+        positions = {
+            partition: Position(tenure.delivered_to, tenure.generation)
+            for partition, tenure in tenures.items()
+        }
+        if not positions:
+            return True
+        number, directives = self.session.commit(positions)
+        if not number:
+            return False
+        future: asyncio.Future[CommitAnswered | None] = asyncio.get_running_loop().create_future()
+        self._commits[number] = future
+        self._obey(directives)
+        answer = await future
+        if answer is None:
+            return False
+        for partition, tenure in tenures.items():
+            if partition not in answer.refused and answer.error_code is ErrorCode.NONE:
+                tenure.committed_to = positions[partition].offset
+        if answer.error_code is not ErrorCode.NONE or answer.refused:
+            named = ", ".join(f"{one}: {why.name}" for one, why in answer.refused.items())
+            raise CommitFailed(named or answer.error_code.name, answer.refused)
+        return True
+
+    def _answer_commit(self, correlation_id: int, answer: CommitAnswered | None) -> None:
+        future = self._commits.pop(correlation_id, None)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def leave(self) -> None:
+        """End fetchers, commit, leave; `left` is set when it is done."""
+        self._tell_positions()
+        self._obey(self.session.leave(clock.now()))
+
+
+def _first(problems: BaseExceptionGroup[ConsumerError]) -> ConsumerError:
+    first = problems.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+async def _write(link: _Link) -> None:
+    while True:
+        message = await link.outbox.get()
+        try:
+            await link.transport.say(message)
+        except NodeUnreachable:
+            # The listener sees it, too, and tells the session.
+            return

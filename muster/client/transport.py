@@ -1,0 +1,85 @@
+"""This room is the websocket of the SDK to a node: connect, say, hear, hang up."""
+
+from typing import Final
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from muster.messages import codec
+from muster.messages.member import Frame, ToMember
+
+PATH: Final = "/ws/consumer/"
+OPEN_TIMEOUT_S = 5.0
+FRAME_MAX_BYTES = 16 * 1024 * 1024
+"""A whole ownership of 100,000 partitions is about 2 MB; more than this is not believed."""
+
+
+class NodeUnreachable(Exception):
+    """The node cannot be reached, or hung up; `reason` is what it said."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Unwelcome(Exception):
+    """The node does not let this token in: another node will not either."""
+
+
+class Transport:
+    """One websocket. `hear` and `say` raise NodeUnreachable once it is closed."""
+
+    def __init__(self, address: str, socket: ClientConnection) -> None:
+        self.address = address
+        self._socket = socket
+        self._hung_up = False
+
+    @classmethod
+    async def open(cls, address: str, token: str) -> "Transport":
+        """Connect to a node ("ws://host:port"). Raises NodeUnreachable or Unwelcome."""
+        try:
+            socket = await connect(
+                address.rstrip("/") + PATH,
+                additional_headers={"Authorization": f"Bearer {token}"},
+                compression=None,
+                max_size=FRAME_MAX_BYTES,
+                open_timeout=OPEN_TIMEOUT_S,
+                # The coordinator's own Ping is the only sign of life that counts.
+                ping_interval=None,
+                proxy=None,
+                user_agent_header=None,
+            )
+        except InvalidStatus as refusal:
+            status = refusal.response.status_code
+            if status in (401, 403):
+                raise Unwelcome(f"{address} answered {status}: the token may not consume") from refusal
+            raise NodeUnreachable(f"{address} answered {status}") from refusal
+        except (OSError, TimeoutError, WebSocketException) as problem:
+            raise NodeUnreachable(f"{address}: {problem or 'no answer in time'}") from problem
+        return cls(address, socket)
+
+    async def say(self, message: Frame) -> None:
+        """Send one message."""
+        try:
+            await self._socket.send(codec.encode(message).decode())
+        except ConnectionClosed as closed:
+            raise NodeUnreachable(_why(closed)) from closed
+
+    async def hear(self) -> ToMember:
+        """The next message. Raises RemoteMessageError if it is none."""
+        try:
+            frame = await self._socket.recv()
+        except ConnectionClosed as closed:
+            raise NodeUnreachable(_why(closed)) from closed
+        if self._hung_up:
+            raise NodeUnreachable("hung up")
+        return codec.decode_to_member(frame)
+
+    def hang_up(self) -> None:
+        """Close at once and drop what was received but not heard (native protocol, section 3)."""
+        self._hung_up = True
+        self._socket.transport.abort()
+
+
+def _why(closed: ConnectionClosed) -> str:
+    return closed.rcvd.reason if closed.rcvd is not None and closed.rcvd.reason else str(closed)
