@@ -1,4 +1,4 @@
-"""This room answers consumers' Fetch: regions of files below the high watermark, at once or when they come."""
+"""This room answers consumers' Fetch: regions of files below the high watermark, now or when they come."""
 
 import asyncio
 from collections.abc import Sequence

@@ -20,13 +20,20 @@ class WaitsForCommit(Protocol):
 
 
 class WaitsForRecords(Protocol):
-    """A parked fetch, or a follower's session."""
+    """A parked fetch."""
 
     def grew(self, key: PartitionKey) -> None:
         """More can be read of `key` than before; called once per event, so it must be cheap."""
 
     def lost(self, key: PartitionKey) -> None:
         """This broker does not lead `key` any more as it did."""
+
+
+class Follows(WaitsForRecords, Protocol):
+    """A follower's session."""
+
+    def committed(self, key: PartitionKey) -> None:
+        """The high watermark of `key` rose."""
 
 
 class HostedPartition:
@@ -50,7 +57,7 @@ class HostedPartition:
         self.replica = replica
         self.readers: set[WaitsForRecords] = set()
         """Fetches of consumers that wait for the high watermark to pass their offset."""
-        self.followers: set[WaitsForRecords] = set()
+        self.followers: set[Follows] = set()
         """Sessions of followers, which read to the log end."""
         self._awaiting_commit: deque[tuple[int, WaitsForCommit]] = deque()
         self._told_high_watermark = replica.high_watermark
@@ -86,6 +93,8 @@ class HostedPartition:
             waiting.popleft()[1].committed(self.key)
         for reader in tuple(self.readers):
             reader.grew(self.key)
+        for follower in self.followers:
+            follower.committed(self.key)
 
     def leadership_changed(self) -> None:
         """Parked requests end with NOT_LEADER_OR_FOLLOWER (conformance 214)."""
@@ -94,6 +103,7 @@ class HostedPartition:
             producer.refused(self.key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for reader in (*self.readers, *self.followers):
             reader.lost(self.key)
+        self.followers.clear()
         self._told_high_watermark = self.replica.high_watermark
 
     def commits_awaited(self) -> int:

@@ -4,6 +4,7 @@ The rules are `broker.core.replica`'s; here rows reach them, logs are opened for
 waits is woken. Everything runs on the broker's loop; nothing here waits.
 """
 
+import asyncio
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
@@ -290,6 +291,17 @@ class DataPlane:
     def erase_old_strays(self) -> int:
         """Erase logs that were set aside longer ago than `stray.retention.ms`."""
         return self._shelf.erase_old_strays(self.wall_clock_ms(), self.settings.stray_retention_ms)
+
+    async def flush_full_segments(self) -> None:
+        """Make segments that are written no more durable, in a thread: an fsync may take seconds."""
+        for hosted in self.partitions():
+            for segment in hosted.log.full_segments():
+                try:
+                    await asyncio.to_thread(segment.sync)
+                except OSError as error:
+                    log.error("flush_failed", folder=hosted.log.folder.name, reason=str(error))
+                    break
+                hosted.log.flushed_through(segment)
 
     def checkpoint(self) -> None:
         """Save high watermarks and recovery points. Raises StorageFailed."""

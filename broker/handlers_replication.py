@@ -1,0 +1,330 @@
+"""This room answers followers' fetches: incremental sessions (KIP-227), one per follower, to the log end.
+
+A request names only what moved; every other position of the session counts as fetched again. So a
+follower of 10,000 idle partitions costs one small frame for each wait.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+from uuid import UUID
+
+from broker.core.replica_log import EpochEnd
+from broker.handlers_fetch import RESPONSE_BYTES, Asked, refused, replica_id
+from broker.hosted import HostedPartition
+from broker.log.partition_log import StorageFailed
+from broker.log.shelf import PartitionKey
+from broker.replicas import DataPlane
+from broker.wakeups import WakeUps
+from kafkaserver.outbox import FileRegion
+from kafkaserver.sockets import Reply
+from muster.kafkawire.api_table import RequestHeader, read_request
+from muster.kafkawire.errors import UnsupportedRequest
+from muster.kafkawire.fetching import Diverging, FetchedPartition, FetchedTopic, lay_out_fetch_reply
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant, after
+
+OLDEST_VERSION: Final = 15
+"""From 15 on a fetch states the follower's broker epoch (KIP-903)."""
+
+WHOLE_PASS_MS: Final = 1_000
+"""How often positions that did not move count as fetched again; far below any lag limit."""
+
+_LAST_SESSION_EPOCH: Final = 0x7FFFFFFF
+_NO_SESSION: Final = 0
+_FINAL_EPOCH: Final = -1
+
+Verdict = ErrorCode | EpochEnd
+Answer = FetchedPartition[FileRegion]
+
+
+class FollowerSession:
+    """What one follower fetches from this broker, and what of it has news."""
+
+    def __init__(self, plane: DataPlane, wake_ups: WakeUps, follower: int, session_id: int) -> None:
+        self.session_id = session_id
+        self.next_epoch = 1
+        self._plane = plane
+        self._wake_ups = wake_ups
+        self._follower = follower
+        self._broker_epoch = -1
+        self._positions: dict[PartitionKey, Asked] = {}
+        self._dirty: dict[PartitionKey, None] = {}
+        self._verdicts: dict[PartitionKey, Verdict] = {}
+        self._sent: set[PartitionKey] = set()
+        self._told_errors: dict[PartitionKey, int] = {}
+        self._told_high_watermarks: dict[PartitionKey, int] = {}
+        self._judged_all_at = plane.clock()
+        self._parked: tuple[RequestHeader, Reply, int, int] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_woken = False
+
+    # -- requests
+
+    def fetch(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        """Take over positions, judge them, answer what there is or wait for it."""
+        self._answer_parked()
+        self._broker_epoch = request.replica_state.replica_epoch
+        self._forget(request.forgotten_topics_data)
+        moved = list(self._move(request.topics))
+        # Whoever did not store what it was sent stands where it stood, and is sent it again.
+        self._dirty.update(dict.fromkeys(self._sent.difference(moved)))
+        self._sent.clear()
+        now = self._plane.clock()
+        if now >= after(self._judged_all_at, WHOLE_PASS_MS):
+            self._judged_all_at = now
+            self._judge(self._positions, now)
+        else:
+            self._judge(moved, now)
+        max_bytes = min(request.max_bytes, RESPONSE_BYTES)
+        max_wait_ms = int(request.max_wait.total_seconds() * 1000)
+        answers, has_news = self._read(max_bytes, request.min_bytes)
+        if has_news or max_wait_ms <= 0:
+            self._send(header, reply, answers)
+            return
+        self._unread(answers)
+        self._parked = (header, reply, max_bytes, request.min_bytes)
+        self._timer = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self._answer_parked)
+
+    def _move(self, topics: Iterable[Any]) -> Iterable[PartitionKey]:
+        for topic in topics:
+            for asked in topic.partitions:
+                key = PartitionKey(topic.topic_id or UUID(int=0), asked.partition)
+                self._positions[key] = Asked(
+                    asked.partition,
+                    asked.fetch_offset,
+                    asked.partition_max_bytes,
+                    asked.current_leader_epoch,
+                    asked.last_fetched_epoch,
+                )
+                self._dirty[key] = None
+                self._told_errors.pop(key, None)
+                hosted = self._plane.hosted(*key)
+                if hosted is not None:
+                    hosted.followers.add(self)
+                yield key
+
+    def _forget(self, topics: Iterable[Any]) -> None:
+        for topic in topics:
+            for partition in topic.partitions:
+                self._drop(PartitionKey(topic.topic_id or UUID(int=0), partition))
+
+    def _drop(self, key: PartitionKey) -> None:
+        for kept in (self._positions, self._dirty, self._verdicts, self._told_errors):
+            kept.pop(key, None)
+        self._told_high_watermarks.pop(key, None)
+        hosted = self._plane.hosted(*key)
+        if hosted is not None:
+            hosted.followers.discard(self)
+
+    # -- judging
+
+    def _judge(self, keys: Iterable[PartitionKey], now: Instant) -> None:
+        """Let the rules hear where the follower stands (replication.md section 4)."""
+        for key in tuple(keys):
+            asked = self._positions[key]
+            hosted = self._plane.hosted(*key)
+            verdict: Verdict | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if hosted is not None:
+                hosted.followers.add(self)
+                verdict = hosted.replica.follower_fetches(
+                    self._follower,
+                    self._broker_epoch,
+                    asked.leader_epoch,
+                    asked.offset,
+                    asked.last_epoch,
+                    now,
+                )
+                hosted.look()
+                if hosted.replica.may_grow:
+                    self._plane.on_may_grow(hosted)
+            if verdict is None:
+                self._verdicts.pop(key, None)
+            else:
+                self._verdicts[key] = verdict
+                self._dirty[key] = None
+
+    # -- news
+
+    def grew(self, key: PartitionKey) -> None:
+        """The log of `key` has more records than before."""
+        self._dirty[key] = None
+        self._wake()
+
+    def committed(self, key: PartitionKey) -> None:
+        """The high watermark of `key` rose: worth telling with the next answer, not worth one."""
+        self._dirty[key] = None
+
+    def lost(self, key: PartitionKey) -> None:
+        """This broker leads `key` no more, or in another epoch."""
+        if key in self._positions:
+            self._verdicts[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self.grew(key)
+
+    def _wake(self) -> None:
+        if self._parked is not None and not self._is_woken:
+            self._is_woken = True
+            self._wake_ups.soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_woken = False
+        if self._parked is None:
+            return
+        header, reply, max_bytes, min_bytes = self._parked
+        if not reply.is_wanted:
+            self.close()
+            return
+        answers, has_news = self._read(max_bytes, min_bytes)
+        if has_news:
+            self._unpark()
+            self._send(header, reply, answers)
+        else:
+            self._unread(answers)
+
+    # -- answers
+
+    def _read(self, max_bytes: int, min_bytes: int) -> tuple[dict[PartitionKey, Answer], bool]:
+        """(answers for all that has news, whether they are worth an answer now)."""
+        answers: dict[PartitionKey, Answer] = {}
+        left, is_urgent = max_bytes, False
+        for key in tuple(self._dirty):
+            asked = self._positions.get(key)
+            if asked is None:
+                del self._dirty[key]
+                continue
+            if left <= 0:
+                break
+            answer = self._read_partition(key, asked, left, is_first=left == max_bytes)
+            del self._dirty[key]
+            size_bytes = 0 if answer.records is None else len(answer.records)
+            is_refused = answer.error_code != ErrorCode.NONE or answer.diverging is not None
+            if is_refused and self._told_errors.get(key) != answer.error_code:
+                is_urgent = True
+            if size_bytes or is_refused or self._told_high_watermarks.get(key) != answer.high_watermark:
+                answers[key] = answer
+                left -= size_bytes
+        return answers, is_urgent or max_bytes - left >= max(min_bytes, 1)
+
+    def _read_partition(self, key: PartitionKey, asked: Asked, left: int, *, is_first: bool) -> Answer:
+        hosted = self._plane.hosted(*key)
+        verdict = self._verdicts.get(key)
+        if hosted is None:
+            return refused(asked.partition, self._why_not_here(key))
+        if isinstance(verdict, EpochEnd):
+            answer = refused(asked.partition, ErrorCode.NONE)
+            return answer._replace(diverging=Diverging(verdict.epoch, verdict.end_offset))
+        if verdict is not None:
+            return refused(asked.partition, verdict)
+        return self._records(hosted, asked, left, is_first)
+
+    def _records(self, hosted: HostedPartition, asked: Asked, left: int, is_first: bool) -> Answer:
+        log = hosted.log
+        if not log.start_offset <= asked.offset <= log.end_offset:
+            answer = refused(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return answer._replace(log_start_offset=log.start_offset)
+        try:
+            region = log.read(
+                asked.offset, min(asked.max_bytes, left), log.end_offset, at_least_one=is_first
+            )
+        except StorageFailed:
+            return refused(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        return FetchedPartition(
+            asked.partition, ErrorCode.NONE, hosted.high_watermark, log.start_offset, region
+        )
+
+    def _why_not_here(self, key: PartitionKey) -> ErrorCode:
+        known = key.topic_id in self._plane.view.names_by_id
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_ID
+
+    def _unread(self, answers: dict[PartitionKey, Answer]) -> None:
+        """These were not sent after all."""
+        for key in answers:
+            self._dirty[key] = None
+
+    def _send(self, header: RequestHeader, reply: Reply, answers: dict[PartitionKey, Answer]) -> None:
+        topics: dict[UUID, list[Answer]] = {}
+        for key, answer in answers.items():
+            topics.setdefault(key.topic_id, []).append(answer)
+            if answer.error_code != ErrorCode.NONE or answer.diverging is not None:
+                # Told until the follower moves: it may ask for nothing new, and wait for its time.
+                self._told_errors[key] = answer.error_code
+                self._dirty[key] = None
+            else:
+                self._told_high_watermarks[key] = answer.high_watermark
+                if answer.records is not None:
+                    self._sent.add(key)
+        laid_out = [FetchedTopic("", topic_id, partitions) for topic_id, partitions in topics.items()]
+        reply.send(
+            *lay_out_fetch_reply(
+                header.api_version, header.correlation_id, laid_out, session_id=self.session_id
+            )
+        )
+
+    def _answer_parked(self) -> None:
+        """Time is over, or the follower asks again: what there is, however little."""
+        if self._parked is None:
+            return
+        header, reply, max_bytes, min_bytes = self._parked
+        self._unpark()
+        answers, _ = self._read(max_bytes, min_bytes)
+        self._send(header, reply, answers)
+
+    def _unpark(self) -> None:
+        self._parked = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close(self) -> None:
+        """The follower is gone or has begun another session."""
+        self._unpark()
+        for key in tuple(self._positions):
+            self._drop(key)
+
+
+class ReplicaFetchHandler:
+    """Serves followers' fetches; at most one session for each follower, so a stranger cannot grow it."""
+
+    def __init__(self, plane: DataPlane, wake_ups: WakeUps) -> None:
+        self._plane = plane
+        self._wake_ups = wake_ups
+        self._sessions: dict[int, FollowerSession] = {}
+        self._next_session_id = 1
+
+    def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """Answer or park. Raises MalformedFrame, UnsupportedRequest for a fetch without a broker epoch."""
+        if header.api_version < OLDEST_VERSION:
+            raise UnsupportedRequest(f"a replica fetch of version {header.api_version}")
+        request = read_request(header, frame)
+        follower = replica_id(request)
+        if follower not in self._plane.view.brokers or follower == self._plane.broker_id:
+            self._refuse(header, reply, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return
+        if request.session_epoch in (_NO_SESSION, _FINAL_EPOCH):
+            self._begin(follower, request.session_epoch).fetch(header, request, reply)
+            return
+        session = self._sessions.get(follower)
+        if session is None or session.session_id != request.session_id:
+            self._refuse(header, reply, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        elif session.next_epoch != request.session_epoch:
+            self._refuse(header, reply, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        else:
+            session.next_epoch = session.next_epoch % _LAST_SESSION_EPOCH + 1
+            session.fetch(header, request, reply)
+
+    def _begin(self, follower: int, session_epoch: int) -> FollowerSession:
+        """A new session in the place of the follower's old one; the final epoch leaves none behind."""
+        old = self._sessions.pop(follower, None)
+        if old is not None:
+            old.close()
+        is_kept = session_epoch != _FINAL_EPOCH
+        session_id = self._next_session_id if is_kept else _NO_SESSION
+        session = FollowerSession(self._plane, self._wake_ups, follower, session_id)
+        if is_kept:
+            self._sessions[follower] = session
+            self._next_session_id = self._next_session_id % _LAST_SESSION_EPOCH + 1
+        return session
+
+    def _refuse(self, header: RequestHeader, reply: Reply, error_code: ErrorCode) -> None:
+        topics: list[FetchedTopic[FileRegion]] = []
+        reply.send(*lay_out_fetch_reply(header.api_version, header.correlation_id, topics, error_code))

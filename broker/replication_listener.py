@@ -1,0 +1,33 @@
+"""This room is the broker's listener for other brokers: replica fetches, and nothing that clients do."""
+
+from broker.handlers_replication import ReplicaFetchHandler
+from broker.replicas import DataPlane
+from broker.wakeups import WakeUps
+from kafkaserver.cluster_answers import answer_api_versions
+from kafkaserver.sockets import KafkaServer, Reply, ServerLimits
+from muster.kafkawire.api_table import ApiKey, RequestHeader
+from muster.kafkawire.errors import UnsupportedRequest
+
+
+class ReplicationListener:
+    """The door of followers. It takes only Fetch from version 15 on, with a known broker's replica id."""
+
+    def __init__(self, plane: DataPlane, limits: ServerLimits | None = None) -> None:
+        self._fetches = ReplicaFetchHandler(plane, WakeUps())
+        self.server = KafkaServer("replication", self._handle, limits)
+
+    def listen(self, host: str, port: int) -> int:
+        """Begin to accept; returns the port. Raises OSError."""
+        return self.server.listen(host, port)
+
+    async def drain(self, grace_ms: int) -> None:
+        """Take nothing new, let answers leave, hang up."""
+        await self.server.drain(grace_ms)
+
+    def _handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        if header.api_key == ApiKey.FETCH:
+            self._fetches.handle(header, frame, reply)
+        elif header.api_key == ApiKey.API_VERSIONS:
+            reply.send(answer_api_versions(header))
+        else:
+            raise UnsupportedRequest(f"api key {header.api_key} on the replication listener")
