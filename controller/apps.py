@@ -8,3 +8,4 @@ class ControllerConfig(AppConfig):
 
     name = "controller"
     verbose_name = "Brokers, topics, partitions"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,93 @@
+"""This room asks the controller what only it decides, over the link: new topics, blocks of producer ids."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+from broker.handlers_forwarded import ControllerUnreachable, ProducerIdBlock
+from muster.messages import cluster
+
+PRODUCER_IDS_TIMEOUT_S = 5.0
+ANSWER_GRACE_S = 2.0
+"""The controller keeps the request's own timeout; this is for its answer's way back."""
+LONGEST_TIMEOUT_MS = 300_000
+REQUESTS = 1_000
+"""Forwarded requests that may wait for the controller at once."""
+
+SendFrame = Callable[[cluster.FromBroker], bool]
+
+_Answer = cluster.CreateTopicsAnswer | cluster.ProducerIds
+
+
+class Forwarding:
+    """Questions on their way to the controller; an answer is believed only on the link that asked.
+
+    A question whose link breaks ends with ControllerUnreachable: whether the controller heard it is
+    unknown, and the client asks again (a topic that exists by then says so).
+    """
+
+    def __init__(self, send: SendFrame) -> None:
+        self._send = send
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[_Answer]] = {}
+        self._linked = asyncio.Event()
+
+    def link_ready(self) -> None:
+        """The snapshot of a link is applied: questions may go out."""
+        self._linked.set()
+
+    def link_lost(self) -> None:
+        self._linked.clear()
+        asked, self._asked = self._asked, {}
+        for future in asked.values():
+            if not future.done():
+                future.set_exception(ControllerUnreachable("the link to the controller broke"))
+
+    def hear(self, answer: _Answer) -> None:
+        """An answer came; one that nobody waits for any more is dropped."""
+        future = self._asked.pop(answer.correlation_id, None)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    async def create_topics(
+        self, topics: tuple[cluster.NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
+    ) -> tuple[cluster.CreatedTopic, ...]:
+        """One answer for each topic, when they lead or the timeout is over. Raises ControllerUnreachable."""
+        timeout_ms = max(0, min(timeout_ms, LONGEST_TIMEOUT_MS))
+        answer = await self._ask(
+            lambda number: cluster.CreateTopics(
+                correlation_id=number,
+                topics=topics,
+                timeout_ms=timeout_ms,
+                validate_only=validate_only,
+                principal=principal,
+            ),
+            timeout_ms / 1000 + ANSWER_GRACE_S,
+        )
+        assert isinstance(answer, cluster.CreateTopicsAnswer)
+        return answer.topics
+
+    async def producer_ids(self) -> ProducerIdBlock:
+        """A block of producer ids that nobody else was given. Raises ControllerUnreachable."""
+        answer = await self._ask(
+            lambda number: cluster.AllocateProducerIds(correlation_id=number), PRODUCER_IDS_TIMEOUT_S
+        )
+        assert isinstance(answer, cluster.ProducerIds)
+        return ProducerIdBlock(answer.first, answer.count)
+
+    async def _ask(self, question: Callable[[int], cluster.FromBroker], timeout_s: float) -> _Answer:
+        if len(self._asked) >= REQUESTS:
+            raise ControllerUnreachable("too many requests wait for the controller")
+        number = next(self._numbers)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._linked.wait()
+                future: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+                self._asked[number] = future
+                if not self._send(question(number)):
+                    raise ControllerUnreachable("there is no link to the controller")
+                return await future
+        except TimeoutError:
+            raise ControllerUnreachable("the controller did not answer in time") from None
+        finally:
+            self._asked.pop(number, None)

@@ -1,0 +1,261 @@
+"""This room follows: one connection and one incremental fetch per peer, over the replication listeners.
+
+Rules: replication.md section 5. An answer is taken over only if it answers the leader epoch and the offset
+at which the log still stands; a partition that a peer refuses rests for `replica.fetch.backoff.ms`.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from broker.core.replica import FetchPosition
+from broker.fetch_session import (
+    FETCH_VERSION,
+    FetchedAnswer,
+    FetchLimits,
+    FetchRefused,
+    FetchSession,
+)
+from broker.log.partition_log import AppendRefused, StorageFailed
+from broker.log.shelf import PartitionKey
+from broker.replicas import DataPlane
+from broker.settings import BrokerSettings
+from muster.kafkawire.api_table import ApiKey
+from muster.kafkawire.connection import ClientConnection
+from muster.kafkawire.errors import KafkaWireError
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.cluster import REPLICATION_LISTENER, BrokerRow
+
+log = structlog.get_logger(__name__)
+
+CONNECT_TIMEOUT_S: Final = 2.0
+READ_BYTES: Final = 1024 * 1024
+
+
+class Replication:
+    """What this broker follows, peer by peer; `look_at` is called for each partition whose row changed."""
+
+    def __init__(self, plane: DataPlane, settings: BrokerSettings) -> None:
+        self._plane = plane
+        self._settings = settings
+        self._broker_epoch = 0
+        self._endpoints: dict[int, str] = {}
+        self._peers: dict[int, PeerFetcher] = {}
+        self._leader_of: dict[PartitionKey, int] = {}
+
+    @property
+    def peers(self) -> Mapping[int, "PeerFetcher"]:
+        return self._peers
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this incarnation; fetches state it, so that an earlier one's are refused."""
+        return self._broker_epoch
+
+    def know_self(self, broker_epoch: int) -> None:
+        """The controller registered this incarnation."""
+        self._broker_epoch = broker_epoch
+
+    def know_brokers(self, brokers: Iterable[BrokerRow]) -> None:
+        """Where peers listen for followers; a changed address is used from the next connection on."""
+        self._endpoints = {row.broker_id: row.endpoints.get(REPLICATION_LISTENER, "") for row in brokers}
+
+    def endpoint_of(self, peer: int) -> str:
+        return self._endpoints.get(peer, "")
+
+    def look_at(self, key: PartitionKey) -> None:
+        """Fetch this partition from where its replica now stands, from whom it now follows, or not at all."""
+        hosted = self._plane.hosted(*key)
+        position = hosted.replica.next_fetch() if hosted is not None else None
+        before = self._leader_of.get(key)
+        if before is not None and (position is None or position.leader != before):
+            del self._leader_of[key]
+            self._peers[before].move(key, None)
+        if position is not None:
+            self._leader_of[key] = position.leader
+            self._fetcher(position.leader).move(key, position)
+
+    def _fetcher(self, peer: int) -> "PeerFetcher":
+        fetcher = self._peers.get(peer)
+        if fetcher is None:
+            fetcher = self._peers[peer] = PeerFetcher(peer, self, self._plane, self._settings)
+            fetcher.start()
+        return fetcher
+
+    async def close(self) -> None:
+        """Stop fetching; nothing is appended after this."""
+        fetchers, self._peers = list(self._peers.values()), {}
+        self._leader_of.clear()
+        await asyncio.gather(*(fetcher.stop() for fetcher in fetchers))
+
+
+class PeerFetcher:
+    """The one fetch that is in flight to one peer; reconnects for as long as something is followed there."""
+
+    def __init__(
+        self, peer: int, replication: Replication, plane: DataPlane, settings: BrokerSettings
+    ) -> None:
+        self.peer = peer
+        self._replication = replication
+        self._plane = plane
+        self._settings = settings
+        self._wanted: dict[PartitionKey, FetchPosition] = {}
+        self._resting: dict[PartitionKey, asyncio.TimerHandle] = {}
+        self._session: FetchSession | None = None
+        self._has_work = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._last_failure = ""
+        self.bytes_fetched = 0
+        self.answers = 0
+
+    def __len__(self) -> int:
+        """How many partitions are followed at this peer."""
+        return len(self._wanted)
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"follow broker {self.peer}")
+
+    async def stop(self) -> None:
+        for timer in self._resting.values():
+            timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def move(self, key: PartitionKey, position: FetchPosition | None) -> None:
+        """Fetch `key` from `position` from the next request on; None: not from this peer any more."""
+        if timer := self._resting.pop(key, None):
+            timer.cancel()
+        if position is None:
+            self._wanted.pop(key, None)
+        else:
+            self._wanted[key] = position
+            self._has_work.set()
+        if self._session is not None:
+            self._session.move(key, position)
+
+    async def _run(self) -> None:
+        while True:
+            await self._has_work.wait()
+            if not self._wanted:
+                self._has_work.clear()
+                continue
+            try:
+                await self._follow()
+            except (OSError, TimeoutError, EOFError, KafkaWireError, FetchRefused) as error:
+                self._note_failure(f"{type(error).__name__} {error}")
+            finally:
+                self._session = None
+            await asyncio.sleep(self._settings.replica_fetch_backoff_ms / 1000)
+
+    def _note_failure(self, text: str) -> None:
+        if text != self._last_failure:
+            log.warning("cannot follow", peer=self.peer, reason=text)
+        self._last_failure = text
+
+    async def _follow(self) -> None:
+        """One connection: fetches one after the other until it breaks."""
+        host, _, port = self._replication.endpoint_of(self.peer).rpartition(":")
+        if not host:
+            raise OSError("the peer's replication listener is not known")
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), limit=READ_BYTES)
+        settings = self._settings
+        session = self._session = FetchSession(
+            settings.broker_id,
+            self._replication.broker_epoch,
+            FetchLimits(
+                settings.replica_fetch_wait_max_ms,
+                settings.replica_fetch_min_bytes,
+                settings.replica_fetch_response_max_bytes,
+                settings.replica_fetch_max_bytes,
+            ),
+        )
+        for key, position in self._wanted.items():
+            if key not in self._resting:
+                session.move(key, position)
+        wire = ClientConnection(f"broker-{settings.broker_id}")
+        try:
+            while True:
+                if not len(session):
+                    self._has_work.clear()
+                    await self._has_work.wait()
+                    continue
+                body = await self._exchange(wire, reader, writer, session.request())
+                self._last_failure = ""
+                for answer in session.hear(body):
+                    self._take(answer)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _exchange(
+        self,
+        wire: ClientConnection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        request: Any,
+    ) -> Any:
+        timeout_ms = self._settings.replica_fetch_wait_max_ms + self._settings.replica_socket_timeout_ms
+        _, frame = wire.request(ApiKey.FETCH, FETCH_VERSION, request)
+        async with asyncio.timeout(timeout_ms / 1000):
+            writer.write(frame)
+            await writer.drain()
+            while True:
+                data = await reader.read(READ_BYTES)
+                if not data:
+                    raise EOFError("the peer closed the connection")
+                self.bytes_fetched += len(data)
+                if replies := wire.receive_data(data):
+                    return replies[0].body
+
+    def _take(self, answer: FetchedAnswer) -> None:
+        """Take one partition's answer over, and ask on from where the log then stands."""
+        key = PartitionKey(*answer.key)
+        self.answers += 1
+        try:
+            fits = self._heed(key, answer)
+        except (AppendRefused, StorageFailed) as error:
+            log.error(
+                "fetched records not stored",
+                topic_id=str(key.topic_id),
+                partition=key.partition,
+                reason=str(error),
+            )
+            fits = False
+        if fits:
+            self._replication.look_at(key)
+        else:
+            self._rest(key)
+
+    def _heed(self, key: PartitionKey, answer: FetchedAnswer) -> bool:
+        """False: this partition is to rest before it is fetched again."""
+        asked = answer.asked
+        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return self._plane.start_again_at(key, asked.leader_epoch, answer.log_start_offset)
+        if answer.error:
+            return False
+        if answer.diverging is not None:
+            self._plane.heed_diverging(key, asked.leader_epoch, answer.diverging)
+            return True
+        self._plane.append_fetched(
+            key, asked.leader_epoch, asked.offset, answer.records, answer.high_watermark
+        )
+        return True
+
+    def _rest(self, key: PartitionKey) -> None:
+        """Leave the partition out of the session for a while: its error would end each long poll at once."""
+        if key not in self._wanted or self._session is None:
+            return
+        self._session.move(key, None)
+        delay_s = self._settings.replica_fetch_backoff_ms / 1000
+        loop = asyncio.get_running_loop()
+        self._resting[key] = loop.call_later(delay_s, self._resume, key)
+
+    def _resume(self, key: PartitionKey) -> None:
+        self._resting.pop(key, None)
+        self._replication.look_at(key)

@@ -1,0 +1,79 @@
+"""This room words a controller turn for people: its cause, its numbers, and who is woken by it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from controller.core import events as told
+from controller.core import records as facts
+from muster.messages.cluster import NO_LEADER
+from runtime.ports import Entry
+
+NAMES_SHOWN: Final = 20
+"""How many names a summary lists; the records beside it hold them all."""
+
+_CAUSES: Final[dict[type, str]] = {
+    told.TookOver: "took the controller's lease",
+    told.LinkClosed: "a link closed",
+    told.Proposed: "a leader changed its in-sync replicas",
+    told.TopicsWanted: "topics were asked for",
+    told.ProducerIdsWanted: "a broker needs producer ids",
+    told.ProposalsReady: "a worker proposed leaders",
+    told.Postponed: "time stood still",
+}
+
+
+def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) -> Entry:
+    """What the journal shows of one turn."""
+    by_kind: dict[type, list[facts.ClusterRecord]] = {}
+    for record in records:
+        by_kind.setdefault(type(record), []).append(record)
+    fenced, registered = _brokers(records)
+    changed = [r for r in records if isinstance(r, facts.PartitionChanged)]
+    summary: dict[str, object] = {
+        "metadata_version": next((r.version for r in records if isinstance(r, facts.TurnStamped)), None),
+        "brokers_fenced": fenced,
+        "brokers_registered": registered,
+        "topics": [r.row.name for r in records if isinstance(r, facts.TopicCreated)][:NAMES_SHOWN],
+        "partitions_created": len(by_kind.get(facts.PartitionCreated, ())),
+        "partitions_changed": len(changed),
+        "partitions_without_leader": sum(1 for r in changed if r.row.leader == NO_LEADER),
+        "possible_losses": len(by_kind.get(facts.PossibleLoss, ())),
+        "work_offered": [f"{r.kind} {r.key}" for r in records if isinstance(r, facts.WorkOffered)],
+    }
+    return Entry(_cause(events, fenced), {name: value for name, value in summary.items() if value})
+
+
+def _brokers(records: Sequence[facts.ClusterRecord]) -> tuple[list[int], list[int]]:
+    rows = [record.row for record in records if isinstance(record, facts.BrokerChanged)]
+    return [row.broker_id for row in rows if not row.live], [row.broker_id for row in rows if row.live]
+
+
+def _cause(events: Sequence[told.Event], fenced: Sequence[int]) -> str:
+    causes: Counter[str] = Counter()
+    for event in events:
+        if isinstance(event, told.Hello):
+            causes[f"broker {event.frame.broker_id} said hello"] += 1
+        elif type(event) in _CAUSES:
+            causes[_CAUSES[type(event)]] += 1
+    for broker_id in fenced:
+        causes[f"broker {broker_id} was silent"] += 1
+    if not causes:
+        return "time passed"
+    words = [cause if count == 1 else f"{cause} ({count} times)" for cause, count in causes.items()]
+    return "; ".join(words)[:200]
+
+
+def wake_names(records: Sequence[facts.ClusterRecord]) -> tuple[str, ...]:
+    """Whom a turn concerns: `topics`, `brokers`, `partitions`, and `cluster` for anybody."""
+    kinds = {type(record) for record in records}
+    names = []
+    if facts.TopicCreated in kinds:
+        names.append("topics")
+    if facts.BrokerChanged in kinds:
+        names.append("brokers")
+    if kinds & {facts.PartitionCreated, facts.PartitionChanged}:
+        names.append("partitions")
+    if kinds:
+        names.append("cluster")
+    return tuple(names)

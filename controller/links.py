@@ -1,0 +1,215 @@
+"""This room is the door of broker links: a websocket, its secret, its hello, its frames in order.
+
+Design chapters 7 and 4.2: what is said to a broker goes through a bounded outbox with one writer, so a
+stopped broker never holds up the lane; its link is closed instead. A link that the controller unbound is
+never read again, whatever is left in its buffer (replication.md section 7.4).
+"""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, Protocol
+
+import structlog
+from channels.consumer import AsyncConsumer
+
+from controller.enrolment import broker_credentials
+from muster.kernel.error_codes import ErrorCode
+from muster.messages import cluster
+
+log = structlog.get_logger(__name__)
+
+HELLO_TIMEOUT_S: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 2.0
+OUTBOX_BYTES: Final = 64 * 1024 * 1024
+LINKS: Final = 1_000
+"""Sockets that may be open before their hello was answered; brokers have one each."""
+
+POLICY_VIOLATION, GOING_AWAY = 1008, 1001
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_numbers = itertools.count(1)
+
+
+class BrokerLink:
+    """One websocket of a broker, as the controller's service knows it; compared by identity.
+
+    `say` and `hang_up` return at once and may be called by the service only, on the node's loop.
+    """
+
+    def __init__(self, broker_id: int, peer: str) -> None:
+        self.number = next(_numbers)
+        self.broker_id = broker_id
+        self.peer = peer
+        self.is_unbound = False
+        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._waiting_bytes = 0
+        self._reason = ""
+
+    def __repr__(self) -> str:
+        return f"link {self.number} of broker {self.broker_id}"
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that were said and are not yet with the socket."""
+        return self._waiting_bytes
+
+    @property
+    def reason(self) -> str:
+        """Why it was hung up; "" if it was not."""
+        return self._reason
+
+    def say(self, frame: cluster.ToBroker) -> None:
+        """Append a frame; a link whose outbox is full is hung up: nothing is ever left out in between."""
+        if self.is_unbound:
+            return
+        data = cluster.encode(frame)
+        if self._waiting_bytes and self._waiting_bytes + len(data) > OUTBOX_BYTES:
+            self.hang_up(f"more than {OUTBOX_BYTES} bytes wait for the broker")
+            return
+        self._waiting_bytes += len(data)
+        self._waiting.put_nowait(data)
+
+    def hang_up(self, reason: str) -> None:
+        """Read nothing more, send what was said before, close."""
+        if self.is_unbound:
+            return
+        self.is_unbound = True
+        self._reason = reason
+        self._waiting.put_nowait(None)
+
+    async def write(self, send: Send) -> None:
+        """The one writer: sends in order until the link is hung up."""
+        while (data := await self._waiting.get()) is not None:
+            await send({"type": "websocket.send", "text": data.decode()})
+            self._waiting_bytes -= len(data)
+
+
+class Controller(Protocol):
+    """What the door must know of `controller.service`."""
+
+    def admits(self, broker_id: int, secret: str) -> Awaitable[bool]:
+        """True if this is the secret of an enrolled broker."""
+
+    @property
+    def accepts_links(self) -> bool:
+        """True while this node holds the lease `controller` and has loaded."""
+
+    async def controller_address(self) -> str:
+        """Websocket address of the node that holds the lease, "" if nobody is known."""
+
+    def link_opened(self, link: BrokerLink, hello: cluster.BrokerHello) -> None: ...
+
+    def link_heard(self, link: BrokerLink, frame: cluster.FromBroker) -> None: ...
+
+    def link_closed(self, link: BrokerLink) -> None: ...
+
+
+class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no types
+    """`/ws/broker/`: Channels' dispatch is replaced by one receive loop (fast-paths; facts, Channels)."""
+
+    _open = 0
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        headers = dict(scope.get("headers", ()))
+        credentials = broker_credentials(headers.get(b"authorization"))
+        if credentials is None or not await self._controller.admits(*credentials):
+            log.warning("broker link refused", peer=_peer(scope), reason="no valid secret")
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+            return
+        if BrokerDoor._open >= LINKS:
+            await send({"type": "websocket.close", "code": GOING_AWAY})
+            return
+        await send({"type": "websocket.accept"})
+        link = BrokerLink(credentials[0], _peer(scope))
+        BrokerDoor._open += 1
+        writer = asyncio.ensure_future(link.write(send))
+        try:
+            await self._serve(link, receive, writer)
+        except cluster.MalformedFrame as error:
+            link.hang_up(f"{error.error.name}: {error}")
+        finally:
+            BrokerDoor._open -= 1
+            link.hang_up("closed by the broker")
+            await self._close(link, writer, send)
+
+    async def _serve(self, link: BrokerLink, receive: Receive, writer: asyncio.Future[None]) -> None:
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                hello = await _frame(receive)
+        except TimeoutError:
+            link.hang_up("no hello")
+            return
+        if hello is None:
+            return
+        refusal = await self._refusal(link, hello)
+        if refusal is not None or not isinstance(hello, cluster.BrokerHello):
+            link.say(refusal or cluster.HelloRefused(error=ErrorCode.INVALID_REQUEST, text="no hello"))
+            link.hang_up("refused")
+            return
+        self._controller.link_opened(link, hello)
+        try:
+            await self._listen(link, receive, writer)
+        finally:
+            self._controller.link_closed(link)
+
+    async def _refusal(self, link: BrokerLink, hello: cluster.FromBroker) -> cluster.HelloRefused | None:
+        if not isinstance(hello, cluster.BrokerHello):
+            return cluster.HelloRefused(error=ErrorCode.INVALID_REQUEST, text="the first frame is no hello")
+        if hello.broker_id != link.broker_id:
+            return cluster.HelloRefused(
+                error=ErrorCode.AUTHENTICATION_FAILED,
+                text=f"the secret is that of broker {link.broker_id}, not {hello.broker_id}",
+            )
+        if not self._controller.accepts_links:
+            address = await self._controller.controller_address()
+            return cluster.HelloRefused(error=ErrorCode.NOT_CONTROLLER, controller_address=address)
+        return None
+
+    async def _listen(self, link: BrokerLink, receive: Receive, writer: asyncio.Future[None]) -> None:
+        """Hear frames until the broker or the controller ends the link, or its writer fails."""
+        while not link.is_unbound:
+            hearing = asyncio.ensure_future(_frame(receive))
+            await asyncio.wait((hearing, writer), return_when=asyncio.FIRST_COMPLETED)
+            if link.is_unbound or not hearing.done():
+                hearing.cancel()
+                with contextlib.suppress(asyncio.CancelledError, cluster.MalformedFrame):
+                    await hearing
+                return
+            frame = hearing.result()
+            if frame is None:
+                return
+            self._controller.link_heard(link, frame)
+
+    async def _close(self, link: BrokerLink, writer: asyncio.Future[None], send: Send) -> None:
+        log.info("broker link closed", link=link.number, broker=link.broker_id, reason=link.reason)
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await asyncio.shield(writer)
+                await send({"type": "websocket.close", "code": GOING_AWAY, "reason": link.reason[:100]})
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+
+
+async def _frame(receive: Receive) -> cluster.FromBroker | None:
+    """The next frame, None when the socket is closed. Raises MalformedFrame."""
+    message = await receive()
+    if message["type"] == "websocket.disconnect":
+        return None
+    text = message.get("text")
+    if text is None:
+        raise cluster.MalformedFrame(ErrorCode.MALFORMED_FRAME, "frames are text")
+    return cluster.decode_from_broker(text)
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client") or ("", 0)
+    return f"{client[0]}:{client[1]}"

@@ -1,0 +1,76 @@
+"""This room measures how far brokers have got: what they applied of what was said, and high watermarks."""
+
+from collections import deque
+from collections.abc import Iterable
+from uuid import UUID
+
+from muster.kernel.instants import Instant, elapsed_ms
+from muster.messages.cluster import HighWatermark
+
+
+class LinkPace:
+    """What one link was told and has not yet said it applied, oldest first."""
+
+    __slots__ = ("_acknowledged", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Instant]] = deque()
+        self._acknowledged = 0
+
+    def said(self, metadata_version: int, now: Instant) -> None:
+        """A frame of this version went into the outbox."""
+        if not self._waiting or self._waiting[-1][0] < metadata_version:
+            self._waiting.append((metadata_version, now))
+
+    def applied(self, metadata_version: int) -> None:
+        """The broker states the one version it has applied."""
+        self._acknowledged = max(self._acknowledged, metadata_version)
+        while self._waiting and self._waiting[0][0] <= metadata_version:
+            self._waiting.popleft()
+
+    def is_late(self, now: Instant, ack_timeout_ms: int) -> bool:
+        """True if something was said longer than `ack_timeout_ms` ago and is not applied."""
+        return bool(self._waiting) and elapsed_ms(self._waiting[0][1], now) >= ack_timeout_ms
+
+    def figures(self, now: Instant) -> dict[str, int]:
+        """For the alert: how far behind, in versions and in milliseconds."""
+        if not self._waiting:
+            return {"applied": self._acknowledged, "said": self._acknowledged, "behind_ms": 0}
+        return {
+            "applied": self._acknowledged,
+            "said": self._waiting[-1][0],
+            "behind_ms": elapsed_ms(self._waiting[0][1], now),
+        }
+
+
+class ProgressNotes:
+    """High watermarks that leaders told since the last write, the latest of each partition."""
+
+    __slots__ = ("_in_flight", "_noted_at", "_told")
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[UUID, int], HighWatermark] = {}
+        self._noted_at = Instant(0)
+        self._in_flight = False
+
+    def add(self, told: Iterable[HighWatermark]) -> None:
+        for said in told:
+            self._told[said.topic_id, said.partition] = said
+
+    def is_due(self, now: Instant, interval_ms: int) -> bool:
+        """True if there is something to write, nothing is being written, and the interval is over."""
+        return bool(self._told) and not self._in_flight and elapsed_ms(self._noted_at, now) >= interval_ms
+
+    def take(self, now: Instant) -> tuple[HighWatermark, ...]:
+        """What to write now; until `done` or `give_back` nothing else is due."""
+        self._in_flight, self._noted_at = True, now
+        told, self._told = self._told, {}
+        return tuple(told.values())
+
+    def done(self) -> None:
+        self._in_flight = False
+
+    def give_back(self, told: Iterable[HighWatermark]) -> None:
+        """It was not written: what was told since is newer and stays."""
+        self._in_flight = False
+        self._told = {**{(said.topic_id, said.partition): said for said in told}, **self._told}

@@ -1,0 +1,52 @@
+"""This room computes leaders in bulk in a worker: it reads rows and returns proposals, nothing else.
+
+002 A, B and D: on_broker_change, on_topic_change, on_controller_failover. The controller's lane adopts what
+still fits (design chapter 4.1); a worker never locks a lease or a partition row.
+"""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from psycopg import Connection
+
+from controller import configuration, statements
+from controller.core.draft import policy_of
+from controller.core.election import Policy
+from controller.core.proposing import Task, propose
+from muster.messages.cluster import PartitionRow
+from runtime.work import WorkItem
+
+FUNCTION = "controller.tasks:propose_leaders"
+"""How `runtime.work` finds it."""
+
+
+def propose_leaders(connection: Connection[Any], item: WorkItem) -> Any:
+    """Leaders and ISRs for every partition that the item's task concerns, as JSON-able values."""
+    task = Task(item.kind)
+    settings = configuration.from_environment().core
+    with connection.cursor() as cursor:
+        live = {broker_id for (broker_id,) in cursor.execute(statements.READ_LIVE)}
+        configs: dict[UUID, dict[str, str]] = dict(cursor.execute(statements.READ_CONFIGS).fetchall())
+        match task:
+            case Task.BROKER_CHANGE:
+                cursor.execute(statements.READ_PARTITIONS_OF_BROKER, {"broker_id": int(item.key)})
+            case Task.TOPIC_CHANGE:
+                cursor.execute(statements.READ_PARTITIONS_OF_TOPIC, {"topic_id": UUID(item.key)})
+            case Task.CONTROLLER_FAILOVER:
+                cursor.execute(statements.READ_LEADERLESS)
+        rows = [
+            PartitionRow(topic_id, partition, tuple(assigned), leader, leader_epoch, tuple(isr), version)
+            for topic_id, partition, assigned, leader, leader_epoch, isr, version in cursor
+        ]
+    policies: dict[UUID, Policy] = {}
+
+    def policy(topic_id: UUID) -> Policy:
+        known = policies.get(topic_id)
+        if known is None:
+            known = policies[topic_id] = policy_of(configs.get(topic_id, {}), settings)
+        return known
+
+    # A broker whose death is the task may have said hello since; the lane knows, and decides then.
+    gone = {int(item.key)} if task is Task.BROKER_CHANGE else set()
+    return msgspec.to_builtins(propose(task, item.key, rows, live - gone, policy))
