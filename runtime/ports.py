@@ -11,10 +11,9 @@ Connection = Any
 """A psycopg connection inside a transaction, or the in-memory database's; the store knows which."""
 
 State = TypeVar("State")
-Record = TypeVar("Record")
-Event = TypeVar("Event")
+Record = TypeVar("Record", contravariant=True)
+Event = TypeVar("Event", contravariant=True)
 Result = TypeVar("Result")
-LoadedState = TypeVar("LoadedState", covariant=True)
 
 CONTROLLER_LANE = "controller"
 SHARD_COUNT = 64
@@ -60,35 +59,35 @@ class Entry:
     summary: Mapping[str, Any]
 
 
-class Subject(Protocol[State, Record, Event]):
+class Subject(Protocol[State, Event]):
     """What turns are about: the keys of one lane, their cache and their rules (design chapter 4.2).
 
     All methods but the store's run on the event loop and return at once.
     """
 
     @property
-    def store(self) -> Store[Any, Record]:
+    def store(self) -> Store[Any, Any]:
         """Reads and writes the rows."""
 
     def cached(self, key: str) -> State | None:
         """The state of `key` in the owner's cache; None: it must be loaded."""
 
-    def revive(self, key: str, loaded: Any, now: Instant) -> tuple[State, Decision[Record, Any]]:
+    def revive(self, key: str, loaded: Any, now: Instant) -> tuple[State, Decision[Any, Any]]:
         """What `store.load` brought, joined with memory, and what is decided about it at once.
 
         The decision's records, if any, are written as a turn of their own before any event is decided.
         """
 
-    def decide(self, key: str, state: State, events: Sequence[Event], now: Instant) -> Decision[Record, Any]:
+    def decide(self, key: str, state: State, events: Sequence[Event], now: Instant) -> Decision[Any, Any]:
         """Decide all `events` at once; no events: time has passed. Changes nothing."""
 
     def before(self, key: str, state: State) -> Any:
         """What `store.save` needs to know of the state decided on (the rows, with their version)."""
 
-    def entry(self, key: str, events: Sequence[Event], decision: Decision[Record, Any]) -> Entry:
+    def entry(self, key: str, events: Sequence[Event], decision: Decision[Any, Any]) -> Entry:
         """What the journal shows for this turn; called only when the decision holds records."""
 
-    def settle(self, key: str, state: State, decision: Decision[Record, Any]) -> None:
+    def settle(self, key: str, state: State, decision: Decision[Any, Any]) -> None:
         """It is durable: put the state after it into the cache, then say replies, then commands."""
 
     def drop(self, key: str) -> None:
@@ -132,14 +131,14 @@ class Lane(Protocol):
     def frozen(self) -> bool:
         """True while nothing may be answered: the last renewal is too old (leases.md section 5)."""
 
-    def hand_in(self, subject: Subject[Any, Any, Any], key: str, *events: Any) -> None:
+    def hand_in(self, subject: Subject[Any, Any], key: str, *events: Any) -> None:
         """Queue events for the next turn of `key`: all that wait are decided at once, in this order.
 
         No events: ask again because time has passed. Returns at once. The lane asks by itself at each
         decision's `look_again_at`. Raises LaneLost after the lane was given up or lost.
         """
 
-    async def submit_turn(self, subject: Subject[Any, Any, Any], key: str, *events: Any) -> None:
+    async def submit_turn(self, subject: Subject[Any, Any], key: str, *events: Any) -> None:
         """`hand_in`, then wait until the turn was spoken. Raises LaneLost if that will not happen."""
 
     def offer_batch(self, source: BatchSource) -> None:

@@ -1,0 +1,109 @@
+"""This room reads and raises the one row of the cluster, and refuses a database that is not its own."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from runtime.ports import SHARD_COUNT, Connection, VersionConflict
+
+_IDENTITY = """
+SELECT (SELECT system_identifier FROM pg_control_system()),
+       ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int
+"""
+
+
+class WrongDatabase(Exception):
+    """This database must not be written to; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    """The cluster as stored; see `runtime.models.Cluster`."""
+
+    cluster_id: UUID
+    system_identifier: int
+    timeline: int
+    epoch_floor: int
+    metadata_version: int
+    next_producer_id: int
+    feature_level: int
+    shard_count: int
+
+
+def read(connection: Connection) -> ClusterRow:
+    """The cluster's row. Raises WrongDatabase if `initialise_cluster` has not run."""
+    row = connection.execute(
+        "SELECT cluster_id, system_identifier, timeline, epoch_floor, metadata_version, next_producer_id,"
+        " feature_level, shard_count FROM cluster WHERE id = 1"
+    ).fetchone()
+    if row is None:
+        raise WrongDatabase("This database holds no cluster yet: run `manage.py initialise_cluster`.")
+    return ClusterRow(*row)
+
+
+def epoch_floor(connection: Connection) -> int:
+    """New groups start above this generation."""
+    return read(connection).epoch_floor
+
+
+def raise_epoch_floor(connection: Connection, to: int) -> None:
+    """Lift the floor to `to` if it is lower, inside the caller's turn; it is never lowered."""
+    connection.execute("UPDATE cluster SET epoch_floor = %s WHERE id = 1 AND epoch_floor < %s", (to, to))
+
+
+def advance(connection: Connection, before: int, metadata_version: int, next_producer_id: int) -> None:
+    """Write what a controller turn made of the cluster's numbers.
+
+    Raises VersionConflict unless the stored metadata_version is `before`.
+    """
+    changed = connection.execute(
+        "UPDATE cluster SET metadata_version = %s, next_producer_id = %s"
+        " WHERE id = 1 AND metadata_version = %s AND next_producer_id <= %s",
+        (metadata_version, next_producer_id, before, next_producer_id),
+    ).rowcount
+    if changed != 1:
+        raise VersionConflict(f"the cluster is not at metadata_version {before}")
+
+
+def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> None:
+    """Store the cluster's row and a free lease for each lane, where they are missing."""
+    system_identifier, timeline = connection.execute(_IDENTITY).fetchone()
+    connection.execute(
+        "INSERT INTO cluster (id, cluster_id, system_identifier, timeline, epoch_floor, metadata_version,"
+        " next_producer_id, feature_level, shard_count, created_at)"
+        " VALUES (1, %s, %s, %s, 0, 0, 0, 1, %s, clock_timestamp()) ON CONFLICT (id) DO NOTHING",
+        (cluster_id, system_identifier, timeline, SHARD_COUNT),
+    )
+    connection.execute(
+        "INSERT INTO lease (name, run, epoch) SELECT name, NULL, 0 FROM unnest(%s::text[]) AS u(name)"
+        " ON CONFLICT (name) DO NOTHING",
+        (sorted(lanes),),
+    )
+
+
+def refuse_wrong_database(connection: Connection, backend_pid: int) -> ClusterRow:
+    """The cluster's row, if leases, lanes and LISTEN may run on this connection.
+
+    `backend_pid` is what the server said when the connection was made. Raises WrongDatabase for a pooler
+    (whoever answers is somebody else), a standby, another PostgreSQL than the cluster was made in, a
+    promoted one, another number of shards.
+    """
+    pid, in_recovery = connection.execute("SELECT pg_backend_pid(), pg_is_in_recovery()").fetchone()
+    if pid != backend_pid:
+        raise WrongDatabase("DATABASE_DIRECT_URL reaches a connection pooler; name PostgreSQL itself.")
+    if in_recovery:
+        raise WrongDatabase("DATABASE_DIRECT_URL reaches a standby; name the primary.")
+    row = read(connection)
+    system_identifier, timeline = connection.execute(_IDENTITY).fetchone()
+    if row.system_identifier != system_identifier:
+        raise WrongDatabase(
+            f"This cluster was made in PostgreSQL {row.system_identifier}, and this is {system_identifier}:"
+            " epochs given out since the copy was made would be given out again."
+        )
+    if row.timeline != timeline:
+        raise WrongDatabase(
+            f"This PostgreSQL was promoted or restored (timeline {row.timeline} became {timeline}):"
+            " epochs given out by the lost primary would be given out again."
+        )
+    if row.shard_count != SHARD_COUNT:
+        raise WrongDatabase(f"This cluster has {row.shard_count} shards; this program knows {SHARD_COUNT}.")
+    return row

@@ -1,0 +1,310 @@
+"""This room runs the statements of leases.md section 2 on PostgreSQL, over raw psycopg connections."""
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+import psycopg
+from psycopg import errors
+
+from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Offered, Peer, Written
+from runtime.failpoints import passing
+from runtime.ports import ConnectionLost, VersionConflict
+
+Result = TypeVar("Result")
+TRANSACTION_LIMIT_MS = 2_000
+CONNECT_LIMIT_S = 2
+_LIMITS = {
+    "connect_timeout": CONNECT_LIMIT_S,
+    # A server that vanished without a word is given up after about four seconds, before the lease is.
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 4_000,
+}
+_TRY_AGAIN = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.LockNotAvailable,
+    errors.QueryCanceled,
+)
+
+_RENEW = """
+WITH mine AS (
+    UPDATE node_session
+    SET renewals = renewals + 1, pid = pg_backend_pid(),
+        backend_start = (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())
+    WHERE run = %(run)s AND NOT ended
+    RETURNING renewals)
+SELECT (SELECT renewals FROM mine),
+       (SELECT json_agg(json_build_array(
+            s.run, s.node, coalesce(s.addresses ->> 'websocket', ''), s.draining, s.renewals,
+            EXISTS (SELECT FROM pg_stat_activity a
+                    WHERE a.pid = s.pid AND a.backend_start = s.backend_start)))
+        FROM node_session s WHERE NOT s.ended AND s.run <> %(run)s),
+       (SELECT json_agg(json_build_array(
+            l.name, l.run, l.epoch, l.run IS NULL OR s.run IS NULL OR s.ended) ORDER BY l.name)
+        FROM lease l LEFT JOIN node_session s ON s.run = l.run)
+"""
+_FENCE = "SELECT 1 FROM lease WHERE name = %s AND epoch = %s FOR SHARE"
+_FENCE_ALL = """
+SELECT count(*) FROM (
+    SELECT 1 FROM lease l JOIN unnest(%s::text[], %s::bigint[]) u(name, epoch) USING (name, epoch)
+    FOR SHARE OF l) f
+"""
+_JOURNAL = """
+INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)
+VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, %s::jsonb, clock_timestamp())
+"""
+_BEGIN_RUN = """
+INSERT INTO node_session (run, node, pid, backend_start, renewals, ended, draining, addresses, started_at)
+SELECT %s, %s, pid, backend_start, 0, false, false, %s::jsonb, clock_timestamp()
+FROM pg_stat_activity WHERE pid = pg_backend_pid()
+"""
+_encode = msgspec.json.Encoder().encode
+
+
+class LaneConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A psycopg connection that knows which lane's transaction runs in it, and what that one offered."""
+
+    lane: str = ""
+    offered: list[Offered]
+
+
+def application_name(node: str, run: str) -> str:
+    """What every connection of a run is called, and by which it can be ended; at most 63 bytes."""
+    return f"muster:{node}:{run}"
+
+
+class Postgres:
+    """The database of `url`, for the node `node`; `url` must reach PostgreSQL itself, no pooler."""
+
+    def __init__(self, url: str, node: str) -> None:
+        self._url = url
+        self._node = node
+
+    def connect(self, run: str, purpose: str) -> "PostgresLink":
+        """Open a link (Database.connect)."""
+        return PostgresLink(open_connection(self._url, application_name(self._node, run)))
+
+
+def open_connection(url: str, name: str) -> LaneConnection:
+    """Open a connection on which each statement commits by itself, bounded to 2 s. Raises ConnectionLost."""
+    options = f"-c transaction_timeout={TRANSACTION_LIMIT_MS}"
+    try:
+        connection = LaneConnection.connect(
+            url,
+            autocommit=True,
+            application_name=name,
+            options=options,
+            **_LIMITS,  # type: ignore[arg-type]
+        )
+    except psycopg.Error as error:
+        raise ConnectionLost(str(error)) from error
+    connection.offered = []
+    return connection
+
+
+@contextlib.contextmanager
+def told(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Tell errors apart: the connection broke, try again, or a mistake of ours (raised as it is)."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if connection.closed or connection.broken:
+            raise ConnectionLost(str(error)) from error
+        if isinstance(error, _TRY_AGAIN):
+            raise VersionConflict(str(error)) from error
+        raise
+
+
+@contextlib.contextmanager
+def _rolled_back(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Leave the transaction when the body fails, so that the next one finds the connection idle."""
+    try:
+        yield
+    except BaseException:
+        if not connection.closed:
+            with contextlib.suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
+        raise
+
+
+class PostgresLink:
+    """One connection to PostgreSQL (Link)."""
+
+    def __init__(self, connection: LaneConnection) -> None:
+        self.connection = connection
+        with told(connection):
+            row = connection.execute(
+                "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+            ).fetchone()
+        assert row is not None
+        self._backend = Backend(*row)
+        self._socket = connection.fileno()
+
+    @property
+    def backend(self) -> Backend:
+        """The server's end (Link.backend)."""
+        return self._backend
+
+    def turn(self, held: Held, write: Callable[[Any], None], row: JournalRow) -> Written:
+        """Fence, write, journal, commit (Link.turn)."""
+        connection = self.connection
+        connection.lane, connection.offered = held.name, []
+        passing("turn.begin")
+        with told(connection), _rolled_back(connection):
+            connection.execute("BEGIN")
+            if connection.execute(_FENCE, (held.name, held.epoch)).fetchone() is None:
+                raise Fenced(held.name)
+            passing("turn.fenced")
+            write(connection)
+            passing("turn.written")
+            values = (row.lane, row.seq, row.turn_id, row.node, row.key, row.cause[:200])
+            connection.execute(
+                _JOURNAL, (*values, _encode(row.summary).decode(), _encode(row.records).decode())
+            )
+            passing("turn.journalled")
+            connection.execute("COMMIT")
+        passing("turn.committed")
+        return Written(connection.offered)
+
+    def batch(self, held: Sequence[Held], write: Callable[[Any], None]) -> None:
+        """Fence all by their count, write, commit (Link.batch)."""
+        connection = self.connection
+        passing("batch.begin")
+        with told(connection), _rolled_back(connection):
+            connection.execute("BEGIN")
+            names, epochs = [lease.name for lease in held], [lease.epoch for lease in held]
+            found = connection.execute(_FENCE_ALL, (names, epochs)).fetchone()
+            if found is None or found[0] != len(held):
+                raise Fenced(", ".join(names))
+            passing("batch.fenced")
+            write(connection)
+            passing("batch.written")
+            connection.execute("COMMIT")
+        passing("batch.committed")
+
+    def call(self, function: Callable[[Any], Result]) -> Result:
+        """Run `function`, each statement by itself (Link.call)."""
+        with told(self.connection):
+            return function(self.connection)
+
+    def transaction(self, function: Callable[[Any], Result]) -> Result:
+        """Run `function` in one transaction (Link.transaction)."""
+        connection = self.connection
+        connection.lane, connection.offered = "", []
+        with told(connection), _rolled_back(connection):
+            connection.execute("BEGIN")
+            result = function(connection)
+            connection.execute("COMMIT")
+            return result
+
+    def epochs(self, names: Sequence[str]) -> Mapping[str, tuple[str | None, int]]:
+        """Run and epoch of these leases now (Link.epochs)."""
+        with told(self.connection):
+            rows = self.connection.execute(
+                "SELECT name, run, epoch FROM lease WHERE name = ANY (%s)", (list(names),)
+            ).fetchall()
+        return {name: (run, epoch) for name, run, epoch in rows}
+
+    def take(self, name: str, seen_epoch: int, run: str) -> bool:
+        """Take the lease (Link.take)."""
+        return self._changed(
+            "UPDATE lease SET run = %s, epoch = epoch + 1 WHERE name = %s AND epoch = %s",
+            run,
+            name,
+            seen_epoch,
+        )
+
+    def resign(self, held: Held) -> bool:
+        """Leave the lease to nobody (Link.resign)."""
+        return self._changed(
+            "UPDATE lease SET run = NULL WHERE name = %s AND epoch = %s", held.name, held.epoch
+        )
+
+    def last_seq(self, lane: str) -> int:
+        """The newest journal entry's number (Link.last_seq)."""
+        with told(self.connection):
+            row = self.connection.execute(
+                "SELECT coalesce(max(seq), 0) FROM journal WHERE lane = %s", (lane,)
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def turn_at(self, lane: str, seq: int) -> UUID | None:
+        """The id of the turn at this place (Link.turn_at)."""
+        with told(self.connection):
+            row = self.connection.execute(
+                "SELECT turn_id FROM journal WHERE lane = %s AND seq = %s", (lane, seq)
+            ).fetchone()
+        return row[0] if row else None
+
+    def terminate(self, backend: Backend) -> None:
+        """End another backend (Link.terminate)."""
+        with told(self.connection):
+            self.connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE pid = %s AND backend_start = %s",
+                (backend.pid, backend.started),
+            )
+
+    def terminate_run(self, run: str) -> None:
+        """End every backend of a run (Link.terminate_run)."""
+        with told(self.connection):
+            self.connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name LIKE 'muster:%%' AND split_part(application_name, ':', 3) = %s",
+                (run,),
+            )
+
+    def begin_run(self, run: str, node: str, address: str) -> None:
+        """Store a new run (Link.begin_run)."""
+        with told(self.connection):
+            self.connection.execute(_BEGIN_RUN, (run, node, _encode({"websocket": address}).decode()))
+
+    def renew(self, run: str) -> Look:
+        """Renew and look, in one statement (Link.renew)."""
+        with told(self.connection):
+            row = self.connection.execute(_RENEW, {"run": run}).fetchone()
+        assert row is not None
+        renewals, peers, leases = row
+        return Look(
+            renewals,
+            tuple(Peer(*peer) for peer in peers or ()),
+            tuple(LeaseRow(*lease) for lease in leases or ()),
+        )
+
+    def end_run(self, run: str, seen_renewals: int) -> bool:
+        """End a peer's run (Link.end_run)."""
+        return self._changed(
+            "UPDATE node_session SET ended = true WHERE run = %s AND NOT ended AND renewals = %s",
+            run,
+            seen_renewals,
+        )
+
+    def leave(self, run: str) -> None:
+        """End this node's own run (Link.leave)."""
+        self._changed("UPDATE node_session SET ended = true WHERE run = %s AND NOT ended", run)
+
+    def drain(self, run: str) -> None:
+        """Say that this run gives its leases away (Link.drain)."""
+        self._changed("UPDATE node_session SET draining = true WHERE run = %s AND NOT ended", run)
+
+    def _changed(self, statement: str, *values: Any) -> bool:
+        with told(self.connection):
+            return self.connection.execute(statement, values).rowcount == 1
+
+    def shut(self) -> None:
+        """Break the connection from any thread (Link.shut)."""
+        if self.connection.closed:
+            return
+        # A second descriptor of the same socket: closing it leaves libpq's alone.
+        with contextlib.suppress(OSError), socket.socket(fileno=socket.dup(self._socket)) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection (Link.close)."""
+        self.connection.close()
