@@ -1,0 +1,177 @@
+"""This room is one seed's cast: owners that follow each other, processes, and checks across them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+
+from coordinator.core import records
+from coordinator.core.settings import GroupSettings
+from coordinator.core.state import GroupRows
+from muster.client.core.session import Stage
+from muster.kernel.topology import TopicLayout
+from muster.messages.member import TopicCount
+from muster.messages.partitions import Partition
+from tests.simulation.native.network import Connection, Truth
+from tests.simulation.native.owner import Owner
+from tests.simulation.native.process import Process
+from tests.simulation.native.world import World
+
+EVERYTHING = (TopicCount("orders"), TopicCount("clicks"))
+
+
+class Cluster:
+    """The world and everybody in it."""
+
+    def __init__(self, seed: int, settings: GroupSettings | None = None) -> None:
+        self.world = World(seed, settings)
+        self.truth: dict[int, tuple[object, Truth]] = {}
+        self.processes: list[Process] = []
+        self.owners: list[Owner] = []
+        self.progress: Counter[Partition] = Counter()
+        self._connections = 0
+        self._tokens = 0
+        self._takeover_under_way = False
+        self.take_over()
+
+    # -- owners -----------------------------------------------------------------------------
+
+    @property
+    def owner(self) -> Owner:
+        """Whoever took the lease last."""
+        return self.owners[-1]
+
+    def take_over(self) -> None:
+        """The next owner: a higher epoch, then the load."""
+        self._takeover_under_way = False
+        self.world.database.epoch += 1
+        self.world.tell(f"  owner {self.world.database.epoch} takes over")
+        self.owners.append(Owner(self, self.world.database.epoch))
+
+    def take_over_later(self) -> None:
+        """The others notice after the lease's time."""
+        if not self._takeover_under_way:
+            self._takeover_under_way = True
+            self.world.later(
+                self.world.settings.lease_ttl_ms * self.world.chance.uniform(1.1, 1.5), self._due
+            )
+
+    def _due(self) -> None:
+        if self._takeover_under_way and self.owner.status != "up":
+            self.take_over()
+        self._takeover_under_way = False
+
+    # -- members ----------------------------------------------------------------------------
+
+    def start(self, member_id: str, topic_count: tuple[TopicCount, ...] = EVERYTHING) -> Process:
+        """A new process under this consumer id, with a token of its own."""
+        self._tokens += 1
+        process = Process(self, member_id, f"token-{self._tokens}", topic_count)
+        self.processes.append(process)
+        return process
+
+    def alive(self) -> list[Process]:
+        return [process for process in self.processes if not process.gone]
+
+    def open_connection(self, process: Process) -> Connection | None:
+        """Discovery and connect; None when nobody listens."""
+        if self.owner.status == "over":
+            return None
+        self._connections += 1
+        connection = Connection(self.world, f"{process.member_id}/{self._connections}", self.owner, process)
+        self.owner.connections[connection.id] = connection  # type: ignore[index]
+        return connection
+
+    def hears_the_present_owner(self, connection: Connection | None) -> bool:
+        return connection is not None and connection.owner is self.owner
+
+    def grow(self, topic: str) -> None:
+        """The topic gets one more partition."""
+        layout = self.world.layouts[topic]
+        self.world.layouts[topic] = TopicLayout(layout.name, layout.topic_id, layout.partition_count + 1)
+
+    # -- what must never be -----------------------------------------------------------------
+
+    def consumed(self, partition: Partition) -> None:
+        self.progress[partition] += 1
+
+    def check_fetchers(self) -> None:
+        """No two may fetch one partition."""
+        seen: dict[Partition, str] = {}
+        for process in self.processes:
+            if process.gone:
+                continue
+            for partition in process.fetchers:
+                if process.may_be_fetching(partition):
+                    other = seen.setdefault(partition, process.member_id)
+                    self.world.forbid(
+                        other is not process.member_id, f"{other} and {process.member_id} fetch {partition}"
+                    )
+
+    def check_expiry(self, member_id: str, token_hash: str) -> None:
+        """The coordinator ends a session only when the member has stopped by its own clock, or is gone."""
+        for process in self.alive():
+            token = hashlib.sha256(process.session.wishes.token.encode()).hexdigest()
+            if process.member_id == member_id and token == token_hash:
+                self.world.forbid(
+                    any(process.may_be_fetching(partition) for partition in process.fetchers),
+                    f"the session of {member_id} was ended while it may fetch",
+                )
+
+    def check_running(self, record: records.PartitionsRunning, rows: GroupRows) -> None:
+        """A row runs only when its member was told of the generation that gave it."""
+        for process in self.alive():
+            token = hashlib.sha256(process.session.wishes.token.encode()).hexdigest()
+            member = rows.members.get(record.member_id)
+            if process.member_id != record.member_id or member is None or member.token_hash != token:
+                continue
+            for tenure in rows.owned[record.member_id].values():
+                self.world.forbid(
+                    tenure.running and tenure.since_generation > process.session.generation,
+                    f"a row of {record.member_id} runs before it was told",
+                )
+
+    def acknowledged(self, partition: Partition, offset: int) -> None:
+        """A commit that was acknowledged is in the table, or was overtaken."""
+        self.world.forbid(
+            partition not in self.world.database.rows.offsets,
+            f"the acknowledged offset of {partition} is lost",
+        )
+
+    # -- how it must end --------------------------------------------------------------------
+
+    def why_unsettled(self) -> str:
+        """Empty when the group is as it must be after the last fault."""
+        if self.owner.status != "up":
+            return "no owner"
+        memory, rows = self.owner.state.memory, self.owner.state.rows
+        if memory.attempt or memory.wanted or memory.finished or rows.handler_asked:
+            return "a rebalance is under way"
+        by_id = {process.member_id: process for process in self.alive()}
+        if by_id.keys() != rows.members.keys():
+            return f"members are {sorted(rows.members)}, alive are {sorted(by_id)}"
+        for member_id, process in by_id.items():
+            owned = rows.owned.get(member_id, {})
+            if process.session.stage is not Stage.REGISTERED:
+                return f"{member_id} is not registered"
+            if process.fetchers.keys() != owned.keys() or process.session.fetching.keys() != owned.keys():
+                return f"{member_id} fetches other than its rows"
+            if not all(tenure.running for tenure in owned.values()):
+                return f"a row of {member_id} is not running"
+        return self._why_incomplete(rows)
+
+    def _why_incomplete(self, rows: GroupRows) -> str:
+        owned = {partition for tenures in rows.owned.values() for partition in tenures}
+        wanted = set()
+        for name, layout in self.world.layouts.items():
+            if any(self._reads(process, name) for process in self.alive()):
+                wanted |= {
+                    Partition(name, layout.topic_id, number) for number in range(layout.partition_count)
+                }
+        return "" if owned == wanted else f"owned are {len(owned)} partitions, wanted {len(wanted)}"
+
+    def _reads(self, process: Process, topic: str) -> bool:
+        return any(
+            self.world.surroundings.matches(entry.topic, topic) if entry.is_pattern else entry.topic == topic
+            for entry in process.session.wishes.topic_count
+        )

@@ -1,0 +1,215 @@
+"""This room draws one seed's faults: what breaks, when, and how it is made good at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coordinator.core.events import TopicsChanged
+from muster.client.core.session import Stage
+from muster.messages.member import TopicCount
+from tests.simulation.native.cluster import EVERYTHING, Cluster
+from tests.simulation.native.process import Process
+
+CAST = ("ann", "ben", "cleo", "dora")
+SUBSCRIPTIONS = (
+    EVERYTHING,
+    EVERYTHING,
+    (TopicCount("orders"),),
+    (TopicCount("clicks", threads=2),),
+    (TopicCount("(orders|clicks)", is_pattern=True),),
+    (TopicCount("orders"), TopicCount("payments")),
+)
+
+
+class Faults:
+    """One fault after the other, by chance."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.world, self.chance = cluster, cluster.world, cluster.world.chance
+        self._kinds: tuple[tuple[int, Callable[[], str]], ...] = (
+            (5, self._join),
+            (3, self._crash_member),
+            (4, self._break_connection),
+            (5, self._pause_member),
+            (2, self._leave),
+            (4, self._mute),
+            (3, self._restart),
+            (1, self._impostor),
+            (3, self._change_subscription),
+            (3, self._crash_owner),
+            (3, self._pause_owner),
+            (3, self._freeze_owner),
+            (4, self._drop_cache),
+            (6, self._late_commit),
+            (4, self._commit),
+            (1, self._out_of_range),
+            (1, self._grow),
+        )
+
+    def unleash(self, chaos_ms: float) -> None:
+        """Draw faults over the time to come; heat says how dense they are."""
+        gap = self.chance.choice((300, 900, 2_500))
+        at = 0.0
+        while (at := at + self.chance.expovariate(1 / gap)) < chaos_ms:
+            self.world.later(at, self._strike)
+
+    def heal(self) -> None:
+        """The last fault is over: everybody who is paused wakes, nothing new breaks."""
+        cluster, world = self.cluster, self.world
+        world.quiet = True
+        world.tell("-------- quiet --------")
+        for process in cluster.alive():
+            process.unmute()
+            process.wake()
+        for owner in cluster.owners:
+            owner.go_on()
+        if cluster.owner.status == "over":
+            cluster.take_over_later()
+        seen: set[str] = set()
+        for process in cluster.alive():
+            if process.member_id in seen:
+                process.crash()
+            seen.add(process.member_id)
+
+    def _strike(self) -> None:
+        if self.world.quiet:
+            return
+        weights = [weight for weight, _ in self._kinds]
+        _, kind = self.chance.choices(self._kinds, weights)[0]
+        text = kind()
+        if text:
+            self.world.tell(text)
+
+    def _someone(self, *, up: bool = True) -> Process | None:
+        processes = [one for one in self.cluster.alive() if not up or one.status == "up"]
+        return self.chance.choice(processes) if processes else None
+
+    def _join(self) -> str:
+        present = {process.member_id for process in self.cluster.alive()}
+        absent = [name for name in CAST if name not in present]
+        if not absent:
+            return ""
+        self.cluster.start(absent[0], self.chance.choice(SUBSCRIPTIONS))
+        return f"{absent[0]} joins"
+
+    def _crash_member(self) -> str:
+        process = self._someone(up=False)
+        if process is None:
+            return ""
+        process.crash()
+        return f"{process.member_id} crashes"
+
+    def _restart(self) -> str:
+        present = {process.member_id for process in self.cluster.alive()}
+        dead = [process.member_id for process in self.cluster.processes if process.member_id not in present]
+        if not dead:
+            return ""
+        member_id = self.chance.choice(dead)
+        self.cluster.start(member_id, self.chance.choice(SUBSCRIPTIONS))
+        return f"{member_id} starts again"
+
+    def _break_connection(self) -> str:
+        process = self._someone()
+        if process is None:
+            return ""
+        process.break_connection()
+        return f"the connection of {process.member_id} breaks"
+
+    def _pause_member(self) -> str:
+        process = self._someone()
+        if process is None:
+            return ""
+        process.pause()
+        length = self.chance.choice((200, 2_000, 7_000, 12_000))
+        self.world.later(length, process.wake)
+        return f"{process.member_id} is paused for {length} ms"
+
+    def _leave(self) -> str:
+        process = self._someone()
+        if process is None or process.session.stage is not Stage.REGISTERED:
+            return ""
+        process.leave()
+        return f"{process.member_id} leaves"
+
+    def _mute(self) -> str:
+        process = self._someone()
+        if process is None or process.mute:
+            return ""
+        process.mute = True
+        length = self.chance.choice((1_000, 6_000, 20_000))
+        self.world.later(length, process.unmute)
+        return f"{process.member_id} is mute for {length} ms"
+
+    def _impostor(self) -> str:
+        process = self._someone()
+        if process is None:
+            return ""
+        impostor = self.cluster.start(process.member_id)
+        self.world.later(self.chance.uniform(500, 4_000), impostor.crash)
+        return f"another process calls itself {process.member_id}"
+
+    def _change_subscription(self) -> str:
+        process = self._someone()
+        if process is None:
+            return ""
+        topic_count = self.chance.choice(SUBSCRIPTIONS)
+        process.subscribe(topic_count)
+        return f"{process.member_id} subscribes to {[entry.topic for entry in topic_count]}"
+
+    def _crash_owner(self) -> str:
+        if self.cluster.owner.status == "over":
+            return ""
+        self.cluster.owner.crash()
+        self.cluster.take_over_later()
+        return f"owner {self.cluster.owner.epoch} crashes"
+
+    def _pause_owner(self) -> str:
+        owner = self.cluster.owner
+        if owner.status != "up":
+            return ""
+        owner.stop("paused")
+        if self.chance.random() < 0.8:
+            self.cluster.take_over_later()
+        self.world.later(self.chance.choice((300, 1_500, 4_000, 9_000)), owner.go_on)
+        return f"owner {owner.epoch} is stopped"
+
+    def _freeze_owner(self) -> str:
+        owner = self.cluster.owner
+        if owner.status != "up":
+            return ""
+        owner.stop("frozen")
+        self.world.later(self.chance.choice((300, 1_500, 7_000)), owner.go_on)
+        if self.chance.random() < 0.3:
+            self.cluster.take_over_later()
+        return f"owner {owner.epoch} freezes"
+
+    def _drop_cache(self) -> str:
+        self.cluster.owner.forget()
+        return "an exception after the next commit"
+
+    def _late_commit(self) -> str:
+        process = self._someone()
+        if process is not None:
+            process.commit_in_hand()
+        return ""
+
+    def _commit(self) -> str:
+        process = self._someone()
+        if process is not None:
+            process.commit()
+        return ""
+
+    def _out_of_range(self) -> str:
+        process = self._someone()
+        if process is None or not process.fetchers:
+            return ""
+        partition = self.chance.choice(sorted(process.fetchers))
+        process.out_of_range(partition)
+        return f"{partition} is out of range for {process.member_id}"
+
+    def _grow(self) -> str:
+        topic = self.chance.choice(("orders", "clicks"))
+        self.cluster.grow(topic)
+        for owner in self.cluster.owners:
+            owner.event(TopicsChanged())
+        return f"{topic} grows"

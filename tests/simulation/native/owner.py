@@ -1,0 +1,318 @@
+"""This room is a simulated node that owns the group: it runs the coordinator's real core, turn by turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coordinator.core import offsets, records, sessions
+from coordinator.core.decide import decide, load
+from coordinator.core.draft import GroupDecision
+from coordinator.core.events import (
+    ConnectionClosed,
+    ConnectionId,
+    GroupEvent,
+    HangUp,
+    Heard,
+    ItemFinished,
+    Postponed,
+    Say,
+    Saying,
+)
+from coordinator.core.state import GroupState
+from muster.kernel.instants import Instant
+from muster.messages.member import (
+    CommitOffsetsRequest,
+    FromMember,
+    PingResponse,
+    StopFetcherResponse,
+)
+from muster.messages.partitions import each_position
+from tests.simulation.native.network import Connection, Truth
+from tests.simulation.native.world import Clock
+
+if TYPE_CHECKING:
+    from tests.simulation.native.cluster import Cluster
+
+LATE_MS = 100
+
+
+@dataclass
+class _Commit:
+    connection: Connection
+    request: CommitOffsetsRequest
+    truth: Truth
+
+
+class Owner:
+    """A node with the lease of an epoch. `status`: up, frozen, paused, over."""
+
+    def __init__(self, cluster: Cluster, epoch: int) -> None:
+        self.cluster, self.world, self.epoch = cluster, cluster.world, epoch
+        self.clock = Clock(self.world)
+        self.status = "up"
+        self.state: GroupState
+        self.loses_next_frames = False
+        self.connections: dict[ConnectionId, Connection] = {}
+        self._inbox: deque[GroupEvent | _Commit] = deque()
+        self._busy = False
+        self._tick_at: float | None = None
+        self._stopped_at = 0.0
+        self._load({})
+        self._committer()
+        self._sweep()
+
+    # -- what reaches it --------------------------------------------------------------------
+
+    def frame_arrived(self, connection: Connection, message: FromMember, truth: Truth) -> None:
+        self.connections.setdefault(ConnectionId(connection.id), connection)
+        if isinstance(message, CommitOffsetsRequest):
+            self._receive(_Commit(connection, message, truth))
+            return
+        if isinstance(message, PingResponse | StopFetcherResponse):
+            self._inbox_truth(message, truth)
+        self._receive(Heard(ConnectionId(connection.id), message))  # type: ignore[arg-type]
+
+    def connection_lost(self, connection: Connection) -> None:
+        self._receive(ConnectionClosed(ConnectionId(connection.id)))
+
+    def event(self, event: GroupEvent) -> None:
+        """Something that the world tells every owner."""
+        self._receive(event)
+
+    def _inbox_truth(self, message: PingResponse | StopFetcherResponse, truth: Truth) -> None:
+        self.cluster.truth[id(message)] = (message, truth)
+
+    def _receive(self, event: GroupEvent | _Commit) -> None:
+        if self.status == "over":
+            return
+        self._inbox.append(event)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self.status == "up" and not self._busy and self._inbox:
+            self._busy = True
+            self.world.soon(self._work, 3)
+
+    # -- faults -----------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        """kill −9: memory and sockets are gone."""
+        self.status = "over"
+        for connection in self.connections.values():
+            connection.break_link(200)
+
+    def stop(self, status: str) -> None:
+        """SIGSTOP (`paused`), or PostgreSQL out of reach (`frozen`)."""
+        self.status = status
+        self._stopped_at = self.world.now
+
+    def go_on(self) -> None:
+        """It runs again; without its lease it finds that out at once, but may say one thing before."""
+        if self.status not in ("paused", "frozen"):
+            return
+        late = int(self.world.now - self._stopped_at)
+        if self.epoch != self.world.database.epoch:
+            if self.status == "paused":
+                self._speak_once_from_an_old_cache()
+            self.give_up()
+            return
+        self.status = "up"
+        self._busy = True
+        self._inbox.appendleft(Postponed(late))
+        self.world.soon(self._work, 3)
+
+    def give_up(self) -> None:
+        """The lease is another's: close every socket."""
+        self.status = "over"
+        for connection in self.connections.values():
+            if connection.owner_open:
+                connection.close_by_owner()
+
+    def forget(self) -> None:
+        """An exception after COMMIT: what the next turn says is never sent, and the cache is dropped."""
+        self.loses_next_frames = True
+
+    def _speak_once_from_an_old_cache(self) -> None:
+        """No transaction, no fence: a repair was decided, the process was stopped, and now it leaves."""
+        answers = [event for event in self._inbox if isinstance(event, Heard)]
+        decision = self._decide(tuple(answers[:2]))
+        if not decision.records:
+            self.world.tell(f"  old owner {self.epoch} speaks from its cache")
+            self._speak(decision)
+
+    # -- turns ------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        self._busy = False
+        if self.status != "up":
+            return
+        if self.epoch != self.world.database.epoch:
+            self.give_up()
+            return
+        if self._inbox and isinstance(self._inbox[0], _Commit):
+            self._commit_batch()
+            return
+        events: list[GroupEvent] = []
+        most = self.world.chance.choice((1, 1, 3, 8))
+        while self._inbox and len(events) < most and not isinstance(self._inbox[0], _Commit):
+            event = self._inbox.popleft()
+            assert not isinstance(event, _Commit)
+            events.append(event)
+        self._take_turn(tuple(events))
+
+    def _take_turn(self, events: tuple[GroupEvent, ...]) -> None:
+        decision = self._decide(events)
+        if decision.records and not self.world.save(self.epoch, self.state.rows, decision):
+            self.give_up()
+            return
+        self._check(decision, events)
+        self.state = decision.state
+        if self.loses_next_frames and (decision.records or decision.commands):
+            self.loses_next_frames = False
+            self.world.tell("  the owner's cache is dropped, its words are lost")
+            self._load(
+                {
+                    member_id: session.connection
+                    for member_id, session in decision.state.memory.sessions.items()
+                    if session.connection is not None and self.connections[session.connection].owner_open
+                }
+            )
+            self._wake()
+            return
+        self._busy = True
+        self.world.soon(lambda: self._spoken(decision), 2)
+
+    def _spoken(self, decision: GroupDecision) -> None:
+        self._busy = False
+        if self.status == "over":
+            return
+        self._speak(decision)
+        self._arm(decision.look_again_at)
+        self._wake()
+
+    def _speak(self, decision: GroupDecision) -> None:
+        for saying in (*decision.replies, *decision.commands):
+            self._say(saying)
+
+    def _say(self, saying: Saying) -> None:
+        connection = self.connections[saying.connection]
+        match saying:
+            case Say():
+                if connection.owner_open:
+                    connection.to_member(saying.message)
+            case HangUp():
+                if connection.owner_open:
+                    connection.close_by_owner()
+
+    def _decide(self, events: tuple[GroupEvent, ...]) -> GroupDecision:
+        world = self.world
+        return decide(self.state, events, self.clock.now(), world.settings, world.surroundings)
+
+    def _load(self, bound: dict[str, ConnectionId]) -> None:
+        world = self.world
+        decision = load(world.database.rows, self.clock.now(), world.settings, world.surroundings, bound)
+        if decision.records:
+            assert world.save(self.epoch, world.database.rows, decision)
+        self.state = decision.state
+        self._find_finished()
+        self._arm(decision.look_again_at)
+
+    def _arm(self, look_again_at: Instant | None) -> None:
+        if look_again_at is None:
+            return
+        at = max(self.clock.world_time(look_again_at), self.world.now) + self.world.chance.uniform(0.1, 20)
+        if self._tick_at is None or at < self._tick_at:
+            self._tick_at = at
+            self.world.later(at - self.world.now, lambda: self._tick(at))
+
+    def _tick(self, at: float) -> None:
+        if self._tick_at != at:
+            return
+        self._tick_at = None
+        if self.status == "up" and not self._busy:
+            self._take_turn(())
+        elif self.status != "over":
+            self._tick_at = at + 10
+            self.world.later(10, lambda: self._tick(at + 10))
+
+    # -- offsets ----------------------------------------------------------------------------
+
+    def _commit_batch(self) -> None:
+        written: dict = {}
+        answers = []
+        while self._inbox and isinstance(self._inbox[0], _Commit):
+            commit = self._inbox.popleft()
+            assert isinstance(commit, _Commit)
+            judgement = offsets.judge(self.state, ConnectionId(commit.connection.id), commit.request)
+            for partition in judgement.accepted:
+                tenure = self.state.rows.owned[commit.request.consumer_id][partition]
+                self.world.forbid(
+                    commit.truth[partition] < tenure.since_generation,
+                    f"an offset of an earlier tenure of {partition} was committed",
+                )
+            written.update(judgement.accepted)
+            answers.append((commit.connection, judgement.response))
+        if written and not self.world.commit_offsets(self.epoch, written):
+            self.give_up()
+            return
+        self.state = offsets.committed(self.state, written)
+        for connection, response in answers:
+            if connection.owner_open:
+                connection.to_member(response)
+        self._wake()
+
+    def _committer(self) -> None:
+        if self.status == "over":
+            return
+        dirty = dict(self.state.memory.dirty)
+        if self.status == "up" and not self._busy and dirty and self.world.commit_offsets(self.epoch, dirty):
+            self.state = offsets.flushed(self.state, dirty)
+        self.world.later(700, self._committer)
+
+    # -- work items -------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        if self.status == "over":
+            return
+        if self.status == "up":
+            self._find_finished()
+        self.world.later(self.world.chance.choice((10, 30, 300)), self._sweep)
+
+    def _find_finished(self) -> None:
+        found = self.world.finished_item()
+        known = self.state.memory.finished
+        if found is None or (known is not None and known.item_id == found[0]):
+            return
+        if not any(isinstance(event, ItemFinished) for event in self._inbox):
+            self._receive(ItemFinished(*found))
+
+    # -- checks -----------------------------------------------------------------------------
+
+    def _check(self, decision: GroupDecision, events: tuple[GroupEvent, ...]) -> None:
+        for event in events:
+            if isinstance(event, Heard) and isinstance(event.message, PingResponse | StopFetcherResponse):
+                self._check_noted(event, decision)
+        for record in decision.records:
+            if isinstance(record, records.MemberRemoved) and record.why == sessions.SESSION_OVER:
+                token_hash = self.state.rows.members[record.member_id].token_hash
+                self.cluster.check_expiry(record.member_id, token_hash)
+            if isinstance(record, records.PartitionsRunning):
+                self.cluster.check_running(record, decision.state.rows)
+
+    def _check_noted(self, event: Heard, decision: GroupDecision) -> None:
+        message = event.message
+        assert isinstance(message, PingResponse | StopFetcherResponse)
+        _, truth = self.cluster.truth.pop(id(message), (message, {}))
+        owned = decision.state.rows.owned.get(message.consumer_id, {})
+        for partition, position in each_position(message.offset_info):
+            noted = decision.state.memory.dirty.get(partition)
+            tenure = owned.get(partition)
+            if tenure is None or noted != position.offset or partition not in truth:
+                continue
+            if offsets.refusal(tenure, position, decision.state.rows.generation) == 0:
+                self.world.forbid(
+                    truth[partition] < tenure.since_generation,
+                    f"an offset of an earlier tenure of {partition} was noted",
+                )
