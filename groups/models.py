@@ -9,8 +9,7 @@ from django.db.models import F, Func, IntegerField, Q, Value
 from django.db.models.functions import Now
 from django.db.models.lookups import Exact
 
-SHARD_COUNT = 64
-"""crc32 of the group's name modulo this gives the shard; stored in the cluster's row, checked at boot."""
+from runtime.ports import SHARD_COUNT
 
 NAME_LENGTH = 249
 """Longest name of a group, a member or a topic, in characters: Kafka's bound for topics."""

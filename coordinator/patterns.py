@@ -1,0 +1,41 @@
+"""This room matches topic patterns with RE2, whose time grows with the topic's name and nothing else."""
+
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from muster.messages.member import PATTERN_LENGTH_MAX
+
+_MEMORY_MAX_BYTES = 1 << 20
+"""What one compiled pattern may take; a pattern that needs more is refused."""
+
+
+class InvalidPattern(ValueError):
+    """A pattern that RE2 does not understand, or that is too long or too large."""
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> Any:
+    if not 0 < len(pattern) <= PATTERN_LENGTH_MAX:
+        raise InvalidPattern(f"a pattern has 1 to {PATTERN_LENGTH_MAX} characters")
+    options = re2.Options()
+    options.max_mem = _MEMORY_MAX_BYTES
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as problem:
+        raise InvalidPattern(f"not an RE2 pattern: {problem}") from problem
+
+
+def check(pattern: str) -> None:
+    """Raise InvalidPattern unless `pattern` may be subscribed to."""
+    _compiled(pattern)
+
+
+def matches(pattern: str, topic: str) -> bool:
+    """True if the whole name of `topic` fits; a pattern that `check` refuses matches nothing."""
+    try:
+        return _compiled(pattern).fullmatch(topic) is not None
+    except InvalidPattern:
+        return False

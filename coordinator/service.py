@@ -1,0 +1,267 @@
+"""This room is the coordinator of one shard of groups, from taking its lease to giving it up."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from coordinator.cluster_view import ClusterView
+from coordinator.commits import Commits
+from coordinator.core.events import (
+    ConnectionClosed,
+    GroupEvent,
+    Heard,
+    ItemFailed,
+    ItemFinished,
+    Postponed,
+    TopicsChanged,
+)
+from coordinator.core.proposal import Proposal
+from coordinator.core.rebalance import interests
+from coordinator.core.state import GroupRows
+from coordinator.patterns import matches
+from coordinator.sessions import Connections, MemberConnection
+from coordinator.settings import CoordinatorSettings, read_settings
+from coordinator.shards import shard_of
+from coordinator.store import REBALANCE, GroupStore
+from coordinator.subject import Groups
+from muster.kernel.instants import Instant, elapsed_ms
+from muster.messages.errors import GOING_AWAY_CLOSE, POLICY_VIOLATION_CLOSE
+from muster.messages.member import (
+    CommitOffsetsRequest,
+    LeaveRequest,
+    PingResponse,
+    RegisterConsumerRequest,
+    StartFetcherResponse,
+    StopFetcherResponse,
+)
+from runtime import work
+from runtime.ports import (
+    EVERYTHING,
+    SHARD_COUNT,
+    Connection,
+    ConnectionLost,
+    Lane,
+    LaneLost,
+    NodeContext,
+    shard_lane,
+)
+
+logger = logging.getLogger("muster.coordinator")
+
+MemberMessage = (
+    RegisterConsumerRequest | PingResponse | StopFetcherResponse | StartFetcherResponse | LeaveRequest
+)
+
+NOTHING_OPEN_MS = 1_000_000_000
+"""How quiet a shard without open sockets is."""
+
+
+class Premises:
+    """What the shards of one node share: its connections, its view of the cluster, settings, the store."""
+
+    def __init__(self, node: NodeContext, settings: CoordinatorSettings) -> None:
+        self.node = node
+        self.settings = settings
+        self.view = ClusterView(node)
+        self.store = GroupStore(node.node)
+        self.connections = Connections(
+            max_connections=settings.door.connections,
+            max_connections_per_principal=settings.door.connections_per_principal,
+        )
+
+
+def build(node: NodeContext) -> Mapping[str, "ShardService"]:
+    """The services of all shards, by the name of their lane; the node calls this once."""
+    premises = Premises(node, read_settings())
+    return {shard_lane(shard): ShardService(shard, premises) for shard in range(SHARD_COUNT)}
+
+
+class ShardService:
+    """`runtime.ports.LaneService` of one shard; without a lane it serves nobody."""
+
+    def __init__(self, shard: int, premises: Premises) -> None:
+        self.shard = shard
+        self.premises = premises
+        self.accepting = False
+        self._groups = Groups(
+            premises.node, premises.store, premises.settings.group, premises.view, premises.connections
+        )
+        self._commits = Commits(self._groups, premises.store, self._ask_again)
+        self._lane: Lane | None = None
+        self._flushed_at = Instant(0)
+        self._moved_at = Instant(0)
+        self._finished: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        premises.view.on_topics_changed(self._topics_changed)
+
+    # The lease comes and goes.
+
+    @property
+    def serving(self) -> bool:
+        """True from taking the lease to giving it up; `accepting` is true when also the rows are loaded."""
+        return self._lane is not None
+
+    async def accept(self, lane: Lane) -> None:
+        """Load every group of the shard, arm sessions in full, accept members."""
+        self._lane = lane
+        self._groups.forget()
+        rows, finished = await lane.read(self._load)
+        if self._lane is not lane:
+            return
+        now = self.premises.node.now()
+        self._moved_at = self._flushed_at = now
+        for group in rows.values():
+            self._groups.preload(group, now)
+            lane.hand_in(self._groups, group.group_id)
+        for item in finished:
+            lane.hand_in(self._groups, item.key, _event_of(item))
+        self.accepting = True
+
+    def _load(self, connection: Connection) -> tuple[dict[str, GroupRows], list[work.FinishedItem]]:
+        rows = self.premises.store.load_shard(connection, self.shard)
+        return rows, work.finished(connection, REBALANCE, list(rows))
+
+    async def wind_down(self) -> None:
+        """Take no new member, write what is dirty."""
+        self.accepting = False
+        if self._lane is not None and self._commits.flush():
+            await self._lane.submit_batch(self._commits)
+
+    async def give_up(self, new_owner: str | None) -> None:
+        """Another node serves these groups: show everybody there."""
+        self.accepting = False
+        self._lane = None
+        self._finished.clear()
+        for task in self._tasks:
+            task.cancel()
+        self._commits.give_up()
+        self._groups.forget()
+        for connection in self.premises.connections.of_shard(self.shard):
+            connection.hang_up(GOING_AWAY_CLOSE, f"NOT_COORDINATOR {new_owner or ''}".rstrip())
+
+    def freeze(self) -> None:
+        """Nothing to do: turns and batches wait in the lane, and only what is durable is in an outbox."""
+
+    def thaw(self, late_ms: int) -> None:
+        """Nobody expires for time in which nothing could be heard."""
+        for key in list(self._groups.states):
+            self._hand_in(key, Postponed(late_ms))
+
+    def tick(self, now: Instant) -> None:
+        """The committer's interval, and the sweep that finds what a lost wake-up would have told."""
+        self.premises.view.tick(now)
+        if elapsed_ms(self._flushed_at, now) >= self.premises.settings.offset_commit_interval_ms:
+            self._flushed_at = now
+            if self._lane is not None and self._commits.flush():
+                self._lane.offer_batch(self._commits)
+
+    def woken(self, name: str, key: str) -> None:
+        """Read again what the wake-up names."""
+        if name in ("topics", "brokers", "cluster", EVERYTHING):
+            self.premises.view.refresh()
+        if name == "work":
+            kind, _, group_id = key.partition(" ")
+            if kind == REBALANCE and shard_of(group_id) == self.shard:
+                self._look_for_finished({group_id})
+        elif name == EVERYTHING:
+            asked = {key for key, state in self._groups.states.items() if state.rows.handler_asked}
+            self._look_for_finished(asked)
+
+    def quiet_ms(self, now: Instant) -> int:
+        """For how long no member has said anything but its ping answers."""
+        if next(self.premises.connections.of_shard(self.shard), None) is None:
+            return NOTHING_OPEN_MS
+        return elapsed_ms(self._moved_at, now)
+
+    # What members say.
+
+    def hear(self, connection: MemberConnection, message: MemberMessage) -> None:
+        """A frame that a turn decides."""
+        if not isinstance(message, PingResponse):
+            self._moved_at = self.premises.node.now()
+        self._hand_in(
+            connection.group_id or "", Heard(connection.connection_id, message, client_host=connection.peer)
+        )
+
+    def commit(self, connection: MemberConnection, message: CommitOffsetsRequest) -> None:
+        """Offsets that the next batch writes."""
+        if connection.unanswered_commits >= self.premises.settings.door.unanswered_commits:
+            connection.hang_up(POLICY_VIOLATION_CLOSE, "too many CommitOffsets are unanswered")
+            return
+        self._commits.add(connection, message)
+        if self._lane is not None:
+            self._lane.offer_batch(self._commits)
+
+    def closed(self, connection: MemberConnection) -> None:
+        """A member's socket is gone."""
+        if connection.group_id is not None:
+            self._hand_in(connection.group_id, ConnectionClosed(connection.connection_id))
+
+    def owned_partitions(self, connection: MemberConnection) -> int:
+        """How many partitions the member of a connection owns: so much may it say in one frame."""
+        state = self._groups.states.get(connection.group_id or "")
+        member_id = state.memory.bound.get(connection.connection_id) if state else None
+        return len(state.rows.owned.get(member_id, ())) if state and member_id else 0
+
+    # What happens by itself.
+
+    def _hand_in(self, key: str, *events: GroupEvent) -> None:
+        if self._lane is None:
+            return
+        try:
+            self._lane.hand_in(self._groups, key, *events)
+        except LaneLost:
+            # `give_up` follows, and hangs up on everybody.
+            logger.info("shard %d is lost", self.shard)
+
+    def _ask_again(self, key: str) -> None:
+        """Load a group whose cache was dropped; then the batch that waits for it."""
+        self._hand_in(key)
+        if self._lane is not None:
+            self._lane.offer_batch(self._commits)
+
+    def _topics_changed(self, names: frozenset[str]) -> None:
+        for key, state in list(self._groups.states.items()):
+            wanted, wildcards = interests(state.rows)
+            touched = not wanted.isdisjoint(names)
+            if touched or any(matches(pattern, name) for pattern in wildcards for name in names):
+                self._hand_in(key, TopicsChanged())
+
+    def _look_for_finished(self, keys: set[str]) -> None:
+        """Read the work items of `keys`; those named while a read is under way are read after it."""
+        running = bool(self._finished)
+        self._finished |= keys
+        if self._finished and not running and self._lane is not None:
+            self._start(self._read_finished(self._lane))
+
+    async def _read_finished(self, lane: Lane) -> None:
+        try:
+            while self._finished and self._lane is lane:
+                keys = sorted(self._finished)
+                items = await lane.read(partial(work.finished, kind=REBALANCE, keys=keys))
+                self._finished.difference_update(keys)
+                for item in items:
+                    self._hand_in(item.key, _event_of(item))
+        except (LaneLost, ConnectionLost) as problem:
+            # The node wakes us once a second for an item that is done and not adopted.
+            logger.info("finished work of shard %d: %s", self.shard, problem)
+        finally:
+            self._finished.clear()
+
+    def _start(self, work_to_do: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work_to_do)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _event_of(item: work.FinishedItem) -> GroupEvent:
+    if item.error:
+        return ItemFailed(item.id, item.error)
+    try:
+        return ItemFinished(item.id, msgspec.convert(item.result, Proposal))
+    except msgspec.ValidationError as problem:
+        return ItemFailed(item.id, f"the handler's result cannot be read: {problem}")

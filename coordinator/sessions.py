@@ -1,0 +1,140 @@
+"""This room holds the open member connections of a node: who is on them, and what waits to be sent.
+
+Each connection has a bounded outbox and one writer, so that a peer that does not read holds up nobody:
+its outbox overflows and it is closed.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+from secrets import token_hex
+from typing import Any
+
+from coordinator.core.events import ConnectionId
+from muster.kernel.instants import Instant
+from muster.messages import codec
+from muster.messages.errors import POLICY_VIOLATION_CLOSE
+from muster.messages.member import Frame
+
+logger = logging.getLogger("muster.coordinator")
+
+OUTBOX_FRAMES_MAX = 10_000
+OUTBOX_BYTES_MAX = 16 * 1024 * 1024
+"""A StartFetcher that names 100,000 partitions has 2 MB; a peer that lets eight of those lie is cut off."""
+
+CLOSE_REASON_BYTES_MAX = 123
+"""RFC 6455 section 5.5: a control frame carries at most 125 bytes, two of which are the code."""
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+_run = token_hex(4)
+_numbers = count(1)
+
+
+class MemberConnection:
+    """One websocket of a consumer; `group_id` and `consumer_id` are set by its RegisterConsumer.
+
+    `closing` is true from the decision to hang up on: what the peer still says is not heard.
+    """
+
+    def __init__(self, send: Send, peer: str, principal: str, presented: str) -> None:
+        self.connection_id = ConnectionId(f"{_run}-{next(_numbers)}")
+        self.peer = peer
+        self.principal = principal
+        self.presented = presented
+        self.group_id: str | None = None
+        self.consumer_id: str | None = None
+        self.shard: int | None = None
+        self.closing = False
+        self.unanswered_commits = 0
+        self.verified_at = Instant(0)
+        self._send = send
+        self._outbox: deque[str] = deque()
+        self._outbox_bytes = 0
+        self._close: tuple[int, str] | None = None
+        self._wake = asyncio.Event()
+
+    def say(self, message: Frame) -> None:
+        """Put a message into the outbox; an overflow closes the connection."""
+        self.say_text(codec.encode(message).decode())
+
+    def say_text(self, text: str) -> None:
+        """Put an encoded message into the outbox."""
+        if self.closing:
+            return
+        self._outbox.append(text)
+        self._outbox_bytes += len(text)
+        if len(self._outbox) > OUTBOX_FRAMES_MAX or self._outbox_bytes > OUTBOX_BYTES_MAX:
+            logger.warning("connection %s of %s does not read", self.connection_id, self.principal)
+            self._outbox.clear()
+            self.hang_up(POLICY_VIOLATION_CLOSE, "the outbox is full")
+        self._wake.set()
+
+    def hang_up(self, close_code: int, reason: str) -> None:
+        """Close after what lies in the outbox; nothing more is heard or said."""
+        if not self.closing:
+            self.closing = True
+            encoded = reason.encode()[:CLOSE_REASON_BYTES_MAX]
+            self._close = (close_code, encoded.decode(errors="ignore"))
+            self._wake.set()
+
+    async def write(self) -> None:
+        """The writer: sends what is put into the outbox, until the connection is closed."""
+        send, outbox = self._send, self._outbox
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while outbox:
+                text = outbox.popleft()
+                self._outbox_bytes -= len(text)
+                await send({"type": "websocket.send", "text": text})
+            if self._close is not None:
+                close_code, reason = self._close
+                await send({"type": "websocket.close", "code": close_code, "reason": reason})
+                return
+
+
+class Connections:
+    """All member connections of this node, by id, and how many each principal holds."""
+
+    def __init__(self, *, max_connections: int, max_connections_per_principal: int) -> None:
+        self._open: dict[ConnectionId, MemberConnection] = {}
+        self._of_principal: dict[str, int] = {}
+        self._max = max_connections
+        self._max_per_principal = max_connections_per_principal
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def has_room_for(self, principal: str) -> bool:
+        """False when the node, or this principal, holds as many connections as it may."""
+        held = self._of_principal.get(principal, 0)
+        return len(self._open) < self._max and held < self._max_per_principal
+
+    def add(self, connection: MemberConnection) -> None:
+        """The handshake of `connection` was accepted."""
+        self._open[connection.connection_id] = connection
+        self._of_principal[connection.principal] = self._of_principal.get(connection.principal, 0) + 1
+
+    def remove(self, connection: MemberConnection) -> None:
+        """The socket is gone."""
+        if self._open.pop(connection.connection_id, None) is not None:
+            left = self._of_principal[connection.principal] - 1
+            if left:
+                self._of_principal[connection.principal] = left
+            else:
+                del self._of_principal[connection.principal]
+
+    def get(self, connection_id: ConnectionId) -> MemberConnection | None:
+        """The connection, if it is still open."""
+        return self._open.get(connection_id)
+
+    def of_shard(self, shard: int) -> Iterator[MemberConnection]:
+        """The connections whose members belong to a shard."""
+        return (connection for connection in list(self._open.values()) if connection.shard == shard)
+
+    def all(self) -> list[MemberConnection]:
+        """Every open connection."""
+        return list(self._open.values())

@@ -1,0 +1,1 @@
+DELETE FROM consumer_group WHERE name = %(group)s

@@ -1,0 +1,14 @@
+INSERT INTO group_member (group_name, member_id, token_hash, subscription, session_timeout_ms,
+                          auto_commit, auto_offset_reset, client_id, client_host, node)
+SELECT %(group)s, member_id, decode(token_hash, 'hex'), subscription::jsonb, session_timeout_ms,
+       auto_commit, auto_offset_reset, client_id, client_host, %(node)s
+FROM unnest(%(member_ids)s::text[], %(token_hashes)s::text[], %(subscriptions)s::text[],
+            %(session_timeouts_ms)s::int[], %(auto_commits)s::bool[], %(auto_offset_resets)s::text[],
+            %(client_ids)s::text[], %(client_hosts)s::text[])
+     AS u (member_id, token_hash, subscription, session_timeout_ms,
+           auto_commit, auto_offset_reset, client_id, client_host)
+ON CONFLICT (group_name, member_id) DO UPDATE
+SET token_hash = EXCLUDED.token_hash, subscription = EXCLUDED.subscription,
+    session_timeout_ms = EXCLUDED.session_timeout_ms, auto_commit = EXCLUDED.auto_commit,
+    auto_offset_reset = EXCLUDED.auto_offset_reset, client_id = EXCLUDED.client_id,
+    client_host = EXCLUDED.client_host, node = EXCLUDED.node, registered_at = now()

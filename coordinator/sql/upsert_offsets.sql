@@ -1,0 +1,10 @@
+-- The arrays come sorted by (group, topic id, partition), so that two batches never wait for each other in a circle.
+INSERT INTO committed_offset (group_name, topic_name, topic_id, partition, committed_offset,
+                              leader_epoch, metadata, version)
+SELECT group_name, topic_name, topic_id, partition, committed_offset, -1, '', 1
+FROM unnest(%(groups)s::text[], %(topic_names)s::text[], %(topic_ids)s::uuid[],
+            %(partitions)s::int[], %(offsets)s::bigint[])
+     AS u (group_name, topic_name, topic_id, partition, committed_offset)
+ON CONFLICT (group_name, topic_id, partition) DO UPDATE
+SET committed_offset = EXCLUDED.committed_offset, leader_epoch = EXCLUDED.leader_epoch,
+    metadata = EXCLUDED.metadata, version = committed_offset.version + 1, committed_at = now()

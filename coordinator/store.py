@@ -1,0 +1,255 @@
+"""This room writes the rows of consumer groups, and is the only one that does.
+
+`save` is one turn of one group, conditional on the version that was decided on; `write_offsets` is a batch
+of commits that takes no turn. Both run inside a transaction that the lane has fenced with its lease.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+
+from coordinator.core.phases import Phase
+from coordinator.core.records import (
+    GroupDeleted,
+    GroupRecord,
+    HandlerAsked,
+    ItemAdopted,
+    MemberAdded,
+    MemberChanged,
+    MemberRemoved,
+    OffsetsFlushed,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRunning,
+)
+from coordinator.core.rows import apply
+from coordinator.core.state import GroupRows, Member, Tenure
+from coordinator.shards import shard_of
+from coordinator.statements import statement
+from muster.messages.member import TopicCount
+from muster.messages.partitions import Partition, each_partition, each_position
+from runtime import cluster, work
+from runtime.ports import VersionConflict
+
+REBALANCE = "rebalance"
+"""The kind of work item that a rebalance handler claims; its key is the group's name."""
+
+GroupOffsets = Mapping[tuple[str, Partition], int]
+"""Offsets to commit, by group and partition: the next offset to read."""
+
+_subscription_encoder = msgspec.json.Encoder()
+_subscription_decoder = msgspec.json.Decoder(tuple[TopicCount, ...])
+
+
+class GroupStore:
+    """Loads and saves groups on psycopg connections; `node` is written beside members for people."""
+
+    def __init__(self, node: str = "") -> None:
+        self._node = node
+
+    def load(self, connection: Connection[Any], key: str) -> GroupRows:
+        """One group; a group without a row has version 0 and starts above the cluster's epoch floor."""
+        return self._load(connection, shard_of(key), key).get(key) or GroupRows(
+            group_id=key, generation=cluster.read(connection).epoch_floor
+        )
+
+    def load_shard(self, connection: Connection[Any], shard: int) -> dict[str, GroupRows]:
+        """All groups of a shard by name: what an owner reads when it takes the shard."""
+        return self._load(connection, shard, None)
+
+    def _load(self, connection: Connection[Any], shard: int, group: str | None) -> dict[str, GroupRows]:
+        found = connection.execute(statement("load_groups"), {"shard": shard, "group": group}).fetchall()
+        if not found:
+            return {}
+        names = {"groups": [row[0] for row in found]}
+        members: dict[str, dict[str, Member]] = defaultdict(dict)
+        for name, member in _read_members(connection, names):
+            members[name][member.member_id] = member
+        owned: dict[str, dict[str, dict[Partition, Tenure]]] = defaultdict(lambda: defaultdict(dict))
+        for name, owner, topic, topic_id, number, since, running in connection.execute(
+            statement("load_ownership"), names
+        ):
+            owned[name][owner][Partition(topic, topic_id, number)] = Tenure(since, running)
+        offsets: dict[str, dict[Partition, int]] = defaultdict(dict)
+        for name, topic, topic_id, number, offset in connection.execute(statement("load_offsets"), names):
+            offsets[name][Partition(topic, topic_id, number)] = offset
+        asked = work.open_keys(connection, REBALANCE, names["groups"])
+        return {
+            name: GroupRows(
+                group_id=name,
+                generation=generation,
+                version=version,
+                phase=Phase(phase),
+                error=error,
+                ephemeral=ephemeral,
+                rebalance_mode=rebalance_mode,
+                assignor=assignor,
+                handler_asked=name in asked,
+                members=members[name],
+                owned={owner: dict(rows) for owner, rows in owned[name].items()},
+                offsets=offsets[name],
+            )
+            for name, generation, version, phase, error, ephemeral, rebalance_mode, assignor in found
+        }
+
+    def save(
+        self, connection: Connection[Any], key: str, before: GroupRows, records: Sequence[GroupRecord]
+    ) -> None:
+        """Write one turn of the group. Raises VersionConflict if its row is not as it was decided on."""
+        after = apply(before, records)
+        self._save_group(connection, before, after)
+        touched_members = {
+            record.member_id
+            for record in records
+            if isinstance(record, MemberAdded | MemberChanged | MemberRemoved)
+        }
+        self._save_members(connection, after, touched_members)
+        self._save_ownership(connection, before, after, records)
+        # Last, because the rows that name a member go before it does only by the deferred foreign key.
+        flushed = {
+            (key, partition): position.offset
+            for record in records
+            if isinstance(record, OffsetsFlushed)
+            for partition, position in each_position(record.offset_info)
+        }
+        self.write_offsets(connection, flushed)
+        for record in records:
+            if isinstance(record, HandlerAsked):
+                work.offer(connection, REBALANCE, key, after.version, {"cause": record.cause})
+            elif isinstance(record, ItemAdopted):
+                work.adopt(connection, record.item_id)
+            elif isinstance(record, GroupDeleted):
+                self._delete_group(connection, after)
+
+    def _save_group(self, connection: Connection[Any], before: GroupRows, after: GroupRows) -> None:
+        values = {
+            "group": after.group_id,
+            "shard": shard_of(after.group_id),
+            "phase": after.phase.value,
+            "generation": after.generation,
+            "version": after.version,
+            "version_before": before.version,
+            "rebalance_mode": after.rebalance_mode,
+            "assignor": after.assignor,
+            "error": after.error,
+            "ephemeral": after.ephemeral,
+        }
+        name = "update_group" if before.version else "insert_group"
+        if connection.execute(statement(name), values).fetchone() is None:
+            raise VersionConflict(f"group {after.group_id} is not at version {before.version}")
+
+    def _save_members(self, connection: Connection[Any], after: GroupRows, touched: set[str]) -> None:
+        kept = [after.members[member_id] for member_id in sorted(touched) if member_id in after.members]
+        if kept:
+            connection.execute(
+                statement("upsert_members"),
+                {
+                    "group": after.group_id,
+                    "node": self._node,
+                    "member_ids": [member.member_id for member in kept],
+                    "token_hashes": [member.token_hash for member in kept],
+                    "subscriptions": [
+                        _subscription_encoder.encode(member.topic_count).decode() for member in kept
+                    ],
+                    "session_timeouts_ms": [member.session_timeout_ms for member in kept],
+                    "auto_commits": [member.auto_commit for member in kept],
+                    "auto_offset_resets": [member.auto_offset_reset for member in kept],
+                    "client_ids": [member.client_id for member in kept],
+                    "client_hosts": [member.client_host for member in kept],
+                },
+            )
+        gone = sorted(touched - after.members.keys())
+        if gone:
+            connection.execute(statement("delete_members"), {"group": after.group_id, "member_ids": gone})
+
+    def _save_ownership(
+        self,
+        connection: Connection[Any],
+        before: GroupRows,
+        after: GroupRows,
+        records: Sequence[GroupRecord],
+    ) -> None:
+        touched = _touched_partitions(before, records)
+        if not touched:
+            return
+        kept = [
+            (partition, owner, tenure)
+            for owner, rows in after.owned.items()
+            for partition, tenure in rows.items()
+            if partition in touched
+        ]
+        freed = sorted(touched.difference(partition for partition, _, _ in kept))
+        if freed:
+            connection.execute(
+                statement("delete_ownership"),
+                {
+                    "group": after.group_id,
+                    "topic_ids": [partition.topic_id for partition in freed],
+                    "partitions": [partition.number for partition in freed],
+                },
+            )
+        if kept:
+            connection.execute(
+                statement("upsert_ownership"),
+                {
+                    "group": after.group_id,
+                    "topic_names": [partition.topic for partition, _, _ in kept],
+                    "topic_ids": [partition.topic_id for partition, _, _ in kept],
+                    "partitions": [partition.number for partition, _, _ in kept],
+                    "owners": [owner for _, owner, _ in kept],
+                    "since_generations": [tenure.since_generation for _, _, tenure in kept],
+                    "states": ["running" if tenure.running else "assigned" for _, _, tenure in kept],
+                },
+            )
+
+    def write_offsets(self, connection: Connection[Any], offsets: GroupOffsets) -> None:
+        """Commit `offsets` of any groups in one statement, sorted by key."""
+        if not offsets:
+            return
+        rows = sorted(offsets.items(), key=lambda row: (row[0][0], row[0][1].topic_id, row[0][1].number))
+        connection.execute(
+            statement("upsert_offsets"),
+            {
+                "groups": [group for (group, _), _ in rows],
+                "topic_names": [partition.topic for (_, partition), _ in rows],
+                "topic_ids": [partition.topic_id for (_, partition), _ in rows],
+                "partitions": [partition.number for (_, partition), _ in rows],
+                "offsets": [offset for _, offset in rows],
+            },
+        )
+
+    def _delete_group(self, connection: Connection[Any], after: GroupRows) -> None:
+        for table in ("delete_offsets", "delete_group"):
+            connection.execute(statement(table), {"group": after.group_id})
+        cluster.raise_epoch_floor(connection, after.generation)
+
+
+def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> set[Partition]:
+    touched: set[Partition] = set()
+    for record in records:
+        if isinstance(record, PartitionsReleased | PartitionsAssigned | PartitionsRunning):
+            touched.update(each_partition(record.partitions))
+        elif isinstance(record, MemberRemoved):
+            touched.update(before.owned.get(record.member_id, ()))
+    return touched
+
+
+def _read_members(connection: Connection[Any], names: Mapping[str, Any]) -> Iterable[tuple[str, Member]]:
+    for row in connection.execute(statement("load_members"), names):
+        name, member_id, token_hash, subscription, session_timeout_ms, auto_commit, reset, *client = row
+        yield (
+            name,
+            Member(
+                member_id=member_id,
+                token_hash=token_hash,
+                topic_count=_subscription_decoder.decode(subscription),
+                session_timeout_ms=session_timeout_ms,
+                auto_commit=auto_commit,
+                auto_offset_reset=reset,
+                client_id=client[0],
+                client_host=client[1],
+            ),
+        )

@@ -1,0 +1,137 @@
+"""This room holds the groups of one shard in memory, and says what was decided to their members."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from coordinator.cluster_view import ClusterView
+from coordinator.core import decide as core
+from coordinator.core.draft import GroupDecision
+from coordinator.core.events import ConnectionId, GroupEvent, HangUp, Heard, Saying
+from coordinator.core.records import GroupDeleted, GroupRecord
+from coordinator.core.settings import GroupSettings
+from coordinator.core.state import GroupRows, GroupState
+from coordinator.history import History
+from coordinator.sessions import Connections
+from coordinator.store import GroupStore
+from muster.kernel.decision import Decision
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.errors import NORMAL_CLOSE, POLICY_VIOLATION_CLOSE
+from runtime.ports import Entry, NodeContext
+
+logger = logging.getLogger("muster.coordinator")
+
+INTERNAL_ERROR_CLOSE = 1011
+
+
+class Groups:
+    """The cache of one shard, and `runtime.ports.Subject` for its lane."""
+
+    def __init__(
+        self,
+        node: NodeContext,
+        store: GroupStore,
+        settings: GroupSettings,
+        view: ClusterView,
+        connections: Connections,
+    ) -> None:
+        self.states: dict[str, GroupState] = {}
+        self._node = node
+        self._store = store
+        self._settings = settings
+        self._view = view
+        self._connections = connections
+        self._history: dict[str, History] = {}
+        self._still_bound: dict[str, dict[str, ConnectionId]] = {}
+
+    @property
+    def store(self) -> GroupStore:
+        return self._store
+
+    def cached(self, key: str) -> GroupState | None:
+        return self.states.get(key)
+
+    def revive(
+        self, key: str, loaded: GroupRows, now: Instant
+    ) -> tuple[GroupState, Decision[GroupRecord, Saying]]:
+        bound = {
+            member_id: connection_id
+            for member_id, connection_id in self._still_bound.pop(key, {}).items()
+            if self._is_open(connection_id)
+        }
+        decision = core.load(loaded, now, self._settings, self._view.surroundings(), bound)
+        return GroupState(loaded), decision
+
+    def preload(self, loaded: GroupRows, now: Instant) -> None:
+        """Take rows that were read in bulk; a group whose load must be written is left for its own turn."""
+        decision = core.load(loaded, now, self._settings, self._view.surroundings())
+        if not decision.records:
+            self.states[loaded.group_id] = decision.state
+
+    def decide(
+        self, key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant
+    ) -> Decision[GroupRecord, Saying]:
+        return core.decide(state, events, now, self._settings, self._view.surroundings())
+
+    def before(self, key: str, state: GroupState) -> GroupRows:
+        return state.rows
+
+    def entry(self, key: str, events: Sequence[GroupEvent], decision: Decision[GroupRecord, Saying]) -> Entry:
+        history = self._history.setdefault(key, History())
+        return history.entry(decision.records, _state_after(decision), self._node.now())
+
+    def settle(self, key: str, state: GroupState, decision: Decision[GroupRecord, Saying]) -> None:
+        after = _state_after(decision)
+        deleted = any(isinstance(record, GroupDeleted) for record in decision.records)
+        if deleted or (after.rows.version == 0 and not after.memory.bound):
+            # Nothing of it is in the database: a stranger's Register must not stay in our memory.
+            self.states.pop(key, None)
+            self._history.pop(key, None)
+        else:
+            self.states[key] = after
+        for saying in (*decision.replies, *decision.commands):
+            self._say(saying)
+        if decision.records:
+            self._node.wake("group", key)
+
+    def drop(self, key: str) -> None:
+        state = self.states.pop(key, None)
+        if state is not None:
+            self._still_bound[key] = {member: one for one, member in state.memory.bound.items()}
+
+    def refuse(self, key: str, events: Sequence[GroupEvent], error: Exception) -> None:
+        logger.error("group %s: events could not be decided", key, exc_info=error)
+        for event in events:
+            if isinstance(event, Heard):
+                connection = self._connections.get(event.connection)
+                if connection is not None:
+                    connection.hang_up(INTERNAL_ERROR_CLOSE, "UNKNOWN_SERVER_ERROR")
+
+    def forget(self) -> None:
+        """The shard was given up: another node's cache is the one that counts."""
+        self.states.clear()
+        self._history.clear()
+        self._still_bound.clear()
+
+    def _say(self, saying: Saying) -> None:
+        connection = self._connections.get(saying.connection)
+        if connection is None:
+            return
+        if isinstance(saying, HangUp):
+            error = saying.error_code
+            if error is ErrorCode.NONE:
+                connection.hang_up(NORMAL_CLOSE, saying.text)
+            else:
+                connection.hang_up(POLICY_VIOLATION_CLOSE, f"{error.name}: {saying.text}")
+        else:
+            connection.say(saying.message)
+
+    def _is_open(self, connection_id: ConnectionId) -> bool:
+        connection = self._connections.get(connection_id)
+        return connection is not None and not connection.closing
+
+
+def _state_after(decision: Decision[Any, Any]) -> GroupState:
+    assert isinstance(decision, GroupDecision)
+    return decision.state
