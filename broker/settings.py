@@ -52,6 +52,8 @@ class BrokerSettings:
     replica_fetch_response_max_bytes: int = 10_485_760
     replica_fetch_backoff_ms: int = 200
     replica_socket_timeout_ms: int = 10_000
+    min_insync_replicas: int = 1
+    """For topics that set none; the controller's value must be the same."""
     log_segment_bytes: int = 1_073_741_824
     message_max_bytes: int = 1_048_588
     stray_retention_ms: int = 86_400_000
@@ -68,6 +70,7 @@ NUMBERS = {
     "replica.fetch.response.max.bytes": "replica_fetch_response_max_bytes",
     "replica.fetch.backoff.ms": "replica_fetch_backoff_ms",
     "replica.socket.timeout.ms": "replica_socket_timeout_ms",
+    "min.insync.replicas": "min_insync_replicas",
     "log.segment.bytes": "log_segment_bytes",
     "message.max.bytes": "message_max_bytes",
     "stray.retention.ms": "stray_retention_ms",

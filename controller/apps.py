@@ -9,3 +9,12 @@ class ControllerConfig(AppConfig):
     name = "controller"
     verbose_name = "Brokers, topics, partitions"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Tell workers and spare processes where the bulk elections are computed."""
+        from controller.core.proposing import Task
+        from controller.tasks import FUNCTION
+        from runtime import work
+
+        for task in Task:
+            work.register(str(task), FUNCTION)

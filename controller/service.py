@@ -5,7 +5,7 @@ node's loop and returns at once; SQL waits in `NodeContext.query` or in the lane
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -29,7 +29,6 @@ from muster.messages import cluster
 from runtime import work
 from runtime.ports import (
     CONTROLLER_LANE,
-    EVERYTHING,
     ConnectionLost,
     Entry,
     Lane,
@@ -47,6 +46,9 @@ PROGRESS_INTERVAL_MS: Final = 1_000
 ENROLMENT_INTERVAL_MS: Final = 10_000
 RELOAD_AT_MOST_EVERY_MS: Final = 500
 """A wrong secret makes this node read the hashes again, but not more often."""
+
+HANDED_IN_KEPT: Final = 1_000
+"""Work items of which it is remembered that the lane has them."""
 
 LONG_QUIET_MS: Final = 1 << 40
 
@@ -70,6 +72,7 @@ class ControllerService:
         self._enrolment = Enrolment()
         self._enrolment_at = Instant(-ENROLMENT_INTERVAL_MS)
         self._progress = ProgressNotes()
+        self._handed_in: dict[str, None] = {}
         self._moved_at = Instant(0)
         self._tasks: set[asyncio.Task[None]] = set()
         self.store = store.ControllerStore()
@@ -84,7 +87,6 @@ class ControllerService:
         # The cache is empty, so this turn loads the rows and takes over (replication.md, takeover).
         await lane.submit_turn(self, CLUSTER)
         self._accepts = self._lane is lane
-        self._start(self._hand_in_finished([(str(task), None) for task in Task]))
         log.info("controller accepts links", epoch=lane.epoch)
 
     async def wind_down(self) -> None:
@@ -103,6 +105,7 @@ class ControllerService:
         self._accepts = False
         self._lane = self._state = self._memory = None
         self._links.clear()
+        self._handed_in.clear()
         self._progress = ProgressNotes()
 
     def freeze(self) -> None:
@@ -126,12 +129,10 @@ class ControllerService:
     def woken(self, name: str, key: str) -> None:
         if not self._accepts:
             return
-        if name == EVERYTHING:
-            self._start(self._hand_in_finished([(str(task), None) for task in Task]))
-        elif name == "work":
+        if name == "work":
             kind, _, item_key = key.partition(" ")
             if kind in set(Task):
-                self._start(self._hand_in_finished([(kind, item_key)]))
+                self._start(self._hand_in_finished(kind, item_key))
 
     def quiet_ms(self, now: Instant) -> int:
         return elapsed_ms(self._moved_at, now) if self._links else LONG_QUIET_MS
@@ -254,6 +255,8 @@ class ControllerService:
             link = getattr(event, "link", None)
             if isinstance(link, BrokerLink):
                 link.hang_up("our own mistake")
+            if isinstance(event, told.ProposalsReady):
+                self._handed_in.pop(str(event.item_id), None)
 
     def _speak(self, saying: told.Saying, now: Instant) -> None:
         link = saying.link
@@ -296,29 +299,21 @@ class ControllerService:
             self._progress.done()
             self._node.wake("progress")
 
-    async def _hand_in_finished(self, wanted: Sequence[tuple[str, str | None]]) -> None:
-        """Hand finished work items to the lane; an item that is handed in twice is adopted once."""
+    async def _hand_in_finished(self, kind: str, key: str) -> None:
+        """Hand finished work items to the lane, each once: the lane keeps it until it is adopted."""
         lane = self._lane
         if lane is None:
             return
         try:
-            finished = await lane.read(_finished_items(wanted))
+            finished = await lane.read(lambda connection: work.finished(connection, kind, [key]))
         except LaneLost:
             return
         for item in finished:
+            if item.id in self._handed_in:
+                continue
+            self._handed_in[item.id] = None
+            if len(self._handed_in) > HANDED_IN_KEPT:
+                self._handed_in.pop(next(iter(self._handed_in)))
+            # A computation that failed proposes nothing; the turn then decides by itself.
             proposals = msgspec.convert(item.result or [], tuple[LeaderProposal, ...])
-            self._tell(told.ProposalsReady(str(item.id), Task(item.kind), item.key, proposals))
-
-
-def _finished_items(
-    wanted: Sequence[tuple[str, str | None]],
-) -> Callable[[Any], list[work.FinishedItem]]:
-    """Reads the finished items of each (kind, key); key None: of every key."""
-
-    def read(connection: Any) -> list[work.FinishedItem]:
-        found: list[work.FinishedItem] = []
-        for kind, key in wanted:
-            found += work.finished(connection, kind, None if key is None else [key])
-        return found
-
-    return read
+            self._tell(told.ProposalsReady(item.id, Task(item.kind), item.key, proposals))

@@ -15,13 +15,13 @@ from controller.core.draft import policy_of
 from controller.core.election import Policy
 from controller.core.proposing import Task, propose
 from muster.messages.cluster import PartitionRow
-from runtime.work import WorkItem
+from runtime.work import WorkRow
 
 FUNCTION = "controller.tasks:propose_leaders"
 """How `runtime.work` finds it."""
 
 
-def propose_leaders(connection: Connection[Any], item: WorkItem) -> Any:
+def propose_leaders(connection: Connection[Any], item: WorkRow) -> Any:
     """Leaders and ISRs for every partition that the item's task concerns, as JSON-able values."""
     task = Task(item.kind)
     settings = configuration.from_environment().core

@@ -1,0 +1,76 @@
+"""This room starts one broker from its environment: `python -m broker`."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+import structlog
+
+from broker.folder import DataFolder, FolderError, boot_id
+from broker.log.partition_log import StorageFailed
+from broker.process import BrokerProcess
+from broker.settings import BrokerSettings, SettingError, from_environment
+
+BAD_SETTING, BAD_FOLDER, BAD_ADDRESS = 2, 3, 4
+
+
+def main() -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code, and says on standard error why it is not 0."""
+    try:
+        settings = from_environment()
+    except SettingError as error:
+        print(f"broker: {error}", file=sys.stderr)
+        return BAD_SETTING
+    _log_as_json(settings)
+    try:
+        with DataFolder(settings.data, settings.broker_id) as folder:
+            folder.open(boot_id())
+            asyncio.run(_serve(settings, folder))
+    except (FolderError, StorageFailed) as error:
+        print(f"broker {settings.broker_id}: {error}", file=sys.stderr)
+        return BAD_FOLDER
+    except OSError as error:
+        print(f"broker {settings.broker_id}: cannot listen: {error}", file=sys.stderr)
+        return BAD_ADDRESS
+    return 0
+
+
+async def _serve(settings: BrokerSettings, folder: DataFolder) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await BrokerProcess(settings, folder).run(stop)
+
+
+def _log_as_json(settings: BrokerSettings) -> None:
+    """One JSON object a line on standard error, as every other process of the house writes."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _stamp(f"broker-{settings.broker_id}"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping().get(
+                os.environ.get("MUSTER_LOG_LEVEL", "INFO").upper(), logging.INFO
+            )
+        ),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+    )
+
+
+def _stamp(process: str) -> structlog.typing.Processor:
+    def stamp(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event.setdefault("process", process)
+        return event
+
+    return stamp
+
+
+if __name__ == "__main__":
+    sys.exit(main())

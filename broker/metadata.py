@@ -1,0 +1,79 @@
+"""This room turns the controller's rows into what clients are told: live brokers, topics, leaders, ISRs."""
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from broker.core.cluster_view import ClusterView as Known
+from kafkaserver.cluster_answers import BrokerView, ClusterView, PartitionView, TopicView
+from muster.messages.cluster import CLIENT_LISTENER, NO_LEADER, BrokerRow, PartitionRow
+
+_NOTHING_KNOWN = PartitionView(NO_LEADER, 0, (), ())
+
+
+class ClientMetadata:
+    """The frozen view that the client listener answers Metadata from, kept up row by row.
+
+    The ISR that clients see holds the members with a session: dead ones that the floor keeps in the row
+    do not count for acks=all either (replication.md section 7.9).
+    """
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._partitions: dict[UUID, list[PartitionView]] = {}
+        self._topics: dict[UUID, TopicView] = {}
+        self._brokers: tuple[BrokerView, ...] = ()
+        self.live: frozenset[int] = frozenset()
+        """Brokers that have a session."""
+
+    def know_brokers(self) -> bool:
+        """Take over the brokers; True if another set of them is live."""
+        rows = self._known.brokers.values()
+        self._brokers = tuple(_views_of(rows))
+        live = frozenset(row.broker_id for row in rows if row.live)
+        changed, self.live = live != self.live, live
+        return changed
+
+    def renew(self, cluster_id: str, rows: Iterable[PartitionRow] | None) -> ClusterView:
+        """The view after `rows` changed; None: after everything may have."""
+        if rows is None:
+            self._partitions, self._topics = {}, {}
+            rows = self._known.partitions.values()
+        touched: dict[UUID, None] = {}
+        for row in rows:
+            views = self._views_of_topic(row.topic_id)
+            if row.partition < len(views):
+                views[row.partition] = self._view_of(row)
+                touched[row.topic_id] = None
+        for topic_id in (*self._known.topics.keys() - self._topics.keys(), *touched):
+            topic = self._known.topics.get(topic_id)
+            if topic is not None:
+                partitions = tuple(self._views_of_topic(topic_id))
+                self._topics[topic_id] = TopicView(topic.name, topic_id, partitions)
+        return ClusterView.of(cluster_id, self._brokers, self._topics.values())
+
+    def _views_of_topic(self, topic_id: UUID) -> list[PartitionView]:
+        topic = self._known.topics.get(topic_id)
+        views = self._partitions.setdefault(topic_id, [])
+        if topic is not None and len(views) < topic.partition_count:
+            views += [_NOTHING_KNOWN] * (topic.partition_count - len(views))
+        return views
+
+    def _view_of(self, row: PartitionRow) -> PartitionView:
+        in_sync = tuple(broker_id for broker_id in row.isr if broker_id in self.live)
+        return PartitionView(row.leader, row.leader_epoch, row.assigned, in_sync)
+
+
+def _views_of(rows: Iterable[BrokerRow]) -> Iterable[BrokerView]:
+    for row in rows:
+        if row.live and (address := _client_address(row.endpoints)) is not None:
+            yield BrokerView(row.broker_id, *address, row.rack or None)
+
+
+def _client_address(endpoints: Mapping[str, str]) -> tuple[str, int] | None:
+    """Host and port of the client listener; None for a broker that states none."""
+    try:
+        split = urlsplit("//" + endpoints.get(CLIENT_LISTENER, ""))
+        return (split.hostname, split.port) if split.hostname and split.port else None
+    except ValueError:
+        return None

@@ -1,0 +1,333 @@
+"""This room composes one broker: data plane, listeners, link, followers, duties, from start to clean stop."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
+from uuid import uuid4
+
+import structlog
+
+from broker.core.cluster_view import ClusterView, Heeded
+from broker.core.replica import Role
+from broker.folder import DataFolder
+from broker.forwarding import Forwarding
+from broker.health import HealthDoor
+from broker.hosted import HostedPartition
+from broker.link import Link, LinkEnded
+from broker.listener import ClientListener
+from broker.log.partition_log import UNBOUNDED, LogSettings, StorageFailed
+from broker.log.shelf import LogShelf, PartitionKey
+from broker.metadata import ClientMetadata
+from broker.replicas import DataPlane, DataPlaneSettings
+from broker.replication import Replication
+from broker.replication_listener import ReplicationListener
+from broker.settings import Address, BrokerSettings
+from muster.kernel.instants import Instant
+from muster.messages import cluster
+
+log = structlog.get_logger(__name__)
+
+ROWS_AT_ONCE: Final = 200
+"""Rows that are obeyed before the loop may do something else; each may open a log."""
+
+DRAIN_MS: Final = 1_000
+FLUSH_INTERVAL_S: Final = 5.0
+RETENTION_INTERVAL_S: Final = 300.0
+
+
+def clock_ms() -> Instant:
+    """Milliseconds of this process's monotonic clock."""
+    return Instant(time.monotonic_ns() // 1_000_000)
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970; for retention only."""
+    return time.time_ns() // 1_000_000
+
+
+class BrokerProcess:
+    """One broker; it is the Hearer of its own link.
+
+    Nothing is believed before the first snapshot: until then every partition is refused.
+    """
+
+    def __init__(self, settings: BrokerSettings, folder: DataFolder) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._incarnation = str(uuid4())
+        self._lost_tail = folder.lost_tail
+        self._cluster_id = ""
+        self._applied_version = 0
+        self._known = ClusterView(settings.broker_id)
+        self._metadata = ClientMetadata(self._known)
+        shelf = LogShelf(folder.partitions, was_clean=folder.stopped_cleanly)
+        shelf.scan()
+        self._plane = DataPlane(
+            settings.broker_id, shelf, data_plane_settings(settings), clock_ms, wall_clock_ms
+        )
+        self._plane.on_may_grow = self._may_grow
+        self._growing: dict[PartitionKey, HostedPartition] = {}
+        self._untold: dict[PartitionKey, cluster.HighWatermark] = {}
+        self._link = Link(settings, self)
+        self._forwarding = Forwarding(self._link.send)
+        self._followers = Replication(self._plane, settings)
+        self._clients = ClientListener(self._plane, self._forwarding)
+        self._peers = ReplicationListener(self._plane)
+        self._health = HealthDoor(self.ailment, self.samples)
+        self._endpoints: dict[str, str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # ------------------------------------------------------------------------------ life
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. Raises OSError if a listener cannot be opened."""
+        settings = self._settings
+        client_port = self._clients.listen(*settings.listen)
+        replication_port = self._peers.listen(*settings.replication_listen)
+        self._endpoints = {
+            cluster.CLIENT_LISTENER: str(Address(settings.listen.host, client_port)),
+            cluster.REPLICATION_LISTENER: str(Address(settings.replication_listen.host, replication_port)),
+        }
+        if settings.http_listen is not None:
+            await self._health.open(*settings.http_listen)
+        log.info("broker started", **self._endpoints, lost_tail=self._lost_tail)
+        stopped = asyncio.create_task(stop.wait())
+        link = asyncio.create_task(self._link.run(), name="link")
+        self._tasks = [link, *(asyncio.create_task(duty) for duty in self._duties())]
+        try:
+            # No task but `stopped` ends by itself: one that does has met a mistake of ours.
+            done, _ = await asyncio.wait((stopped, *self._tasks), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            stopped.cancel()
+            await self._stop()
+
+    async def _stop(self) -> None:
+        """Hang up first, so that leaders move while the logs are made durable."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._followers.close()
+        is_clean = self._plane.close()
+        await asyncio.gather(self._clients.drain(DRAIN_MS), self._peers.drain(DRAIN_MS))
+        await self._health.close()
+        if is_clean:
+            self._folder.mark_clean()
+        log.info("broker stopped", clean=is_clean)
+
+    def _duties(self) -> Iterable[Coroutine[Any, Any, None]]:
+        settings = self._settings
+        yield _every(settings.replica_lag_time_max_ms / 2000, self._propose_everywhere)
+        yield _every(settings.high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
+        yield _every(RETENTION_INTERVAL_S, self._clean_up)
+        yield self._flush()
+
+    # ------------------------------------------------------------------------------ Hearer
+
+    def hello(self) -> cluster.BrokerHello:
+        self._known.open_link()
+        return cluster.BrokerHello(
+            broker_id=self._settings.broker_id,
+            incarnation=self._incarnation,
+            endpoints=self._endpoints,
+            rack=self._settings.rack,
+            cluster_id=self._cluster_id or self._folder.cluster_id or self._settings.cluster_id,
+            broker_epoch=self._followers.broker_epoch,
+            lost_tail=self._lost_tail,
+            metadata_version=self._applied_version,
+            highest_leader_epoch=self._plane.highest_leader_epoch,
+            highest_broker_epoch=self._followers.broker_epoch,
+        )
+
+    def accepted(self, frame: cluster.HelloAccepted) -> None:
+        # The answer comes after the commit, so a lost tail is known to the controller from here on.
+        self._folder.registered(frame.cluster_id)
+        self._cluster_id = frame.cluster_id
+        self._followers.know_self(frame.broker_epoch)
+        self._plane.tell_all_high_watermarks()
+        self._untold.clear()
+
+    async def obey(self, frame: cluster.ToBroker) -> None:
+        match frame:
+            case cluster.CreateTopicsAnswer() | cluster.ProducerIds():
+                self._forwarding.hear(frame)
+            case cluster.BrokerPingAnswer():
+                self._known.obey(frame)
+                self._link.learn_nodes(tuple(node.address for node in frame.nodes if node.address))
+            case cluster.SnapshotChunk() | cluster.Changes() | cluster.AlterPartitionAnswer():
+                await self._heed(frame)
+            case _:
+                raise LinkEnded(f"{type(frame).__name__} out of place")
+
+    def ping(self, number: int) -> cluster.BrokerPing:
+        for said in self._plane.changed_high_watermarks():
+            self._untold[PartitionKey(said.topic_id, said.partition)] = said
+        first = [key for key, _ in zip(self._untold, range(cluster.MAX_ROWS_PER_FRAME), strict=False)]
+        return cluster.BrokerPing(
+            number=number,
+            metadata_version=self._applied_version,
+            high_watermarks=tuple(self._untold.pop(key) for key in first),
+        )
+
+    def link_lost(self) -> None:
+        self._forwarding.link_lost()
+
+    # ------------------------------------------------------------------------------ rows
+
+    async def _heed(
+        self, frame: cluster.SnapshotChunk | cluster.Changes | cluster.AlterPartitionAnswer
+    ) -> None:
+        heeded = self._known.obey(frame)
+        if heeded.hang_up:
+            raise LinkEnded(heeded.hang_up)
+        if isinstance(frame, cluster.SnapshotChunk) and not frame.last:
+            return
+        for topic in heeded.topics:
+            self._plane.know_topic(topic.topic_id, topic.name, topic.configs)
+        everything = self._metadata.know_brokers() or heeded.from_snapshot
+        self._plane.live = self._metadata.live
+        self._followers.know_brokers(self._known.brokers.values())
+        # Clients may be told of new leaders first: a leader that has not heard of it refuses them once.
+        self._plane.view = self._metadata.renew(
+            self._cluster_id, None if everything else _rows_of(frame, heeded)
+        )
+        await self._perform(heeded)
+        self._applied_version = self._known.metadata_version
+        if heeded.from_snapshot:
+            self._snapshot_applied()
+        elif not heeded.answers:
+            self._link.ping_soon()
+
+    async def _perform(self, heeded: Heeded) -> None:
+        """Let each replica obey; a link that breaks in between is made good by the next snapshot."""
+        for done, row in enumerate(heeded.rows, start=1):
+            self._plane.obey(row, from_snapshot=heeded.from_snapshot)
+            self._followers.look_at(PartitionKey(*row.key))
+            if done % ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        for answer in heeded.answers:
+            key = PartitionKey(answer.topic_id, answer.partition)
+            self._plane.hear_answer(*key, answer.base_version, answer.row)
+            self._followers.look_at(key)
+            hosted = self._plane.hosted(*key)
+            if hosted is not None and hosted.replica.may_grow:
+                self._may_grow(hosted)
+        for gone in heeded.gone:
+            self._stop_replica(PartitionKey(*gone))
+
+    def _stop_replica(self, key: PartitionKey) -> None:
+        self._plane.stop(*key)
+        self._followers.look_at(key)
+
+    def _snapshot_applied(self) -> None:
+        for stray in self._known.strays(self._plane.keys_on_disk):
+            self._stop_replica(PartitionKey(*stray))
+        self._forwarding.link_ready()
+        self._propose_everywhere()
+        self._link.ping_soon()
+
+    # ------------------------------------------------------------------------------ in-sync replicas
+
+    @property
+    def _may_propose(self) -> bool:
+        return self._known.ready and self._link.bound
+
+    def _may_grow(self, hosted: HostedPartition) -> None:
+        """A follower caught up; whoever else does in this loop turn is proposed in the same frame."""
+        if not self._may_propose:
+            return
+        if not self._growing:
+            asyncio.get_running_loop().call_soon(self._propose_growth)
+        self._growing[hosted.key] = hosted
+
+    def _propose_growth(self) -> None:
+        growing, self._growing = self._growing, {}
+        ready = self._may_propose
+        asked = (self._plane.proposal(hosted, link_ready=ready) for hosted in growing.values())
+        self._send_proposals([proposal for proposal in asked if proposal is not None])
+
+    def _propose_everywhere(self) -> None:
+        self._send_proposals(self._plane.proposals(link_ready=self._may_propose))
+
+    def _send_proposals(self, proposals: list[cluster.IsrProposal]) -> None:
+        for at in range(0, len(proposals), cluster.MAX_ROWS_PER_FRAME):
+            part = tuple(proposals[at : at + cluster.MAX_ROWS_PER_FRAME])
+            self._link.send(cluster.AlterPartition(proposals=part))
+
+    # ------------------------------------------------------------------------------ duties
+
+    def _checkpoint(self) -> None:
+        try:
+            self._plane.checkpoint()
+        except StorageFailed as error:
+            log.error("checkpoint failed", reason=str(error))
+
+    def _clean_up(self) -> None:
+        self._plane.apply_retention()
+        self._plane.erase_old_strays()
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_INTERVAL_S)
+            await self._plane.flush_full_segments()
+
+    # ------------------------------------------------------------------------------ probes
+
+    def ailment(self) -> str:
+        """Why this broker is not ready; "" if it is."""
+        if not self._link.bound:
+            return "no link to the controller: " + (
+                self._link.failures[-1] if self._link.failures else "not tried yet"
+            )
+        return "" if self._known.ready else "the snapshot is not applied yet"
+
+    def samples(self) -> dict[str, float]:
+        """What /metrics shows."""
+        roles = dict.fromkeys(Role, 0)
+        for hosted in self._plane.partitions():
+            roles[hosted.replica.role] += 1
+        counters = self._clients.server.counters
+        return {
+            **{f'muster_broker_partitions{{role="{role.value}"}}': n for role, n in roles.items()},
+            "muster_broker_metadata_version": self._applied_version,
+            "muster_broker_epoch": self._followers.broker_epoch,
+            "muster_broker_linked": int(self._link.bound),
+            "muster_broker_client_connections_total": counters.accepted,
+            "muster_broker_client_requests_total": counters.requests,
+            "muster_broker_client_malformed_total": counters.malformed,
+            "muster_broker_replica_fetched_bytes_total": sum(
+                peer.bytes_fetched for peer in self._followers.peers.values()
+            ),
+        }
+
+
+def data_plane_settings(settings: BrokerSettings) -> DataPlaneSettings:
+    """What the data plane needs to know of a broker's settings."""
+    return DataPlaneSettings(
+        log=LogSettings(
+            segment_bytes=settings.log_segment_bytes,
+            # No topic can ask for deletion by age or size yet, so nothing is deleted by default either.
+            retention_ms=UNBOUNDED,
+            max_message_bytes=settings.message_max_bytes,
+        ),
+        min_insync_replicas=settings.min_insync_replicas,
+        replica_lag_time_max_ms=settings.replica_lag_time_max_ms,
+        stray_retention_ms=settings.stray_retention_ms,
+    )
+
+
+def _rows_of(
+    frame: cluster.SnapshotChunk | cluster.Changes | cluster.AlterPartitionAnswer, heeded: Heeded
+) -> list[cluster.PartitionRow]:
+    """Every row that a frame may have changed."""
+    if isinstance(frame, cluster.Changes):
+        return [*frame.partitions, *frame.leader_and_isr, *frame.stop_replica]
+    return [answer.row for answer in heeded.answers if answer.row is not None]
+
+
+async def _every(interval_s: float, duty: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        duty()
