@@ -23,7 +23,7 @@ FLIGHT = StructType(
         StructField("arr_delay", DoubleType(), nullable=True),
     ]
 )
-"""One flight as the JSON value of a record of the topic `flights`; `dep_delay` in minutes, null if it never left."""
+"""One flight, the JSON value of a record of `flights`; `dep_delay` in minutes, null if it never left."""
 
 ROUTE_HOUR = StructType(
     [
@@ -35,6 +35,6 @@ ROUTE_HOUR = StructType(
         StructField("departure_delay_minutes", DoubleType(), nullable=True),
     ]
 )
-"""One route at one hour of the day (UTC): flights planned, flights that left, their mean delay (null if none left)."""
+"""One route at one hour of the day (UTC): flights planned, flights that left, their mean delay."""
 
 ROUTE_HOUR_TABLE = "pipeline_route_hour"

@@ -18,7 +18,8 @@ def jdbc_options(database_url: str) -> dict[str, str]:
         raise ValueError("the database must be given as postgresql://user:password@host:port/name")
     kept = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key.startswith("ssl")])
     options = {
-        "url": f"jdbc:postgresql://{parts.hostname}:{parts.port or 5432}/{name}" + (f"?{kept}" if kept else ""),
+        "url": f"jdbc:postgresql://{parts.hostname}:{parts.port or 5432}/{name}"
+        + (f"?{kept}" if kept else ""),
         "driver": "org.postgresql.Driver",
         "user": unquote(parts.username or ""),
     }

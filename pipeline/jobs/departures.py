@@ -21,8 +21,10 @@ def run(bootstrap: str, topic: str, database_url: str) -> None:
 
 
 def main() -> None:
-    """Read the command line; the database's address comes from DATABASE_URL, not from the arguments that `ps` shows."""
-    parser = argparse.ArgumentParser(description="Departures and delay per route and hour, from a topic to PostgreSQL.")
+    """Read the command line; the database's address is DATABASE_URL, as `ps` shows arguments to everybody."""
+    parser = argparse.ArgumentParser(
+        description="Departures and delay per route and hour, from a topic to PostgreSQL."
+    )
     parser.add_argument("--bootstrap", required=True, help="brokers, HOST:PORT,HOST:PORT")
     parser.add_argument("--topic", default="flights")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""This room is one consumer of the demo, in a process of its own, written as a user of the SDK would write it.
+"""This room is one consumer of the demo, a process of its own, written as a user of the SDK would.
 
 It writes each record down before it asks for the next one: evidence that a kill -9 cannot take back.
 """
@@ -29,7 +29,9 @@ async def consume(arguments: argparse.Namespace) -> None:
     ) as consumer:
         stopper = asyncio.create_task(_close_when(stopping, consumer))
         async for record in consumer:
-            os.write(evidence, line(Seen(record.partition, record.offset, record.generation, record.key or b"")))
+            os.write(
+                evidence, line(Seen(record.partition, record.offset, record.generation, record.key or b""))
+            )
         await stopper
 
 

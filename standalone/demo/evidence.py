@@ -1,4 +1,4 @@
-"""This room holds what the demo's consumers saw against what was produced: the checks of step 6, as pure functions.
+"""This room holds what the demo's consumers saw against what was produced, by pure functions.
 
 A line of evidence is `partition offset tenure key`. A tenure is one unbroken ownership of one
 partition by one member: the generation since which it fetches it.
@@ -54,9 +54,13 @@ def every_record_was_consumed(
     wrong = [place for place, key in produced.items() if place in seen and seen[place] != key]
     again = sum(len(member) for member in evidence.values()) - len(seen)
     if len(produced) != flights:
-        return Check(promise, False, f"{len(produced)} of {flights} flights were acknowledged at a place of their own")
+        return Check(
+            promise, False, f"{len(produced)} of {flights} flights were acknowledged at a place of their own"
+        )
     if missing or wrong:
-        return Check(promise, False, f"{len(missing)} not seen, {len(wrong)} with another key: {(missing + wrong)[:5]}")
+        return Check(
+            promise, False, f"{len(missing)} not seen, {len(wrong)} with another key: {(missing + wrong)[:5]}"
+        )
     return Check(promise, True, f"{len(produced)} flights, {again} of them more than once")
 
 
@@ -79,15 +83,25 @@ def order_holds_within_each_tenure(evidence: Mapping[str, Iterable[Seen]]) -> Ch
 def committed_to_the_end(committed: Mapping[int, int], ends: Mapping[int, int]) -> Check:
     """Each committed offset equals the end offset of its partition."""
     promise = "every committed offset equals the end offset"
-    behind = [f"{place}: {committed.get(place)} of {end}" for place, end in ends.items() if committed.get(place) != end]
-    return Check(promise, not behind and bool(ends), "; ".join(behind) if behind else f"{sum(ends.values())} in {len(ends)} partitions")
+    behind = [
+        f"{place}: {committed.get(place)} of {end}"
+        for place, end in ends.items()
+        if committed.get(place) != end
+    ]
+    return Check(
+        promise,
+        not behind and bool(ends),
+        "; ".join(behind) if behind else f"{sum(ends.values())} in {len(ends)} partitions",
+    )
 
 
 def all_in_sync(in_sync: Mapping[int, Sequence[int]], replicas: int) -> Check:
     """Each partition has all its replicas in sync."""
     promise = f"every partition has its {replicas} replicas in sync"
     short = [f"{place}: {sorted(isr)}" for place, isr in in_sync.items() if len(isr) != replicas]
-    return Check(promise, not short and bool(in_sync), "; ".join(short) if short else f"{len(in_sync)} partitions")
+    return Check(
+        promise, not short and bool(in_sync), "; ".join(short) if short else f"{len(in_sync)} partitions"
+    )
 
 
 def logs_are_equal(topic: str, partitions: int, folders: Mapping[str, Path]) -> Check:
@@ -103,5 +117,9 @@ def logs_are_equal(topic: str, partitions: int, folders: Mapping[str, Path]) -> 
             logs[log].append(broker)
         size_bytes += sum(len(log) for log in logs)
         if len(logs) != 1 or b"" in logs:
-            different.append(f"{topic}-{partition}: " + ", ".join(f"{len(log)} bytes at {at}" for log, at in logs.items()))
-    return Check(promise, not different, "; ".join(different) if different else f"{size_bytes / 1e6:.1f} MB each")
+            different.append(
+                f"{topic}-{partition}: " + ", ".join(f"{len(log)} bytes at {at}" for log, at in logs.items())
+            )
+    return Check(
+        promise, not different, "; ".join(different) if different else f"{size_bytes / 1e6:.1f} MB each"
+    )

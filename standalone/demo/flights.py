@@ -7,21 +7,21 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-YEAR_STARTS = datetime(2013, 1, 1, tzinfo=timezone.utc)
-YEAR_ENDS = datetime(2014, 1, 1, tzinfo=timezone.utc)
+YEAR_STARTS = datetime(2013, 1, 1, tzinfo=UTC)
+YEAR_ENDS = datetime(2014, 1, 1, tzinfo=UTC)
 NO_TAIL_NUMBER = "NA"
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One record to be: when it was planned to leave (to the hour), its key (tail number) and its JSON value."""
+    """One record to be: the hour for which it was planned, its key (tail number) and its JSON value."""
 
     time_hour: datetime
     key: bytes

@@ -14,7 +14,7 @@ FLUSH_SECONDS = 60.0
 
 
 class Replay(threading.Thread):
-    """Produces `flights` in calendar order at `days_a_second`; `produced` maps (partition, offset) to the key there.
+    """Produces `flights` in calendar order; `produced` maps (partition, offset) to the key there.
 
     A flight counts as produced when the broker acknowledged it with acks=all. `refused` lists what
     librdkafka gave up on.
@@ -79,7 +79,9 @@ class Replay(threading.Thread):
     def _send(self, flight: Flight) -> None:
         while True:
             try:
-                self._producer.produce(self._topic, value=flight.value, key=flight.key, on_delivery=self._delivered)
+                self._producer.produce(
+                    self._topic, value=flight.value, key=flight.key, on_delivery=self._delivered
+                )
                 return
             except BufferError:
                 self._producer.poll(0.1)

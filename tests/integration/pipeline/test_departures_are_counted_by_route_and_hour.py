@@ -45,7 +45,9 @@ def flight(**changed: Any) -> str:
 def rows(spark: "SparkSession", *values: str) -> list[tuple[Any, ...]]:
     from pipeline.transforms import flights
 
-    records = spark.createDataFrame([(b"N14228", value.encode()) for value in values], "key binary, value binary")
+    records = spark.createDataFrame(
+        [(b"N14228", value.encode()) for value in values], "key binary, value binary"
+    )
     found = flights.by_route_and_hour(flights.decode(records)).collect()
     return sorted(tuple(row) for row in found)
 

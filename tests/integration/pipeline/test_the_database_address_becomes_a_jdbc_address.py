@@ -20,7 +20,9 @@ def test_tls_settings_are_kept_and_others_are_not() -> None:
     assert options["url"] == "jdbc:postgresql://db:5432/muster?sslmode=require"
 
 
-@pytest.mark.parametrize("address", ["postgresql:///muster?host=/run/postgresql", "mysql://db/muster", "postgresql://db"])
+@pytest.mark.parametrize(
+    "address", ["postgresql:///muster?host=/run/postgresql", "mysql://db/muster", "postgresql://db"]
+)
 def test_an_address_that_jdbc_cannot_reach_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="postgresql://user:password@host:port/name"):
         jdbc_options(address)

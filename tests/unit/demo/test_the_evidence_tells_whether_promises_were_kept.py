@@ -19,7 +19,9 @@ def test_a_record_seen_twice_counts_as_consumed() -> None:
 
 
 def test_a_record_that_nobody_saw_breaks_the_promise() -> None:
-    assert not evidence.every_record_was_consumed(PRODUCED, {"ann": seen((0, 0, b"N1"), (0, 1, b"N2"))}, 3).kept
+    assert not evidence.every_record_was_consumed(
+        PRODUCED, {"ann": seen((0, 0, b"N1"), (0, 1, b"N2"))}, 3
+    ).kept
 
 
 def test_a_record_with_another_key_breaks_the_promise() -> None:

@@ -1,0 +1,68 @@
+"""This room asks the product's own REST door, as a script of an operator would."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+
+SECONDS_A_CALL = 10.0
+
+
+class Rest:
+    """The REST door of one stack. Methods raise httpx.HTTPError when it does not answer."""
+
+    def __init__(self, address: str, token: str) -> None:
+        self._client = httpx.Client(
+            base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=SECONDS_A_CALL
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def group(self, group: str) -> dict[str, Any] | None:
+        """The group with its members; None if there is none yet."""
+        answer = self._client.get(f"groups/{group}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        found: dict[str, Any] = answer.raise_for_status().json()
+        return found
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """The committed offset of each partition that has one."""
+        return {row["partition"]: row["offset"] for row in self._items("offsets", group=group, topic=topic)}
+
+    def partitions(self, topic: str) -> list[dict[str, Any]]:
+        """The partitions of a topic: leader, replicas, ISR."""
+        return list(self._items("partitions", topic=topic))
+
+    def rebalances(self, group: str) -> list[dict[str, Any]]:
+        """The rebalances of a group, oldest first: cause, length, partitions moved."""
+        return list(reversed(list(self._items(f"rebalances/{group}"))))
+
+    def elections(self) -> list[dict[str, Any]]:
+        """The leader elections of the cluster, oldest first: cause, length, partitions."""
+        return list(reversed(list(self._items("elections"))))
+
+    def _items(self, path: str, **filters: str) -> Iterator[dict[str, Any]]:
+        parameters = dict(filters)
+        while True:
+            page = self._client.get(path, params=parameters).raise_for_status().json()
+            yield from page["items"]
+            if not page["next"]:
+                return
+            parameters["cursor"] = page["next"]
+
+
+def wait_until(holds: Callable[[], bool], patience_seconds: float) -> bool:
+    """Ask five times a second until it is true or the patience ends; a door that is down counts as false."""
+    end = time.monotonic() + patience_seconds
+    while True:
+        try:
+            if holds():
+                return True
+        except httpx.HTTPError:
+            pass
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.2)

@@ -1,0 +1,268 @@
+"""This room is the road of `make demo`: through the whole product, with real parts and real kills."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from standalone.demo import evidence, flights
+from standalone.demo.calendar_of_events import Event, Plan, day
+from standalone.demo.evidence import Check
+from standalone.demo.producing import Replay
+from standalone.demo.rest import Rest, wait_until
+from standalone.demo.summary import Account
+from standalone.processes import ROOT
+from standalone.stack import Stack
+
+TOPIC, GROUP, PARTITIONS, REPLICAS = "flights", "departures", 6, 3
+SETTLE_SECONDS = 60.0
+PIPELINE_SECONDS = 120.0
+SLOW_DAYS_A_SECOND = 0.25
+RELATIVE_ERROR = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How the demo was asked for: eight days a second and every flight unless told otherwise."""
+
+    days_a_second: float = 8.0
+    flights: int = 0
+    exit_after_summary: bool = False
+
+
+@dataclass(slots=True)
+class Road:
+    """One run of the demo over a started stack; `ended` is set when a person wants it to end."""
+
+    stack: Stack
+    wishes: Wishes
+    say: Callable[[str], None]
+    ended: threading.Event
+    account: Account = field(default_factory=Account)
+    killed: dict[str, str] = field(default_factory=dict)
+
+    def walk(self) -> bool:
+        """Walk all steps; True if every check was kept. Returns early, False, when a person ended it."""
+        year = flights.load(self.wishes.flights or None)
+        rest = Rest(self.stack.info["rest"], self.stack.info["token"])
+        try:
+            self._create_topic()
+            for name in ("ann", "ben"):
+                self.say(self._start_consumer(name))
+            replay = self._replay(year)
+            if self.ended.is_set():
+                return False
+            self._check(year, replay, rest)
+            self._pipeline(year)
+            self._tell(rest)
+            kept = all(check.kept for check in self.account.checks)
+            if not self.wishes.exit_after_summary:
+                self._go_on(year)
+            return kept
+        finally:
+            rest.close()
+
+    def _create_topic(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.stack.info["bootstrap"], "log_level": 3})
+        wanted = NewTopic(TOPIC, PARTITIONS, REPLICAS, config={"min.insync.replicas": "2"})
+        admin.create_topics([wanted], operation_timeout=30)[TOPIC].result(30)
+        self.say(f"2  topic {TOPIC}: {PARTITIONS} partitions, {REPLICAS} replicas, min.insync.replicas 2")
+
+    # --- the year -------------------------------------------------------------------------------------------
+
+    def _replay(self, year: list[flights.Flight]) -> Replay:
+        where = [flights.YEAR_STARTS, 0]
+
+        def progress(at: object, count: int) -> None:
+            where[:] = [at, count]
+
+        bootstrap = self.stack.info["bootstrap"]
+        replay = Replay(bootstrap, TOPIC, year, self.wishes.days_a_second, progress)
+        plan = Plan(
+            Event(day(4), lambda: self._start_consumer("cleo")),
+            Event(day(6), self._kill_a_broker),
+            Event(day(8), self._start_the_broker),
+            Event(day(9), self._kill_a_consumer),
+        )
+        self.say(f"3  replaying {len(year)} flights of 2013 at {self.wishes.days_a_second:g} days a second")
+        replay.start()
+        month = 0
+        while replay.is_alive() and not self.ended.wait(0.05):
+            passed = time.monotonic() - (replay.started_at or time.monotonic())
+            calendar = flights.YEAR_STARTS + timedelta(days=passed * self.wishes.days_a_second)
+            for event in plan.due(calendar):
+                self.say(f"   {event.day:%e %b}  {event.act()}")
+            if calendar.month != month and calendar < flights.YEAR_ENDS:
+                month = calendar.month
+                self.say(f"   {bar(calendar.month)} {calendar:%b}  {where[1]:>7} flights sent")
+        if self.ended.is_set():
+            replay.stop()
+        replay.join()
+        for event in plan.due(flights.YEAR_ENDS):
+            self.say(f"   {event.day:%e %b}  {event.act()}")
+        self.account.produced, self.account.produce_seconds = len(replay.produced), replay.seconds
+        return replay
+
+    def _start_consumer(self, name: str) -> str:
+        info = self.stack.info
+        self._evidence.mkdir(exist_ok=True)
+        command = [
+            *(sys.executable, "-m", "standalone.demo.consumer"),
+            *("--group", GROUP, "--topic", TOPIC, "--consumer-id", name),
+            *("--nodes", ",".join(info["nodes"]), "--evidence", str(self._evidence / name)),
+        ]
+        self.stack.run_client(f"consumer-{name}", command, {"MUSTER_TOKEN": info["consumer_token"]})
+        return f"consumer {name} starts"
+
+    def _kill_a_consumer(self) -> str:
+        self.killed["consumer"] = "ben"
+        self.stack.kill("consumer-ben")
+        return "consumer ben is killed with kill -9"
+
+    def _kill_a_broker(self) -> str:
+        self.killed["broker"] = "broker-2"
+        self.stack.kill("broker-2")
+        return "broker 2 is killed with kill -9"
+
+    def _start_the_broker(self) -> str:
+        self.stack.start_process("broker-2")
+        return "broker 2 starts again"
+
+    # --- checks ---------------------------------------------------------------------------------------------
+
+    def _check(self, year: list[flights.Flight], replay: Replay, rest: Rest) -> None:
+        self.say("6  waiting until everything is consumed, committed and in sync")
+        ends = self._ends()
+        started = time.monotonic()
+        wait_until(lambda: rest.committed(GROUP, TOPIC) == ends or self.ended.is_set(), SETTLE_SECONDS)
+        wait_until(lambda: all_in_sync(rest) or self.ended.is_set(), SETTLE_SECONDS)
+        self.account.settle_seconds = time.monotonic() - started
+        seen = {path.name: evidence.read(path) for path in sorted(self._evidence.iterdir())}
+        self.account.consumed = {name: len(lines) for name, lines in seen.items()}
+        brokers = {f"broker {number}": self._broker_folder(number) for number in range(1, REPLICAS + 1)}
+        isr = {row["partition"]: row["isr"] for row in rest.partitions(TOPIC)}
+        self.account.checks += [
+            Check(
+                "every flight was acknowledged",
+                not replay.refused,
+                "; ".join(replay.refused[:3]) or "none refused",
+            ),
+            evidence.every_record_was_consumed(replay.produced, seen, len(year)),
+            evidence.order_holds_within_each_tenure(seen),
+            evidence.committed_to_the_end(rest.committed(GROUP, TOPIC), ends),
+            evidence.all_in_sync(isr, REPLICAS),
+            evidence.logs_are_equal(TOPIC, PARTITIONS, brokers),
+        ]
+
+    def _ends(self) -> dict[int, int]:
+        reader = Consumer(
+            {"bootstrap.servers": self.stack.info["bootstrap"], "group.id": "ends", "log_level": 3}
+        )
+        try:
+            return {
+                partition: reader.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=30)[1]
+                for partition in range(PARTITIONS)
+            }
+        finally:
+            reader.close()
+
+    @property
+    def _evidence(self) -> Path:
+        return self.stack.home / "evidence"
+
+    def _broker_folder(self, number: int) -> Path:
+        return self.stack.home / f"broker-{number}"
+
+    # --- pipeline -------------------------------------------------------------------------------------------
+
+    def _pipeline(self, year: list[flights.Flight]) -> None:
+        promise = "Spark's table equals the one computed from the CSV"
+        if shutil.which("java") is None or not any((ROOT / "pipeline" / "jars").glob("*.jar")):
+            self.say("7  skipped: install Java 17 and Maven, then run `make demo` again")
+            self.account.skipped.append(promise)
+            return
+        self.say("7  PySpark reads the topic through its own Kafka source")
+        started = time.monotonic()
+        log = self.stack.home / "log" / "pipeline.log"
+        job = [sys.executable, "-m", "pipeline.jobs.departures", "--bootstrap", self.stack.info["bootstrap"]]
+        environment = os.environ | {"DATABASE_URL": self.stack.info["database_url"]}
+        with log.open("ab") as output:
+            done = subprocess.run(
+                [*job, "--topic", TOPIC],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                timeout=PIPELINE_SECONDS,
+                check=False,
+            )
+        self.account.pipeline_seconds = time.monotonic() - started
+        if done.returncode:
+            self.account.checks.append(Check(promise, False, f"the job failed, see {log}"))
+            return
+        self.account.checks.append(self._compare(promise, flights.routes_by_hour(year)))
+
+    def _compare(self, promise: str, expected: dict[tuple[str, str, int], flights.RouteHour]) -> Check:
+        with psycopg.connect(self.stack.info["database_url"]) as connection:
+            rows = connection.execute(
+                "SELECT origin, dest, hour, scheduled, departures, departure_delay_minutes"
+                " FROM pipeline_route_hour"
+            ).fetchall()
+        found = {(row[0], row[1], row[2]): flights.RouteHour(row[3], row[4], row[5]) for row in rows}
+        wrong = [key for key in expected.keys() | found.keys() if not same(expected.get(key), found.get(key))]
+        detail = f"{len(wrong)} rows differ: {wrong[:3]}" if wrong else f"{len(found)} rows"
+        return Check(promise, not wrong and len(rows) == len(found) > 0, detail)
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def _tell(self, rest: Rest) -> None:
+        self.account.rebalances = rest.rebalances(GROUP)
+        self.account.elections = rest.elections()
+        for line in self.account.lines():
+            self.say(line)
+
+    def _go_on(self, year: list[flights.Flight]) -> None:
+        self.say("8  the year goes on slowly, so that the pages live; Ctrl-C ends everything")
+        while not self.ended.is_set():
+            replay = Replay(
+                self.stack.info["bootstrap"], TOPIC, year, SLOW_DAYS_A_SECOND, lambda at, count: None
+            )
+            replay.start()
+            while replay.is_alive() and not self.ended.wait(0.2):
+                pass
+            replay.stop()
+            replay.join(5)
+
+
+def same(one: flights.RouteHour | None, other: flights.RouteHour | None) -> bool:
+    """Equal counts, and means that differ at most by how floating point adds up."""
+    if one is None or other is None or (one.scheduled, one.departures) != (other.scheduled, other.departures):
+        return False
+    if one.mean_delay_minutes is None or other.mean_delay_minutes is None:
+        return one.mean_delay_minutes is other.mean_delay_minutes
+    return abs(one.mean_delay_minutes - other.mean_delay_minutes) <= RELATIVE_ERROR * max(
+        1.0, abs(one.mean_delay_minutes)
+    )
+
+
+def all_in_sync(rest: Rest) -> bool:
+    """Whether each partition of the topic has all its replicas in sync."""
+    rows = rest.partitions(TOPIC)
+    return len(rows) == PARTITIONS and all(len(row["isr"]) == REPLICAS for row in rows)
+
+
+def bar(month: int) -> str:
+    """Twelve cells of which `month` are full."""
+    return "█" * month + "░" * (12 - month)
