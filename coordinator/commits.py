@@ -55,7 +55,7 @@ class Commits:
         self._flush_due = any(state.memory.dirty for state in self._groups.states.values())
         return self._flush_due
 
-    def gather(self) -> Mapping[Row, int]:
+    def gather(self) -> Mapping[Any, Any]:
         """Judge what waits; rows by (group, partition): the last received wins."""
         batch = _Batch([], defaultdict(dict), {})
         if self._flush_due:

@@ -24,6 +24,9 @@ logger = logging.getLogger("muster.coordinator")
 
 INTERNAL_ERROR_CLOSE = 1011
 
+PHANTOMS_MAX = 64
+"""How many groups of a shard may be in memory that no row holds: those whose first Register is under way."""
+
 
 class Groups:
     """The cache of one shard, and `runtime.ports.Subject` for its lane."""
@@ -44,6 +47,7 @@ class Groups:
         self._connections = connections
         self._history: dict[str, History] = {}
         self._still_bound: dict[str, dict[str, ConnectionId]] = {}
+        self._phantoms: dict[str, None] = {}
 
     @property
     def store(self) -> GroupStore:
@@ -83,17 +87,28 @@ class Groups:
 
     def settle(self, key: str, state: GroupState, decision: Decision[GroupRecord, Saying]) -> None:
         after = _state_after(decision)
-        deleted = any(isinstance(record, GroupDeleted) for record in decision.records)
-        if deleted or (after.rows.version == 0 and not after.memory.bound):
-            # Nothing of it is in the database: a stranger's Register must not stay in our memory.
-            self.states.pop(key, None)
-            self._history.pop(key, None)
+        if any(isinstance(record, GroupDeleted) for record in decision.records):
+            self._forget(key)
         else:
             self.states[key] = after
+            self._forget_phantoms(key, after)
         for saying in (*decision.replies, *decision.commands):
             self._say(saying)
         if decision.records:
             self._node.wake("group", key)
+
+    def _forget_phantoms(self, key: str, state: GroupState) -> None:
+        """A group that exists only because a stranger named it must not stay in our memory."""
+        self._phantoms.pop(key, None)
+        if state.rows.version == 0:
+            self._phantoms[key] = None
+            if len(self._phantoms) > PHANTOMS_MAX:
+                self._forget(next(iter(self._phantoms)))
+
+    def _forget(self, key: str) -> None:
+        self.states.pop(key, None)
+        self._history.pop(key, None)
+        self._phantoms.pop(key, None)
 
     def drop(self, key: str) -> None:
         state = self.states.pop(key, None)
@@ -113,6 +128,7 @@ class Groups:
         self.states.clear()
         self._history.clear()
         self._still_bound.clear()
+        self._phantoms.clear()
 
     def _say(self, saying: Saying) -> None:
         connection = self._connections.get(saying.connection)

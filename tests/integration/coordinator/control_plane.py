@@ -1,0 +1,186 @@
+"""This room starts a control plane for tests: nodes and workers as real processes on a database of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import psycopg
+
+from standalone.children import end, free_ports, launch, log_tail
+
+ROOT = Path(__file__).resolve().parents[3]
+READY_WITHIN_S = 30.0
+
+
+def eventually(condition: Callable[[], object], what: str, within_s: float = 20.0) -> object:
+    """The first true value of `condition`; fails with `what` when it stays false."""
+    until = time.monotonic() + within_s
+    while not (value := condition()):
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {within_s} s: {what}")
+        time.sleep(0.02)
+    return value
+
+
+class Process:
+    """One process of the control plane, and its log."""
+
+    def __init__(self, name: str, popen: "subprocess.Popen[bytes]", log: Path) -> None:
+        self.name = name
+        self.popen = popen
+        self.log = log
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.popen.kill()
+        self.popen.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.popen.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.popen.send_signal(signal.SIGCONT)
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return log_tail(self.log, 40)
+
+
+class ControlPlane:
+    """Nodes and workers of one cluster; `settings` are environment variables for all of them."""
+
+    def __init__(self, home: Path, database_url: str, redis_url: str, **settings: str) -> None:
+        self.home = home
+        self.database_url = database_url
+        self.nodes: dict[str, Process] = {}
+        self.workers: list[Process] = []
+        self.addresses: dict[str, str] = {}
+        self.environment = {
+            **os.environ,
+            "DATABASE_URL": database_url,
+            "DATABASE_DIRECT_URL": database_url,
+            "REDIS_URL": redis_url,
+            "SECRET_KEY": "tests-only-" + "x" * 50,
+            "MUSTER_HOME": str(home),
+            "MUSTER_TEST": "1",
+            "PYTHONWARNINGS": "ignore",
+            **settings,
+        }
+        self.manage("initialise_cluster")
+
+    def manage(self, *arguments: str) -> str:
+        """Run a management command and return what it printed."""
+        command = [sys.executable, "manage.py", *arguments]
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def token(self, name: str = "departures", role: str = "consumer") -> str:
+        """A new token for a consumer."""
+        return self.manage("create_token", name, "--role", role, "--replace").split()[-1]
+
+    def start_node(self, name: str = "node-1", **settings: str) -> Process:
+        """Start a node and wait until it is ready."""
+        (port,) = free_ports(1)
+        self.addresses[name] = f"ws://127.0.0.1:{port}"
+        environment = {
+            "MUSTER_NODE_NAME": name,
+            "MUSTER_NODE_LISTEN": f"127.0.0.1:{port}",
+            "MUSTER_NODE_ADDRESS": self.addresses[name],
+            **settings,
+        }
+        node = self._start(name, [sys.executable, "manage.py", "run_node"], environment)
+        self.nodes[name] = node
+        return node
+
+    def start_worker(self) -> Process:
+        """Start a Celery worker."""
+        command = [sys.executable, "-m", "celery", "-A", "config", "worker", "-c", "1", "-l", "warning"]
+        worker = self._start(f"worker-{len(self.workers) + 1}", command, {})
+        self.workers.append(worker)
+        return worker
+
+    def _start(self, name: str, command: list[str], environment: dict[str, str]) -> Process:
+        self.home.mkdir(parents=True, exist_ok=True)
+        log = self.home / f"{name}.log"
+        popen = launch(command, folder=ROOT, log=log, environment={**self.environment, **environment})
+        return Process(name, popen, log)
+
+    def query(self, text: str, *values: object) -> list[tuple[object, ...]]:
+        """Rows of one statement, on a connection of its own."""
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            return connection.execute(text.encode(), values).fetchall()
+
+    def execute(self, text: str, *values: object) -> None:
+        """One statement without rows."""
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            connection.execute(text.encode(), values)
+
+    def wait_until_serving(self, shards: int = 64) -> None:
+        """Every shard is held by a live node."""
+        held = "SELECT count(*) FROM lease WHERE name LIKE 'coordinator/%%' AND run IS NOT NULL"
+        try:
+            eventually(lambda: self.query(held)[0][0] == shards, "all shards held", READY_WITHIN_S)
+        except AssertionError as problem:
+            tails = "\n".join(f"{node.name}:\n{node.tail()}" for node in self.nodes.values())
+            raise AssertionError(f"{problem}\n{tails}") from None
+
+    def add_topic(self, name: str, partitions: int) -> UUID:
+        """A topic without brokers: the coordinator knows it by its row."""
+        topic_id = uuid4()
+        with psycopg.connect(self.database_url) as connection:
+            connection.execute(
+                "INSERT INTO topic (topic_id, name, partition_count, replication_factor, configs,"
+                " metadata_version) VALUES (%s, %s, %s, 1, '{}', 0)",
+                (topic_id, name, partitions),
+            )
+            connection.execute(
+                "INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader,"
+                " leader_epoch, isr, version) SELECT %s, n, '{1}', '{}', '{}', -1, 0, '{}', 0"
+                " FROM generate_series(0, %s - 1) AS n",
+                (topic_id, partitions),
+            )
+            connection.execute("SELECT pg_notify('muster', 'topics ')")
+        return topic_id
+
+    def phase(self, group: str) -> str:
+        """The phase of a group; empty if there is no such group."""
+        rows = self.query("SELECT phase FROM consumer_group WHERE name = %s", group)
+        return str(rows[0][0]) if rows else ""
+
+    def generation(self, group: str) -> int:
+        """The generation of a group; 0 if there is no such group."""
+        rows = self.query("SELECT generation FROM consumer_group WHERE name = %s", group)
+        return int(str(rows[0][0])) if rows else 0
+
+    def owners(self, group: str) -> dict[int, str]:
+        """Owner by partition number, of a group that reads one topic; only what is `running`."""
+        rows = self.query(
+            "SELECT partition, owner FROM partition_ownership WHERE group_name = %s AND state = 'running'",
+            group,
+        )
+        return {int(str(partition)): str(owner) for partition, owner in rows}
+
+    def committed(self, group: str) -> dict[int, int]:
+        """Committed offset by partition number, of a group that reads one topic."""
+        rows = self.query(
+            "SELECT partition, committed_offset FROM committed_offset WHERE group_name = %s", group
+        )
+        return {int(str(partition)): int(str(offset)) for partition, offset in rows}
+
+    def stop(self) -> None:
+        """End everything that was started."""
+        everything: Iterable[Process] = [*self.workers, *self.nodes.values()]
+        for process in everything:
+            if process.popen.poll() is None:
+                process.resume()
+                end(process.popen, signal.SIGTERM, patience_s=5.0)

@@ -1,0 +1,172 @@
+"""The store against real PostgreSQL: what it loads equals what the core folded, and the rows defend themselves."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import psycopg
+import pytest
+from django.core.management import call_command
+
+from coordinator.core import records
+from coordinator.core.phases import Phase
+from coordinator.core.rows import apply
+from coordinator.core.state import GroupRows
+from coordinator.shards import shard_of
+from coordinator.store import GroupStore
+from muster.messages.member import TopicCount
+from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
+from runtime.ports import VersionConflict
+
+ORDERS = UUID("00000000-0000-4000-8000-00000000000a")
+P = [Partition("orders", ORDERS, number) for number in range(4)]
+
+
+@pytest.fixture
+def connection(fresh_database: str) -> Iterator["psycopg.Connection[tuple[object, ...]]"]:
+    call_command("initialise_cluster", verbosity=0)
+    with psycopg.connect(fresh_database) as opened:
+        yield opened
+        opened.rollback()
+
+
+def joins(member_id: str, *topics: str) -> records.MemberAdded:
+    return records.MemberAdded(
+        member_id=member_id,
+        token_hash=member_id.encode().hex().ljust(64, "0"),
+        topic_count=tuple(TopicCount(topic) for topic in topics or ("orders",)),
+        session_timeout_ms=6_000,
+        auto_commit=True,
+        auto_offset_reset="earliest",
+        client_id="tests",
+        client_host="127.0.0.1:1",
+    )
+
+
+class Turns:
+    """One group, turn by turn: the fold in memory and the rows in the database."""
+
+    def __init__(
+        self, connection: "psycopg.Connection[tuple[object, ...]]", group: str = "departures"
+    ) -> None:
+        self.connection = connection
+        self.store = GroupStore("node-1")
+        self.rows = self.store.load(connection, group)
+
+    def take(self, *turn: records.GroupRecord) -> GroupRows:
+        self.store.save(self.connection, self.rows.group_id, self.rows, turn)
+        self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+        self.rows = apply(self.rows, turn)
+        return self.rows
+
+
+def settled(turns: Turns) -> None:
+    """ann owns 0 and 1, ben 2 and 3, offsets of 0 and 2 are committed."""
+    turns.take(joins("ann"), joins("ben"), records.PhaseEntered(Phase.STABLE))
+    turns.take(
+        records.OffsetsFlushed(positions_by_topic({P[0]: Position(5, 1), P[2]: Position(7, 1)})),
+        records.GenerationOpened(1),
+        records.PartitionsAssigned("ann", 1, by_topic(P[:2])),
+        records.PartitionsAssigned("ben", 1, by_topic(P[2:])),
+        records.PhaseEntered(Phase.COMPLETING_REBALANCE),
+    )
+
+
+def test_a_load_equals_the_fold_of_all_turns(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+    turns = Turns(connection)
+    settled(turns)
+    turns.take(records.PartitionsRunning("ann", by_topic(P[:2])))
+    turns.take(joins("cleo", "orders", "clicks"))
+    turns.take(
+        records.GenerationOpened(2),
+        records.PartitionsReleased("ann", by_topic(P[1:2])),
+        records.PartitionsAssigned("cleo", 2, by_topic(P[1:2])),
+    )
+    turns.take(records.MemberRemoved("ben", "session over"), records.ErrorShown("ben is gone"))
+    assert turns.store.load(connection, "departures") == turns.rows
+    assert turns.store.load_shard(connection, shard_of("departures")) == {"departures": turns.rows}
+
+
+def test_a_partition_that_changes_hands_in_one_turn_has_one_row(
+    connection: "psycopg.Connection[tuple[object, ...]]",
+) -> None:
+    turns = Turns(connection)
+    settled(turns)
+    turns.take(
+        records.GenerationOpened(2),
+        records.PartitionsReleased("ann", by_topic(P[:1])),
+        records.PartitionsReleased("ben", by_topic(P[3:])),
+        records.PartitionsAssigned("ben", 2, by_topic(P[:1])),
+        records.PartitionsAssigned("ann", 2, by_topic(P[3:])),
+    )
+    assert turns.store.load(connection, "departures").owned == turns.rows.owned
+    assert connection.execute("SELECT count(*) FROM partition_ownership").fetchone() == (4,)
+
+
+def test_a_turn_on_an_old_version_writes_nothing(
+    connection: "psycopg.Connection[tuple[object, ...]]",
+) -> None:
+    turns = Turns(connection)
+    old = turns.take(joins("ann"))
+    turns.take(joins("ben"))
+    with pytest.raises(VersionConflict):
+        turns.store.save(connection, "departures", old, (joins("cleo"),))
+
+
+def test_two_owners_who_both_found_no_group_do_not_both_create_it(
+    connection: "psycopg.Connection[tuple[object, ...]]",
+) -> None:
+    first, second = Turns(connection), Turns(connection)
+    first.take(joins("ann"))
+    with pytest.raises(VersionConflict):
+        second.take(joins("ben"))
+
+
+def test_the_database_refuses_a_second_owner(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+    settled(Turns(connection))
+    with pytest.raises(psycopg.errors.UniqueViolation, match="has_one_owner"):
+        connection.execute(
+            "INSERT INTO partition_ownership (group_name, topic_id, topic_name, partition, copy, owner,"
+            " since_generation, state) VALUES ('departures', %s, 'orders', 0, 0, 'ben', 1, 'running')",
+            (ORDERS,),
+        )
+
+
+def test_the_database_refuses_an_owner_who_is_no_member(
+    connection: "psycopg.Connection[tuple[object, ...]]",
+) -> None:
+    settled(Turns(connection))
+    connection.execute("UPDATE partition_ownership SET owner = 'nobody' WHERE partition = 0")
+    with pytest.raises(psycopg.errors.ForeignKeyViolation, match="owner_is_a_member"):
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+def test_offsets_of_several_groups_are_one_batch_and_each_row_counts_its_commits(
+    connection: "psycopg.Connection[tuple[object, ...]]",
+) -> None:
+    for group in ("departures", "arrivals"):
+        settled(Turns(connection, group))
+    store = GroupStore()
+    store.write_offsets(connection, {("departures", P[0]): 6, ("arrivals", P[2]): 9, ("arrivals", P[1]): 1})
+    found = connection.execute(
+        "SELECT group_name, partition, committed_offset, version FROM committed_offset ORDER BY 1, 2"
+    ).fetchall()
+    assert found == [
+        ("arrivals", 0, 5, 1),
+        ("arrivals", 1, 1, 1),
+        ("arrivals", 2, 9, 2),
+        ("departures", 0, 6, 2),
+        ("departures", 2, 7, 1),
+    ]
+
+
+def test_a_deleted_group_leaves_nothing_and_its_successor_starts_above_its_generation(
+    connection: "psycopg.Connection[tuple[object, ...]]",
+) -> None:
+    turns = Turns(connection)
+    settled(turns)
+    turns.take(
+        records.MemberRemoved("ann", "left"), records.MemberRemoved("ben", "left"), records.GroupDeleted()
+    )
+    for table in ("consumer_group", "group_member", "partition_ownership", "committed_offset"):
+        assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # type: ignore[arg-type]
+    assert turns.store.load(connection, "departures").generation == 1
