@@ -211,6 +211,11 @@ class Replica:
 
     # ------------------------------------------------------------------------------ leader: ISR
 
+    def end_offset_of(self, follower: int) -> int:
+        """How far `follower` got by its own fetches in this leader epoch; −1: not known."""
+        progress = self._progress.get(follower)
+        return progress.end_offset if progress is not None else -1
+
     @property
     def may_grow(self) -> bool:
         """True if `propose` would find somebody to admit."""

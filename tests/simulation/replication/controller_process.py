@@ -1,0 +1,170 @@
+"""This room runs the real controller core in the simulation: a database, an owner with a cache, links."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from controller.core import decide as core
+from controller.core.dispatch import frames_for
+from controller.core.draft import Draft, policy_of
+from controller.core.election import Policy
+from controller.core.events import Event, HangUp, Hello, LinkClosed, ProposalsReady, Proposed, Say, TookOver
+from controller.core.proposing import Task, propose
+from controller.core.records import ClusterRecord, WorkOffered
+from controller.core.settings import ControllerSettings
+from controller.core.state import ClusterRows, ClusterState, Memory, apply
+from muster.kernel.instants import Instant
+from muster.messages.cluster import (
+    AlterPartition,
+    BrokerHello,
+    FromBroker,
+    ToBroker,
+    decode_from_broker,
+    decode_to_broker,
+    encode,
+)
+
+
+@dataclass(eq=False)
+class Link:
+    """One websocket of a broker; frames in flight in both directions, None behind the last one."""
+
+    link_id: str
+    broker_id: int
+    controller: "Controller"
+    open: bool = True
+    to_broker: deque[bytes | None] = field(default_factory=deque)
+    to_controller: deque[bytes | None] = field(default_factory=deque)
+
+    def say_to_broker(self, frame: ToBroker) -> None:
+        if self.open:
+            self.to_broker.append(encode(frame))
+
+    def say_to_controller(self, frame: FromBroker) -> None:
+        if self.open:
+            self.to_controller.append(encode(frame))
+
+    def next_for_broker(self) -> ToBroker | None:
+        data = self.to_broker.popleft()
+        return decode_to_broker(data) if data is not None else None
+
+    def next_for_controller(self) -> FromBroker | None:
+        data = self.to_controller.popleft()
+        return decode_from_broker(data) if data is not None else None
+
+    def close(self) -> None:
+        """Either end closes; what was sent before may still be read at the other end."""
+        if self.open:
+            self.open = False
+            self.to_broker.append(None)
+            self.to_controller.append(None)
+
+
+class Database:
+    """The rows, the lease's epoch, and the work items; every write is fenced and conditional."""
+
+    def __init__(self) -> None:
+        self.rows = ClusterRows("cluster-1", 0, 1)
+        self.lease_epoch = 0
+        self.work: list[WorkOffered] = []
+
+    def load(self) -> ClusterRows:
+        rows = self.rows
+        return ClusterRows.of(
+            rows.cluster_id,
+            rows.metadata_version,
+            rows.next_producer_id,
+            rows.brokers.values(),
+            rows.topics.values(),
+            rows.partitions.values(),
+        )
+
+    def write(self, lease_epoch: int, records: Sequence[ClusterRecord]) -> bool:
+        """One transaction; False: the lease has another owner, nothing was written."""
+        if not self.is_fenced_in(lease_epoch):
+            return False
+        for record in records:
+            apply(self.rows, record)
+            if isinstance(record, WorkOffered):
+                self.work.append(record)
+        return True
+
+    def is_fenced_in(self, lease_epoch: int) -> bool:
+        return lease_epoch == self.lease_epoch
+
+
+class Controller:
+    """One owner of the controller's lease, or one that was the owner and does not know it yet."""
+
+    def __init__(self, database: Database, settings: ControllerSettings, now: Instant) -> None:
+        database.lease_epoch += 1
+        self.epoch = database.lease_epoch
+        self.database = database
+        self.settings = settings
+        self.links: dict[str, Link] = {}
+        self.state = ClusterState(database.load(), Memory())
+        self.deposed = False
+        self.turn([TookOver(self.epoch)], now)
+
+    def turn(self, events: Sequence[Event], now: Instant) -> None:
+        """Decide, write, speak."""
+        decision = core.decide(self.state, events, now, self.settings)
+        if decision.records and not self.database.write(self.epoch, decision.records):
+            self.deposed = True
+            for link in self.links.values():
+                link.close()
+            return
+        core.settle(self.state, decision)
+        for saying in (*decision.replies, *decision.commands):
+            link = self.links.get(str(saying.link))
+            if link is not None and isinstance(saying, Say):
+                link.say_to_broker(saying.frame)
+            elif link is not None and isinstance(saying, HangUp):
+                link.close()
+
+    def operate(self, change: Callable[[Draft], None], now: Instant) -> None:
+        """A turn of an operator's tool that the product does not have yet, by the same draft and frames."""
+        draft = Draft(self.state, self.settings)
+        change(draft)
+        changes = draft.partition_changes()
+        records = draft.records(changes)
+        if not records or not self.database.write(self.epoch, records):
+            return
+        turn = draft.turn_changes(changes)
+        for record in records:
+            apply(self.state.rows, record)
+        for broker_id, session in self.state.memory.sessions.items():
+            bound = self.links.get(str(session.link))
+            for frame in frames_for(broker_id, turn):
+                if bound is not None:
+                    bound.say_to_broker(frame)
+
+    def read(self, links: Sequence[Link], now: Instant) -> None:
+        """One turn for the next frame of each of `links`."""
+        events: list[Event] = []
+        for link in links:
+            frame = link.next_for_controller()
+            match frame:
+                case None:
+                    events.append(LinkClosed(link.link_id))
+                case BrokerHello():
+                    events.append(Hello(link.link_id, frame))
+                case AlterPartition():
+                    events.append(Proposed(link.link_id, frame))
+                case _:
+                    raise AssertionError(f"the simulation sends no {frame}")
+        self.turn(events, now)
+
+
+def compute(database: Database, settings: ControllerSettings, work: WorkOffered) -> ProposalsReady:
+    """A worker computes from the rows as they are; its result is adopted later, or never fits any more."""
+
+    def policy(topic_id: UUID) -> Policy:
+        return policy_of(database.rows.topics[topic_id].configs, settings)
+
+    live = {broker_id for broker_id, row in database.rows.brokers.items() if row.live}
+    rows = list(database.rows.partitions.values())
+    return ProposalsReady(
+        "item", Task(work.kind), work.key, propose(Task(work.kind), work.key, rows, live, policy)
+    )

@@ -1,0 +1,182 @@
+"""This room walks the world by chance, seed by seed, and ends each walk with two fair runs."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from random import Random
+
+from tests.simulation.replication.broker_process import NEVER_LAGS
+from tests.simulation.replication.world import Action, Broken, World, laggards
+
+STEPS = 160
+FAIR_ORDER = (
+    "late_arrives",
+    "expire",
+    "hello",
+    "heed",
+    "control",
+    "work",
+    "finish",
+    "receive",
+    "fetch",
+    "propose",
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a walk broke ("" if nothing), and the steps that led there."""
+
+    seed: int
+    violation: str
+    trail: tuple[Action, ...]
+
+
+def random_world(rng: Random) -> World:
+    """Three or four brokers, one or two partitions, and a budget for each kind of fault."""
+    brokers = rng.choice((3, 3, 3, 4))
+    power = rng.random() < 0.4
+    ids = list(range(1, brokers + 1))
+    factor = rng.choice((2, 3, 3))
+    assignments = [tuple(rng.sample(ids, factor)) for _ in range(rng.choice((1, 1, 2)))]
+    budget = {
+        "kill": rng.randint(0, 3),
+        "expire": rng.randint(0, 3),
+        "takeover": rng.randint(0, 2),
+        "late": rng.randint(0, 2),
+        "slow": rng.randint(0, 3),
+        "move": rng.randint(0, 2),
+        "zombie": rng.randint(0, 1),
+        "reassign": rng.choice((0, 0, 1, 2, 3)),
+        "power": rng.randint(1, 3) if power else 0,
+        "break": rng.randint(0, 3),
+    }
+    return World(
+        assignments,
+        brokers=brokers,
+        min_insync=2 if power else rng.choice((1, 1, 2)),
+        budget=budget,
+        in_the_turn=rng.choice((0, 200)),
+    )
+
+
+def run_seed(seed: int) -> Outcome:
+    """One walk, ended by two fair runs: all machines revived, and only those that live."""
+    rng = Random(seed)
+    trail: list[Action] = []
+    try:
+        world = random_world(rng)
+        likelihood = rng.choice((0.05, 0.1, 0.2))
+        for _ in range(STEPS):
+            action = _next_action(world, rng, likelihood)
+            if action is None:
+                break
+            trail.append(action)
+            world.do(action, rng)
+    except Broken as broken:
+        return Outcome(seed, str(broken), tuple(trail))
+    for revive in (True, False):
+        text = settle(deepcopy(world), revive)
+        if text:
+            return Outcome(seed, f"after a fair run ({revive=}): {text}", tuple(trail))
+    return Outcome(seed, "", tuple(trail))
+
+
+def _next_action(world: World, rng: Random, likelihood: float) -> Action | None:
+    """By kind first, so that a hundred possible fetches do not hide one takeover."""
+    possible, faults = world.possible(), world.faults()
+    chosen = faults if faults and (not possible or rng.random() < likelihood) else possible
+    if not chosen:
+        return None
+    kind = rng.choice(sorted({str(action[0]) for action in chosen}))
+    action = rng.choice([one for one in chosen if one[0] == kind])
+    if kind == "fetch" and rng.random() < 0.7:
+        return (*action[:3], "now")
+    return action
+
+
+def settle(world: World, revive: bool) -> str:
+    """A fair run without faults, and one more record for each partition; what is not settled in the end."""
+    try:
+        if revive:
+            for b, broker in world.brokers.items():
+                if not broker.up:
+                    world.do(("start", b))
+        if not _rest(world):
+            return "never comes to rest"
+        world.values += 1
+        for key in world.keys:
+            leader = world.brokers.get(world.rows().partitions[key].leader)
+            if leader is not None and key in leader.replicas and leader.replicas[key].leads:
+                world.do(("append", leader.broker_id, key))
+        if not _rest(world):
+            return "never comes to rest"
+    except Broken as broken:
+        return str(broken)
+    return next((text for key in world.keys if (text := _unsettled(world, key))), "")
+
+
+def _rest(world: World) -> bool:
+    """Do what may happen, in rounds and without loss, until a round changes nothing."""
+    for _ in range(60):
+        before = _fingerprint(world)
+        for kind in FAIR_ORDER:
+            for action in [a for a in world.possible() if a[0] == kind]:
+                if action in world.possible() and not _is_unfair(world, action):
+                    world.do(action)
+        if _fingerprint(world) == before:
+            return True
+    return False
+
+
+def _is_unfair(world: World, action: Action) -> bool:
+    """A fair run loses no answer, ends no session of who is there, and drops only who is away."""
+    match action:
+        case ("fetch", _, _, fate):
+            return fate == "lost"
+        case ("expire", int(b)):
+            return world.brokers[b].up
+        case ("propose", int(b), key, lag_time_max_ms) if lag_time_max_ms != NEVER_LAGS:
+            behind = laggards(world.brokers[b].replicas[key])  # type: ignore[index]
+            return any(world.brokers[m].up for m in behind)
+    return False
+
+
+def _fingerprint(world: World) -> object:
+    return (
+        world.rows().metadata_version,
+        [(link.link_id, len(link.to_broker), len(link.to_controller)) for link in world.links],
+        len(world.finished_work),
+        [
+            (
+                broker.link is None,
+                broker.view.metadata_version,
+                [(k, r.high_watermark, r.log.end_offset, r.pending) for k, r in broker.replicas.items()],
+            )
+            for broker in world.brokers.values()
+        ],
+    )
+
+
+def _unsettled(world: World, key: tuple) -> str:  # type: ignore[type-arg]
+    row = world.rows().partitions[key]
+    up = {b for b, broker in world.brokers.items() if broker.up}
+    if row.leader not in up:
+        return "no leader" if up & set(row.isr) else ""
+    leader = world.brokers[row.leader]
+    replica = leader.replicas.get(key)
+    if replica is None or not replica.leads or replica.leader_epoch != row.leader_epoch:
+        return "the leader does not know it"
+    if replica.pending is not None:
+        return "a proposal is pending for ever"
+    if not set(row.assigned) & up <= set(row.isr):
+        return "a live replica stays out of the ISR"
+    if set(row.isr) <= up:
+        enough = len(row.isr) >= min(world.min_insync, len(row.assigned))
+        if enough and replica.high_watermark != replica.log.end_offset:
+            return "the high watermark stands still"
+        records = leader.logs[key].records
+        if any(world.brokers[b].logs[key].records != records for b in row.isr):
+            return "replicas differ at rest"
+    if key in world.targets and set(world.targets[key]) <= up:
+        return "the reassignment does not end"
+    return ""

@@ -1,0 +1,16 @@
+"""This room walks the real cores of controller and broker through faults: `make sim` runs more seeds."""
+
+import pytest
+
+from tests.simulation.replication.runner import run_seed
+
+SEEDS, BLOCK = 300, 25
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_no_walk_breaks_an_invariant_and_every_fair_run_settles(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        outcome = run_seed(seed)
+        assert not outcome.violation, (
+            f"{outcome.violation}; replay: python -m tests.simulation.run replication --seed {seed}"
+        )

@@ -1,0 +1,456 @@
+"""This room is the world of replication: machines, controllers, links, a producer, and what must never be.
+
+An action is a tuple (name, arguments). `possible` lists what may happen without a fault, `faults` what
+fate may do; `do` performs one and then looks at every invariant of replication.md section 6.
+"""
+
+from functools import partial
+from random import Random
+from uuid import UUID
+
+from broker.core.cluster_view import PartitionKey
+from broker.core.producers import Append, Duplicate
+from broker.core.replica import Replica
+from controller.core.draft import Draft
+from controller.core.election import Choice
+from controller.core.events import ProposalsReady
+from controller.core.settings import ControllerSettings
+from controller.core.state import ClusterRows, folded
+from muster.kernel.instants import Instant
+from muster.messages.cluster import NO_LEADER, PartitionRow, TopicRow
+from tests.simulation.replication.broker_process import (
+    ALWAYS_LAGS,
+    NEVER_LAGS,
+    Broker,
+    FetchAnswer,
+    FetchRequest,
+)
+from tests.simulation.replication.controller_process import Controller, Database, Link, compute
+from tests.simulation.replication.memory_log import Stored
+
+Action = tuple[object, ...]
+TOPIC = UUID(int=1)
+IN_FLIGHT = 5
+"""Batches that an idempotent producer sends before the first is acknowledged."""
+
+
+class Broken(Exception):
+    """An invariant does not hold."""
+
+
+class World:
+    """Brokers 1 to n and one topic `orders`; budgets say how often each fault may still happen."""
+
+    def __init__(
+        self,
+        assignments: list[tuple[int, ...]],
+        brokers: int = 3,
+        min_insync: int = 1,
+        values: int = 6,
+        budget: dict[str, int] | None = None,
+        in_the_turn: int = 200,
+    ) -> None:
+        self.now = Instant(0)
+        self.values = values
+        self.budget = dict(budget or {})
+        self.min_insync = min_insync
+        self.settings = ControllerSettings(
+            default_min_insync_replicas=min_insync, max_elections_in_the_turn=in_the_turn
+        )
+        self.database = Database()
+        self.controller = Controller(self.database, self.settings, self.now)
+        self.zombie: Controller | None = None
+        self.brokers = {b: Broker(b, self._least) for b in range(1, brokers + 1)}
+        self.links: list[Link] = []
+        self.finished_work: list[ProposalsReady] = []
+        self.late: list[FetchRequest] = []
+        self.committed: dict[PartitionKey, list[Stored]] = {}
+        self.checked_leaders: set[tuple[PartitionKey, int]] = set()
+        self.targets: dict[PartitionKey, tuple[int, ...]] = {}
+        self.keys: list[PartitionKey] = []
+        self._begin(assignments)
+
+    def _least(self, key: PartitionKey) -> int:
+        return self.min_insync
+
+    def _begin(self, assignments: list[tuple[int, ...]]) -> None:
+        """All brokers register, the topic is there, leaders are elected, nothing is in flight."""
+        for broker_id in self.brokers:
+            self.do(("hello", broker_id))
+        self._deliver_everything()
+        topic = TopicRow(TOPIC, "orders", len(assignments), len(assignments[0]))
+
+        def create(draft: Draft) -> None:
+            draft.topics[TOPIC] = topic
+            for number, assigned in enumerate(assignments):
+                draft.put_partition(PartitionRow(TOPIC, number, assigned, NO_LEADER, 0, (), draft.version))
+                isr = tuple(assigned)
+                draft.choose(draft.partitions[TOPIC, number], Choice(assigned[0], isr))
+
+        self.keys = [(TOPIC, number) for number in range(len(assignments))]
+        self.committed = {key: [] for key in self.keys}
+        self.controller.operate(create, self.now)
+        self._deliver_everything()
+        for broker in self.brokers.values():
+            broker.crashed = 0
+        assert folded(topic.name) in self.database.rows.topic_ids
+
+    def _deliver_everything(self) -> None:
+        while acts := [a for a in self.possible() if a[0] in ("heed", "control")]:
+            self.do(acts[0])
+
+    # ------------------------------------------------------------------------------ what may happen
+
+    def rows(self) -> ClusterRows:
+        return self.database.rows
+
+    def possible(self) -> list[Action]:
+        """Everything that may happen without a fault."""
+        found: list[Action] = []
+        live = self.controller.state.memory.sessions
+        found += [("control", i) for i, link in enumerate(self.links) if link.to_controller]
+        if sum(1 for link in self.links if link.to_controller) > 1:
+            found.append(("control_all",))
+        for b, broker in self.brokers.items():
+            session = live.get(b)
+            if session is not None and (session.link is None or not broker.up):
+                found.append(("expire", b))
+            if not broker.up:
+                continue
+            if broker.link is not None and broker.link.to_broker:
+                found.append(("heed", b))
+            if broker.link is None or broker.link.controller is not self.controller:
+                found.append(("hello", b))
+            found += [("receive", b, i) for i in range(len(broker.answers))]
+            for key, replica in broker.replicas.items():
+                found += self._possible_for(b, key, replica)
+        found += [("work", i) for i in range(len(self.database.work))]
+        found += [("finish", i) for i in range(len(self.finished_work))]
+        found += [("late_arrives", i) for i in range(len(self.late))]
+        return found
+
+    def _possible_for(self, b: int, key: PartitionKey, replica: Replica) -> list[Action]:
+        found: list[Action] = []
+        broker = self.brokers[b]
+        if replica.leads:
+            if broker.logs[key].next_value <= min(self.values, self._acknowledged(key) + IN_FLIGHT):
+                found.append(("append", b, key))
+            if broker.link is not None and replica.pending is None:
+                if replica.may_grow:
+                    found.append(("propose", b, key, NEVER_LAGS))
+                if laggards(replica):
+                    found.append(("propose", b, key, ALWAYS_LAGS))
+        elif replica.next_fetch() is not None:
+            in_flight = [one for one in broker.answers if one.key == key]
+            if all(one.leader_epoch != replica.leader_epoch for one in in_flight):
+                found += [("fetch", b, key, "now"), ("fetch", b, key, "lost")]
+        return found
+
+    def faults(self) -> list[Action]:
+        """Everything that fate may still do."""
+        found: list[Action] = []
+        for b, broker in self.brokers.items():
+            if not broker.up:
+                found.append(("start", b))
+                continue
+            if self.left("kill"):
+                found.append(("kill", b))
+            if self.left("power") and not any(one.crashed for one in self.brokers.values()):
+                found.append(("power", b))
+            if self.left("break") and broker.link is not None and broker.link.open:
+                found.append(("break", b))
+            if self.left("expire") and b in self.controller.state.memory.sessions:
+                found.append(("expire_slow", b))
+            if self.left("zombie") and self.zombie is not None and broker.view.metadata_version:
+                found.append(("hello_zombie", b))
+            for key, replica in broker.replicas.items():
+                if replica.next_fetch() is not None:
+                    found += [(name, b, key) for name in ("slow", "late") if self.left(name)]
+                row = self.rows().partitions[key]
+                if self.left("move") and b in row.isr and row.leader not in (NO_LEADER, b):
+                    found.append(("move", b, key))
+        if self.left("takeover"):
+            found.append(("takeover",))
+        for key in self.keys if self.left("reassign") else ():
+            if self._target(key) is None:
+                found += [("reassign", key, b) for b in self.brokers]
+        return found
+
+    def left(self, fault: str) -> int:
+        return self.budget.get(fault, 0)
+
+    # ------------------------------------------------------------------------------ doing it
+
+    def do(self, action: Action, rng: Random | None = None) -> None:
+        """Perform `action`; raises Broken."""
+        name = str(action[0])
+        kind = {"expire_slow": "expire", "hello_zombie": "zombie"}.get(name, name)
+        if kind in self.budget and name != "expire":
+            self.budget[kind] -= 1
+        self.now = Instant(self.now + 1)
+        if name == "power":
+            assert rng is not None
+            self.brokers[action[1]].crash_machine(lambda log: rng.randint(0, log.end_offset))  # type: ignore[index]
+        else:
+            getattr(self, f"_{name}")(*action[1:])
+        self._complete_moves()
+        self._look()
+
+    def _control(self, index: int) -> None:
+        link = self.links[index]
+        link.controller.read([link], self.now)
+        self._forget_read_links()
+
+    def _control_all(self) -> None:
+        """Several links have something to say: one turn for all that belong to one controller."""
+        waiting = [link for link in self.links if link.to_controller]
+        for controller in (self.controller, self.zombie):
+            mine = [link for link in waiting if link.controller is controller]
+            if mine and controller is not None:
+                controller.read(mine, self.now)
+        self._forget_read_links()
+
+    def _forget_read_links(self) -> None:
+        self.links = [link for link in self.links if link.open or link.to_controller]
+
+    def _heed(self, b: int) -> None:
+        self.brokers[b].heed(self.now)
+
+    def _hello(self, b: int) -> None:
+        self.links.append(self.brokers[b].open_link(self.controller))
+
+    def _hello_zombie(self, b: int) -> None:
+        assert self.zombie is not None
+        self.links.append(self.brokers[b].open_link(self.zombie))
+
+    def _expire(self, b: int) -> None:
+        self.controller.state.memory.sessions[b].deadline = self.now
+        self.controller.turn([], self.now)
+
+    _expire_slow = _expire
+
+    def _append(self, b: int, key: PartitionKey) -> None:
+        """The producer retries behind its last acknowledged value, and goes on behind what is stored."""
+        broker = self.brokers[b]
+        replica, log = broker.replicas[key], broker.logs[key]
+        retried = self._acknowledged(key) + 1
+        stored = [record.value for record in log.records]
+        if replica.leader_epoch == self.rows().partitions[key].leader_epoch and retried <= self.values:
+            verdict = log.judge(retried)
+            if isinstance(verdict, Append) and retried in stored:
+                raise Broken("a retried batch is stored twice")
+            if isinstance(verdict, Duplicate) and retried not in stored:
+                raise Broken("answered as a duplicate, but not stored")
+            if not isinstance(verdict, Append | Duplicate):
+                raise Broken("false out-of-sequence")
+        value = log.next_value
+        if isinstance(log.judge(value), Append):
+            if value in stored:
+                raise Broken("a batch is stored twice")
+            broker.append(key, value)
+
+    def _propose(self, b: int, key: PartitionKey, lag_time_max_ms: int) -> None:
+        self.brokers[b].propose(key, self.now, lag_time_max_ms)
+
+    def _fetch(self, b: int, key: PartitionKey, fate: str) -> None:
+        request = self.brokers[b].request(key)
+        answer = self._serve(request)
+        if answer is not None and fate == "now":
+            self._take(b, answer)
+        elif answer is not None and fate == "slow":
+            self.brokers[b].answers.append(answer)
+
+    def _serve(self, request: FetchRequest | None) -> FetchAnswer | None:
+        if request is None:
+            return None
+        leader = self.brokers.get(request.position.leader)
+        return leader.serve(request, self.now) if leader is not None and leader.up else None
+
+    def _slow(self, b: int, key: PartitionKey) -> None:
+        self._fetch(b, key, "slow")
+
+    def _late(self, b: int, key: PartitionKey) -> None:
+        request = self.brokers[b].request(key)
+        if request is not None:
+            self.late.append(request)
+
+    def _late_arrives(self, index: int) -> None:
+        self._serve(self.late.pop(index))
+
+    def _receive(self, b: int, index: int) -> None:
+        self._take(b, self.brokers[b].answers.pop(index))
+
+    def _take(self, b: int, answer: FetchAnswer) -> None:
+        replica = self.brokers[b].replicas.get(answer.key)
+        before = replica.high_watermark if replica is not None else 0
+        cut = self.brokers[b].receive(answer)
+        if cut is not None and cut < before:
+            raise Broken("truncated below the high watermark")
+
+    def _work(self, index: int) -> None:
+        self.finished_work.append(compute(self.database, self.settings, self.database.work.pop(index)))
+
+    def _finish(self, index: int) -> None:
+        self.controller.turn([self.finished_work.pop(index)], self.now)
+
+    def _kill(self, b: int) -> None:
+        self.brokers[b].kill()
+
+    def _start(self, b: int) -> None:
+        self.brokers[b].start()
+
+    def _break(self, b: int) -> None:
+        link = self.brokers[b].link
+        if link is not None:
+            link.close()
+
+    def _takeover(self) -> None:
+        self.zombie = self.controller
+        self.controller = Controller(self.database, self.settings, self.now)
+
+    def _move(self, b: int, key: PartitionKey) -> None:
+        """An operator's election: b, a live member of the ISR, leads."""
+
+        def elect(draft: Draft) -> None:
+            row = draft.partition(key)
+            if row is not None and b in row.isr and b in draft.live():
+                draft.choose(row, Choice(b, row.isr))
+
+        self.controller.operate(elect, self.now)
+
+    # ------------------------------------------------------------------------------ reassignment
+
+    def _target(self, key: PartitionKey) -> tuple[int, ...] | None:
+        return self.targets.get(key)
+
+    def _reassign(self, key: PartitionKey, newcomer: int) -> None:
+        """The replica set loses its last broker, or grows by `newcomer` if that is not one of it."""
+        assigned = self.rows().partitions[key].assigned
+        if newcomer not in assigned:
+            target = (*assigned[:-1], newcomer) if len(assigned) > 2 else (*assigned, newcomer)
+        else:
+            target = tuple(b for b in assigned if b != newcomer) if len(assigned) > 2 else assigned[::-1]
+        self.targets[key] = target
+
+        def ask(draft: Draft) -> None:
+            row = draft.partition(key)
+            assert row is not None
+            both = target + tuple(b for b in row.assigned if b not in target)
+            draft.put_partition(
+                PartitionRow(*key, both, row.leader, row.leader_epoch, row.isr, draft.version)
+            )
+
+        self.controller.operate(ask, self.now)
+
+    def _complete_moves(self) -> None:
+        """RAR within the live ISR: one transaction switches all (table 2, last line)."""
+        for key, target in list(self.targets.items()):
+            row, live = self.rows().partitions[key], set(self.controller.state.memory.sessions)
+            if set(target) <= set(row.isr) & live:
+                self.targets.pop(key)
+                self.controller.operate(partial(_switch, key=key, target=target), self.now)
+
+    # ------------------------------------------------------------------------------ what must hold
+
+    def _acknowledged(self, key: PartitionKey) -> int:
+        committed = self.committed[key]
+        return committed[-1].value if committed else 0
+
+    def _look(self) -> None:
+        for key in self.keys:
+            row = self.rows().partitions.get(key)
+            if row is None:
+                continue
+            self._look_at_row(row)
+            hosted = [(b, one.replicas[key]) for b, one in self.brokers.items() if key in one.replicas]
+            # Leaders first: in one step a leader may commit and its follower hear of it.
+            for b, replica in sorted(hosted, key=lambda one: not one[1].leads):
+                self._look_at_replica(b, key, replica, row)
+            self._look_at_members(key, row)
+            self._look_at_logs(key)
+        if not self.controller.deposed and self.controller.state.rows != self.rows():
+            raise Broken("the owner's cache differs from the rows")
+
+    def _look_at_row(self, row: PartitionRow) -> None:
+        if not row.isr:
+            raise Broken("empty ISR")
+        if not set(row.isr) <= set(row.assigned) or row.leader not in (NO_LEADER, *row.isr):
+            raise Broken("leader in ISR within AR is broken")
+
+    def _look_at_members(self, key: PartitionKey, row: PartitionRow) -> None:
+        committed = self.committed[key]
+        for b in row.isr:
+            broker = self.brokers[b]
+            log = broker.logs.get(key)
+            records = log.records if log is not None else []
+            if broker.crashed != 1 and records[: len(committed)] != committed:
+                raise Broken("an ISR member lacks committed records")
+        for b, broker in self.brokers.items():
+            if broker.crashed == 1 and self.rows().brokers[b].incarnation > broker.crashed_in:
+                broker.crashed = 2
+            if broker.crashed == 2 and all(
+                b in self.rows().partitions[k].isr
+                for k in self.keys
+                if b in self.rows().partitions[k].assigned
+            ):
+                broker.crashed = 0
+
+    def _look_at_replica(self, b: int, key: PartitionKey, replica: Replica, row: PartitionRow) -> None:
+        broker, committed = self.brokers[b], self.committed[key]
+        log = broker.logs[key].records
+        if replica.high_watermark > len(log):
+            raise Broken("high watermark above the log end")
+        current = replica.leads and replica.leader_epoch == row.leader_epoch and row.leader == b
+        if current and (key, row.leader_epoch) not in self.checked_leaders:
+            self.checked_leaders.add((key, row.leader_epoch))
+            if log[: len(committed)] != committed:
+                raise Broken("lost: a new leader lacks committed records")
+        self._expose(b, key, replica, log)
+        latest = replica.latest_offset()
+        if current and latest is not None and latest < len(self.committed[key]):
+            raise Broken("the end offset went back")
+
+    def _expose(self, b: int, key: PartitionKey, replica: Replica, log: list[Stored]) -> None:
+        """What is below a high watermark may be read and is acknowledged: it must stay."""
+        seen, committed = log[: replica.high_watermark], self.committed[key]
+        if seen[: len(committed)] != committed[: len(seen)]:
+            raise Broken("committed records differ between brokers")
+        if len(seen) <= len(committed):
+            return
+        self.committed[key] = seen
+        if not replica.leads:
+            raise Broken("a follower exposes what no leader committed")
+        copies = 0
+        for other_id, other in self.brokers.items():
+            other_log = other.logs.get(key)
+            held = other_log is not None and other_log.records[: len(seen)] == seen
+            copies += held or bool(other.crashed and other_id in replica.isr)
+        if copies < min(self.min_insync, len(self.rows().partitions[key].assigned)):
+            raise Broken("committed with fewer copies than min.insync.replicas")
+
+    def _look_at_logs(self, key: PartitionKey) -> None:
+        logs = [broker.logs[key].records for broker in self.brokers.values() if key in broker.logs]
+        for n, one in enumerate(logs):
+            for other in logs[:n]:
+                for i in range(min(len(one), len(other)) - 1, -1, -1):
+                    if one[i].epoch == other[i].epoch:
+                        if one[: i + 1] != other[: i + 1]:
+                            raise Broken("same offset and epoch, other record or prefix")
+                        break
+
+
+def laggards(replica: Replica) -> list[int]:
+    """Members of the ISR that are behind the leader's log end, as far as the leader knows."""
+    end_offset = replica.log.end_offset
+    followers = [b for b in replica.isr if b != replica.broker_id]
+    return [b for b in followers if replica.end_offset_of(b) < end_offset]
+
+
+def _switch(draft: Draft, key: PartitionKey, target: tuple[int, ...]) -> None:
+    row = draft.partition(key)
+    assert row is not None
+    isr = tuple(b for b in target if b in row.isr)
+    leader = row.leader if row.leader in target else next(b for b in target if b in isr and b in draft.live())
+    dropped = set(row.assigned) - set(target)
+    epoch = row.leader_epoch + bool(dropped or leader != row.leader)
+    draft.put_partition(PartitionRow(*key, target, leader, epoch, isr, draft.version))
