@@ -3,9 +3,8 @@
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 
-from access.grants import Operation
 from access.models import AccessEvent, ApiToken, Principal
-from access.read_only import ReadOnlyAdmin
+from runtime.admin import ReadOnlyAdmin
 
 # Users are made by `manage.py create_user`; a second way to change them would go past the audit.
 admin.site.unregister(User)
@@ -17,7 +16,6 @@ admin.site.index_title = "Read-only: every table has one writer, and it is not t
 
 @admin.register(Principal)
 class PrincipalAdmin(ReadOnlyAdmin):
-    operation = Operation.ADMINISTER
     list_display = ("name", "role", "user", "disabled", "created_at")
     list_filter = ("role", "disabled")
     search_fields = ("name",)
@@ -27,7 +25,6 @@ class PrincipalAdmin(ReadOnlyAdmin):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
-    operation = Operation.ADMINISTER
     list_display = (
         "name",
         "prefix",
@@ -46,7 +43,6 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
 @admin.register(AccessEvent)
 class AccessEventAdmin(ReadOnlyAdmin):
-    operation = Operation.ADMINISTER
     list_display = ("at", "action", "name", "address", "allowed", "detail")
     list_filter = ("action", "allowed")
     search_fields = ("name", "address")

@@ -25,5 +25,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SERVE_PERMISSIONS": ["access.rest.permissions.MayView"],
     "SERVE_AUTHENTICATION": ["access.rest.authentication.TokenAuthentication"],
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "PREPROCESSING_HOOKS": ["access.rest.addresses.without_aliases"],
     "COMPONENT_SPLIT_REQUEST": True,
 }

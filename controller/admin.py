@@ -1,0 +1,61 @@
+"""This room shows the rows of brokers, topics and partitions in Django's admin, read-only."""
+
+from django.contrib import admin
+
+from controller.models import Broker, Partition, PartitionProgress, Topic
+from runtime.admin import ReadOnlyAdmin
+
+
+@admin.register(Broker)
+class BrokerAdmin(ReadOnlyAdmin):
+    list_display = (
+        "broker_id",
+        "fenced",
+        "rack",
+        "endpoints",
+        "broker_epoch",
+        "metadata_version",
+        "changed_at",
+    )
+    list_filter = ("fenced", "rack")
+    search_fields = ("=broker_id", "rack")
+    exclude = ("secret_hash",)
+
+
+@admin.register(Topic)
+class TopicAdmin(ReadOnlyAdmin):
+    list_display = (
+        "name",
+        "topic_id",
+        "partition_count",
+        "replication_factor",
+        "configs",
+        "metadata_version",
+        "created_at",
+    )
+    list_filter = ("replication_factor",)
+    search_fields = ("name", "=topic_id")
+
+
+@admin.register(Partition)
+class PartitionAdmin(ReadOnlyAdmin):
+    list_display = (
+        "topic",
+        "partition",
+        "leader",
+        "leader_epoch",
+        "isr",
+        "assigned",
+        "version",
+        "changed_at",
+    )
+    list_filter = ("leader",)
+    list_select_related = ("topic",)
+    search_fields = ("topic__name", "=partition")
+
+
+@admin.register(PartitionProgress)
+class PartitionProgressAdmin(ReadOnlyAdmin):
+    list_display = ("partition", "high_watermark", "at")
+    list_select_related = ("partition",)
+    search_fields = ("partition__topic__name",)

@@ -1,0 +1,54 @@
+"""This room reads the controller's turns from the journal, for people."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from runtime.models import JournalEntry
+
+_WORDS = {
+    "BrokerChanged": ("broker changed", "brokers changed"),
+    "TopicCreated": ("topic created", "topics created"),
+    "PartitionCreated": ("partition created", "partitions created"),
+    "PartitionChanged": ("partition changed", "partitions changed"),
+    "PossibleLoss": ("possible loss", "possible losses"),
+    "ProducerIdsGiven": ("block of producer ids given", "blocks of producer ids given"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerTurn:
+    """One turn of the controller: when, why, and what it did in words."""
+
+    at: datetime
+    cause: str
+    did: str
+    elected: int
+    without_leader: int
+    possible_loss: bool
+
+
+def last_turns(most: int) -> list[ControllerTurn]:
+    """The last turns of the controller that changed a broker, a topic or a partition, newest first."""
+    rows = (
+        JournalEntry.objects.filter(lane="controller").order_by("-id").values_list("at", "cause", "records")
+    )
+    told = (_turn(at, cause, records) for at, cause, records in rows[: most * 5])
+    return [turn for turn in told if turn.did][:most]
+
+
+def _turn(at: datetime, cause: str, records: Iterable[Mapping[str, Any]]) -> ControllerTurn:
+    records = list(records)
+    counted = Counter(record.get("record") for record in records)
+    words = [
+        f"{counted[tag]} {one if counted[tag] == 1 else many}"
+        for tag, (one, many) in _WORDS.items()
+        if counted[tag]
+    ]
+    leaders = [record["row"]["leader"] for record in records if record.get("record") == "PartitionChanged"]
+    without = sum(1 for leader in leaders if leader == -1)
+    return ControllerTurn(
+        at, cause, ", ".join(words), len(leaders) - without, without, bool(counted["PossibleLoss"])
+    )

@@ -1,0 +1,227 @@
+"""This room reads brokers, topics and partitions for people: each question is one statement, whatever its size."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from controller.models import NO_LEADER, Broker
+
+LIVE, FENCED, NEVER_CONNECTED = "Live", "Fenced", "Never connected"
+
+_REPLICAS_BY_BROKER = """
+    SELECT replica, count(*), count(*) FILTER (WHERE leader = replica),
+           count(*) FILTER (WHERE NOT (replica = ANY (isr) AND replica = ANY (%(live)s)))
+    FROM partition, unnest(assigned) AS replica GROUP BY replica
+"""
+
+# Pages count as in sync whoever is in the ISR and has a session (design chapter 7): the row keeps the last
+# min.insync.replicas members even when they are dead.
+_STATED = """
+    SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
+           partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
+           (SELECT count(*) FROM unnest(partition.isr) AS member WHERE member = ANY (%(live)s)) AS in_sync,
+           COALESCE((topic.configs ->> 'min.insync.replicas')::int, 1) AS min_in_sync
+    FROM partition JOIN topic ON topic.topic_id = partition.topic_id
+"""
+
+_HEALTH = f"""
+    WITH stated AS ({_STATED})
+    SELECT count(*), COALESCE(sum(cardinality(assigned)), 0),
+           count(*) FILTER (WHERE leader = {NO_LEADER}),
+           count(*) FILTER (WHERE in_sync < cardinality(assigned)),
+           count(*) FILTER (WHERE in_sync < LEAST(min_in_sync, cardinality(assigned))),
+           count(*) FILTER (WHERE in_sync = 1 AND cardinality(assigned) > 1),
+           min(changed_at) FILTER (WHERE in_sync < cardinality(assigned) OR leader = {NO_LEADER})
+    FROM stated
+"""
+
+TROUBLES = {
+    "offline": f"leader = {NO_LEADER}",
+    "under-min-isr": f"leader <> {NO_LEADER} AND in_sync < LEAST(min_in_sync, cardinality(assigned))",
+    "one-copy": f"leader <> {NO_LEADER} AND in_sync = 1 AND cardinality(assigned) > 1",
+    "attention": f"(in_sync < cardinality(assigned) OR leader = {NO_LEADER})",
+}
+"""What may be asked of partitions by name, in SQL over the stated rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRow:
+    """One broker with what it holds."""
+
+    broker: Broker
+    replicas: int
+    leaders: int
+    out_of_sync: int
+
+    @property
+    def state(self) -> str:
+        """Live, Fenced, or Never connected: enrolled, but no process has said hello yet."""
+        return state_of(self.broker)
+
+    @property
+    def attention(self) -> bool:
+        """A fenced broker that once was there needs a person."""
+        return self.state == FENCED
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How safe the data is, counted over every partition."""
+
+    partitions: int
+    replicas: int
+    offline: int
+    under_replicated: int
+    under_min_isr: int
+    one_copy: int
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition as its row says, with how many of its ISR have a session."""
+
+    id: int
+    topic_name: str
+    topic_id: Any
+    partition: int
+    assigned: Sequence[int]
+    leader: int
+    leader_epoch: int
+    isr: Sequence[int]
+    version: int
+    changed_at: datetime
+    in_sync: int
+    min_in_sync: int
+    high_watermark: int | None = None
+    progress_at: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """`flights-5`."""
+        return f"{self.topic_name}-{self.partition}"
+
+    @property
+    def offline(self) -> bool:
+        return self.leader == NO_LEADER
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic with its partitions counted, broker by broker."""
+
+    topic_id: Any
+    name: str
+    partition_count: int
+    in_full_sync: int
+    offline: int
+    one_copy: int
+    replicas: dict[int, int]
+    leaders: dict[int, int]
+
+
+def state_of(broker: Broker) -> str:
+    """The word for a broker's state."""
+    if broker.broker_epoch == 0:
+        return NEVER_CONNECTED
+    return FENCED if broker.fenced else LIVE
+
+
+def live_ids(brokers: Iterable[Broker]) -> list[int]:
+    """The ids of the brokers that have a session."""
+    return [broker.broker_id for broker in brokers if not broker.fenced]
+
+
+def brokers() -> list[BrokerRow]:
+    """Every broker in the order of its id."""
+    rows = list(Broker.objects.defer("secret_hash").order_by("broker_id"))
+    counts = {row[0]: row[1:] for row in _read(_REPLICAS_BY_BROKER, {"live": live_ids(rows)})}
+    return [BrokerRow(broker, *counts.get(broker.broker_id, (0, 0, 0))) for broker in rows]
+
+
+def health(live: Sequence[int]) -> Health:
+    """How safe the data is, if the brokers in `live` have a session."""
+    return Health(*_read(_HEALTH, {"live": list(live)})[0])
+
+
+def troubled_partitions(live: Sequence[int], trouble: str, limit: int) -> list[PartitionRow]:
+    """Partitions with one of TROUBLES, in the order of their names, at most `limit`."""
+    statement = f"""
+        WITH stated AS ({_STATED})
+        SELECT * FROM stated WHERE {TROUBLES[trouble]} ORDER BY topic_name, partition LIMIT %(limit)s
+    """
+    return [PartitionRow(*row) for row in _read(statement, {"live": list(live), "limit": limit})]
+
+
+def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: int) -> list[TopicRow]:
+    """Topics after the name `after` whose name contains `contains`, of which a partition fits `show`."""
+    statement = f"""
+        WITH stated AS ({_STATED} WHERE strpos(topic.name, %(contains)s) > 0 AND topic.name > %(after)s),
+        listed AS (
+            SELECT topic_id, topic_name, count(*) AS partitions,
+                   count(*) FILTER (WHERE in_sync = cardinality(assigned) AND leader <> {NO_LEADER}) AS synced,
+                   count(*) FILTER (WHERE leader = {NO_LEADER}) AS offline,
+                   count(*) FILTER (WHERE {TROUBLES["one-copy"]}) AS one_copy
+            FROM stated GROUP BY topic_id, topic_name
+            HAVING count(*) FILTER (WHERE {TROUBLES.get(show, "true")}) > 0
+            ORDER BY topic_name LIMIT %(limit)s
+        )
+        SELECT listed.*, replicas.by_broker, leaders.by_broker FROM listed
+        CROSS JOIN LATERAL (
+            SELECT COALESCE(json_object_agg(replica, held), '{{}}') AS by_broker
+            FROM (SELECT replica, count(*) AS held FROM partition, unnest(assigned) AS replica
+                  WHERE partition.topic_id = listed.topic_id GROUP BY replica) AS counted
+        ) AS replicas
+        CROSS JOIN LATERAL (
+            SELECT COALESCE(json_object_agg(leader, led), '{{}}') AS by_broker
+            FROM (SELECT leader, count(*) AS led FROM partition
+                  WHERE partition.topic_id = listed.topic_id GROUP BY leader) AS counted
+        ) AS leaders
+        ORDER BY listed.topic_name
+    """
+    values = {"live": list(live), "contains": contains, "after": after, "limit": limit}
+    return [TopicRow(*row[:6], _by_number(row[6]), _by_number(row[7])) for row in _read(statement, values)]
+
+
+def partitions_of(
+    live: Sequence[int], topic_ids: Sequence[Any], show: str, limit: int
+) -> dict[Any, list[PartitionRow]]:
+    """The partitions of some topics that fit `show`, at most `limit` of each, with how far they got."""
+    statement = f"""
+        WITH stated AS ({_STATED} WHERE topic.topic_id = ANY (%(topics)s)),
+        numbered AS (
+            SELECT stated.*, progress.high_watermark, progress.at,
+                   row_number() OVER (PARTITION BY stated.topic_id ORDER BY stated.leader = {NO_LEADER} DESC,
+                                      stated.in_sync < cardinality(stated.assigned) DESC, stated.partition)
+            FROM stated LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
+            WHERE {TROUBLES.get(show, "true")}
+        )
+        SELECT * FROM numbered WHERE row_number <= %(limit)s ORDER BY topic_name, row_number
+    """
+    found: dict[Any, list[PartitionRow]] = {}
+    for row in _read(statement, {"live": list(live), "topics": list(topic_ids), "limit": limit}):
+        found.setdefault(row[2], []).append(PartitionRow(*row[:-1]))
+    return found
+
+
+def fingerprint() -> str:
+    """Changes whenever the cluster page would: one short statement, read by the live pages."""
+    statement = """
+        SELECT (SELECT count(*)::text || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
+               (SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM partition),
+               (SELECT COALESCE(sum(high_watermark), 0)::text FROM partition_progress)
+    """
+    return "/".join(_read(statement, {})[0])
+
+
+def _by_number(counts: Any) -> dict[int, int]:
+    return {int(number): held for number, held in counts.items()}
+
+
+def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())

@@ -1,0 +1,11 @@
+"""This room names the REST addresses of groups and offsets."""
+
+from access.rest.addresses import both
+from groups import api
+
+urlpatterns = [
+    *both("groups", api.GroupList.as_view(), "api-groups"),
+    *both("groups/<path:group>", api.GroupDetail.as_view(), "api-group"),
+    *both("offsets", api.OffsetList.as_view(), "api-offsets"),
+    *both("offsets/<path:group>/<str:topic>/<int:partition>", api.OffsetDetail.as_view(), "api-offset"),
+]

@@ -1,0 +1,249 @@
+"""This room gathers everything that the page of one group shows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from controller.leases import LeaseHolder, holder_of
+from controller.standing import ClusterStanding
+from groups import queries
+from groups.history import Partition, Rebalance
+from groups.journal import rebalances_of
+from groups.models import ConsumerGroup, GroupMember
+
+LANES_UP_TO = 24
+"""More partitions than this are drawn as one stroke each."""
+
+ROWS_OF_PARTITIONS = 100
+REBALANCES_SHOWN = 8
+_STROKE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One partition in the lane of one member: `kept`, `came` here, `left` for another, `passes` by, or empty."""
+
+    standing: queries.PartitionStanding
+    kind: str = ""
+    other: str = ""
+    down: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One member's row: what it kept, what came, what it gave up."""
+
+    owner: str
+    cells: list[Cell]
+
+    def _number(self, kind: str) -> int:
+        return sum(1 for cell in self.cells if cell.kind == kind)
+
+    @property
+    def kept(self) -> int:
+        return self._number("kept")
+
+    @property
+    def came(self) -> int:
+        return self._number("came")
+
+    @property
+    def left(self) -> int:
+        return self._number("left")
+
+    def strokes(self, kind: str) -> str:
+        """An SVG path with one stroke for each partition of this kind, always at the same place."""
+        inset = 4 if kind == "left" else 2
+        return "".join(
+            f"M{place * _STROKE + 2} {inset}V{16 - inset}"
+            for place, cell in enumerate(self.cells)
+            if cell.kind == kind
+        )
+
+    @property
+    def kept_path(self) -> str:
+        return self.strokes("kept")
+
+    @property
+    def came_path(self) -> str:
+        return self.strokes("came")
+
+    @property
+    def left_path(self) -> str:
+        return self.strokes("left")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One member with what it owns and how far it is behind."""
+
+    member: GroupMember
+    partitions: list[queries.PartitionStanding]
+    since_generation: int | None
+
+    @property
+    def lag(self) -> int | None:
+        known = [row.lag for row in self.partitions if row.lag is not None]
+        return sum(known) if known or not self.partitions else None
+
+    @property
+    def unknown(self) -> bool:
+        return any(row.lag is None for row in self.partitions)
+
+    @property
+    def assigned(self) -> int:
+        """Partitions that it was not yet heard to have started."""
+        return sum(1 for row in self.partitions if row.state == "assigned")
+
+    @property
+    def names(self) -> str:
+        """`0, 1` of one topic, `orders 0, 1 · clicks 4` of several; a long list says how many."""
+        if len(self.partitions) > 24:
+            return f"{len(self.partitions)} partitions"
+        topics: dict[str, list[str]] = {}
+        for row in self.partitions:
+            topics.setdefault(row.topic_name, []).append(str(row.partition))
+        if len(topics) <= 1:
+            return ", ".join(number for numbers in topics.values() for number in numbers)
+        return " · ".join(f"{topic} {', '.join(numbers)}" for topic, numbers in topics.items())
+
+
+@dataclass(frozen=True)
+class GroupPage:
+    """What stands on the page of one group."""
+
+    group: ConsumerGroup
+    standings: list[queries.PartitionStanding]
+    members: list[MemberRow]
+    rebalances: list[Rebalance]
+    live: list[int]
+    first: int = 0
+    coordinator: LeaseHolder | None = None
+    topics: list[str] = field(default_factory=list)
+
+    @property
+    def lag(self) -> int | None:
+        """The known lag of all partitions; None if nothing is known."""
+        known = [row.lag for row in self.standings if row.lag is not None]
+        return sum(known) if known else None
+
+    @property
+    def unknown(self) -> bool:
+        """True if the sum has parts that are not known."""
+        return any(row.lag is None for row in self.standings)
+
+    @cached_property
+    def largest_lag(self) -> int:
+        return max((row.lag or 0 for row in self.standings), default=0) or 1
+
+    @property
+    def progress_at(self) -> datetime | None:
+        """When the oldest of the known ends was said."""
+        said = [row.progress_at for row in self.standings if row.progress_at is not None]
+        return max(said) if said else None
+
+    @property
+    def one_topic(self) -> bool:
+        return len(self.topics) == 1
+
+    @property
+    def small(self) -> bool:
+        return len(self.standings) <= LANES_UP_TO
+
+    @property
+    def rows(self) -> list[queries.PartitionStanding]:
+        return self.standings[self.first : self.first + ROWS_OF_PARTITIONS]
+
+    @property
+    def next_from(self) -> int:
+        end = self.first + ROWS_OF_PARTITIONS
+        return end if end < len(self.standings) else 0
+
+    @property
+    def last(self) -> int:
+        return min(self.first + ROWS_OF_PARTITIONS, len(self.standings))
+
+    @property
+    def settled(self) -> Rebalance | None:
+        """The last rebalance that opened the present generation, if the journal still has it."""
+        return next((one for one in self.rebalances if one.generation == self.group.generation), None)
+
+    @property
+    def open_rebalance(self) -> Rebalance | None:
+        return self.rebalances[0] if self.rebalances and self.rebalances[0].open else None
+
+    @property
+    def longest_ms(self) -> float:
+        """The longest of the listed rebalances: the bars are shares of it."""
+        return max((one.length_ms for one in self.rebalances), default=0.0) or 1.0
+
+    @property
+    def unowned(self) -> list[queries.PartitionStanding]:
+        return [row for row in self.standings if row.owner is None]
+
+    @property
+    def stroke_width(self) -> int:
+        return max(1, len(self.standings)) * _STROKE
+
+    @cached_property
+    def lanes(self) -> list[Lane]:
+        """A lane for each member, and for each former owner of what moved last."""
+        moves = self.settled.moves if self.settled else {}
+        owners = [row.member.member_id for row in self.members]
+        former = {move.before for move in moves.values() if move.before}
+        owners += sorted(former - set(owners))
+        place = {owner: number for number, owner in enumerate(owners)}
+        return [Lane(owner, [_cell(row, owner, moves, place) for row in self.standings]) for owner in owners]
+
+    @property
+    def moved(self) -> int:
+        return sum(lane.came for lane in self.lanes)
+
+
+def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPage:
+    """Read the page of one group with a constant number of statements."""
+    standings = queries.partitions_of_group(group.name)
+    owned: dict[str, list[queries.PartitionStanding]] = {}
+    for row in standings:
+        if row.owner is not None:
+            owned.setdefault(row.owner, []).append(row)
+    members = [
+        MemberRow(member, owned.get(member.member_id, []), _since(owned.get(member.member_id, [])))
+        for member in GroupMember.objects.filter(group=group).defer("token_hash").order_by("member_id")
+    ]
+    return GroupPage(
+        group,
+        standings,
+        members,
+        rebalances_of(group.name, group.shard, REBALANCES_SHOWN),
+        cluster.live,
+        first,
+        holder_of(f"coordinator/{group.shard}"),
+        sorted({row.topic_name for row in standings}),
+    )
+
+
+def _since(rows: Sequence[queries.PartitionStanding]) -> int | None:
+    return min((row.since_generation for row in rows if row.since_generation is not None), default=None)
+
+
+def _cell(
+    row: queries.PartitionStanding, owner: str, moves: dict[Partition, Any], place: dict[str, int]
+) -> Cell:
+    move = moves.get((row.topic_name, row.partition))
+    moved = move is not None and move.before != move.after and move.after == row.owner
+    before, after = (move.before, move.after) if move is not None and moved else (None, None)
+    if row.owner == owner:
+        return Cell(row, "came" if moved else "kept", before or "", _down(place, before, after))
+    if before == owner:
+        return Cell(row, "left", after or "", _down(place, before, after))
+    if before in place and after in place and before is not None and after is not None:
+        between = min(place[before], place[after]) < place[owner] < max(place[before], place[after])
+        return Cell(row, "passes" if between else "")
+    return Cell(row)
+
+
+def _down(place: dict[str, int], before: str | None, after: str | None) -> bool:
+    return before is None or after is None or place.get(before, 0) < place.get(after, 0)

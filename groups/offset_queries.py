@@ -1,0 +1,83 @@
+"""This room reads committed offsets beside the ends of their logs, a page at a time."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+_COLUMNS = """
+    SELECT committed.group_name, committed.topic_name, committed.topic_id, committed.partition,
+           committed.committed_offset, committed.leader_epoch, committed.metadata, committed.version,
+           committed.committed_at, progress.high_watermark, progress.at
+    FROM committed_offset AS committed
+    LEFT JOIN partition ON partition.topic_id = committed.topic_id AND partition.partition = committed.partition
+    LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRow:
+    """One committed offset and how far its log got, as far as known."""
+
+    group: str
+    topic_name: str
+    topic_id: Any
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    version: int
+    committed_at: datetime
+    high_watermark: int | None
+    progress_at: datetime | None
+
+    @property
+    def lag(self) -> int | None:
+        """Records up to the high watermark; None: nobody said how far the log got."""
+        return None if self.high_watermark is None else max(0, self.high_watermark - self.offset)
+
+    @property
+    def tag(self) -> str:
+        """Made from versions: of the topic, of the commit, of the log's end."""
+        return f"{self.topic_id}-{self.version}-{-1 if self.high_watermark is None else self.high_watermark}"
+
+    def key(self) -> list[Any]:
+        """Where the next page goes on."""
+        return [self.group, str(self.topic_id), self.partition]
+
+
+def offsets_after(
+    group: str | None, topic: str | None, after: tuple[str, str, int] | None, limit: int
+) -> list[OffsetRow]:
+    """Offsets in the order of group, topic id and partition, after the key `after`."""
+    conditions, values = [], {"group": group, "topic": topic, "limit": limit}
+    if group is not None:
+        conditions.append("committed.group_name = %(group)s")
+    if topic is not None:
+        conditions.append("committed.topic_name = %(topic)s")
+    if after is not None:
+        conditions.append(
+            "(committed.group_name, committed.topic_id, committed.partition) "
+            "> (%(after_group)s, %(after_topic)s::uuid, %(after_partition)s)"
+        )
+        values |= {"after_group": after[0], "after_topic": after[1], "after_partition": after[2]}
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    order = "ORDER BY committed.group_name, committed.topic_id, committed.partition LIMIT %(limit)s"
+    return _read(f"{_COLUMNS} {where} {order}", values)
+
+
+def offset_of(group: str, topic: str, partition: int) -> OffsetRow | None:
+    """One committed offset; of topics that had the same name the one committed last."""
+    where = (
+        "WHERE committed.group_name = %(group)s AND committed.topic_name = %(topic)s "
+        "AND committed.partition = %(partition)s ORDER BY committed.committed_at DESC LIMIT 1"
+    )
+    rows = _read(f"{_COLUMNS} {where}", {"group": group, "topic": topic, "partition": partition})
+    return rows[0] if rows else None
+
+
+def _read(statement: str, values: dict[str, Any]) -> list[OffsetRow]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return [OffsetRow(*row) for row in cursor.fetchall()]

@@ -1,0 +1,338 @@
+"""This room reads consumer groups for people: each question is one statement, also for ten thousand groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from controller.models import NO_LEADER
+from groups.models import ConsumerGroup, Phase
+
+# Lag of a group: what is known, how many partitions are not known, when it last committed. A partition is not
+# known if it has an owner and no committed offset, or if nobody said how far its log got.
+_STANDING = """
+    LEFT JOIN LATERAL (
+        SELECT count(*) AS members, COALESCE(max(session_timeout_ms), 0) AS session_timeout_ms
+        FROM group_member WHERE group_name = grouped.name
+    ) AS members ON true
+    LEFT JOIN LATERAL (
+        SELECT count(*) AS partitions,
+               sum(GREATEST(progress.high_watermark - touched.committed_offset, 0))::bigint AS lag,
+               count(*) FILTER (WHERE progress.high_watermark IS NULL OR touched.committed_offset IS NULL
+                                OR partition.leader = -1) AS unknown,
+               max(touched.committed_at) AS committed_at,
+               string_agg(DISTINCT touched.topic_name, ', ') AS topics
+        FROM (
+            SELECT topic_id, partition, committed.committed_offset, committed.committed_at,
+                   COALESCE(committed.topic_name, owned.topic_name) AS topic_name
+            FROM (SELECT * FROM committed_offset WHERE group_name = grouped.name) AS committed
+            FULL JOIN (SELECT * FROM partition_ownership WHERE group_name = grouped.name AND copy = 0) AS owned
+            USING (topic_id, partition)
+        ) AS touched
+        LEFT JOIN partition ON partition.topic_id = touched.topic_id AND partition.partition = touched.partition
+        LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
+    ) AS standing ON true
+"""
+
+_GROUP_COLUMNS = """
+    grouped.name, grouped.phase, grouped.protocol, grouped.generation, grouped.version, grouped.shard,
+    grouped.error, grouped.created_at, grouped.changed_at, members.members, members.session_timeout_ms,
+    standing.partitions, standing.lag, standing.unknown, standing.committed_at, standing.topics
+"""
+
+_MATCHES = """
+    (%(contains)s = '' OR strpos(grouped.name, %(contains)s) > 0 OR EXISTS (
+        SELECT FROM committed_offset WHERE group_name = grouped.name AND strpos(topic_name, %(contains)s) > 0)
+        OR EXISTS (
+        SELECT FROM partition_ownership WHERE group_name = grouped.name AND strpos(topic_name, %(contains)s) > 0))
+    AND (%(phases)s::text[] IS NULL OR grouped.phase = ANY (%(phases)s))
+    AND (%(topic)s = '' OR EXISTS (
+        SELECT FROM committed_offset WHERE group_name = grouped.name AND topic_name = %(topic)s) OR EXISTS (
+        SELECT FROM partition_ownership WHERE group_name = grouped.name AND topic_name = %(topic)s))
+"""
+
+# The lag of every group in one pass; only where a list is ordered by it.
+_LAG_OF_ALL = """
+    SELECT committed.group_name, sum(GREATEST(progress.high_watermark - committed.committed_offset, 0))::bigint AS lag
+    FROM committed_offset AS committed
+    JOIN partition USING (topic_id, partition)
+    JOIN partition_progress AS progress ON progress.partition_id = partition.id
+    GROUP BY committed.group_name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group of a list with its standing; `lag` is None when nothing of it is known."""
+
+    name: str
+    phase: str
+    protocol: str
+    generation: int
+    version: int
+    shard: int
+    error: str
+    created_at: datetime
+    changed_at: datetime
+    members: int
+    session_timeout_ms: int
+    partitions: int
+    lag: int | None
+    unknown: int
+    committed_at: datetime | None
+    topics: str | None
+
+    @property
+    def abandoned(self) -> bool:
+        """Somebody stopped it and it falls behind: said in words, without colour."""
+        return self.phase == Phase.EMPTY and bool(self.lag)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """What a list of groups is asked for; empty means everything."""
+
+    contains: str = ""
+    phases: tuple[str, ...] = ()
+    topic: str = ""
+    lag_over: int | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return {
+            "contains": self.contains,
+            "phases": list(self.phases) or None,
+            "topic": self.topic,
+            "lag_over": self.lag_over,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStanding:
+    """One partition as a group sees it: who owns it, what is committed, how far the log got."""
+
+    topic_id: Any
+    topic_name: str
+    partition: int
+    owner: str | None
+    state: str | None
+    since_generation: int | None
+    committed: int | None
+    commit_leader_epoch: int | None
+    version: int | None
+    committed_at: datetime | None
+    leader: int | None
+    leader_epoch: int | None
+    isr: Sequence[int] | None
+    assigned: Sequence[int] | None
+    high_watermark: int | None
+    progress_at: datetime | None
+
+    @property
+    def name(self) -> str:
+        """`flights-5`."""
+        return f"{self.topic_name}-{self.partition}"
+
+    @property
+    def offline(self) -> bool:
+        return self.leader == NO_LEADER
+
+    @property
+    def lag(self) -> int | None:
+        """Records between the committed offset and the end; None: not known."""
+        if self.committed is None or self.high_watermark is None or self.offline:
+            return None
+        return max(0, self.high_watermark - self.committed)
+
+
+@dataclass(frozen=True, slots=True)
+class StalledPartition:
+    """Records wait, and the owner has committed nothing for a while."""
+
+    group: str
+    topic_name: str
+    partition: int
+    owner: str
+    committed: int
+    high_watermark: int
+    committed_at: datetime
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic_name}-{self.partition}"
+
+    @property
+    def lag(self) -> int:
+        return self.high_watermark - self.committed
+
+
+def groups_by_name(asked: GroupFilter, after: str, limit: int) -> list[GroupRow]:
+    """Groups whose name comes after `after`, in the order of their names: stable while rows come and go."""
+    statement = f"""
+        SELECT {_GROUP_COLUMNS}
+        FROM (SELECT * FROM consumer_group AS grouped WHERE grouped.name > %(after)s AND {_MATCHES}
+              ORDER BY grouped.name {"LIMIT %(limit)s" if asked.lag_over is None else ""}) AS grouped
+        {_STANDING}
+        {"" if asked.lag_over is None else "WHERE standing.lag >= %(lag_over)s"}
+        ORDER BY grouped.name LIMIT %(limit)s
+    """
+    return [GroupRow(*row) for row in _read(statement, {**asked.values, "after": after, "limit": limit})]
+
+
+def groups_by_lag(
+    asked: GroupFilter, after: tuple[int, str] | None, limit: int, without: Sequence[str] = ()
+) -> list[GroupRow]:
+    """Groups with the largest known lag first, then by name; a group without known lag comes last (−1)."""
+    statement = f"""
+        WITH lags AS ({_LAG_OF_ALL})
+        SELECT {_GROUP_COLUMNS}
+        FROM (SELECT grouped.*, COALESCE(lags.lag, -1) AS lag_key
+              FROM consumer_group AS grouped LEFT JOIN lags ON lags.group_name = grouped.name
+              WHERE {_MATCHES} AND NOT grouped.name = ANY (%(without)s)
+                AND COALESCE(lags.lag, -1) >= COALESCE(%(lag_over)s::bigint, -1)
+                AND (%(after_lag)s::bigint IS NULL
+                     OR (-COALESCE(lags.lag, -1), grouped.name) > (-%(after_lag)s::bigint, %(after_name)s))
+              ORDER BY lag_key DESC, grouped.name LIMIT %(limit)s) AS grouped
+        {_STANDING}
+        ORDER BY grouped.lag_key DESC, grouped.name
+    """
+    values = {
+        **asked.values,
+        "after_lag": after[0] if after else None,
+        "after_name": after[1] if after else "",
+        "limit": limit,
+        "without": list(without),
+    }
+    return [GroupRow(*row) for row in _read(statement, values)]
+
+
+def groups_named(names: Sequence[str], asked: GroupFilter) -> list[GroupRow]:
+    """The groups of these names that also fit the filter."""
+    statement = f"""
+        SELECT {_GROUP_COLUMNS}
+        FROM (SELECT * FROM consumer_group AS grouped
+              WHERE grouped.name = ANY (%(names)s) AND {_MATCHES}) AS grouped
+        {_STANDING}
+        {"" if asked.lag_over is None else "WHERE standing.lag >= %(lag_over)s"}
+        ORDER BY grouped.name
+    """
+    return [GroupRow(*row) for row in _read(statement, {**asked.values, "names": list(names)})]
+
+
+def count_by_phase(asked: GroupFilter | None = None) -> dict[str, int]:
+    """How many groups are in each phase, of those that fit the filter."""
+    asked = asked or GroupFilter()
+    statement = f"SELECT grouped.phase, count(*) FROM consumer_group AS grouped WHERE {_MATCHES} GROUP BY 1"
+    counted = dict(_read(statement, asked.values))
+    return {phase: counted.get(phase, 0) for phase in Phase.values}
+
+
+def partitions_of_group(name: str) -> list[PartitionStanding]:
+    """Every partition of every topic that the group owns or has committed, owned or not, in order."""
+    statement = """
+        WITH owned AS (SELECT * FROM partition_ownership WHERE group_name = %(name)s),
+             committed AS (SELECT * FROM committed_offset WHERE group_name = %(name)s),
+             touched AS (SELECT topic_id, partition FROM owned UNION SELECT topic_id, partition FROM committed
+                         UNION SELECT topic_id, partition FROM partition WHERE topic_id IN
+                         (SELECT topic_id FROM owned UNION SELECT topic_id FROM committed))
+        SELECT touched.topic_id, COALESCE(owned.topic_name, committed.topic_name, topic.name),
+               touched.partition, owned.owner, owned.state, owned.since_generation,
+               committed.committed_offset, committed.leader_epoch, committed.version, committed.committed_at,
+               stated.leader, stated.leader_epoch, stated.isr, stated.assigned,
+               progress.high_watermark, progress.at
+        FROM touched
+        LEFT JOIN owned USING (topic_id, partition)
+        LEFT JOIN committed USING (topic_id, partition)
+        LEFT JOIN topic ON topic.topic_id = touched.topic_id
+        LEFT JOIN partition AS stated
+               ON stated.topic_id = touched.topic_id AND stated.partition = touched.partition
+        LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
+        ORDER BY 2, 3, owned.copy
+    """
+    return [PartitionStanding(*row) for row in _read(statement, {"name": name})]
+
+
+def stalled_partitions(older_than_ms: int, least_lag: int, limit: int) -> list[StalledPartition]:
+    """Owned partitions where at least `least_lag` records wait and nothing was committed for a while."""
+    statement = """
+        SELECT committed.group_name, committed.topic_name, committed.partition, owned.owner,
+               committed.committed_offset, progress.high_watermark, committed.committed_at
+        FROM committed_offset AS committed
+        JOIN partition USING (topic_id, partition)
+        JOIN partition_progress AS progress ON progress.partition_id = partition.id
+        JOIN partition_ownership AS owned ON owned.group_name = committed.group_name
+             AND owned.topic_id = committed.topic_id AND owned.partition = committed.partition
+             AND owned.copy = 0
+        WHERE committed.committed_at < now() - %(older_than_ms)s * interval '1 millisecond'
+          AND progress.high_watermark - committed.committed_offset >= %(least_lag)s
+          AND partition.leader <> -1
+        ORDER BY committed.committed_at, 1, 2, 3 LIMIT %(limit)s
+    """
+    values = {"older_than_ms": older_than_ms, "least_lag": least_lag, "limit": limit}
+    return [StalledPartition(*row) for row in _read(statement, values)]
+
+
+def groups_that_wait_for(partition_ids: Sequence[int]) -> dict[str, list[str]]:
+    """Groups with members that own one of these partitions, with the names of what they wait for."""
+    statement = """
+        SELECT owned.group_name, owned.topic_name || '-' || owned.partition
+        FROM partition JOIN partition_ownership AS owned
+          ON owned.topic_id = partition.topic_id AND owned.partition = partition.partition
+        WHERE partition.id = ANY (%(ids)s) ORDER BY 1, owned.topic_name, owned.partition
+    """
+    waits: dict[str, list[str]] = {}
+    for group, name in _read(statement, {"ids": list(partition_ids)}):
+        waits.setdefault(group, []).append(name)
+    return waits
+
+
+def unsettled_groups(limit: int) -> list[tuple[ConsumerGroup, int]]:
+    """Groups with an error, or with a rebalance open longer than their largest session timeout (ms)."""
+    statement = """
+        SELECT grouped.name, COALESCE(max(member.session_timeout_ms), 0)
+        FROM consumer_group AS grouped LEFT JOIN group_member AS member ON member.group_name = grouped.name
+        WHERE grouped.error <> '' OR grouped.phase IN ('PreparingRebalance', 'CompletingRebalance')
+        GROUP BY grouped.name, grouped.error, grouped.changed_at
+        HAVING grouped.error <> ''
+            OR grouped.changed_at < now() - max(member.session_timeout_ms) * interval '1 millisecond'
+        ORDER BY grouped.changed_at LIMIT %(limit)s
+    """
+    sessions = dict(_read(statement, {"limit": limit}))
+    found = ConsumerGroup.objects.in_bulk(list(sessions))
+    return [
+        (found[name], session_timeout_ms) for name, session_timeout_ms in sessions.items() if name in found
+    ]
+
+
+def fingerprint() -> str:
+    """Changes whenever a list of groups would: one short statement, read by the live pages."""
+    statement = """
+        SELECT (SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM consumer_group),
+               (SELECT count(*)::text || '.' || COALESCE(sum(committed_offset), 0) FROM committed_offset)
+    """
+    return "/".join(_read(statement, {})[0])
+
+
+def fingerprints(names: Sequence[str]) -> dict[str, str]:
+    """For each of these groups a text that changes whenever its page would; a deleted group has none."""
+    statement = """
+        SELECT grouped.name, grouped.version::text || '/' || COALESCE((
+            SELECT sum(committed.version)::text || '.' || sum(committed.committed_offset)
+            FROM committed_offset AS committed WHERE committed.group_name = grouped.name), '') || '/' ||
+          COALESCE((
+            SELECT sum(COALESCE(progress.high_watermark, 0))::text || '.' || sum(partition.version)
+            FROM partition LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
+            WHERE partition.topic_id IN (
+                SELECT topic_id FROM committed_offset WHERE group_name = grouped.name UNION
+                SELECT topic_id FROM partition_ownership WHERE group_name = grouped.name)), '')
+        FROM consumer_group AS grouped WHERE grouped.name = ANY (%(names)s)
+    """
+    return dict(_read(statement, {"names": list(names)}))
+
+
+def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())

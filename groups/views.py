@@ -1,0 +1,152 @@
+"""This room renders the pages about groups: the list of all, and one group whole."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.core import signing
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from access.grants import Operation
+from access.pages import needs
+from controller import standing as cluster_standing
+from groups import group_page, queries, standing
+from groups.models import ConsumerGroup, Phase
+
+ROWS_OF_A_PAGE = 100
+_SALT = "muster.groups.page"
+_SORTS = ("lag", "name")
+_WORDS_OF_PHASES = {
+    "stable": Phase.STABLE,
+    "preparing": Phase.PREPARING_REBALANCE,
+    "completing": Phase.COMPLETING_REBALANCE,
+    "empty": Phase.EMPTY,
+}
+_LONGEST_TEXT = 249
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the address asks of the list."""
+
+    filter: queries.GroupFilter
+    attention: bool
+    sort: str
+    states: tuple[str, ...]
+
+    @property
+    def narrowed(self) -> bool:
+        return self.attention or self.filter != queries.GroupFilter()
+
+    def address(self, **changes: Any) -> str:
+        """This list's query string with some values changed; None leaves one out."""
+        values: dict[str, Any] = {
+            "q": self.filter.contains,
+            "state": [*self.states, *(["attention"] if self.attention else [])],
+            "topic": self.filter.topic,
+            "lag": self.filter.lag_over or "",
+            "sort": self.sort if self.sort != _SORTS[0] else "",
+        }
+        values.update(changes)
+        return "?" + urlencode({name: value for name, value in values.items() if value}, doseq=True)
+
+
+@require_safe
+@needs(Operation.VIEW)
+def group_list(request: HttpRequest) -> HttpResponse:
+    """A page of at most 100 groups: what needs attention first, then the largest lag; filters are in the address."""
+    asked = _asked(request)
+    after = _after(request)
+    if asked is None or after is False:
+        return HttpResponseBadRequest("The filter or the cursor does not fit. Begin at /groups/.")
+    here = standing.of(request)
+    rows = _rows(asked, after, here)
+    shown = rows[:ROWS_OF_A_PAGE]
+    more = len(rows) > ROWS_OF_A_PAGE
+    counted = queries.count_by_phase(asked.filter) if asked.narrowed else here.by_phase
+    context = {
+        "section": "groups",
+        "watch": "groups",
+        "rendered": queries.fingerprint(),
+        "standing": here,
+        "rows": [(row, here.by_group.get(row.name)) for row in shown],
+        "asked": asked,
+        "states": [(word, phase, here.by_phase[phase]) for word, phase in _WORDS_OF_PHASES.items()],
+        "matching": sum(counted.values()),
+        "next": asked.address(after=_cursor(shown[-1], asked.sort)) if more and shown else "",
+        "first": "" if after is None else asked.address(),
+        "by_lag": asked.address(sort=""),
+        "by_name": asked.address(sort="name"),
+    }
+    return render(request, "groups/list.html", context)
+
+
+@require_safe
+@needs(Operation.VIEW)
+def group_detail(request: HttpRequest, name: str) -> HttpResponse:
+    """One group: is it consuming, who owns what, what moved and why."""
+    group = ConsumerGroup.objects.filter(name=name).first() if "\x00" not in name else None
+    if group is None:
+        raise Http404("no such group")
+    rendered = queries.fingerprints([name]).get(name, "")
+    finding = standing.of(request).by_group.get(name)
+    page = group_page.read(group, cluster_standing.of(request), _whole(request.GET.get("from")))
+    context = {
+        "section": "groups",
+        "watch": f"group {name}",
+        "rendered": rendered,
+        "group": group,
+        "finding": finding,
+        "page": page,
+    }
+    return render(request, "groups/detail.html", context)
+
+
+def _rows(asked: Asked, after: Any, here: standing.GroupStanding) -> list[queries.GroupRow]:
+    limit = ROWS_OF_A_PAGE + 1
+    if asked.sort == "name" and not asked.attention:
+        return queries.groups_by_name(asked.filter, after[1] if after else "", limit)
+    troubled = list(here.by_group)
+    # Attention rows stand first and are not repeated below; they are few, and all on the first page.
+    first = queries.groups_named(troubled, asked.filter) if after is None else []
+    order = {name: place for place, name in enumerate(troubled)}
+    first.sort(key=lambda row: order[row.name])
+    if asked.attention:
+        return first
+    return first + queries.groups_by_lag(asked.filter, tuple(after) if after else None, limit, troubled)
+
+
+def _asked(request: HttpRequest) -> Asked | None:
+    values = request.GET
+    contains, topic = values.get("q", "").strip(), values.get("topic", "").strip()
+    states = tuple(dict.fromkeys(values.getlist("state")))
+    sort = values.get("sort") or _SORTS[0]
+    if max(len(contains), len(topic)) > _LONGEST_TEXT or "\x00" in contains + topic or sort not in _SORTS:
+        return None
+    if any(state not in _WORDS_OF_PHASES and state != "attention" for state in states):
+        return None
+    phases = tuple(str(_WORDS_OF_PHASES[state]) for state in states if state != "attention")
+    lag = _whole(values.get("lag"))
+    asked = queries.GroupFilter(contains, phases, topic, lag or None)
+    return Asked(asked, "attention" in states, sort, tuple(state for state in states if state != "attention"))
+
+
+def _whole(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else 0
+
+
+def _cursor(row: queries.GroupRow, sort: str) -> str:
+    return signing.dumps([-1 if row.lag is None else row.lag, row.name], salt=_SALT + sort)
+
+
+def _after(request: HttpRequest) -> Any:
+    """(lag, name) of the last row of the page before; None on the first page, False if it is not ours."""
+    cursor = request.GET.get("after")
+    if not cursor:
+        return None
+    try:
+        return signing.loads(cursor, salt=_SALT + (request.GET.get("sort") or _SORTS[0]))
+    except signing.BadSignature:
+        return False

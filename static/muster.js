@@ -1,0 +1,193 @@
+// Muster: theme, keys and live updates of a page. No framework, no build; pages are whole without it.
+const one = (query, from = document) => from.querySelector(query);
+const all = (query, from = document) => [...from.querySelectorAll(query)];
+const html = document.documentElement;
+const body = document.body;
+
+// Theme: as the system, light, dark; kept in a cookie, so that the server writes data-theme.
+const themes = ["auto", "light", "dark"];
+all("[data-theme-next]").forEach((button) => {
+  const show = () => (button.textContent = "Theme: " + (html.dataset.theme || "auto"));
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const next = themes[(themes.indexOf(html.dataset.theme || "auto") + 1) % 3];
+    if (next === "auto") delete html.dataset.theme;
+    else html.dataset.theme = next;
+    const safe = location.protocol === "https:" ? "; secure" : "";
+    document.cookie = `muster_theme=${next}; path=/; max-age=31536000; samesite=lax${safe}`;
+    show();
+  });
+  show();
+});
+
+// Keys: single letters act only outside fields and dialogs.
+const places = { o: "/", g: "/groups/", t: "/cluster/#partitions", b: "/cluster/" };
+let before = "";
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input:not([type=checkbox], [type=radio]), select, textarea");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || one("dialog:modal")) return;
+  const rows = all("main tbody th[scope=row] a"), at = rows.indexOf(document.activeElement);
+  const page = { "[": "first", "]": "next" }[event.key];
+  if (event.key === "?") one("#help")?.showModal();
+  else if (event.key === " " && event.target === body) { event.preventDefault(); one(".live")?.click(); }
+  else if (before === "g" && places[event.key]) location.href = places[event.key];
+  else if (event.key === "f" || event.key === "/") { event.preventDefault(); one(".filter [type=search]")?.focus(); }
+  else if (event.key === "j" || event.key === "k") (rows[at + (event.key === "j" ? 1 : -1)] || rows[0])?.focus();
+  else if (page) one(`[rel=${page}]`)?.click();
+  before = event.key;
+});
+
+// Ages go on, also while nothing is connected. Clocks may differ: the offset is taken from the server's word.
+const written = (ms) => {
+  const s = Math.max(0, Math.floor(ms / 1000)), two = (a, x, b, y) => `${Math.floor(a)}${x} ${Math.floor(b)}${y}`;
+  if (s < 1) return "<1s";
+  if (s < 60) return s + "s";
+  if (s < 3600) return two(s / 60, "m", s % 60, "s");
+  if (s < 86400) return two(s / 3600, "h", (s % 3600) / 60, "m");
+  return two(s / 86400, "d", (s % 86400) / 3600, "h");
+};
+let ahead = Date.now() - (Number(body.dataset.now) || Date.now());
+const ages = () => all("[data-since]").forEach((age) => {
+  const text = written(Date.now() - ahead - age.dataset.since);
+  if (age.textContent !== text) age.textContent = text;
+});
+
+// Live: what changed is read again over HTTP and put in where it stands; nothing moves under the pointer.
+const busy = (node) => node.contains(document.activeElement) && document.activeElement !== body || node.matches(":hover");
+const flash = (node) => {
+  const shown = node.closest("[data-live]");
+  if (!shown) return;
+  shown.getAnimations().forEach((running) => running.cancel());
+  shown.classList.remove("changed");
+  void shown.offsetWidth;
+  shown.classList.add("changed");
+};
+function same(old, fresh) {
+  return old.nodeType === fresh.nodeType && old.nodeName === fresh.nodeName &&
+    (old.nodeType !== 1 || old.id === fresh.id && old.dataset.key === fresh.dataset.key);
+}
+function put(old, fresh) {
+  if (old.nodeType === 3) {
+    if (old.data !== fresh.data) {
+      const age = old.parentElement.matches("[data-since]");
+      old.data = fresh.data;
+      if (!age) flash(old.parentElement);
+    }
+    return;
+  }
+  if (old.nodeType !== 1 || old.matches("input, select, textarea, dialog")) return;
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) {
+    if (name === "class" && old.classList.contains("changed")) continue;
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  if (old.matches("[data-frozen]")) return keep(old, fresh);
+  const from = [...old.childNodes], to = [...fresh.childNodes];
+  if (from.length === to.length && from.every((node, i) => same(node, to[i]))) from.forEach((node, i) => put(node, to[i]));
+  else if (!busy(old) || old.matches("[data-part]")) old.replaceChildren(...to);
+}
+// Order is frozen while the page is open: rows stay where they are, the button says how many would move.
+function keep(old, fresh) {
+  const rows = new Map(all("[data-key]", fresh).map((row, i) => [row.dataset.key, [row, i]]));
+  let moved = 0;
+  all("[data-key]", old).forEach((row, i) => {
+    const found = rows.get(row.dataset.key);
+    if (found) put(row, found[0]);
+    if (!found || found[1] !== i) moved += 1;
+  });
+  const button = one("[data-sort-again]");
+  if (!button) return;
+  button.hidden = !moved;
+  button.textContent = `${moved} row${moved === 1 ? " has" : "s have"} changed places: sort again`;
+}
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-sort-again]")) location.reload();
+  if (event.target.closest("[data-connect]")) connect(true);
+});
+
+const live = one(".live"), watch = body.dataset.watch;
+let socket, boot = "", sequence = 0, heard = 0, tries = 0, retry, reading = false, again = false, paused = false, answers = true;
+function say(text, mark = "done") {
+  const toast = document.createElement("p"), shape = document.createElement("i");
+  toast.className = "toast";
+  shape.className = "mark " + mark;
+  toast.append(shape, text);
+  one(".toasts").replaceChildren(toast);
+  setTimeout(() => toast.remove(), 6000);
+}
+async function read() {
+  if (paused) return;
+  if (reading) { again = true; return; }
+  reading = true;
+  try {
+    const answer = await fetch(location.href, { headers: { "X-Muster-Live": "1" }, credentials: "same-origin" });
+    if (answer.redirected && new URL(answer.url).pathname.startsWith("/login/")) return location.reload();
+    if (answer.status === 404) return say("It is gone: deleted while this page was open.", "dead");
+    if (!answer.ok) { answers = false; return; }
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    answers = true;
+    document.title = fresh.title;
+    for (const name of ["rendered", "now"]) body.dataset[name] = fresh.body.dataset[name] || "";
+    ahead = Date.now() - (Number(body.dataset.now) || Date.now());
+    all("[data-part]").forEach((part) => {
+      const found = fresh.getElementById(part.id);
+      if (found) put(part, document.adoptNode(found));
+    });
+  } catch {
+    answers = false;
+  } finally {
+    reading = false;
+    if (again) { again = false; setTimeout(read, 250); }
+  }
+}
+function connect(now) {
+  if (!watch || socket && socket.readyState < 2) { if (!now) return; socket?.close(); }
+  clearTimeout(retry);
+  const mine = (socket = new WebSocket(location.origin.replace("http", "ws") + "/ws/live/"));
+  mine.onopen = () => mine.send(JSON.stringify({ watch, rendered: body.dataset.rendered, boot, since: sequence }));
+  mine.onmessage = (event) => {
+    const word = JSON.parse(event.data), since = sequence;
+    heard = Date.now();
+    tries = 0;
+    sequence = word.sequence;
+    if (word.boot) {
+      if (word.missed === "nothing" || word.missed === "something") say(`Connected again. Changes ${since} to ${sequence} were sent again. Nothing is missing.`);
+      else if (word.missed) { say("Connected again, with a gap. The page was read again.", "unknown"); read(); }
+      boot = word.boot;
+    }
+    if (word.reading === false) answers = false;
+    else if (word.reading && !answers) { answers = true; read(); }
+    if (word.changed) read();
+    show();
+  };
+  mine.onclose = (event) => {
+    if (mine !== socket) return;
+    if (event.code === 4401) return location.reload();
+    const wait = Math.min(15, 2 ** tries++) * (0.8 + Math.random() * 0.4);
+    all("[data-again]").forEach((text) => (text.textContent = `Connecting again in ${Math.ceil(wait)}s.`));
+    if (!document.hidden) retry = setTimeout(connect, wait * 1000);
+  };
+}
+function show() {
+  const silent = Date.now() - heard, off = silent > 3000 || !answers, age = written(silent);
+  live.dataset.state = paused ? "paused" : off ? "off" : "on";
+  html.toggleAttribute("data-stale", off && !paused);
+  const state = paused ? "Paused, " + age : !off ? `Live, ${(silent / 1000).toFixed(1)}s` : answers ? "Not connected, " + age : "No data now";
+  if (live.textContent !== state) live.textContent = state;
+  all("[data-notlive]").forEach((strip) => (strip.hidden = !off || paused));
+  all("[data-old]").forEach((text) => (text.textContent = age));
+  all("[data-asof]").forEach((text) => (text.textContent = new Date(heard - ahead).toISOString().slice(11, 19)));
+}
+if (live) {
+  heard = Date.now();
+  live.addEventListener("click", () => { paused = !paused; if (!paused) read(); show(); });
+  let hidden;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hidden);
+    if (document.hidden) hidden = setTimeout(() => socket?.close(), 60000);
+    else if (!socket || socket.readyState > 1) connect();
+  });
+  document.addEventListener("htmx:afterSettle", ages);
+  setInterval(() => { ages(); show(); }, 500);
+  connect();
+}

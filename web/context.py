@@ -1,0 +1,90 @@
+"""This room fills the frame of every page: the board of tiles, who is signed in, who is controller."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
+
+from access.service import role_of
+from controller import leases
+from controller import standing as cluster_standing
+from groups import standing as group_standing
+from web.wording import count
+
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One section of the board; unlit (`kind` empty) when nothing there needs a person."""
+
+    section: str
+    name: str
+    address: str
+    fact: str
+    kind: str = ""
+    mark: str = ""
+
+
+def frame(request: HttpRequest) -> dict[str, Any]:
+    """What base.html needs; read only by the pages that show it, so that error pages need no database."""
+    theme = request.COOKIES.get("muster_theme")
+    return {
+        "cluster_name": settings.MUSTER_CLUSTER_NAME,
+        "environment": settings.MUSTER_ENVIRONMENT,
+        "theme": theme if theme in THEMES else "",
+        "zone": settings.TIME_ZONE,
+        "person": SimpleLazyObject(lambda: request.user.get_username()),
+        "role": SimpleLazyObject(lambda: str(role_of(request.user) or "none")),
+        "board": SimpleLazyObject(lambda: board(request)),
+        "controller_line": SimpleLazyObject(controller_line),
+    }
+
+
+def controller_line() -> str:
+    """Who is controller, and the version of its last turn; empty before the cluster was initialised."""
+    version = leases.metadata_version()
+    if version is None:
+        return ""
+    holder = leases.holder_of("controller")
+    who = f"node {holder.node}, epoch {count(holder.epoch)}" if holder else "no node now"
+    return f"Controller: {who}. Metadata version {count(version)}."
+
+
+def board(request: HttpRequest) -> list[Tile]:
+    """The tiles: a name and one fact each."""
+    cluster, groups = cluster_standing.of(request), group_standing.of(request)
+    health, fenced = cluster.health, len(cluster.fenced)
+    troubled = len(groups.by_group)
+    bad_groups = any(finding.severity == "critical" for finding in groups.by_group.values())
+    attention = len(groups.findings)
+    topics = reverse("cluster") + "#partitions"
+    live = len(cluster.live)
+    return [
+        Tile(
+            "overview",
+            "Overview",
+            reverse("overview"),
+            f"{attention} need attention" if attention else "all is well",
+        ),
+        _tile("groups", "Groups", reverse("groups"), f"{troubled} of {count(groups.total)}", bad_groups)
+        if troubled
+        else Tile("groups", "Groups", reverse("groups"), count(groups.total)),
+        _tile("topics", "Topics", topics, f"{count(health.offline)} offline", True)
+        if health.offline
+        else _tile("topics", "Topics", topics, f"{count(health.one_copy)} one copy", False)
+        if health.one_copy
+        else Tile("topics", "Topics", topics, f"{count(health.partitions)} partitions"),
+        _tile("cluster", "Brokers", reverse("cluster"), f"{fenced} fenced", False)
+        if fenced
+        else Tile("cluster", "Brokers", reverse("cluster"), f"{live} live"),
+        Tile("journal", "Journal", "/admin/runtime/journalentry/", "every turn"),
+    ]
+
+
+def _tile(section: str, name: str, address: str, fact: str, bad: bool) -> Tile:
+    kind = "bad" if bad else "warn"
+    return Tile(section, name, address, fact, kind, kind)

@@ -1,0 +1,48 @@
+"""This room answers what went wrong: a page for people, a problem document under /api/."""
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from access.rest.problems import problem_response
+
+
+def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str) -> HttpResponse:
+    if request.path.startswith("/api/"):
+        return problem_response(request, status, f"{title}. {means}")
+    words = {"title": title, "means": means, "todo": todo, "request_id": getattr(request, "request_id", "")}
+    return render(request, "error.html", words, status=status)
+
+
+@login_not_required
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """400: the address or the form does not fit."""
+    return _answer(request, 400, "The request does not fit", "Nothing was changed.", "Go back and try again.")
+
+
+@login_not_required
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403: signed in, but the role does not include it."""
+    means = str(exception) or "Your role does not include this page."
+    return _answer(request, 403, "You may not see this", means, "An administrator gives roles.")
+
+
+@login_not_required
+def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403: a form came without the secret of this browser's session."""
+    means = "The form is old, or it came from another site. Nothing was changed."
+    return _answer(request, 403, "The form was refused", means, "Open the page again and send it once more.")
+
+
+@login_not_required
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404: no such page, group or topic."""
+    means = "It may have been deleted, or the address has a slip."
+    return _answer(request, 404, "There is nothing at this address", means, "Look in the list of groups.")
+
+
+@login_not_required
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500: our own mistake or a database that does not answer; nothing of it is shown but the request id."""
+    means = "This page is without data. Groups and brokers keep working."
+    return _answer(request, 500, "The page could not be read", means, "Try again.")

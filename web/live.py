@@ -1,0 +1,272 @@
+"""This room keeps open pages fresh: one hub a process, one websocket a page; it says what changed, never what is.
+
+A wake-up (or, without one, each second) makes the hub read a fingerprint of every page that is being
+looked at; a fingerprint that differs is a change with a number. The page then reads itself over HTTP. So
+a lost word costs a second, never truth (law 2), and a wake-up without a change costs nobody anything.
+"""
+
+import asyncio
+import json
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+CHANGES_KEPT = 1_000
+SWEEP_MS = 1_000
+LINGER_MS = 60_000
+LEAST_INTERVAL_MS = 250
+"""At most four updates a second for a page."""
+
+LARGEST_FRAME_BYTES = 4_096
+LONGEST_KEY = 300
+MOST_SOCKETS = 1_000
+MOST_SOCKETS_OF_A_PERSON = 50
+MESSAGES_A_SECOND = 10
+
+Read = Callable[[frozenset[str]], Awaitable[Mapping[str, str]]]
+"""Reads the fingerprints of the watched keys; a key without one does not exist."""
+
+
+@dataclass(eq=False)
+class Page:
+    """One open page: what it watches, the fingerprint it was rendered with, what it has not been told yet."""
+
+    person: str
+    watch: str = ""
+    rendered: str | None = None
+    changed: bool = False
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self) -> None:
+        """Let the page be told at its next turn to speak."""
+        self.changed = True
+        self.wake.set()
+
+
+class Hub:
+    """The changes of this process, numbered, and the pages that want them."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._seen: dict[str, str] = {}
+        self._begun: dict[str, int] = {}
+        self._wanted_at: dict[str, float] = {}
+        self._kept: deque[tuple[int, str]] = deque(maxlen=CHANGES_KEPT)
+        self._woken = asyncio.Event()
+        self.pages: set[Page] = set()
+        self.boot = secrets.token_hex(4)
+        self.sequence = 0
+        self.failing = False
+
+    def woken(self) -> None:
+        """A row may have changed; look before the second is over."""
+        self._woken.set()
+
+    def room_for(self, person: str) -> bool:
+        """True if one more page of this person may connect."""
+        theirs = sum(1 for page in self.pages if page.person == person)
+        return len(self.pages) < MOST_SOCKETS and theirs < MOST_SOCKETS_OF_A_PERSON
+
+    def missed(self, boot: str, since: int, watch: str) -> str:
+        """What a page that comes back missed: `nothing`, `something`, or `unknown` when it is no longer kept."""
+        begun = self._begun.get(watch)
+        if boot != self.boot or begun is None or not begun <= since <= self.sequence:
+            return "unknown"
+        if self._kept and since + 1 < self._kept[0][0]:
+            return "unknown"
+        return "something" if any(at > since and key == watch for at, key in self._kept) else "nothing"
+
+    async def run(self) -> None:
+        """Look at what is being watched until cancelled: when woken, else once a second."""
+        while True:
+            started = time.monotonic()
+            try:
+                await self.look()
+                self.failing = False
+            except Exception as error:  # the database may be away: pages say so, the next look tries again
+                if not self.failing:
+                    log.warning("live pages cannot read", error=type(error).__name__)
+                self.failing = True
+            await asyncio.sleep(max(0.0, LEAST_INTERVAL_MS / 1000 - (time.monotonic() - started)))
+            rest = SWEEP_MS / 1000 - (time.monotonic() - started)
+            try:
+                await asyncio.wait_for(self._woken.wait(), max(0.0, rest))
+            except TimeoutError:
+                pass
+            self._woken.clear()
+
+    async def look(self) -> None:
+        """Read the watched fingerprints once and number what differs."""
+        watched = self._watched()
+        if not watched:
+            return
+        found = await self._read(watched)
+        for key in watched:
+            value = found.get(key, "")
+            if key not in self._seen:
+                self._begun[key] = self.sequence
+            elif self._seen[key] != value:
+                self._number(key)
+            self._seen[key] = value
+        for page in self.pages:
+            # What changed between the rendering of the page and its first word here.
+            if page.rendered is not None and page.watch in self._seen:
+                if page.rendered != self._seen[page.watch]:
+                    page.tell()
+                page.rendered = None
+
+    def _watched(self) -> frozenset[str]:
+        """The keys of open pages, and for a while those of pages that left: they may come back."""
+        now = time.monotonic()
+        for page in self.pages:
+            if page.watch:
+                self._wanted_at[page.watch] = now
+        for key, at in list(self._wanted_at.items()):
+            if now - at > LINGER_MS / 1000:
+                for known in (self._wanted_at, self._seen, self._begun):
+                    known.pop(key, None)  # type: ignore[attr-defined]
+        return frozenset(self._wanted_at)
+
+    def _number(self, key: str) -> None:
+        self.sequence += 1
+        self._kept.append((self.sequence, key))
+        for page in self.pages:
+            if page.watch == key:
+                page.tell()
+
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Who = Callable[[Scope], Awaitable[str | None]]
+"""The name of the person whose session the handshake carries, if they may view; None otherwise."""
+
+REFUSED, TOO_MANY, MALFORMED, SIGNED_OUT = 4403, 4429, 4400, 4401
+RECHECK_MS = 10_000
+
+
+class LiveSocket:
+    """One websocket of one page, from the handshake to the end."""
+
+    def __init__(self, hub: Hub, who: Who, scope: Scope, receive: Receive, send: Send) -> None:
+        self._hub = hub
+        self._who = who
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._heard_at: deque[float] = deque(maxlen=MESSAGES_A_SECOND)
+
+    async def run(self) -> None:
+        """Refuse before accepting whoever is a stranger; then speak each second and hear what is watched."""
+        await self._receive()
+        person = await self._who(self._scope) if same_origin(self._scope) else None
+        if person is None or not self._hub.room_for(person):
+            # Closing before accepting answers the handshake with 403.
+            await self._send({"type": "websocket.close", "code": REFUSED if person is None else TOO_MANY})
+            return
+        await self._send({"type": "websocket.accept"})
+        page = Page(person)
+        self._hub.pages.add(page)
+        tasks = [asyncio.create_task(self._hear(page)), asyncio.create_task(self._speak(page))]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            code = next((task.result() for task in done if not task.cancelled()), None)
+        finally:
+            self._hub.pages.discard(page)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if code is not None:
+            await self._send({"type": "websocket.close", "code": code})
+
+    async def _hear(self, page: Page) -> int | None:
+        """Hear `{"watch", "rendered", "boot", "since"}`; the code to close with, None if the peer is gone."""
+        while True:
+            event = await self._receive()
+            if event["type"] == "websocket.disconnect":
+                return None
+            if self._too_fast():
+                return TOO_MANY
+            said = _read_frame(event)
+            if said is None:
+                return MALFORMED
+            page.watch, page.rendered = said.watch, said.rendered
+            missed = self._hub.missed(said.boot, said.since, said.watch) if said.boot else ""
+            await self._say({"boot": self._hub.boot, "sequence": self._hub.sequence, "missed": missed})
+            if missed in ("something", "unknown"):
+                page.tell()
+            self._hub.woken()
+
+    async def _speak(self, page: Page) -> int | None:
+        """Say what changed at most four times a second, and that the server lives once a second."""
+        checked = time.monotonic()
+        while True:
+            try:
+                await asyncio.wait_for(page.wake.wait(), SWEEP_MS / 1000)
+            except TimeoutError:
+                pass
+            if time.monotonic() - checked > RECHECK_MS / 1000:
+                checked = time.monotonic()
+                if await self._who(self._scope) is None:
+                    return SIGNED_OUT
+            page.wake.clear()
+            changed, page.changed = page.changed, False
+            await self._say(
+                {"sequence": self._hub.sequence, "changed": changed, "reading": not self._hub.failing}
+            )
+            if changed:
+                await asyncio.sleep(LEAST_INTERVAL_MS / 1000)
+
+    async def _say(self, message: dict[str, Any]) -> None:
+        await self._send({"type": "websocket.send", "text": json.dumps(message)})
+
+    def _too_fast(self) -> bool:
+        now = time.monotonic()
+        full = len(self._heard_at) == MESSAGES_A_SECOND
+        too_fast = full and now - self._heard_at[0] < 1.0
+        self._heard_at.append(now)
+        return too_fast
+
+
+def same_origin(scope: Scope) -> bool:
+    """True if the browser's page came from the host it now connects to; a handshake without Origin is refused."""
+    headers = {name: value for name, value in scope["headers"] if name in (b"origin", b"host")}
+    origin, host = headers.get(b"origin", b"").decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
+    scheme, found, rest = origin.partition("://")
+    return bool(found) and scheme in ("http", "https") and bool(rest) and rest.lower() == host.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a page says when it connects: what it shows, and the last it heard before."""
+
+    watch: str
+    rendered: str
+    boot: str
+    since: int
+
+
+def _read_frame(event: Mapping[str, Any]) -> Said | None:
+    text = event.get("text")
+    if text is None or len(text) > LARGEST_FRAME_BYTES:
+        return None
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    watch, rendered, boot = said.get("watch"), said.get("rendered", ""), said.get("boot", "")
+    since = said.get("since", 0)
+    if not (
+        isinstance(watch, str) and isinstance(rendered, str) and isinstance(boot, str) and type(since) is int
+    ):
+        return None
+    return Said(watch, rendered, boot, since) if 0 < len(watch) <= LONGEST_KEY else None

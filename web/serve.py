@@ -1,0 +1,119 @@
+"""This room joins pages, REST and live updates into the web process and ends it cleanly."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+import psycopg
+import structlog
+from django.conf import settings
+
+from config.asgi import application as django_application
+from web.live import Hub, LiveSocket, Receive, Scope, Send
+from web.metrics import LISTENING, LIVE_CHANGES, LIVE_PAGES
+from web.watching import fingerprints, person_of
+
+log = structlog.get_logger(__name__)
+
+LIVE_PATH = "/ws/live/"
+CHANNEL = "muster"
+RECONNECT_MS = 1_000
+
+
+class WebProcess:
+    """The ASGI application: HTTP goes to Django, `/ws/live/` to the hub; the hub lives as long as the process."""
+
+    def __init__(self) -> None:
+        self.hub = Hub(fingerprints)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live_and_die(receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await django_application(scope, receive, send)  # type: ignore[arg-type]
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != LIVE_PATH:
+            await receive()
+            await send({"type": "websocket.close", "code": 4404})
+            return
+        await LiveSocket(self.hub, person_of, scope, receive, send).run()
+
+    async def _live_and_die(self, receive: Receive, send: Send) -> None:
+        while True:
+            event = await receive()
+            if event["type"] == "lifespan.startup":
+                LIVE_PAGES.set_function(lambda: len(self.hub.pages))
+                LIVE_CHANGES.set_function(lambda: self.hub.sequence)
+                self._tasks = [
+                    asyncio.create_task(self.hub.run()),
+                    asyncio.create_task(listen(self.hub.woken)),
+                ]
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+async def listen(woken: Callable[[], None]) -> None:
+    """Hold the one LISTEN connection of this process and call `woken` for each word, until cancelled."""
+    while True:
+        try:
+            connection = await psycopg.AsyncConnection.connect(
+                settings.DATABASE_DIRECT_URL, autocommit=True, application_name="muster-web-listen"
+            )
+            async with connection:
+                await connection.execute(f"LISTEN {CHANNEL}")
+                LISTENING.set(1)
+                woken()
+                async for _ in connection.notifies():
+                    woken()
+        except psycopg.Error as error:
+            log.warning("the LISTEN connection broke", error=type(error).__name__)
+        LISTENING.set(0)
+        await asyncio.sleep(RECONNECT_MS / 1000)
+
+
+application = WebProcess()
+
+
+async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
+    """Serve until SIGTERM or SIGINT; open requests have 5 s to end. `ready` is told the port."""
+    import uvicorn
+
+    options = uvicorn.Config(
+        application,  # type: ignore[arg-type]
+        host=host,
+        port=port,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=5,
+        ws_max_size=16_384,
+        ws_per_message_deflate=False,
+        ws_ping_interval=20.0,
+        limit_concurrency=2_000,
+    )
+    server = uvicorn.Server(options)
+
+    async def tell() -> None:
+        while not server.started:
+            await asyncio.sleep(0.02)
+        ready(server.servers[0].sockets[0].getsockname()[1])
+
+    telling: Awaitable[None] = asyncio.create_task(tell())
+    await server.serve()
+    with contextlib.suppress(asyncio.CancelledError):
+        telling.cancel()  # type: ignore[attr-defined]

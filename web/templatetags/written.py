@@ -1,0 +1,94 @@
+"""This room gives templates the wording of pages: counts, ages, times, marks of states."""
+
+from datetime import datetime
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from web import wording
+
+register = template.Library()
+
+register.filter("count", wording.count)
+register.filter("took", wording.length)
+register.filter("duration", wording.duration)
+register.filter("middle_cut", wording.middle_cut)
+register.filter("listed", wording.listed)
+
+MARKS = {
+    "Stable": "stable",
+    "PreparingRebalance": "preparing",
+    "CompletingRebalance": "completing",
+    "Empty": "empty",
+    "Dead": "dead",
+    "Live": "stable",
+    "Fenced": "warn",
+    "Never connected": "empty",
+}
+SEVERITY_MARKS = {"critical": "bad", "warning": "warn"}
+
+
+@register.filter
+def mark(state: str) -> str:
+    """The shape of a state; an unknown state is a dashed ring, never a disc."""
+    return MARKS.get(state, SEVERITY_MARKS.get(state, "unknown"))
+
+
+@register.simple_tag
+def moment(at: datetime | None) -> SafeString | str:
+    """A `time` element: the clock on the page, the exact time and offset on hover."""
+    if at is None:
+        return "never"
+    exact = at.astimezone(timezone.get_current_timezone())
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        exact.isoformat(timespec="seconds"),
+        exact.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        wording.clock(at, timezone.localtime()),
+    )
+
+
+@register.simple_tag
+def age(at: datetime | None) -> SafeString | str:
+    """An age that the page's script counts on, also while nothing is connected."""
+    if at is None:
+        return "never"
+    return format_html(
+        '<span data-since="{}">{}</span>', int(at.timestamp() * 1000), wording.age(at, timezone.now())
+    )
+
+
+@register.simple_tag
+def plural(number: int, one: str, many: str) -> str:
+    """`1 group`, `64 groups`: the number in the page's way, with the word that fits it."""
+    return f"{wording.count(number)} {one if number == 1 else many}"
+
+
+@register.simple_tag
+def in_sync(isr: list[int] | None, assigned: list[int] | None, live: list[int]) -> str:
+    """`2 of 3`: members of the ISR with a session, of all replicas; N/A for a partition without a row."""
+    if isr is None or assigned is None:
+        return "N/A"
+    return f"{len(set(isr) & set(live))} of {len(assigned)}"
+
+
+@register.simple_tag
+def scaled(value: float, largest: float, width: int) -> int:
+    """`value` as a share of `largest`, in whole units of `width`; something is never drawn as nothing."""
+    if value <= 0 or largest <= 0:
+        return 0
+    return max(1, min(width, round(value / largest * width)))
+
+
+@register.filter
+def slug_of_phase(phase: str) -> str:
+    """The word by which the address of the list names a phase: `preparing` for PreparingRebalance."""
+    return MARKS.get(phase, "")
+
+
+@register.simple_tag
+def now_ms() -> int:
+    """The server's clock, so that ages on the page do not depend on the browser's."""
+    return int(timezone.now().timestamp() * 1000)

@@ -1,0 +1,43 @@
+"""This room renders the overview: what needs a person now, then every group on one roll."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+import controller.queries
+import groups.queries
+from access.grants import Operation
+from access.pages import needs
+from controller import leases
+from controller import standing as cluster_standing
+from controller.journal import last_turns
+from groups import standing as group_standing
+from groups.journal import last_rebalances
+
+ROLL_UP_TO = 200
+LAST_SHOWN = 6
+
+
+@require_safe
+@needs(Operation.VIEW)
+def overview(request: HttpRequest) -> HttpResponse:
+    """What is wrong, since when, because of what, what you may do; above 200 groups the roll shows counts."""
+    rendered = controller.queries.fingerprint() + groups.queries.fingerprint()
+    cluster, standing = cluster_standing.of(request), group_standing.of(request)
+    if standing.total <= ROLL_UP_TO:
+        roll = groups.queries.groups_by_name(groups.queries.GroupFilter(), "", ROLL_UP_TO)
+    else:
+        roll = groups.queries.groups_named(list(standing.by_group)[:ROLL_UP_TO], groups.queries.GroupFilter())
+    context = {
+        "section": "overview",
+        "watch": "overview",
+        "rendered": rendered,
+        "cluster": cluster,
+        "standing": standing,
+        "roll": [(row, standing.by_group.get(row.name)) for row in roll],
+        "whole_roll": standing.total <= ROLL_UP_TO,
+        "orphans": leases.lanes_without_owner(),
+        "rebalances": last_rebalances(LAST_SHOWN),
+        "turns": last_turns(LAST_SHOWN),
+    }
+    return render(request, "web/overview.html", context)

@@ -1,0 +1,60 @@
+"""This room writes numbers, durations and times the one way in which all pages write them."""
+
+from datetime import datetime, timedelta
+
+THIN_SPACE = "\u202f"
+_DAY_S = 86_400
+
+
+def count(number: int | None) -> str:
+    """`27 458` with narrow no-break spaces; `N/A` for what is not known: unknown is never zero."""
+    return "N/A" if number is None else f"{number:,}".replace(",", THIN_SPACE)
+
+
+def duration(seconds: float) -> str:
+    """An age in two units at most: `<1s`, `26s`, `2m 43s`, `1h 12m`, `3d 4h`."""
+    whole = int(seconds)
+    if whole < 1:
+        return "<1s"
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60}s"
+    if whole < _DAY_S:
+        return f"{whole // 3600}h {whole % 3600 // 60}m"
+    return f"{whole // _DAY_S}d {whole % _DAY_S // 3600}h"
+
+
+def length(milliseconds: float) -> str:
+    """How long something took: `0.42s` below ten seconds, then as an age."""
+    return f"{milliseconds / 1000:.2f}s" if milliseconds < 10_000 else duration(milliseconds / 1000)
+
+
+def age(moment: datetime, now: datetime) -> str:
+    """How long ago `moment` was; a clock that runs ahead of ours counts as now."""
+    return duration(max(0.0, (now - moment).total_seconds()))
+
+
+def clock(moment: datetime, now: datetime) -> str:
+    """Today `03:04:18`, within a week `Fri 16:18`, older `22 Oct 16:18`; both in the zone of `now`."""
+    local = moment.astimezone(now.tzinfo)
+    if local.date() == now.date():
+        return local.strftime("%H:%M:%S")
+    if timedelta(0) <= now - local < timedelta(days=6):
+        return local.strftime("%a %H:%M")
+    return f"{local.day} {local.strftime('%b %H:%M')}"
+
+
+def middle_cut(identifier: str, longest: int = 40) -> str:
+    """A long id with its middle left out: the end often tells more than the beginning."""
+    if len(identifier) <= longest:
+        return identifier
+    head = (longest - 1) * 2 // 3
+    return f"{identifier[:head]}…{identifier[-(longest - 1 - head) :]}"
+
+
+def listed(words: list[str], most: int = 4) -> str:
+    """`ann, ben and cleo`; of a long list the first few and how many more."""
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {count(len(words) - most)} more"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
