@@ -1,0 +1,147 @@
+"""Every command, variable, port, path and secret in docker/ exists in the product."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import get_commands
+
+from tests.tidy.sources import ROOT, modules
+
+DOCKER = ROOT / "docker"
+COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = {name: service for name, service in SERVICES.items() if service["image"] == "muster:latest"}
+IMAGE_LINES = (DOCKER / "Dockerfile").read_text(encoding="utf-8").splitlines()
+
+
+def _settings(service: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in (service.get("environment") or {}).items()}
+
+
+def _words_of_the_product() -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in modules())
+
+
+def _probed_urls(service: dict[str, Any]) -> list[str]:
+    words = service.get("healthcheck", {}).get("test", [])
+    return [word for word in words if word.startswith("http://")]
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_every_command_is_one_of_the_product(name: str) -> None:
+    program, *arguments = OURS[name].get("command", ["python", "manage.py", "run_web"])
+    match [program, *arguments]:
+        case ["python", "manage.py", command]:
+            assert command in get_commands()
+        case ["python", "-m", module]:
+            assert find_spec(f"{module}.__main__") is not None
+        case ["celery", "-A", application, "worker", *_]:
+            assert find_spec(f"{application}.celery") is not None
+        case ["sh", script, *_]:
+            assert (ROOT / script).exists() and _manage_commands(script) <= set(get_commands())
+        case _:
+            assert program == "sleep"
+
+
+def _manage_commands(script: str) -> set[str]:
+    text = (ROOT / script).read_text(encoding="utf-8")
+    return set(re.findall(r"manage\.py (\w+)", text))
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_every_variable_is_read_by_the_product(name: str) -> None:
+    known = _words_of_the_product()
+    unknown = [
+        variable
+        for variable in _settings(OURS[name])
+        if f'"{variable}"' not in known and f'"{variable.removesuffix("_FILE")}"' not in known
+    ]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_every_probe_asks_a_door_that_the_service_opens(name: str) -> None:
+    listened = {value for variable, value in _settings(OURS[name]).items() if variable.endswith("_LISTEN")}
+    ports = {address.rpartition(":")[2] for address in listened}
+    for url in _probed_urls(OURS[name]):
+        port, path = url.removeprefix("http://127.0.0.1:").split("/")
+        assert port in ports
+        assert path in _words_of_the_product()
+
+
+def test_every_secret_is_mounted_where_it_is_read() -> None:
+    for name, service in OURS.items():
+        mounted = set(service.get("secrets", []))
+        for variable, value in _settings(service).items():
+            if value.startswith("/run/secrets/"):
+                assert value.removeprefix("/run/secrets/") in mounted, f"{name}: {variable}"
+        assert mounted <= set(COMPOSE["secrets"])
+    made = set(
+        re.findall(r"^write (\w+)", (DOCKER / "make-secrets").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert made == set(COMPOSE["secrets"])
+
+
+def test_every_volume_is_declared_and_lies_in_a_folder_of_the_image() -> None:
+    created = {word for line in IMAGE_LINES if "install -d" in line for word in shlex.split(line)}
+    for service in OURS.values():
+        for volume in service.get("volumes", []):
+            source, target = volume.split(":")[:2]
+            assert source in COMPOSE["volumes"]
+            assert target in created
+
+
+def test_brokers_keep_their_log_on_a_volume_and_their_secret_where_preparation_puts_it() -> None:
+    prepared = (DOCKER / "prepare").read_text(encoding="utf-8")
+    brokers = {name: service for name, service in OURS.items() if name.startswith("broker-")}
+    assert [_settings(service)["MUSTER_BROKER_ID"] for service in brokers.values()] == ["1", "2", "3"]
+    for name, service in brokers.items():
+        settings = _settings(service)
+        assert f"{name}:{settings['MUSTER_BROKER_DATA']}" in service["volumes"]
+        folder, _, file = settings["MUSTER_BROKER_SECRET_FILE"].rpartition("/")
+        assert file == name and f"{folder}/broker-" in prepared
+        assert settings["MUSTER_BROKER_ID"] in OURS["prepare"]["command"]
+
+
+def test_brokers_name_every_node_at_the_address_it_listens_on() -> None:
+    nodes = {name: _settings(service) for name, service in OURS.items() if name.startswith("node-")}
+    for name, settings in nodes.items():
+        port = settings["MUSTER_NODE_LISTEN"].rpartition(":")[2]
+        assert settings["MUSTER_NODE_ADDRESS"] == f"ws://{name}:{port}"
+    addresses = {settings["MUSTER_NODE_ADDRESS"] for settings in nodes.values()}
+    for name, service in OURS.items():
+        if "MUSTER_NODES" in _settings(service):
+            assert set(_settings(service)["MUSTER_NODES"].split(",")) == addresses, name
+
+
+def test_the_proxy_leads_to_the_web_process() -> None:
+    upstream = re.search(r"reverse_proxy (\S+):(\d+)", (DOCKER / "Caddyfile").read_text(encoding="utf-8"))
+    assert upstream is not None
+    listening = _settings(SERVICES[upstream.group(1)])["MUSTER_WEB_LISTEN"]
+    assert listening.rpartition(":")[2] == upstream.group(2)
+
+
+def test_everything_that_the_image_copies_is_there() -> None:
+    copied = [line.split()[1:-1] for line in IMAGE_LINES if line.startswith("COPY") and "--from" not in line]
+    missing = [source for sources in copied for source in sources if not (ROOT / source).exists()]
+    assert missing == []
+    rooms = {source for sources in copied for source in sources if (ROOT / source).is_dir()}
+    from django.conf import settings
+
+    assert {app for app in settings.INSTALLED_APPS if (ROOT / app).is_dir()} <= rooms
+
+
+def test_compose_itself_accepts_the_file() -> None:
+    if not shutil.which("docker"):
+        pytest.skip("docker is not installed")
+    if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker has no compose command here")
+    command = ["docker", "compose", "-f", str(DOCKER / "compose.yaml"), "config", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
