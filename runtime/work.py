@@ -59,7 +59,7 @@ def offer(
     owner adopts the result, and that owner's sweep finds it within a second.
     """
     item_id = str(uuid.uuid4())
-    owner: str = lane or getattr(connection, "lane", "")
+    owner = lane if lane is not None else str(getattr(connection, "lane", ""))
     work_table(connection).insert(WorkRow(item_id, kind, owner, key, based_on, payload))
     offered: list[Offered] | None = getattr(connection, "offered", None)
     if offered is not None:

@@ -1,0 +1,65 @@
+"""This room knows whether this node may answer: how old its last renewal is (leases.md section 5)."""
+
+import asyncio
+from collections.abc import Callable
+
+from muster.kernel.instants import Instant, elapsed_ms
+
+LEASE_TTL_MS = 5_000
+
+
+class Freshness:
+    """The age of the last renewal, counted from the *sending* of the one that was last confirmed.
+
+    `frozen` is asked at every answer, not only by a timer: a process that was stopped wakes up in the
+    middle of whatever it was doing.
+    """
+
+    def __init__(self, clock: Callable[[], Instant], lease_ttl_ms: int = LEASE_TTL_MS) -> None:
+        self._clock = clock
+        self._lease_ttl_ms = lease_ttl_ms
+        self._confirmed_sent_at: Instant | None = None
+        self._announced = True
+        self._thawed = asyncio.Event()
+
+    @property
+    def age_ms(self) -> int:
+        """Since the last confirmed renewal was sent; lease_ttl if there was none yet."""
+        if self._confirmed_sent_at is None:
+            return self._lease_ttl_ms
+        return elapsed_ms(self._confirmed_sent_at, self._clock())
+
+    @property
+    def frozen(self) -> bool:
+        """True while nothing may be answered, expired, taken or ended."""
+        return self._announced or self.age_ms >= self._lease_ttl_ms
+
+    @property
+    def announced(self) -> bool:
+        """True until `thaw`, also when the last renewal is young again."""
+        return self._announced
+
+    def confirm(self, sent_at: Instant) -> None:
+        """A renewal that was sent at `sent_at` found our run alive."""
+        self._confirmed_sent_at = sent_at
+
+    def forget(self) -> None:
+        """Our run has ended: its renewals count for nothing."""
+        self._confirmed_sent_at = None
+        self.freeze()
+
+    def freeze(self) -> None:
+        """Stay frozen until `thaw`, which follows only after expiries were postponed."""
+        self._announced = True
+        self._thawed.clear()
+
+    def thaw(self) -> None:
+        """The last renewal is young and everybody was told how long time stood still."""
+        self._announced = False
+        self._thawed.set()
+
+    async def wait(self) -> None:
+        """Return when answers are allowed."""
+        while self.frozen:
+            self.freeze()
+            await self._thawed.wait()

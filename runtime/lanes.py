@@ -1,0 +1,325 @@
+"""This room holds the lanes of a node: for each lease a queue, over four connections (design chapter 4.1)."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import structlog
+
+from muster.kernel.instants import Instant
+from runtime import metrics
+from runtime.database import Database, Held, Link, Offered
+from runtime.freshness import Freshness
+from runtime.ports import BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
+from runtime.streams import Seat, Stream
+from runtime.turn import GaveUp, NotSpoken, take_turn
+
+STREAMS = 4
+"""64 connections cost 85 MB, and two nodes pass max_connections; four carry the same load."""
+
+RETRY_TIME_MS = 1_000
+"""After a turn that only time asked for has failed: ask again so much later."""
+
+Result = TypeVar("Result")
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What waits for the next turn of one key."""
+
+    subject: Subject[Any, Any]
+    key: str
+    events: list[Any] = field(default_factory=list)
+    spoken: list["asyncio.Future[None]"] = field(default_factory=list)
+
+
+class HeldLane:
+    """The queue of one lease that this node holds (ports.Lane, turn.TurnLane)."""
+
+    def __init__(
+        self, stream: Stream, name: str, epoch: int, seq: int, lanes: "Lanes", on_lost: Callable[[], None]
+    ) -> None:
+        self.name = name
+        self.seq = seq
+        self._stream = stream
+        self._lanes = lanes
+        self._seat = Seat(name, epoch, self._forget)
+        self._on_lost = on_lost
+        self._closed = False
+        self._waiting: dict[tuple[int, str], _Waiting] = {}
+        self._timers: dict[tuple[int, str], asyncio.TimerHandle] = {}
+
+    # --- for services (ports.Lane) --------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The lease's epoch (Lane.epoch)."""
+        return self._seat.epoch
+
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing may be answered (Lane.frozen)."""
+        return self._lanes.freshness.frozen
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lease is gone."""
+        return self._seat.is_lost
+
+    def hand_in(self, subject: Subject[Any, Any], key: str, *events: Any) -> None:
+        """Queue events for the next turn of `key` (Lane.hand_in)."""
+        self._queue(subject, key).events.extend(events)
+
+    async def submit_turn(self, subject: Subject[Any, Any], key: str, *events: Any) -> None:
+        """Hand in and wait until it was spoken (Lane.submit_turn)."""
+        spoken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._queue(subject, key)
+        waiting.events.extend(events)
+        waiting.spoken.append(spoken)
+        await spoken
+
+    def offer_batch(self, source: BatchSource) -> None:
+        """Say that `source` has commits (Lane.offer_batch)."""
+        self._open()
+        self._stream.offer(self._seat, source)
+
+    async def submit_batch(self, source: BatchSource) -> None:
+        """Offer and wait until it was answered (Lane.submit_batch)."""
+        self._open()
+        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stream.offer(self._seat, source, answered)
+        await answered
+
+    async def read(self, function: Callable[[Any], Result]) -> Result:
+        """Run `function` in a read that proves the lease (Lane.read)."""
+        self._open()
+        return await self._stream.read(self._seat, function)
+
+    # --- for turns (turn.TurnLane) --------------------------------------------------------------------------
+
+    @property
+    def node(self) -> str:
+        """This node's name, for the journal."""
+        return self._lanes.node
+
+    def now(self) -> Instant:
+        """The node's own clock."""
+        return self._lanes.clock()
+
+    async def thawed(self) -> None:
+        """Return when the node may answer (TurnLane.thawed)."""
+        await self._lanes.freshness.wait()
+        if self.is_lost:
+            raise LaneLost(self.name)
+
+    async def in_thread(self, function: Callable[[Link], Result]) -> Result:
+        """Run `function` on the connection (TurnLane.in_thread)."""
+        return await self._stream.in_thread(function)
+
+    async def take_again(self) -> None:
+        """Take the lease from oneself (TurnLane.take_again)."""
+        await self._stream.retake([self._seat])
+        if self.is_lost:
+            raise LaneLost(self.name)
+
+    def lost(self) -> None:
+        """The lease is not ours any more (TurnLane.lost)."""
+        self._seat.lose()
+
+    def look_again(self, subject: Subject[Any, Any], key: str, at: Instant | None) -> None:
+        """Ask again at that instant (TurnLane.look_again)."""
+        place = (id(subject), key)
+        earlier = self._timers.pop(place, None)
+        if earlier is not None:
+            earlier.cancel()
+        if at is None or self._closed or self.is_lost:
+            return
+        # At least a millisecond, so that an instant that is always past cannot keep the loop to itself.
+        delay_s = max(at - self.now(), 1) / 1000
+        self._timers[place] = asyncio.get_running_loop().call_later(delay_s, self._due, subject, key)
+
+    def offered(self, items: Sequence[Offered]) -> None:
+        """Work items are durable: have them done (TurnLane.offered)."""
+        if items:
+            self._lanes.on_offered(items)
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    async def resign(self) -> bool:
+        """After all that was queued: leave the lease to nobody. False: it was lost, or the answer was."""
+        if self._closed or self.is_lost:
+            return False
+        self._closed = True
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        async def job() -> None:
+            resigned = False
+            try:
+                if not self.is_lost:
+                    held = Held(self.name, self.epoch)
+                    resigned = await self.in_thread(lambda link: link.resign(held))
+            except (ConnectionLost, VersionConflict):
+                # Whether or not it arrived, nothing of this lane is written any more, and whoever looks
+                # finds the row free or ours; if ours, we take it back.
+                resigned = False
+            finally:
+                if not done.done():
+                    done.set_result(resigned)
+
+        self._stream.submit(job)
+        resigned = await done
+        self._seat.is_lost = True
+        self._forget_waiting()
+        return resigned
+
+    def abandon(self) -> None:
+        """Our run has ended: forget everything, without asking anybody."""
+        self._seat.is_lost = True
+        self._forget_waiting()
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        if self._closed or self.is_lost:
+            raise LaneLost(self.name)
+
+    def _queue(self, subject: Subject[Any, Any], key: str) -> _Waiting:
+        self._open()
+        place = (id(subject), key)
+        waiting = self._waiting.get(place)
+        if waiting is None:
+            waiting = self._waiting[place] = _Waiting(subject, key)
+            self._stream.submit(lambda: self._turn(place))
+            metrics.lane_queue.inc()
+        return waiting
+
+    def _due(self, subject: Subject[Any, Any], key: str) -> None:
+        self._timers.pop((id(subject), key), None)
+        if not self._closed and not self.is_lost:
+            self.hand_in(subject, key)
+
+    async def _turn(self, place: tuple[int, str]) -> None:
+        """Take the turn of all that waits for one key; whatever goes wrong ends here."""
+        waiting = self._waiting.pop(place, None)
+        if waiting is None:
+            return
+        metrics.lane_queue.dec()
+        try:
+            await self._take_turns(waiting.subject, waiting.key, waiting.events)
+        except BaseException as error:
+            lost = LaneLost(self.name)
+            for future in waiting.spoken:
+                if not future.done():
+                    future.set_exception(error if isinstance(error, Exception) else lost)
+                    future.exception()
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for future in waiting.spoken:
+                if not future.done():
+                    future.set_result(None)
+
+    async def _take_turns(self, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> None:
+        """One turn for all events; if our own mistake spoils it, one each, so that the others are decided."""
+        try:
+            await take_turn(self, subject, key, events)
+        except LaneLost:
+            raise
+        except Exception as error:
+            if len(events) > 1 and not isinstance(error, GaveUp | NotSpoken):
+                log.warning("turn failed; its events are tried one by one", lane=self.name, key=key)
+                for event in events:
+                    await self._take_turns(subject, key, [event])
+                return
+            log.exception("turn failed", lane=self.name, key=key, events=[type(e).__name__ for e in events])
+            subject.refuse(key, events, error)
+            if not events:
+                self.look_again(subject, key, Instant(self.now() + RETRY_TIME_MS))
+
+    def _forget(self) -> None:
+        """The seat was lost: nothing waits any more; the keeper tells the service."""
+        self._forget_waiting()
+        self._on_lost()
+
+    def _forget_waiting(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        metrics.lane_queue.dec(len(self._waiting))
+        for waiting in self._waiting.values():
+            for future in waiting.spoken:
+                if not future.done():
+                    future.set_exception(LaneLost(self.name))
+                    future.exception()
+        self._waiting.clear()
+
+
+class Lanes:
+    """All lanes that one run of a node holds, over its lane connections."""
+
+    def __init__(
+        self,
+        database: Database,
+        node: str,
+        run: str,
+        freshness: Freshness,
+        clock: Callable[[], Instant],
+        on_offered: Callable[[Sequence[Offered]], None],
+        streams: int = STREAMS,
+    ) -> None:
+        self.node = node
+        self.run = run
+        self.freshness = freshness
+        self.clock = clock
+        self.on_offered = on_offered
+        self._streams = [
+            Stream(database, run, f"lanes-{number}", freshness, clock) for number in range(streams)
+        ]
+
+    def start(self) -> None:
+        """Begin to work."""
+        for stream in self._streams:
+            stream.start()
+
+    async def stop(self) -> None:
+        """End every connection; what is under way is resolved by whoever takes the lease."""
+        await asyncio.gather(*(stream.stop() for stream in self._streams))
+
+    @property
+    def stuck_ms(self) -> int:
+        """For how long the slowest connection has been waiting for the database; 0 if none waits."""
+        return max(stream.stuck_ms for stream in self._streams)
+
+    async def take(
+        self, name: str, index: int, seen_epoch: int, old_run: str | None, on_lost: Callable[[], None]
+    ) -> HeldLane | None:
+        """Take a lease that was seen free, or ours, under `seen_epoch`; lane `index` uses index mod 4.
+
+        None: somebody else was faster, or the outcome is unknown: look at the row again.
+        """
+        stream = self._streams[index % len(self._streams)]
+        done: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+
+        def take(link: Link) -> int | None:
+            if old_run is not None and old_run != self.run:
+                # Also ends what the server's time limits do not reach; the take waits for the rest.
+                link.terminate_run(old_run)
+            if not link.take(name, seen_epoch, self.run):
+                return None
+            return link.last_seq(name)
+
+        async def job() -> None:
+            seq = None
+            try:
+                seq = await stream.in_thread(take)
+            except (ConnectionLost, VersionConflict) as error:
+                log.info("take failed", lane=name, text=str(error))
+            finally:
+                if not done.done():
+                    done.set_result(seq)
+
+        stream.submit(job)
+        seq = await done
+        return None if seq is None else HeldLane(stream, name, seen_epoch + 1, seq, self, on_lost)

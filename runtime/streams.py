@@ -1,0 +1,370 @@
+"""This room drives one lane connection: what its lanes want, one transaction after the other, in a thread."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+import structlog
+
+from muster.kernel.instants import Instant
+from runtime import metrics
+from runtime.database import Backend, Database, Fenced, Held, Link
+from runtime.freshness import Freshness
+from runtime.ports import BatchSource, ConnectionLost, LaneLost, VersionConflict
+from runtime.threads import OneThread
+
+RECONNECT_S = 0.1
+BATCH_ATTEMPTS = 5
+
+Result = TypeVar("Result")
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Seat:
+    """A lane as its connection sees it: which lease fences it, and whether it still is ours."""
+
+    name: str
+    epoch: int
+    on_lost: Callable[[], None]
+    is_lost: bool = False
+
+    def lose(self) -> None:
+        """The lease is not ours any more; said once."""
+        if not self.is_lost:
+            self.is_lost = True
+            self.on_lost()
+
+
+@dataclass(slots=True)
+class _Part:
+    """One source's share of a batch."""
+
+    seat: Seat
+    source: BatchSource
+    waiting: list["asyncio.Future[None]"] = field(default_factory=list)
+    rows: Mapping[Hashable, Any] = field(default_factory=dict)
+
+    def committed(self) -> None:
+        try:
+            self.source.committed(self.rows)
+        except Exception:
+            log.exception("commits could not be answered", lane=self.seat.name)
+        for future in self.waiting:
+            _resolve(future)
+
+    def refused(self, error: Exception) -> None:
+        try:
+            self.source.refused(self.rows, error)
+        except Exception:
+            log.exception("commits could not be refused", lane=self.seat.name)
+        for future in self.waiting:
+            _fail(future, error)
+
+
+class Stream:
+    """One connection with its thread; its lanes' turns, batches and reads never overlap.
+
+    Takes turns fairly: a batch of all lanes, all reads that wait, one turn, and again.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        run: str,
+        name: str,
+        freshness: Freshness,
+        clock: Callable[[], Instant],
+    ) -> None:
+        self._database = database
+        self._run = run
+        self._name = name
+        self._freshness = freshness
+        self._clock = clock
+        self._thread = OneThread(name)
+        self._link: Link | None = None
+        self._old_backend: Backend | None = None
+        self._work = asyncio.Event()
+        self._jobs: deque[Callable[[], Awaitable[None]]] = deque()
+        self._reads: list[tuple[Seat, Callable[[Any], Any], asyncio.Future[Any]]] = []
+        self._parts: dict[tuple[str, int], _Part] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._busy_since: Instant | None = None
+        self._blocked_since: Instant | None = None
+
+    # --- for lanes ------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._task = asyncio.create_task(self._drive(), name=self._name)
+
+    async def stop(self) -> None:
+        """End: what is under way has an unknown outcome, which the next owner's take resolves."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        link = self._link
+        if link is not None:
+            link.shut()
+            self._thread.run(link.close)
+        self._thread.stop()
+        for _, _, future in self._reads:
+            _fail(future, LaneLost(self._name))
+        for part in self._parts.values():
+            part.refused(LaneLost(self._name))
+
+    def submit(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Queue something that needs the connection to itself (a turn, a take)."""
+        self._jobs.append(job)
+        self._work.set()
+
+    def read(self, seat: Seat, function: Callable[[Any], Result]) -> "asyncio.Future[Result]":
+        """Queue a read that proves the lease after it."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._reads.append((seat, function, future))
+        self._work.set()
+        return future
+
+    def offer(self, seat: Seat, source: BatchSource, waiting: "asyncio.Future[None] | None" = None) -> None:
+        """Ask this source when the next batch begins."""
+        part = self._parts.setdefault((seat.name, id(source)), _Part(seat, source))
+        if waiting is not None:
+            part.waiting.append(waiting)
+        self._work.set()
+
+    async def in_thread(self, function: Callable[[Link], Result]) -> Result:
+        """Run `function` on the connection; only within a job. Raises ConnectionLost."""
+        self._busy_since = self._clock()
+        try:
+            link = await self._connected()
+            try:
+                return await self._thread.run(lambda: function(link))
+            except ConnectionLost:
+                self._drop(link)
+                raise
+        finally:
+            self._busy_since = None
+
+    @property
+    def stuck_ms(self) -> int:
+        """For how long the present call, or the present retake, has been waiting for the database."""
+        now = self._clock()
+        return max((now - since for since in (self._busy_since, self._blocked_since) if since), default=0)
+
+    async def retake(self, seats: Sequence[Seat]) -> None:
+        """Take these leases from ourselves (leases.md section 4): waits for what is in flight under the old
+        epoch, and shuts out what still lies in a buffer. Seats that turn out not to be ours are lost.
+        """
+        if self._link is not None:
+            # The connection that carried the lost transaction must not carry anything else.
+            self._link.shut()
+            self._drop(self._link)
+        self._blocked_since = self._clock()
+        try:
+            for seat in sorted(seats, key=lambda seat: seat.name):
+                await self._retake_one(seat)
+        finally:
+            self._blocked_since = None
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    async def _retake_one(self, seat: Seat) -> None:
+        """Until it is certain: as long as the outcome is unknown this lane may write nothing else."""
+        while not seat.is_lost:
+            await self._freshness.wait()
+            try:
+                taken = await self.in_thread(partial(self._take_again, seat=seat))
+            except ConnectionLost:
+                continue
+            except Exception:
+                log.exception("a lease could not be taken again", lane=seat.name)
+                await asyncio.sleep(RECONNECT_S)
+                continue
+            if taken is None:
+                seat.lose()
+            else:
+                seat.epoch = taken
+                metrics.takeovers.labels("unknown outcome").inc()
+                return
+
+    def _take_again(self, link: Link, seat: Seat) -> int | None:
+        if self._old_backend is not None:
+            link.terminate(self._old_backend)
+        epoch = seat.epoch
+        while not link.take(seat.name, epoch, self._run):
+            # An earlier try may have been committed with its answer lost: then the row names our run.
+            run, epoch = link.epochs([seat.name])[seat.name]
+            if run != self._run:
+                return None
+        return epoch + 1
+
+    async def _connected(self) -> Link:
+        while self._link is None:
+            try:
+                self._link = await self._thread.run(lambda: self._database.connect(self._run, self._name))
+            except ConnectionLost as error:
+                log.warning("lane connection failed", stream=self._name, error=str(error))
+                await asyncio.sleep(RECONNECT_S)
+        return self._link
+
+    def _drop(self, link: Link) -> None:
+        self._old_backend = link.backend
+        self._link = None
+        self._thread.run(link.close)
+
+    async def _drive(self) -> None:
+        while True:
+            if not (self._jobs or self._reads or self._parts):
+                self._work.clear()
+                await self._work.wait()
+            await self._freshness.wait()
+            try:
+                if self._parts:
+                    await self._run_batch()
+                if self._reads:
+                    await self._run_reads()
+                if self._jobs:
+                    await self._jobs.popleft()()
+            except Exception:
+                # A mistake of ours: whoever waits has been told; the other lanes must go on.
+                log.exception("stream failed", stream=self._name)
+
+    async def _run_reads(self) -> None:
+        reads, self._reads = self._reads, []
+
+        def all_of_them(link: Link) -> tuple[list[Any], Mapping[str, tuple[str | None, int]]]:
+            results: list[Any] = []
+            for _, function, _ in reads:
+                try:
+                    results.append(link.call(function))
+                except ConnectionLost:
+                    raise
+                except Exception as error:
+                    results.append(error)
+            # Sent after every request came: it shows whether anybody else may have written before.
+            return results, link.epochs(sorted({seat.name for seat, _, _ in reads}))
+
+        try:
+            results, epochs = await self.in_thread(all_of_them)
+        except ConnectionLost:
+            self._reads = reads + self._reads
+            return
+        except Exception as error:
+            for _, _, future in reads:
+                _fail(future, error)
+            return
+        for (seat, _, future), result in zip(reads, results, strict=True):
+            if epochs.get(seat.name, (None, -1))[1] != seat.epoch:
+                seat.lose()
+                _fail(future, LaneLost(seat.name))
+            elif isinstance(result, Exception):
+                _fail(future, result)
+            elif not future.done():
+                future.set_result(result)
+
+    async def _run_batch(self) -> None:
+        parts, self._parts = list(self._parts.values()), {}
+        full: list[_Part] = []
+        for part in parts:
+            if part.seat.is_lost:
+                part.refused(LaneLost(part.seat.name))
+                continue
+            try:
+                part.rows = part.source.gather()
+            except Exception as error:
+                log.exception("a batch could not be gathered", lane=part.seat.name)
+                part.refused(error)
+                continue
+            if part.rows:
+                full.append(part)
+            else:
+                part.committed()
+        if full:
+            started = self._clock()
+            await self._write_batch(full)
+            metrics.batch_ms.observe(self._clock() - started)
+
+    async def _write_batch(self, parts: list[_Part]) -> None:
+        """Write all parts in one transaction; parts whose lane is lost, or that spoil it, are found."""
+        for _ in range(BATCH_ATTEMPTS):
+            try:
+                await self.in_thread(partial(_batch, parts=parts))
+            except Fenced:
+                parts = await self._without_lost(parts)
+            except ConnectionLost:
+                metrics.unknown_outcomes.inc()
+                # Nothing else was written meanwhile and the old batch cannot come any more: writing the same
+                # rows again under the new epoch is harmless.
+                await self.retake([part.seat for part in parts])
+                parts = _kept(parts)
+            except VersionConflict as conflict:
+                log.info("batch conflicted", stream=self._name, text=str(conflict))
+            except Exception as error:
+                await self._find_guilty(parts, error)
+                return
+            else:
+                metrics.batch_rows.observe(sum(len(part.rows) for part in parts))
+                for part in parts:
+                    part.committed()
+                return
+            if not parts:
+                return
+        for part in parts:
+            part.refused(VersionConflict("a batch of commits could not be written"))
+
+    async def _find_guilty(self, parts: list[_Part], error: Exception) -> None:
+        if len(parts) == 1:
+            log.error("a batch was refused", lane=parts[0].seat.name, error=repr(error))
+            parts[0].refused(error)
+            return
+        for part in parts:
+            await self._write_batch([part])
+
+    async def _without_lost(self, parts: list[_Part]) -> list[_Part]:
+        names = [part.seat.name for part in parts]
+        try:
+            epochs = await self.in_thread(lambda link: link.epochs(names))
+        except ConnectionLost:
+            return parts
+        for part in parts:
+            if epochs.get(part.seat.name, (None, -1))[1] != part.seat.epoch:
+                part.seat.lose()
+        return _kept(parts)
+
+
+def _batch(link: Link, parts: Sequence[_Part]) -> None:
+    writers: dict[Callable[[Any, Mapping[Any, Any]], None], dict[Hashable, Any]] = {}
+    for part in parts:
+        writers.setdefault(part.source.write, {}).update(part.rows)
+    held = {part.seat.name: Held(part.seat.name, part.seat.epoch) for part in parts}
+
+    def write(connection: Any) -> None:
+        for writer, rows in writers.items():
+            writer(connection, rows)
+
+    link.batch(sorted(held.values(), key=lambda lease: lease.name), write)
+
+
+def _kept(parts: Sequence[_Part]) -> list[_Part]:
+    """The parts whose lane is still ours; the others are answered."""
+    for part in parts:
+        if part.seat.is_lost:
+            part.refused(LaneLost(part.seat.name))
+    return [part for part in parts if not part.seat.is_lost]
+
+
+def _resolve(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        # Whoever does not wait any more was told by other means.
+        future.exception()

@@ -1,0 +1,218 @@
+"""This room takes turns: decide on the newest state, write it in one transaction, then speak (design 4.2).
+
+It is the only place where control state changes.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from muster.kernel.decision import Decision
+from muster.kernel.instants import Instant
+from runtime import metrics
+from runtime.database import Fenced, Held, JournalRow, Link, Offered
+from runtime.failpoints import passing
+from runtime.ports import ConnectionLost, LaneLost, Subject, VersionConflict
+
+ATTEMPTS = 5
+"""How often one turn decides again before it counts as our mistake."""
+
+Result = TypeVar("Result")
+log = structlog.get_logger(__name__)
+
+
+class TurnLane(Protocol):
+    """What a turn needs of the lane that it is taken in; it has the connection to itself meanwhile."""
+
+    name: str
+    seq: int
+
+    @property
+    def node(self) -> str:
+        """This node's name, for the journal."""
+
+    @property
+    def epoch(self) -> int:
+        """The lease's epoch under which the next transaction is fenced."""
+
+    def now(self) -> Instant:
+        """The node's own clock."""
+
+    async def thawed(self) -> None:
+        """Return when the node may answer. Raises LaneLost if the lease is gone meanwhile."""
+
+    async def in_thread(self, function: Callable[[Link], Result]) -> Result:
+        """Run `function` on the lane's connection, in its thread."""
+
+    async def take_again(self) -> None:
+        """After ConnectionLost: a new connection, and the lease from oneself. Raises LaneLost."""
+
+    def lost(self) -> None:
+        """The fence found another epoch: the lease is not ours any more."""
+
+    def look_again(self, subject: Subject[Any, Any], key: str, at: Instant | None) -> None:
+        """Ask this subject again at that instant."""
+
+    def offered(self, items: Sequence[Offered]) -> None:
+        """These work items are durable now: have them done."""
+
+
+class GaveUp(Exception):
+    """A turn conflicted or lost its connection ATTEMPTS times: what it decides cannot be written."""
+
+
+class NotSpoken(Exception):
+    """The turn is durable, but saying so failed: it must not be decided again."""
+
+
+async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> None:
+    """Decide `events` of `key` at once, write, and only then speak (design chapter 4.2).
+
+    Returns when it was spoken. Raises LaneLost if this node may not write any more, NotSpoken, GaveUp, or
+    what the subject or its store raised; the cache is then dropped, and but for NotSpoken nothing of these
+    events was written.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            await lane.thawed()
+            state = subject.cached(key)
+            if state is None:
+                state = await _load(lane, subject, key)
+            decision = subject.decide(key, state, events, lane.now())
+            if await _conclude(lane, subject, key, state, events, decision):
+                return
+        except VersionConflict as conflict:
+            metrics.version_misses.inc()
+            log.info("turn conflicted", lane=lane.name, key=key, text=str(conflict))
+            subject.drop(key)
+        except ConnectionLost:
+            # In a load: nothing was written, but what comes next needs a connection, and it must be ours.
+            subject.drop(key)
+            await lane.take_again()
+        except Fenced as error:
+            metrics.turns.labels("fenced").inc()
+            subject.drop(key)
+            lane.lost()
+            raise LaneLost(lane.name) from error
+        except LaneLost:
+            subject.drop(key)
+            raise
+        except BaseException:
+            metrics.turns.labels("failed").inc()
+            subject.drop(key)
+            raise
+    metrics.turns.labels("gave_up").inc()
+    raise GaveUp(f"{lane.name}: {key}")
+
+
+async def _load(lane: TurnLane, subject: Subject[Any, Any], key: str) -> Any:
+    """Bring the newest rows into the cache, with what is to be decided about them at once."""
+
+    def read(link: Link) -> Any:
+        loaded = link.call(partial(_load_key, subject, key))
+        # A later statement proves that nobody else has written before the rows were read.
+        if link.epochs([lane.name]).get(lane.name, (None, -1))[1] != lane.epoch:
+            raise Fenced(lane.name)
+        return loaded
+
+    loaded = await lane.in_thread(read)
+    await lane.thawed()
+    state, decision = subject.revive(key, loaded, lane.now())
+    if not await _conclude(lane, subject, key, state, (), decision):
+        raise VersionConflict(f"{key} has to be loaded again")
+    state = subject.cached(key)
+    if state is None:
+        raise VersionConflict(f"{key} left the cache")
+    return state
+
+
+def _load_key(subject: Subject[Any, Any], key: str, connection: Any) -> Any:
+    return subject.store.load(connection, key)
+
+
+async def _conclude(
+    lane: TurnLane,
+    subject: Subject[Any, Any],
+    key: str,
+    state: Any,
+    events: Sequence[Any],
+    decision: Decision[Any, Any],
+) -> bool:
+    """Write what the decision records, then settle it. False: it is certain that nothing was written."""
+    if decision.records and not await _write(lane, subject, key, state, events, decision):
+        return False
+    passing("turn.speak")
+    try:
+        subject.settle(key, state, decision)
+    except Exception as error:
+        raise NotSpoken(f"{lane.name}: {key}") from error
+    lane.look_again(subject, key, decision.look_again_at)
+    passing("turn.spoken")
+    return True
+
+
+async def _write(
+    lane: TurnLane,
+    subject: Subject[Any, Any],
+    key: str,
+    state: Any,
+    events: Sequence[Any],
+    decision: Decision[Any, Any],
+) -> bool:
+    """One transaction; an unknown outcome is looked up, never guessed (leases.md section 4)."""
+    entry = subject.entry(key, events, decision)
+    row = JournalRow(
+        lane.name, lane.seq + 1, uuid.uuid4(), lane.node, key, entry.cause, entry.summary, decision.records
+    )
+    before = subject.before(key, state)
+    held = Held(lane.name, lane.epoch)
+    started = time.monotonic()
+
+    def save(connection: Any) -> None:
+        subject.store.save(connection, key, before, decision.records)
+
+    try:
+        written = await lane.in_thread(lambda link: link.turn(held, save, row))
+        offered = written.offered
+    except ConnectionLost:
+        metrics.unknown_outcomes.inc()
+        subject.drop(key)
+        if not await _was_written(lane, row):
+            return False
+        # The list of what it offered was lost with the connection; the owner's sweep finds the items.
+        offered = []
+    lane.seq = row.seq
+    took_ms = (time.monotonic() - started) * 1000
+    metrics.turns.labels("written").inc()
+    metrics.turn_ms.observe(took_ms)
+    metrics.turn_events.observe(len(events))
+    log.info(
+        "turn",
+        lane=lane.name,
+        key=key,
+        seq=row.seq,
+        epoch=lane.epoch,
+        turn=str(row.turn_id),
+        cause=row.cause,
+        events=len(events),
+        records=len(decision.records),
+        ms=round(took_ms, 2),
+    )
+    lane.offered(offered)
+    return True
+
+
+async def _was_written(lane: TurnLane, row: JournalRow) -> bool:
+    """Take the lease from oneself, which waits for or shuts out the lost transaction; then look for it."""
+    while True:
+        await lane.take_again()
+        try:
+            # A statement after the take: one that waited would read the snapshot from before its wait.
+            found = await lane.in_thread(lambda link: link.turn_at(row.lane, row.seq))
+        except ConnectionLost:
+            continue
+        return found == row.turn_id
