@@ -1,4 +1,4 @@
-"""This room starts a control plane for tests: nodes and workers as real processes on a database of their own."""
+"""This room starts nodes and workers for tests: real processes on a database of their own."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""This room is a member without the SDK: it says what a test tells it to, and answers the rest as it should."""
+"""This room is a member without the SDK: says what a test tells it, and answers the rest as it should."""
 
 import asyncio
 import secrets
@@ -23,9 +23,9 @@ from muster.messages.member import (
     StartFetcherResponse,
     StopFetcherRequest,
     StopFetcherResponse,
+    ToMember,
     TopicCount,
     TopicOffsets,
-    ToMember,
 )
 
 Kind = TypeVar("Kind", bound=Frame)

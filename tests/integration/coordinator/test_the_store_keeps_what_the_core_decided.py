@@ -1,4 +1,4 @@
-"""The store against real PostgreSQL: what it loads equals what the core folded, and the rows defend themselves."""
+"""What the store loads equals what the core folded, and the rows defend themselves, on real PostgreSQL."""
 
 from collections.abc import Iterator
 from uuid import UUID
