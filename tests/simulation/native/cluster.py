@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
-from coordinator.core import records
+from coordinator.core import rebalance, records
 from coordinator.core.settings import GroupSettings
 from coordinator.core.state import GroupRows
 from muster.client.core.session import Stage
@@ -97,15 +97,15 @@ class Cluster:
 
     def check_fetchers(self) -> None:
         """No two may fetch one partition."""
-        seen: dict[Partition, str] = {}
+        seen: dict[Partition, Process] = {}
         for process in self.processes:
             if process.gone:
                 continue
             for partition in process.fetchers:
                 if process.may_be_fetching(partition):
-                    other = seen.setdefault(partition, process.member_id)
+                    other = seen.setdefault(partition, process)
                     self.world.forbid(
-                        other is not process.member_id, f"{other} and {process.member_id} fetch {partition}"
+                        other is not process, f"{other.member_id} and {process.member_id} fetch {partition}"
                     )
 
     def check_expiry(self, member_id: str, token_hash: str) -> None:
@@ -168,7 +168,9 @@ class Cluster:
                 wanted |= {
                     Partition(name, layout.topic_id, number) for number in range(layout.partition_count)
                 }
-        return "" if owned == wanted else f"owned are {len(owned)} partitions, wanted {len(wanted)}"
+        if owned != wanted:
+            return f"owned are {len(owned)} partitions, wanted {len(wanted)}"
+        return rebalance.compute(rows, self.world.layouts, self.world.surroundings.matches).why
 
     def _reads(self, process: Process, topic: str) -> bool:
         return any(

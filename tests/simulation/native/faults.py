@@ -30,6 +30,7 @@ class Faults:
             (5, self._join),
             (3, self._crash_member),
             (4, self._break_connection),
+            (3, self._half_break),
             (5, self._pause_member),
             (2, self._leave),
             (4, self._mute),
@@ -48,7 +49,9 @@ class Faults:
 
     def unleash(self, chaos_ms: float) -> None:
         """Draw faults over the time to come; heat says how dense they are."""
-        gap = self.chance.choice((300, 900, 2_500))
+        gap = self.chance.choice((400, 1_200, 4_000))
+        heat = self.chance.choice((0.0, 0.3, 0.8))
+        self.world.when_it_matters = lambda: self._strike_soon(heat)
         at = 0.0
         while (at := at + self.chance.expovariate(1 / gap)) < chaos_ms:
             self.world.later(at, self._strike)
@@ -70,6 +73,13 @@ class Faults:
             if process.member_id in seen:
                 process.crash()
             seen.add(process.member_id)
+
+    def _strike_soon(self, heat: float) -> None:
+        """An attempt opened, closed or failed: a fault now meets it half-way."""
+        if self.chance.random() < heat / 6:
+            self.world.tell(self._drop_cache())
+        elif self.chance.random() < heat:
+            self.world.later(self.chance.choice((0.5, 3, 10, 40, 200)), self._strike)
 
     def _strike(self) -> None:
         if self.world.quiet:
@@ -114,6 +124,13 @@ class Faults:
             return ""
         process.break_connection()
         return f"the connection of {process.member_id} breaks"
+
+    def _half_break(self) -> str:
+        process = self._someone()
+        if process is None:
+            return ""
+        process.lose_voice(self.chance.choice((1_000, 5_000, 9_000)))
+        return f"{process.member_id} is not heard any more"
 
     def _pause_member(self) -> str:
         process = self._someone()

@@ -41,6 +41,7 @@ class Connection:
     whole: bool = True
     owner_open: bool = True
     member_open: bool = True
+    deaf: bool = False
     _last_to_owner: float = 0.0
     _last_to_member: float = 0.0
     _noticed: set[str] = field(default_factory=set)
@@ -51,7 +52,7 @@ class Connection:
         self._last_to_owner = self._arrival(self._last_to_owner)
 
         def arrive() -> None:
-            if self.whole and self.owner_open:
+            if self.whole and self.owner_open and not self.deaf:
                 self.owner.frame_arrived(self, codec.decode_from_member(frame), truth)
 
         self.world.later(self._last_to_owner - self.world.now, arrive)
@@ -85,6 +86,11 @@ class Connection:
         chance = self.world.chance
         self.world.later(chance.uniform(0, at_most_ms), self._owner_notices)
         self.world.later(chance.uniform(0, at_most_ms), self._member_notices)
+
+    def lose_what_the_member_says(self, for_ms: float) -> None:
+        """One direction is cut; nobody notices before the connection breaks."""
+        self.deaf = True
+        self.world.later(for_ms, lambda: self.break_link(1_000))
 
     def _owner_notices(self) -> None:
         if self.owner_open and "owner" not in self._noticed:

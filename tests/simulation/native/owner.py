@@ -54,6 +54,7 @@ class Owner:
         self.status = "up"
         self.state: GroupState
         self.loses_next_frames = False
+        self.loses_next_turn = False
         self.connections: dict[ConnectionId, Connection] = {}
         self._inbox: deque[GroupEvent | _Commit] = deque()
         self._busy = False
@@ -131,8 +132,11 @@ class Owner:
                 connection.close_by_owner()
 
     def forget(self) -> None:
-        """An exception after COMMIT: what the next turn says is never sent, and the cache is dropped."""
-        self.loses_next_frames = True
+        """An exception: the next turn is rolled back with what it heard, or its words are never sent."""
+        if self.world.chance.random() < 0.5:
+            self.loses_next_frames = True
+        else:
+            self.loses_next_turn = True
 
     def _speak_once_from_an_old_cache(self) -> None:
         """No transaction, no fence: a repair was decided, the process was stopped, and now it leaves."""
@@ -164,6 +168,11 @@ class Owner:
 
     def _take_turn(self, events: tuple[GroupEvent, ...]) -> None:
         decision = self._decide(events)
+        if self.loses_next_turn and events:
+            self.loses_next_turn = False
+            self.world.tell("  a turn is rolled back, its events and the cache are lost")
+            self._drop_cache()
+            return
         if decision.records and not self.world.save(self.epoch, self.state.rows, decision):
             self.give_up()
             return
@@ -172,17 +181,21 @@ class Owner:
         if self.loses_next_frames and (decision.records or decision.commands):
             self.loses_next_frames = False
             self.world.tell("  the owner's cache is dropped, its words are lost")
-            self._load(
-                {
-                    member_id: session.connection
-                    for member_id, session in decision.state.memory.sessions.items()
-                    if session.connection is not None and self.connections[session.connection].owner_open
-                }
-            )
-            self._wake()
+            self._drop_cache()
             return
         self._busy = True
         self.world.soon(lambda: self._spoken(decision), 2)
+
+    def _drop_cache(self) -> None:
+        sessions = self.state.memory.sessions
+        self._load(
+            {
+                member_id: session.connection
+                for member_id, session in sessions.items()
+                if session.connection is not None and self.connections[session.connection].owner_open
+            }
+        )
+        self._wake()
 
     def _spoken(self, decision: GroupDecision) -> None:
         self._busy = False

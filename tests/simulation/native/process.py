@@ -108,6 +108,11 @@ class Process:
         if self._connection is not None:
             self._connection.break_link(3_000)
 
+    def lose_voice(self, for_ms: float) -> None:
+        """It hears, and is not heard."""
+        if self._connection is not None:
+            self._connection.lose_what_the_member_says(for_ms)
+
     def leave(self) -> None:
         self._obey(self.session.leave(self.clock.now()))
 
@@ -243,6 +248,7 @@ class Process:
                     f"{partition} starts at {offset}, before the hand-over at "
                     f"{self.world.floor.get(partition)}",
                 )
+            offset = max(offset, self.world.floor.get(partition, 0)) if offset < 0 else offset
             self.fetchers[partition] = max(offset, 0)
             self._truth[partition] = self._starting_generation
             self.session.advance(partition, max(offset, 0))

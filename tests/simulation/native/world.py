@@ -84,6 +84,7 @@ class World:
         self.overlaps = 0
         self.floor: dict[Partition, int] = {}
         self.quiet = False
+        self.when_it_matters: Callable[[], None] = lambda: None
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
 
@@ -127,7 +128,7 @@ class World:
         database.rows = apply(database.rows, decision.records)
         self.forbid(database.rows != decision.state.rows, "what is stored is not what is remembered")
         for record in decision.records:
-            self._note(record, before)
+            self._note(record, before, decision)
         self._check_rows(before, database.rows)
         return True
 
@@ -139,7 +140,7 @@ class World:
         self.database.rows = replace(rows, offsets={**rows.offsets, **offsets})
         return True
 
-    def _note(self, record: records.GroupRecord, before: GroupRows) -> None:
+    def _note(self, record: records.GroupRecord, before: GroupRows, decision: GroupDecision) -> None:
         match record:
             case records.HandlerAsked():
                 self.database.items += 1
@@ -151,20 +152,23 @@ class World:
                 self.database.item = None
             case records.GenerationOpened():
                 self.attempts += 1
+            case records.PhaseEntered():
+                self.when_it_matters()
             case records.PartitionsReleased():
                 for partition in each_partition(record.partitions):
-                    self._hand_over(partition)
+                    self._hand_over(partition, decision)
             case records.MemberRemoved():
                 for partition in before.owned.get(record.member_id, {}):
-                    self._hand_over(partition)
+                    self._hand_over(partition, decision)
             case _:
                 pass
         if not isinstance(record, records.HandlerAsked | records.OffsetsFlushed):
             self.tell(f"        row {_short(record)}")
 
-    def _hand_over(self, partition: Partition) -> None:
-        """Whoever owns this next starts no earlier than what is committed now."""
-        self.floor[partition] = self.database.rows.offsets.get(partition, -1)
+    def _hand_over(self, partition: Partition, decision: GroupDecision) -> None:
+        """Whoever owns this next starts no earlier than the position that is known now."""
+        committed = self.database.rows.offsets.get(partition, -1)
+        self.floor[partition] = decision.state.memory.dirty.get(partition, committed)
 
     def _handler_takes(self, item: Item) -> None:
         """A worker takes the item after a while; sometimes it dies and another takes it later."""

@@ -1,0 +1,231 @@
+"""This room breaks one rule of the cores at a time, in memory, to see that the simulation notices.
+
+A mutant replaces text inside functions and swaps their code; product code has no switches for it.
+"""
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from coordinator.core import attempts, decide, draft, native, offsets, sessions
+from muster.client.core.session import MemberSession
+from tests.simulation.native.owner import Owner
+
+
+@dataclass(frozen=True)
+class Patch:
+    """In this function, this text is replaced."""
+
+    function: Callable[..., Any]
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One rule switched off. `seed`: one that is known to notice; others are tried after it."""
+
+    name: str
+    rule: str
+    patches: tuple[Patch, ...]
+    seed: int = 0
+
+
+NO_REPAIR = Patch(native._repair, "assigned = sessions", "return\n    assigned = sessions")
+
+MUTANTS = (
+    Mutant(
+        "resp_gen_only",
+        "a Stop response counts for any attempt of its generation",
+        (Patch(native._stop_answered, "key != draft.attempt.key", "key[0] != draft.attempt.key[0]"),),
+    ),
+    Mutant(
+        "key_gen_only",
+        "StopFetcher bars every StartFetcher of its generation",
+        (
+            Patch(
+                MemberSession._told_to_stop,
+                "return [self._end_and_answer",
+                "self._bar = request.generation\n    return [self._end_and_answer",
+            ),
+            Patch(
+                MemberSession._told_to_start,
+                "if self.stage is Stage.REGISTERED:",
+                "if request.generation > getattr(self, '_bar', -1):",
+            ),
+        ),
+    ),
+    Mutant(
+        "command_before_reply",
+        "commands of the turn leave before the answer to Register",
+        (
+            Patch(
+                Owner._speak,
+                "(*decision.replies, *decision.commands)",
+                "(*decision.commands, *decision.replies)",
+            ),
+        ),
+    ),
+    Mutant(
+        "no_wanted_at_load",
+        "a load does not want a rebalance",
+        (Patch(decide.load, 'wanted=LOADED if rows.members else ""', 'wanted=""'),),
+    ),
+    Mutant(
+        "wanted_cleared",
+        "joins since the snapshot are forgotten at adoption",
+        (
+            Patch(attempts.adopt, "draft.want(MEMBERS_CHANGED)", "pass"),
+            Patch(attempts.settle, "draft.finished = None", 'draft.finished, draft.wanted = None, ""'),
+        ),
+    ),
+    Mutant(
+        "no_filter",
+        "a target is adopted with shares of members that left",
+        (Patch(attempts._Readers._look_up, "member = self", "return True\n    member = self"),),
+    ),
+    Mutant(
+        "register_keeps_attempt",
+        "Register of a member of the attempt does not fail it",
+        (Patch(native._register, "attempts.fail_if_concerned(draft, member_id,", "str("),),
+    ),
+    Mutant(
+        "repair_in_prep",
+        "ping repair while the attempt is open",
+        (Patch(native._ping_answered, "if draft.attempt is None:", "if True:"),),
+    ),
+    Mutant("no_repair", "no ping repair", (NO_REPAIR,)),
+    Mutant(
+        "repair_set_only",
+        "ping repair compares sets only, not `assigned`",
+        (Patch(native._repair, "assigned = sessions.has_assigned(draft, member_id)", "assigned = False"),),
+    ),
+    Mutant(
+        "no_start_after_fail no_repair",
+        "losers are not told after a failed attempt, and no repair",
+        (NO_REPAIR, Patch(attempts.fail, "draft.tell_ownership(member_id)", "pass")),
+    ),
+    Mutant(
+        "register_no_start no_repair",
+        "no StartFetcher after Register, and no repair",
+        (NO_REPAIR, Patch(native._register, "draft.tell_ownership(member_id)", "pass")),
+    ),
+    Mutant(
+        "startr_any",
+        "any Start response turns rows running",
+        (
+            Patch(
+                native._start_answered,
+                "not tenure.running and tenure.since_generation <= answer.generation",
+                "not tenure.running",
+            ),
+        ),
+    ),
+    Mutant(
+        "no_since",
+        "commit rule without since_generation",
+        (Patch(offsets.refusal, "tenure.since_generation <= position.generation", "position.generation"),),
+    ),
+    Mutant(
+        "stamp_current",
+        "the member states its newest generation instead of the one it fetched under",
+        (
+            Patch(
+                MemberSession.commit,
+                "correlation_id = self._next_id()",
+                "positions = {one: Position(at.offset, self.generation) for one, at in positions.items()}\n"
+                "    correlation_id = self._next_id()",
+            ),
+        ),
+    ),
+    Mutant(
+        "flush_after",
+        "offsets of Stop responses are not written with the ownership",
+        (Patch(attempts.close, "draft.flush()", "pass"),),
+    ),
+    Mutant(
+        "ack_early",
+        "CommitOffsets is acknowledged before COMMIT",
+        (
+            Patch(
+                Owner._commit_batch,
+                "if written and not self.world.commit_offsets(self.epoch, written):",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "dup_token",
+        "the same id with another token is accepted while the holder lives",
+        (
+            Patch(
+                native._why_refused,
+                "if not hmac.compare_digest(present.token_hash, token_hash):",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "expiry_unfenced",
+        "the coordinator ends a session before the member has stopped by its own clock",
+        (Patch(draft.session_length_ms, "session + session // 100 + 1 +", "2 * session // 3 +"),),
+    ),
+    Mutant(
+        "expel_at_once",
+        "a member that answers pings but not Stop or Start is removed at once",
+        (Patch(sessions._expel, "expelled=True", "expelled=True, ends_at=draft.now"),),
+    ),
+    Mutant(
+        "heard_renews",
+        "the member counts its session from the last frame it heard",
+        (
+            Patch(
+                MemberSession._pinged,
+                "self.nodes = ping",
+                "self.deadline = after(now, self.wishes.session_timeout_ms)\n    self.nodes = ping",
+            ),
+        ),
+    ),
+    Mutant(
+        "own_clock_ignored",
+        "the member does not stop by its own clock",
+        (Patch(MemberSession.may_fetch, "return self.deadline is None or", "return True or"),),
+    ),
+)
+
+
+@contextmanager
+def applied(mutant: Mutant) -> Iterator[None]:
+    """The cores with this rule switched off."""
+    saved: list[tuple[FunctionType, CodeType]] = []
+    try:
+        for patch in mutant.patches:
+            function = patch.function
+            assert isinstance(function, FunctionType)
+            saved.append((function, function.__code__))
+            function.__code__ = _mutated(function, patch)
+        yield
+    finally:
+        for function, code in saved:
+            function.__code__ = code
+
+
+def _mutated(function: FunctionType, patch: Patch) -> CodeType:
+    source = textwrap.dedent(inspect.getsource(function))
+    assert patch.old in source, f"{function.__qualname__} does not hold {patch.old!r} any more"
+    scope = dict(function.__globals__)
+    exec(
+        compile(
+            "from __future__ import annotations\n" + source.replace(patch.old, patch.new),
+            function.__qualname__,
+            "exec",
+        ),
+        scope,
+    )
+    mutated = scope[function.__name__]
+    assert isinstance(mutated, FunctionType)
+    return mutated.__code__
