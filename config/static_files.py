@@ -1,5 +1,7 @@
 """This room answers for static files: style sheets, scripts and pictures of the pages."""
 
+from pathlib import Path
+
 from django.http import HttpRequest, HttpResponse
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import StaticFile
@@ -11,6 +13,11 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise shi
     Its streamed response is a synchronous iterator, which an ASGI server would read in a thread a piece at a
     time and Django warns about; our files are small.
     """
+
+    def add_files(self, root: str, prefix: str | None = None) -> None:
+        """Know the files below ``root``; before the first `collectstatic` there is no such folder."""
+        if Path(root).is_dir():
+            super().add_files(root, prefix)
 
     @staticmethod
     def serve(static_file: StaticFile, request: HttpRequest) -> HttpResponse:
