@@ -1,0 +1,202 @@
+"""This room measures elections: leaders of 10,000 partitions after a broker's death, node and worker alive.
+
+Node, worker, PostgreSQL and Redis are real processes; the brokers are clients that speak the link's protocol
+and nothing else, so that what is measured is the control plane. The clock runs from detection (the closed
+link's deadline) to the last command that a surviving broker has received.
+"""
+
+import asyncio
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg import sql
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from controller.core.settings import ControllerSettings
+from muster.messages import cluster
+from standalone.postgres import OWNER, Postgres
+from standalone.redis import Redis
+from tests.integration.coordinator.control_plane import ROOT, ControlPlane
+
+PARTITIONS = 10_000
+BROKERS = (1, 2, 3)
+VICTIM = 1
+PING_INTERVAL_S = 0.5
+PATIENCE_S = 60.0
+
+
+@dataclass
+class LinkClient:
+    """A broker as the controller sees it: hello, pings, what it was told; it hosts nothing."""
+
+    broker_id: int
+    connection: ClientConnection
+    version: int = 0
+    rows: dict[tuple[UUID, int], cluster.PartitionRow] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    heard_at: float = 0.0
+    answers: dict[int, cluster.CreateTopicsAnswer] = field(default_factory=dict)
+
+    async def listen(self) -> None:
+        """Take over every frame until the link closes."""
+        try:
+            async for data in self.connection:
+                arrived = time.monotonic()
+                frame = cluster.decode_to_broker(data)
+                self.take(frame)
+                self.heard_at = arrived
+                self.changed.set()
+        except ConnectionClosed:
+            return
+
+    def take(self, frame: cluster.ToBroker) -> None:
+        match frame:
+            case cluster.SnapshotChunk():
+                self.rows.update((row.key, row) for row in frame.partitions)
+                self.version = frame.metadata_version if frame.last else self.version
+            case cluster.Changes():
+                for rows in (frame.leader_and_isr, frame.stop_replica, frame.partitions):
+                    self.rows.update((row.key, row) for row in rows)
+                self.version = frame.metadata_version if frame.complete else self.version
+            case cluster.CreateTopicsAnswer():
+                self.answers[frame.correlation_id] = frame
+            case _:
+                pass
+
+    async def ping(self) -> None:
+        number = 0
+        while True:
+            number += 1
+            ping = cluster.BrokerPing(number=number, metadata_version=self.version)
+            await self.connection.send(cluster.encode(ping), text=True)
+            await asyncio.sleep(PING_INTERVAL_S)
+
+    async def until_no_leader_is(self, broker_id: int) -> float:
+        """When the frame arrived after which nothing is led by `broker_id` any more."""
+        async with asyncio.timeout(PATIENCE_S):
+            while any(row.leader == broker_id for row in self.rows.values()):
+                self.changed.clear()
+                await self.changed.wait()
+        return self.heard_at
+
+
+async def link(address: str, broker_id: int, secret: str) -> LinkClient:
+    """Open a link and say hello as a new incarnation."""
+    connection = await connect(
+        address + "/ws/broker/",
+        additional_headers={"Authorization": f"Bearer {broker_id}:{secret}"},
+        max_size=cluster.MAX_FRAME_TO_BROKER_BYTES,
+        ping_interval=None,
+        compression=None,
+        proxy=None,
+    )
+    hello = cluster.BrokerHello(
+        broker_id=broker_id,
+        incarnation=str(uuid4()),
+        endpoints={"client": f"127.0.0.1:{9090 + broker_id}", "replication": f"127.0.0.1:{9190 + broker_id}"},
+    )
+    await connection.send(cluster.encode(hello), text=True)
+    accepted = cluster.decode_to_broker(await connection.recv())
+    assert isinstance(accepted, cluster.HelloAccepted), accepted
+    return LinkClient(broker_id, connection)
+
+
+async def one_death(plane: ControlPlane, secrets: dict[int, str], partitions: int) -> float:
+    """Milliseconds from the detection of a death to the last command received; a new topic each time."""
+    (address,) = plane.addresses.values()
+    clients = {broker_id: await link(address, broker_id, secrets[broker_id]) for broker_id in BROKERS}
+    tasks = [asyncio.create_task(duty) for c in clients.values() for duty in (c.listen(), c.ping())]
+    try:
+        topic = cluster.NewTopic(
+            name=f"orders-{uuid4().hex[:8]}",
+            assignments={number: (VICTIM, 2 + number % 2, 3 - number % 2) for number in range(partitions)},
+        )
+        survivor = clients[2]
+        wanted = cluster.CreateTopics(correlation_id=1, topics=(topic,), timeout_ms=int(PATIENCE_S * 1000))
+        await survivor.connection.send(cluster.encode(wanted), text=True)
+        async with asyncio.timeout(PATIENCE_S):
+            while 1 not in survivor.answers:
+                survivor.changed.clear()
+                await survivor.changed.wait()
+        assert not survivor.answers[1].topics[0].error, survivor.answers[1].topics[0].text
+        closed_at = time.monotonic()
+        await clients[VICTIM].connection.close()
+        detected_at = closed_at + ControllerSettings().closed_link_timeout_ms / 1000
+        last = await asyncio.gather(*(clients[b].until_no_leader_is(VICTIM) for b in BROKERS if b != VICTIM))
+        return (max(last) - detected_at) * 1000
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for client in clients.values():
+            await client.connection.close()
+
+
+def run(home: Path, partitions: int = PARTITIONS, rounds: int = 3) -> list[str]:
+    """The table's lines. Makes and removes a folder under `home`."""
+    home.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="elections-", dir=home)).resolve()
+    postgres, redis = Postgres(folder, throw_away=True), Redis(folder)
+    try:
+        postgres.start()
+        redis.start()
+        took: list[float] = []
+        for number in range(rounds):
+            url = _migrated_database(postgres, f"muster_{number}")
+            took.append(_one_round(folder / str(number), url, redis, partitions))
+    finally:
+        redis.stop()
+        postgres.remove()
+        shutil.rmtree(folder, ignore_errors=True)
+    return [
+        f"leaders of {partitions:,} partitions after a broker's death, detection to last command received",
+        f"{'rounds':<10}{'median ms':>12}{'best ms':>12}{'worst ms':>12}",
+        f"{rounds:<10}" + "".join(f"{ms:>12.0f}" for ms in (statistics.median(took), min(took), max(took))),
+    ]
+
+
+def _migrated_database(postgres: Postgres, name: str) -> str:
+    with psycopg.connect(postgres.superuser_url(), autocommit=True) as connection:
+        names = {"database": sql.Identifier(name), "owner": sql.Identifier(OWNER)}
+        connection.execute(sql.SQL("CREATE DATABASE {database} OWNER {owner}").format(**names))
+    url = postgres.url(name)
+    environment = {**os.environ, "DATABASE_URL": url, "DATABASE_DIRECT_URL": url}
+    migrate = [sys.executable, "manage.py", "migrate", "--no-input", "--verbosity", "0"]
+    subprocess.run(migrate, cwd=ROOT, env=environment, check=True)
+    return url
+
+
+def _one_round(home: Path, database_url: str, redis: Redis, partitions: int) -> float:
+    """One death in a cluster of its own: each round elects exactly `partitions` leaders."""
+    home.mkdir(parents=True)
+    plane = ControlPlane(home, database_url, redis)
+    try:
+        plane.start_worker()
+        plane.start_node()
+        plane.wait_until_serving()
+        secrets = {
+            broker_id: plane.manage("enroll_broker", str(broker_id)).split()[-1] for broker_id in BROKERS
+        }
+        return asyncio.run(one_death(plane, secrets, partitions))
+    finally:
+        plane.stop()
+
+
+def main() -> None:
+    """`python -m tests.benchmarks.elections [PARTITIONS] [ROUNDS]`"""
+    home = Path(os.environ.get("MUSTER_HOME", ".muster"))
+    print("\n".join(run(home, *map(int, sys.argv[1:3]))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""The controller's rows come back as they were written, and a turn on old rows writes nothing."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import Connection
+
+from controller import catalog, store
+from controller.core import records as facts
+from controller.core.state import ClusterRows, apply
+from controller.enrolment import Enrolment, enroll
+from muster.messages.cluster import BrokerRow, HighWatermark, PartitionRow, TopicRow
+from runtime import cluster
+from runtime.ports import VersionConflict
+
+ORDERS = UUID(int=1)
+
+
+@pytest.fixture
+def connection(fresh_database: str) -> Iterator[Connection[Any]]:
+    with psycopg.connect(fresh_database) as connection:
+        cluster.initialise(connection, uuid4(), ["controller"])
+        for broker_id in (1, 2, 3):
+            enroll(connection, broker_id, f"secret of {broker_id}", rotate=False)
+        connection.commit()
+        yield connection
+        connection.rollback()
+
+
+def broker(broker_id: int, epoch: int = 1, *, live: bool = True, incarnation: int = 7) -> BrokerRow:
+    endpoints = {"client": f"127.0.0.1:{9090 + broker_id}", "replication": f"127.0.0.1:{9190 + broker_id}"}
+    return BrokerRow(broker_id, epoch, str(UUID(int=incarnation)), endpoints, "a", live)
+
+
+def new_partition(number: int, topic_id: UUID = ORDERS, version: int = 1) -> PartitionRow:
+    return PartitionRow(topic_id, number, (1, 2, 3), -1, 0, (), version)
+
+
+def turn(connection: Connection[Any], rows: ClusterRows, *records: facts.ClusterRecord) -> None:
+    """One committed turn; `rows` is then what memory holds."""
+    stamped = (facts.TurnStamped(rows.metadata_version + 1), *records)
+    store.save(connection, rows, stamped)
+    connection.commit()
+    for record in stamped:
+        apply(rows, record)
+
+
+def with_orders(connection: Connection[Any], partitions: int = 3) -> ClusterRows:
+    rows = store.load(connection)
+    created = [facts.PartitionCreated(new_partition(number)) for number in range(partitions)]
+    turn(
+        connection,
+        rows,
+        *(facts.BrokerChanged(broker(broker_id)) for broker_id in (1, 2, 3)),
+        facts.TopicCreated(TopicRow(ORDERS, "orders", partitions, 3, {"min.insync.replicas": "2"})),
+        *created,
+    )
+    return rows
+
+
+def test_what_was_folded_is_what_is_loaded(connection: Connection[Any]) -> None:
+    rows = with_orders(connection)
+    led = PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1, 2, 3), 2)
+    turn(
+        connection,
+        rows,
+        facts.PartitionChanged(led, 1),
+        facts.BrokerChanged(broker(3, live=False)),
+        facts.ProducerIdsGiven(0, 1_000),
+    )
+    loaded = store.load(connection)
+    assert loaded == rows
+    assert (loaded.metadata_version, loaded.next_producer_id) == (2, 1_000)
+    assert loaded.partitions[ORDERS, 0] == led
+    assert [live.broker_id for live in catalog.live_brokers(connection)] == [1, 2]
+    assert catalog.layouts(connection)["orders"].partition_count == 3  # type: ignore[index]
+
+
+def test_a_broker_that_never_registered_is_not_loaded(connection: Connection[Any]) -> None:
+    assert store.load(connection).brokers == {}
+
+
+def test_a_turn_on_an_old_metadata_version_writes_nothing(connection: Connection[Any]) -> None:
+    rows = with_orders(connection)
+    outdated = store.load(connection)
+    turn(connection, rows, facts.PartitionChanged(PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1, 2), 2), 1))
+    with pytest.raises(VersionConflict, match="metadata_version"):
+        change = facts.PartitionChanged(PartitionRow(ORDERS, 1, (1, 2, 3), 2, 1, (2,), 2), 1)
+        store.save(connection, outdated, (facts.TurnStamped(2), change))
+    connection.rollback()
+    assert store.load(connection) == rows
+
+
+def test_a_partition_that_changed_underneath_is_not_overwritten(connection: Connection[Any]) -> None:
+    rows = with_orders(connection)
+    fits = facts.PartitionChanged(PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1,), 2), 1)
+    misfit = facts.PartitionChanged(PartitionRow(ORDERS, 1, (1, 2, 3), 1, 1, (1,), 2), 9)
+    with pytest.raises(VersionConflict, match="partition: 1 rows of 2"):
+        store.save(connection, rows, (facts.TurnStamped(2), fits, misfit))
+    connection.rollback()
+    assert store.load(connection) == rows
+
+
+def test_an_epoch_never_falls(connection: Connection[Any]) -> None:
+    rows = with_orders(connection)
+    turn(connection, rows, facts.BrokerChanged(broker(1, epoch=5, incarnation=8)))
+    with pytest.raises(VersionConflict, match="broker"):
+        store.save(connection, rows, (facts.TurnStamped(3), facts.BrokerChanged(broker(1, epoch=4))))
+
+
+def test_a_stranger_is_not_registered(connection: Connection[Any]) -> None:
+    rows = store.load(connection)
+    with pytest.raises(VersionConflict, match="broker"):
+        store.save(connection, rows, (facts.TurnStamped(1), facts.BrokerChanged(broker(9))))
+
+
+def test_a_partition_that_changed_twice_in_one_turn_is_stored_as_it_ended(
+    connection: Connection[Any],
+) -> None:
+    rows = with_orders(connection)
+    gone = PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1,), 2)
+    back = PartitionRow(ORDERS, 0, (1, 2, 3), 1, 2, (1, 2), 2)
+    store.save(
+        connection,
+        rows,
+        (facts.TurnStamped(2), facts.PartitionChanged(gone, 1), facts.PartitionChanged(back, 1)),
+    )
+    assert store.load(connection).partitions[ORDERS, 0] == back
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        PartitionRow(ORDERS, 0, (1, 2, 3), 3, 1, (1, 2), 2),
+        PartitionRow(ORDERS, 0, (1, 2), 1, 1, (1, 2, 3), 2),
+        PartitionRow(ORDERS, 0, (1, 2, 3), -1, 1, (), 2),
+    ],
+    ids=["leader outside the ISR", "ISR outside the replicas", "ISR empty after a leader"],
+)
+def test_the_database_refuses_an_impossible_row(connection: Connection[Any], forbidden: PartitionRow) -> None:
+    rows = with_orders(connection)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        store.save(connection, rows, (facts.TurnStamped(2), facts.PartitionChanged(forbidden, 1)))
+
+
+@pytest.mark.parametrize("name", ["orders", "or.ders", "or_ders"])
+def test_two_topics_cannot_have_one_name(connection: Connection[Any], name: str) -> None:
+    rows = store.load(connection)
+    turn(connection, rows, facts.TopicCreated(TopicRow(ORDERS, name.replace(".", "_"), 1, 1)))
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        store.save(
+            connection, rows, (facts.TurnStamped(2), facts.TopicCreated(TopicRow(uuid4(), name, 1, 1)))
+        )
+
+
+def test_thousands_of_partitions_change_in_one_turn(connection: Connection[Any]) -> None:
+    rows = with_orders(connection, 3_000)
+    changed = [
+        facts.PartitionChanged(PartitionRow(ORDERS, n, (1, 2, 3), 1 + n % 3, 1, (1, 2, 3), 2), 1)
+        for n in range(3_000)
+    ]
+    turn(connection, rows, *changed)
+    assert store.load(connection) == rows
+
+
+def test_progress_is_noted_and_noted_again(connection: Connection[Any]) -> None:
+    with_orders(connection)
+    store.note_progress(connection, [HighWatermark(ORDERS, 0, 5), HighWatermark(uuid4(), 0, 99)])
+    store.note_progress(connection, [HighWatermark(ORDERS, 0, 8), HighWatermark(ORDERS, 2, 1)])
+    noted = connection.execute(
+        "SELECT partition.partition, high_watermark FROM partition_progress"
+        " JOIN partition ON partition.id = partition_id ORDER BY 1"
+    ).fetchall()
+    assert noted == [(0, 8), (2, 1)]
+
+
+def test_a_secret_admits_its_own_broker_only(connection: Connection[Any]) -> None:
+    assert not enroll(connection, 1, "another", rotate=False)
+    assert Enrolment.load(connection).admits(1, "secret of 1")
+    assert enroll(connection, 1, "another", rotate=True)
+    enrolment = Enrolment.load(connection)
+    assert enrolment.admits(1, "another")
+    assert not enrolment.admits(1, "secret of 1")
+    assert not enrolment.admits(2, "another")
+    assert not enrolment.admits(9, "another")
+    stored = connection.execute("SELECT secret_hash FROM broker WHERE broker_id = 1").fetchone()
+    assert stored is not None and b"another" not in stored[0]

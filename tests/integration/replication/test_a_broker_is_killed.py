@@ -1,0 +1,63 @@
+"""kill -9 of brokers: new leaders, nothing acknowledged lost or doubled, and who returns catches up."""
+
+from tests.integration.replication.cluster import Cluster, Producing, nothing_lost_nothing_twice
+
+PARTITIONS = 3
+
+
+def test_the_leader_is_killed_and_returns(cluster: Cluster) -> None:
+    cluster.start()
+    cluster.create_topic("orders", PARTITIONS)
+    producing = Producing(cluster, "orders", PARTITIONS)
+    cluster.await_true(lambda: producing.acknowledged_count >= 300, "producing goes on")
+    victim = cluster.leaders("orders")[0]
+    cluster.brokers[victim].kill()
+    cluster.await_true(lambda: victim not in cluster.leaders("orders").values(), "others lead")
+    assert all(victim not in row["isr"] for row in cluster.partitions("orders").values())
+    before = producing.acknowledged_count
+    cluster.await_true(lambda: producing.acknowledged_count >= before + 300, "producing goes on without it")
+    cluster.start_broker(victim)
+    cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "it is in sync again")
+    producing.finish()
+    # Idempotent batches that were in flight at the death were sent again: neither refused nor doubled.
+    assert producing.refused == []
+    found = cluster.read_everything("orders", PARTITIONS)
+    nothing_lost_nothing_twice(producing, found)
+    assert sum(map(len, found.values())) == producing.sent
+    cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
+
+
+def test_two_brokers_are_killed_and_the_last_one_serves_nobody_below_the_minimum(cluster: Cluster) -> None:
+    cluster.start()
+    cluster.create_topic("orders", PARTITIONS, configs={"min.insync.replicas": "2"})
+    producing = Producing(cluster, "orders", PARTITIONS)
+    cluster.await_true(lambda: producing.acknowledged_count >= 300, "producing goes on")
+    for broker_id in (1, 2):
+        cluster.brokers[broker_id].kill()
+    cluster.await_true(lambda: cluster.live_brokers() == {3}, "both are missed")
+    # The floor: no death takes a member out of the ISR when fewer than two would remain.
+    assert all(len(row["isr"]) >= 2 for row in cluster.partitions("orders").values())
+    for broker_id in (1, 2):
+        cluster.start_broker(broker_id)
+    cluster.wait_until_ready()
+    before = producing.acknowledged_count
+    cluster.await_true(lambda: producing.acknowledged_count >= before + 300, "producing goes on")
+    cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "all are in sync again")
+    producing.finish()
+    assert producing.refused == []
+    found = cluster.read_everything("orders", PARTITIONS)
+    nothing_lost_nothing_twice(producing, found)
+    cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
+
+
+def test_a_clean_stop_moves_the_leaders_and_leaves_the_mark(cluster: Cluster) -> None:
+    cluster.start()
+    cluster.create_topic("orders", PARTITIONS)
+    leaver = cluster.leaders("orders")[0]
+    process = cluster.brokers[leaver]
+    process.popen.terminate()
+    assert process.popen.wait(timeout=10) == 0
+    assert (cluster.data(leaver) / ".clean-shutdown").exists()
+    cluster.await_true(lambda: leaver not in cluster.leaders("orders").values(), "others lead")
+    cluster.start_broker(leaver)
+    cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "it is in sync again")

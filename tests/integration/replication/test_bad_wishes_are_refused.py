@@ -1,0 +1,29 @@
+"""What cannot be done is refused with Kafka's error, and who has no secret is not let in."""
+
+from tests.integration.replication.cluster import Cluster
+
+
+def test_bad_topics_are_refused(cluster: Cluster) -> None:
+    cluster.start()
+    cluster.create_topic("orders", 1)
+    assert cluster.refusal("orders", 1, 1) == "TOPIC_ALREADY_EXISTS"
+    assert cluster.refusal("clicks", 1, 4) == "INVALID_REPLICATION_FACTOR"
+    assert cluster.refusal("clicks", 0, 1) == "INVALID_PARTITIONS"
+    assert cluster.refusal("no/slashes", 1, 1) == "TOPIC_EXCEPTION"
+    assert set(cluster.leaders("clicks")) == set()
+
+
+def test_a_broker_with_a_wrong_secret_never_registers(cluster: Cluster) -> None:
+    cluster.start(brokers=(1,))
+    cluster.enroll(2)
+    cluster.secrets[2] = "not the secret"
+    cluster.start_broker(2)
+    cluster.await_true(lambda: "HTTP 403" in cluster.probe(2, "readyz")[1], "it is told why")
+    assert cluster.live_brokers() == {1}
+
+
+def test_a_listener_off_loopback_is_refused(cluster: Cluster) -> None:
+    cluster.addresses["node-1"] = "ws://127.0.0.1:1"
+    process = cluster.start_broker(1, MUSTER_BROKER_LISTEN="0.0.0.0:9092")
+    assert process.popen.wait(timeout=20) == 2
+    assert "bind to loopback" in process.tail()

@@ -1,0 +1,25 @@
+"""Three brokers register, a topic is placed on them, and what is produced lies on all of them."""
+
+from tests.integration.replication.cluster import Cluster, Producing, nothing_lost_nothing_twice
+
+
+def test_three_brokers_hold_a_topic(cluster: Cluster) -> None:
+    cluster.start()
+    assert cluster.live_brokers() == {1, 2, 3}
+    cluster.create_topic("orders", partitions=6, replicas=3)
+    leaders = list(cluster.leaders("orders").values())
+    assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+    assert cluster.everybody_in_sync("orders")
+    producing = Producing(cluster, "orders", 6)
+    cluster.await_true(lambda: producing.acknowledged_count >= 600, "600 records are acknowledged")
+    producing.finish()
+    assert producing.refused == []
+    nothing_lost_nothing_twice(producing, cluster.read_everything("orders", 6))
+    cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
+    listed = cluster.admin().list_topics(timeout=10)
+    assert set(listed.brokers) == {1, 2, 3}
+    assert {p.leader for p in listed.topics["orders"].partitions.values()} == {1, 2, 3}
+    cluster.await_true(
+        lambda: cluster.query("SELECT sum(high_watermark) FROM partition_progress")[0][0] == producing.sent,
+        "the pages see how far the partitions got",
+    )
