@@ -27,22 +27,17 @@ class Patch:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One rule switched off. `seed`: one that is known to notice; others are tried after it."""
+    """One rule switched off. `seeds` are known to notice; others are tried after them."""
 
     name: str
     rule: str
     patches: tuple[Patch, ...]
-    seed: int = 0
+    seeds: tuple[int, ...] = ()
 
 
 NO_REPAIR = Patch(native._repair, "assigned = sessions", "return\n    assigned = sessions")
 
 MUTANTS = (
-    Mutant(
-        "resp_gen_only",
-        "a Stop response counts for any attempt of its generation",
-        (Patch(native._stop_answered, "key != draft.attempt.key", "key[0] != draft.attempt.key[0]"),),
-    ),
     Mutant(
         "key_gen_only",
         "StopFetcher bars every StartFetcher of its generation",
@@ -87,11 +82,6 @@ MUTANTS = (
         "no_filter",
         "a target is adopted with shares of members that left",
         (Patch(attempts._Readers._look_up, "member = self", "return True\n    member = self"),),
-    ),
-    Mutant(
-        "register_keeps_attempt",
-        "Register of a member of the attempt does not fail it",
-        (Patch(native._register, "attempts.fail_if_concerned(draft, member_id,", "str("),),
     ),
     Mutant(
         "repair_in_prep",

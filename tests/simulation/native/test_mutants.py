@@ -1,0 +1,70 @@
+"""This room sees that each broken rule is noticed: by seeds of the simulation, or by a named transcript."""
+
+import pytest
+
+from coordinator.core import attempts, native
+from muster.kernel.invariants import InvariantViolation
+from tests.scenarios.native.transcripts import FOLDER, played
+from tests.simulation.native.mutants import MUTANTS, Mutant, Patch, applied
+from tests.simulation.native.runner import run_seed
+
+SEEDS = 60
+
+FAIL_IF_CONCERNED = "attempts.fail_if_concerned(draft, member_id,"
+TRANSCRIPT_MUTANTS = (
+    (
+        "a_response_to_a_failed_attempt_does_not_count_for_the_next",
+        Patch(native._stop_answered, "key != draft.attempt.key", "key[0] != draft.attempt.key[0]"),
+    ),
+    (
+        "a_register_of_a_loser_fails_the_attempt",
+        Patch(native._register, FAIL_IF_CONCERNED, "str("),
+    ),
+    (
+        "a_closed_connection_fails_the_attempt_at_once",
+        Patch(native._connection_closed, FAIL_IF_CONCERNED, "str("),
+    ),
+    (
+        "an_attempt_does_not_open_while_a_member_is_away",
+        Patch(attempts.settle, "and _all_connected(draft, item.proposal)", ""),
+    ),
+    (
+        "repair_rests_while_an_attempt_is_open",
+        Patch(native._ping_answered, "if draft.attempt is None:", "if True:"),
+    ),
+    (
+        "an_expelled_member_keeps_its_partitions_until_its_session_is_over",
+        Patch(native._why_refused, "if draft.sessions[request.consumer_id].expelled:", "if False:"),
+    ),
+    (
+        "changed_subscriptions_do_not_starve_the_others",
+        Patch(attempts.adopt, "draft.want(MEMBERS_CHANGED)", "draft.want(MEMBERS_CHANGED)\n        return"),
+    ),
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_simulation_notices(mutant: Mutant) -> None:
+    with applied(mutant):
+        assert any(_notices(seed) for seed in (*mutant.seeds, *range(SEEDS))), mutant.rule
+
+
+@pytest.mark.parametrize(("transcript", "patch"), TRANSCRIPT_MUTANTS, ids=lambda value: str(value)[:60])
+def test_the_transcript_notices(transcript: str, patch: Patch) -> None:
+    path = FOLDER / f"{transcript}.txt"
+    with applied(Mutant(transcript, "", (patch,))):
+        assert _text_or_failure(path) != path.read_text()
+
+
+def _notices(seed: int) -> bool:
+    try:
+        return bool(run_seed(seed).violation)
+    except (InvariantViolation, KeyError):
+        return True
+
+
+def _text_or_failure(path: object) -> str:
+    try:
+        return played(path)  # type: ignore[arg-type]
+    except (InvariantViolation, KeyError) as failure:
+        return str(failure)
