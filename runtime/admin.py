@@ -1,4 +1,4 @@
-"""This room shows the rows of the heart in Django's admin, read-only: leases, node runs, journal, work due."""
+"""This room shows leases, node runs, the journal and work due in Django's admin, read-only."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ else:  # Django's own class takes no type argument at run time
 
 
 class ReadOnlyAdmin(ModelAdmin):
-    """A ModelAdmin without add, change, delete and actions, for all rooms: every table has one writer elsewhere.
+    """A ModelAdmin without add, change, delete and actions: every table has one writer elsewhere.
 
     Who may view is asked of the authentication backend, as Django does (`access.backends`).
     """
@@ -66,7 +66,9 @@ class LeaseAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         holder = NodeSession.objects.filter(run=OuterRef("run"), ended=False).values("node")[:1]
-        return super().get_queryset(request).annotate(node=Subquery(holder))
+        rows: QuerySet[Any] = super().get_queryset(request)
+        annotated: QuerySet[Any] = rows.annotate(node=Subquery(holder))
+        return annotated
 
 
 @admin.register(JournalEntry)

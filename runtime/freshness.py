@@ -7,6 +7,9 @@ from muster.kernel.instants import Instant, elapsed_ms
 
 LEASE_TTL_MS = 5_000
 
+STALLED_AFTER_MS = 200
+"""A loop that has not ticked for so long was stopped: nothing is decided before expiries are postponed."""
+
 
 class Freshness:
     """The age of the last renewal, counted from the *sending* of the one that was last confirmed.
@@ -21,6 +24,7 @@ class Freshness:
         self._confirmed_sent_at: Instant | None = None
         self._announced = True
         self._thawed = asyncio.Event()
+        self._ticked_at: Instant | None = None
 
     @property
     def age_ms(self) -> int:
@@ -32,7 +36,16 @@ class Freshness:
     @property
     def frozen(self) -> bool:
         """True while nothing may be answered, expired, taken or ended."""
-        return self._announced or self.age_ms >= self._lease_ttl_ms
+        return self._announced or self.age_ms >= self._lease_ttl_ms or self.stalled
+
+    @property
+    def stalled(self) -> bool:
+        """True between waking up from a stop and the tick that postpones expiries; False without ticks."""
+        return self._ticked_at is not None and elapsed_ms(self._ticked_at, self._clock()) > STALLED_AFTER_MS
+
+    def tick(self, now: Instant) -> None:
+        """The loop runs, and everybody was told how late it is."""
+        self._ticked_at = now
 
     @property
     def announced(self) -> bool:
@@ -61,5 +74,8 @@ class Freshness:
     async def wait(self) -> None:
         """Return when answers are allowed."""
         while self.frozen:
+            if not self._announced and self.age_ms < self._lease_ttl_ms:
+                await asyncio.sleep(0.005)
+                continue
             self.freeze()
             await self._thawed.wait()

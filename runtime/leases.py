@@ -1,4 +1,4 @@
-"""This room keeps a node's run alive, takes the leases it should hold, and gives them away (leases.md 3, 5)."""
+"""This room keeps a node's run alive, takes leases and gives them away (leases.md sections 3 and 5)."""
 
 import asyncio
 import contextlib
@@ -112,9 +112,14 @@ class LeaseKeeper:
         return frozenset(name for name, holding in self._holdings.items() if holding.accepted)
 
     @property
-    def unowned(self) -> frozenset[str]:
-        """The leases that nobody held at the last look."""
-        return frozenset(lease.name for lease in self._standing.look.leases if lease.free)
+    def held(self) -> frozenset[str]:
+        """The leases that this node holds, accepted or not yet."""
+        return frozenset(self._holdings)
+
+    def service(self, lane: str) -> LaneService | None:
+        """The service of a lane that is held and accepted here."""
+        holding = self._holdings.get(lane)
+        return holding.service if holding is not None and holding.accepted else None
 
     def live_nodes(self) -> tuple[LiveNode, ...]:
         """Nodes as the last look showed them, sorted by name (NodeContext.live_nodes)."""
@@ -164,7 +169,7 @@ class LeaseKeeper:
             self._look_now.clear()
 
     def watch(self, now: Instant) -> None:
-        """Called every 100 ms: freeze when the last renewal is too old, exit when nothing commits any more."""
+        """Called every 100 ms: freeze when the last renewal is too old, exit when nothing commits."""
         metrics.lease_age_ms.set(self._freshness.age_ms)
         metrics.leases_held.set(len(self._holdings))
         if self._freshness.frozen:

@@ -10,6 +10,7 @@ import msgspec
 import psycopg
 from psycopg import errors
 
+from runtime import cluster
 from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Offered, Peer, Written
 from runtime.failpoints import passing
 from runtime.ports import ConnectionLost, VersionConflict
@@ -87,8 +88,15 @@ class Postgres:
         self._node = node
 
     def connect(self, run: str, purpose: str) -> "PostgresLink":
-        """Open a link (Database.connect)."""
-        return PostgresLink(open_connection(self._url, application_name(self._node, run)))
+        """Open a link (Database.connect). Raises WrongDatabase, which no reconnecting mends."""
+        connection = open_connection(self._url, application_name(self._node, run))
+        try:
+            with told(connection):
+                cluster.refuse_wrong_database(connection, connection.info.backend_pid)
+            return PostgresLink(connection)
+        except BaseException:
+            connection.close()
+            raise
 
 
 def open_connection(url: str, name: str) -> LaneConnection:

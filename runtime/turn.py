@@ -180,8 +180,8 @@ async def _write(
         offered = written.offered
     except ConnectionLost:
         metrics.unknown_outcomes.inc()
-        subject.drop(key)
         if not await _was_written(lane, row):
+            subject.drop(key)
             return False
         # The list of what it offered was lost with the connection; the owner's sweep finds the items.
         offered = []

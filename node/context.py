@@ -1,0 +1,126 @@
+"""This room is what a service may ask of the node that it lives in (runtime.ports.NodeContext)."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import structlog
+
+from access.service import token_map
+from access.tokens import TokenMap
+from muster.kernel.instants import Instant, elapsed_ms
+from runtime import clock, wake
+from runtime.freshness import Freshness
+from runtime.leases import LeaseKeeper
+from runtime.ports import Connection, ConnectionLost, LiveNode
+from runtime.side import SideLink
+
+TOKENS_EVERY_MS = 10_000
+OLDEST_TOKENS_MS = 60_000
+"""A map that could not be refreshed for so long is believed no more: a revoked token must not live on."""
+
+Result = TypeVar("Result")
+log = structlog.get_logger(__name__)
+
+
+class NodeHeart:
+    """NodeContext of this process; `keeper`, `queries` and `wakes` are put in before anybody asks."""
+
+    keeper: LeaseKeeper
+    queries: SideLink
+    wakes: SideLink
+
+    def __init__(self, node: str, address: str, freshness: Freshness) -> None:
+        self._node = node
+        self._address = address
+        self._freshness = freshness
+        self._coalescer = wake.Coalescer(self._send_wakes)
+        self._tokens: TokenMap | None = None
+        self._tokens_at = Instant(0)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def node(self) -> str:
+        """This node's name."""
+        return self._node
+
+    @property
+    def address(self) -> str:
+        """The websocket address that this node advertises."""
+        return self._address
+
+    @property
+    def frozen(self) -> bool:
+        """True while this node may answer nothing."""
+        return self._freshness.frozen
+
+    def now(self) -> Instant:
+        """This node's own clock."""
+        return clock.now()
+
+    def live_nodes(self) -> tuple[LiveNode, ...]:
+        """Nodes as the last look showed them."""
+        return self.keeper.live_nodes()
+
+    def owner_address(self, lane: str) -> str | None:
+        """Where members of this lane should connect."""
+        return self.keeper.owner_address(lane)
+
+    def owners(self) -> Mapping[str, LiveNode]:
+        """Who holds which lease."""
+        return self.keeper.owners()
+
+    async def query(self, function: Callable[[Connection], Result]) -> Result:
+        """Run `function` in a transaction of its own. Raises ConnectionLost."""
+        return await self.queries.query(function)
+
+    def wake(self, name: str, key: str = "") -> None:
+        """Notify every process; coalesced, may be lost."""
+        self._coalescer.wake(name, key)
+
+    def verify_token(self, presented: str) -> Any | None:
+        """The caller to whom a token belongs; nobody while the map is missing or too old."""
+        if self._tokens is None or elapsed_ms(self._tokens_at, clock.now()) > OLDEST_TOKENS_MS:
+            return None
+        return self._tokens.verify(presented, datetime.now(UTC))
+
+    async def refresh_tokens(self) -> None:
+        """Load the map of tokens; at boot, on the wake name `tokens`, and every 10 s."""
+        asked_at = clock.now()
+        try:
+            tokens = await self.queries.query(token_map)
+        except ConnectionLost as error:
+            log.warning("tokens could not be refreshed", error=str(error))
+            return
+        self._tokens, self._tokens_at = tokens, asked_at
+
+    def start(self, work: Any) -> None:
+        """Run a small coroutine to its end without waiting for it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def stop(self) -> None:
+        """Wake and query no more."""
+        self._coalescer.stop()
+        for task in self._tasks:
+            task.cancel()
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("node task failed", error=repr(error), exc_info=error)
+
+    def _send_wakes(self, waiting: list[tuple[str, str]]) -> None:
+        self.start(self._notify(waiting))
+
+    async def _notify(self, waiting: list[tuple[str, str]]) -> None:
+        def send(connection: Connection) -> None:
+            for name, key in waiting:
+                wake.send(connection, name, key)
+
+        try:
+            await self.wakes.query(send)
+        except ConnectionLost as error:
+            log.info("wake-ups were lost", error=str(error), names=len(waiting))

@@ -1,0 +1,112 @@
+"""This room does what a node does by the clock: ticks, sweeps, retention; and maps wake names to services."""
+
+import asyncio
+
+import structlog
+
+from muster.kernel.instants import Instant, elapsed_ms
+from node.context import TOKENS_EVERY_MS, NodeHeart
+from runtime import clock, journal, metrics
+from runtime.desk import WorkDesk
+from runtime.freshness import Freshness
+from runtime.leases import LeaseKeeper
+from runtime.ports import CONTROLLER_LANE, EVERYTHING, Connection, ConnectionLost
+
+TICK_MS = 100
+LATE_MS = 100
+SWEEP_MS = 1_000
+FORGET_EVERY_MS = 600_000
+
+log = structlog.get_logger(__name__)
+
+
+class Duties:
+    """Ticks every 100 ms, sweeps every second; whatever the loop was late by is given back to everybody."""
+
+    def __init__(self, heart: NodeHeart, keeper: LeaseKeeper, desk: WorkDesk, freshness: Freshness) -> None:
+        self._heart = heart
+        self._keeper = keeper
+        self._desk = desk
+        self._freshness = freshness
+        self._swept_at = clock.now()
+        self._tokens_at = clock.now()
+        self._forgot_at = clock.now()
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        expected = Instant(clock.now())
+        self._freshness.tick(expected)
+        while True:
+            expected = Instant(expected + TICK_MS)
+            await asyncio.sleep(max(expected - clock.now(), 0) / 1000)
+            now = clock.now()
+            late_ms = elapsed_ms(expected, now)
+            metrics.loop_lag_ms.observe(late_ms)
+            if late_ms > LATE_MS:
+                log.warning("loop was late", late_ms=late_ms)
+                self._postpone(late_ms)
+                expected = now
+            self._freshness.tick(now)
+            self._keeper.watch(now)
+            if not self._freshness.frozen:
+                self._tick(now)
+
+    def woken(self, name: str, key: str) -> None:
+        """A notification came: look at what it names, and tell the services."""
+        if name in ("leases", EVERYTHING):
+            self._keeper.look_soon()
+        if name in ("tokens", EVERYTHING):
+            self._heart.start(self._heart.refresh_tokens())
+        if name == EVERYTHING:
+            self._desk.look()
+        for service in self._keeper.running():
+            try:
+                service.woken(name, key)
+            except Exception:
+                log.exception("service could not be woken", wake=name, key=key)
+
+    def work_finished(self, lane: str, kind: str, key: str) -> None:
+        """The sweep found a done item that was not adopted."""
+        service = self._keeper.service(lane)
+        if service is not None:
+            service.woken("work", f"{kind} {key}")
+
+    def _postpone(self, late_ms: int) -> None:
+        if self._freshness.announced:
+            # The thaw will tell how long time stood still.
+            return
+        for service in self._keeper.running():
+            try:
+                service.thaw(late_ms)
+            except Exception:
+                log.exception("service could not postpone", late_ms=late_ms)
+
+    def _tick(self, now: Instant) -> None:
+        for service in self._keeper.running():
+            try:
+                service.tick(now)
+            except Exception:
+                log.exception("service could not tick")
+        if elapsed_ms(self._swept_at, now) >= SWEEP_MS:
+            self._swept_at = now
+            self._desk.look()
+        if elapsed_ms(self._tokens_at, now) >= TOKENS_EVERY_MS:
+            self._tokens_at = now
+            self._heart.start(self._heart.refresh_tokens())
+        if elapsed_ms(self._forgot_at, now) >= FORGET_EVERY_MS and CONTROLLER_LANE in self._keeper.accepted:
+            self._forgot_at = now
+            self._heart.start(self._forget())
+
+    async def _forget(self) -> None:
+        """Delete what is old, a batch at a time, so that nobody waits long for a lock."""
+        try:
+            for task in (journal.forget, journal.forget_adopted_work):
+                while await self._heart.query(task) >= journal.BATCH_ROWS:
+                    await asyncio.sleep(0.1)
+            await self._heart.query(_forget_ended_runs)
+        except ConnectionLost as error:
+            log.info("retention was cut short", error=str(error))
+
+
+def _forget_ended_runs(connection: Connection) -> int:
+    return journal.forget_ended_runs(connection)

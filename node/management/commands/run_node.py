@@ -1,0 +1,76 @@
+"""This room starts a node, after it has seen that this is the database that it belongs to."""
+
+import asyncio
+import re
+import time
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from runtime.cluster import WrongDatabase
+from runtime.ports import ConnectionLost
+from runtime.postgres import Postgres
+
+WAIT_FOR_DATABASE_S = 60.0
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,31}")
+
+log = structlog.get_logger(__name__)
+
+
+class Command(BaseCommand):
+    """Runs until SIGTERM or SIGINT, gives its leases away, and ends."""
+
+    help = "Run a node: member websockets, broker links, leases, duties."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Refuse what is wrong, then serve. Raises CommandError with the reason."""
+        if NODE_NAME.fullmatch(settings.MUSTER_NODE_NAME) is None:
+            raise CommandError("MUSTER_NODE_NAME must be 1 to 32 letters, digits, dots or dashes.")
+        try:
+            _wait_for_database()
+            _refuse_unknown_schema()
+            asyncio.run(_run())
+        except WrongDatabase as error:
+            raise CommandError(str(error)) from error
+
+
+async def _run() -> None:
+    from node.serve import Node
+
+    await Node().run()
+
+
+def _wait_for_database() -> None:
+    """A connection that may carry leases, within a minute. Raises WrongDatabase or CommandError."""
+    give_up_at = time.monotonic() + WAIT_FOR_DATABASE_S
+    database = Postgres(settings.DATABASE_DIRECT_URL, settings.MUSTER_NODE_NAME)
+    while True:
+        try:
+            database.connect("boot", "boot").close()
+            return
+        except ConnectionLost as error:
+            if time.monotonic() > give_up_at:
+                raise CommandError(f"PostgreSQL cannot be reached: {error}") from error
+            log.warning("PostgreSQL cannot be reached yet", error=str(error))
+            time.sleep(0.5)
+
+
+def _refuse_unknown_schema() -> None:
+    """Raises CommandError unless exactly the migrations that this program knows have been applied."""
+    executor = MigrationExecutor(connection)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if missing:
+        raise CommandError(f"{len(missing)} migrations are missing: run `manage.py migrate`.")
+    installed = {app for app, _ in executor.loader.graph.nodes}
+    unknown = {
+        f"{app}.{name}"
+        for app, name in executor.loader.applied_migrations
+        if app in installed and (app, name) not in executor.loader.graph.nodes
+    }
+    if unknown:
+        raise CommandError(f"This program does not know the schema: {', '.join(sorted(unknown))}.")
+    connection.close()

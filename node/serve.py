@@ -1,0 +1,176 @@
+"""This room composes a node: one event loop with its doors, lanes, leases, duties and spare process."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+import uvicorn
+from django.conf import settings
+
+import config.celery
+import controller.routing
+import controller.service
+import coordinator.routing
+import coordinator.service
+from node import doors
+from node.context import NodeHeart
+from node.duties import Duties
+from node.spare import Spare
+from runtime import clock
+from runtime.desk import WorkDesk
+from runtime.freshness import Freshness
+from runtime.leases import LeaseKeeper
+from runtime.ports import SHARD_COUNT, LaneService
+from runtime.postgres import Postgres, application_name
+from runtime.publishing import Publisher
+from runtime.side import SideLink
+from runtime.wake import Listener
+
+LANES_IN_ALL = SHARD_COUNT + 1
+BACKLOG = 2_048
+"""A thousand members that come back at once must not be refused by the kernel."""
+
+LARGEST_FRAME_BYTES = 4 * 1024 * 1024
+"""Above what any door accepts; each door has its own, smaller limit."""
+
+CLOSE_S = 3
+
+log = structlog.get_logger(__name__)
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn without its own signals: the node drains before its sockets close."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave SIGTERM and SIGINT to the node."""
+        yield
+
+
+class Node:
+    """One node process, from its first lease to its last."""
+
+    def __init__(self) -> None:
+        # Whoever publishes in another thread finds the application that knows our Redis.
+        config.celery.app.set_default()
+        self._freshness = Freshness(clock.now)
+        database = Postgres(settings.DATABASE_DIRECT_URL, settings.MUSTER_NODE_NAME)
+        name, address = settings.MUSTER_NODE_NAME, settings.MUSTER_NODE_ADDRESS
+        self.heart = NodeHeart(name, address, self._freshness)
+        shards = coordinator.service.build(self.heart)
+        leader = controller.service.build(self.heart)
+        services: dict[str, LaneService] = {**leader, **shards}
+        self._publisher = Publisher()
+        self._spare = Spare()
+        self.heart.queries = SideLink(database, lambda: self.keeper.run, "queries")
+        self.heart.wakes = SideLink(database, lambda: self.keeper.run, "wakes")
+        self._desk = WorkDesk(
+            self.heart.query,
+            self._publisher,
+            self._spare,
+            clock.now,
+            lambda: self.keeper.accepted,
+            lambda lane, kind, key: self._duties.work_finished(lane, kind, key),
+        )
+        self.keeper = self.heart.keeper = LeaseKeeper(
+            database,
+            name,
+            address,
+            services,
+            self._freshness,
+            clock.now,
+            on_offered=self._desk.offered,
+            on_moved=lambda: self.heart.wake("leases"),
+        )
+        self._duties = Duties(self.heart, self.keeper, self._desk, self._freshness)
+        self._listener = Listener(
+            settings.DATABASE_DIRECT_URL, application_name(name, "listener"), self._duties.woken
+        )
+        self._server = _Server(
+            _server_settings(
+                doors.application(
+                    doors.Probes(self.heart, self.why_not_ready),
+                    coordinator.routing.application(self.heart, shards),
+                    controller.routing.application(self.heart, leader),
+                )
+            )
+        )
+
+    def why_not_ready(self) -> str:
+        """Empty if every lane is accepted, by us or by whoever holds its lease; else what is missing."""
+        if self.keeper.draining:
+            return "draining"
+        if self._freshness.frozen:
+            return "frozen"
+        held, accepted = self.keeper.held, self.keeper.accepted
+        if held != accepted:
+            return f"{len(held - accepted)} lanes are loading"
+        if len(self.keeper.owners()) < LANES_IN_ALL:
+            return f"{LANES_IN_ALL - len(self.keeper.owners())} lanes have no owner"
+        return ""
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, then drain. Raises what the heart cannot go on with."""
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for ending in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(ending, stopping.set)
+        self._spare.start()
+        self._listener.start()
+        parts = [
+            asyncio.create_task(self.keeper.keep(), name="keeper"),
+            asyncio.create_task(self._duties.run(), name="duties"),
+            asyncio.create_task(self._server.serve(), name="server"),
+        ]
+        self.heart.start(self.heart.refresh_tokens())
+        waiting = asyncio.create_task(stopping.wait(), name="stopping")
+        try:
+            done, _ = await asyncio.wait([*parts, waiting], return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {waiting}:
+                task.result()
+            log.info("node drains")
+            await self.keeper.drain()
+        finally:
+            waiting.cancel()
+            await self._close(parts)
+
+    async def _close(self, parts: "list[asyncio.Task[Any]]") -> None:
+        self._server.should_exit = True
+        await asyncio.wait([parts[-1]], timeout=CLOSE_S + 1)
+        self._desk.stop()
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+        self.heart.stop()
+        self._publisher.stop()
+        await self.keeper.stop()
+        self.heart.queries.stop()
+        self.heart.wakes.stop()
+        await asyncio.gather(self._spare.stop(), self._listener.stop())
+        log.info("node stopped")
+
+
+def _server_settings(application: doors.Application) -> uvicorn.Config:
+    listen = urlsplit(f"//{settings.MUSTER_NODE_LISTEN}")
+    return uvicorn.Config(
+        application,  # type: ignore[arg-type]
+        host=listen.hostname or "127.0.0.1",
+        port=listen.port or 0,
+        ws="websockets-sansio",
+        ws_ping_interval=None,
+        ws_ping_timeout=None,
+        ws_per_message_deflate=False,
+        ws_max_size=LARGEST_FRAME_BYTES,
+        lifespan="off",
+        loop="none",
+        backlog=BACKLOG,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=CLOSE_S,
+    )

@@ -1,0 +1,153 @@
+"""This room sees to it that offered work gets done: by a worker or the spare process (design 2)."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from muster.kernel.instants import Instant, elapsed_ms
+from runtime import metrics
+from runtime.database import Offered
+from runtime.ports import Connection, ConnectionLost
+from runtime.work_table import WorkRow, work_table
+
+UNCLAIMED_MS = 250
+CLAIM_MS = 2_000
+REMIND_MS = 1_000
+"""A done item that is not adopted is told of again."""
+
+Query = Callable[[Callable[[Connection], Any]], Coroutine[Any, Any, Any]]
+log = structlog.get_logger(__name__)
+
+
+class Asks(Protocol):
+    """Somebody who is asked to do items by id, and may or may not."""
+
+    def publish(self, item_id: str) -> Any:
+        """Ask, and return at once."""
+
+
+class WorkDesk:
+    """The owner's eye on the work items of the lanes that this node holds.
+
+    Everything is judged by this node's own clock; a row's times are for people (leases.md section 6).
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        workers: Asks,
+        spare: Asks,
+        clock: Callable[[], Instant],
+        lanes: Callable[[], Iterable[str]],
+        finished: Callable[[str, str, str], None],
+    ) -> None:
+        self._query = query
+        self._workers = workers
+        self._spare = spare
+        self._clock = clock
+        self._lanes = lanes
+        self._finished = finished
+        self._seen: dict[str, tuple[str, int, Instant]] = {}
+        self._told_at: dict[str, Instant] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._look_again = False
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    def offered(self, items: Sequence[Offered]) -> None:
+        """These items are durable: ask Celery first, and look whether somebody claims them."""
+        now = self._clock()
+        for item in items:
+            self._seen[item.id] = ("due", 0, now)
+            self._workers.publish(item.id)
+            metrics.work_items.labels("offered").inc()
+        self._later(UNCLAIMED_MS + 5)
+        self._later(CLAIM_MS + 5)
+
+    def look(self) -> None:
+        """Look at every open item now; once a second, and when something may have become late."""
+        if self._looking is not None and not self._looking.done():
+            self._look_again = True
+            return
+        self._looking = asyncio.create_task(self._look())
+
+    def stop(self) -> None:
+        """Look at nothing more."""
+        for timer in self._timers:
+            timer.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _later(self, delay_ms: int) -> None:
+        def due() -> None:
+            self._timers.discard(timer)
+            self.look()
+
+        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, due)
+        self._timers.add(timer)
+
+    async def _look(self) -> None:
+        while True:
+            self._look_again = False
+            try:
+                rows = await self._query(partial(_open_items, list(self._lanes())))
+            except ConnectionLost:
+                return
+            await self._judge(rows)
+            if not self._look_again:
+                return
+
+    async def _judge(self, rows: Sequence[WorkRow]) -> None:
+        now = self._clock()
+        late: list[WorkRow] = []
+        seen: dict[str, tuple[str, int, Instant]] = {}
+        for row in rows:
+            before = self._seen.get(row.id)
+            same = before is not None and before[:2] == (row.state, row.claim_epoch)
+            since = before[2] if before is not None and same else now
+            seen[row.id] = (row.state, row.claim_epoch, since)
+            if row.state == "done":
+                self._tell(row, now)
+            elif row.state == "due":
+                self._press(row, now, since, is_new=before is None)
+            elif elapsed_ms(since, now) >= CLAIM_MS:
+                late.append(row)
+        self._seen = seen
+        self._told_at = {item: at for item, at in self._told_at.items() if item in seen}
+        for row in late:
+            await self._reclaim(row)
+
+    def _press(self, row: WorkRow, now: Instant, since: Instant, *, is_new: bool) -> None:
+        """Nobody has claimed it: the workers are asked, after 250 ms the spare process does it."""
+        if elapsed_ms(since, now) >= UNCLAIMED_MS:
+            metrics.work_items.labels("spare").inc()
+            self._spare.publish(row.id)
+        elif is_new:
+            self._workers.publish(row.id)
+            self._later(UNCLAIMED_MS + 5)
+
+    def _tell(self, row: WorkRow, now: Instant) -> None:
+        told_at = self._told_at.get(row.id)
+        if told_at is None or elapsed_ms(told_at, now) >= REMIND_MS:
+            self._told_at[row.id] = now
+            self._finished(row.lane, row.kind, row.key)
+
+    async def _reclaim(self, row: WorkRow) -> None:
+        try:
+            taken = await self._query(
+                lambda connection: work_table(connection).reclaim(row.id, row.claim_epoch)
+            )
+        except ConnectionLost:
+            return
+        if taken:
+            log.warning("claim taken back", item=row.id, kind=row.kind, key=row.key, claim=row.claim_epoch)
+            metrics.work_items.labels("reclaimed").inc()
+            self._seen[row.id] = ("due", row.claim_epoch, self._clock())
+            self._workers.publish(row.id)
+            self._later(UNCLAIMED_MS + 5)
+
+
+def _open_items(lanes: Sequence[str], connection: Connection) -> list[WorkRow]:
+    return work_table(connection).open_items(lanes)

@@ -1,0 +1,79 @@
+"""This room asks Celery to do due work, from a thread that may wait for Redis; nobody waits for it (law 2)."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from runtime import metrics
+
+CAPACITY = 256
+"""Work beyond it is not published: its owner has it done by the spare process."""
+
+log = structlog.get_logger(__name__)
+
+
+def ask_celery(item_id: str) -> None:
+    """Publish one item for the workers. Raises whatever Redis makes of it, within about 0.6 s."""
+    from runtime.tasks import perform_work
+
+    perform_work.apply_async((item_id,), retry=False, ignore_result=True, expires=30)
+
+
+class Publisher:
+    """A daemon thread with a bounded queue without doubles."""
+
+    def __init__(self, send: Callable[[str], None] = ask_celery, capacity: int = CAPACITY) -> None:
+        self._send = send
+        self._capacity = capacity
+        self._waiting: deque[str] = deque()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._work, name="publisher", daemon=True)
+        self._thread.start()
+
+    def publish(self, item_id: str) -> bool:
+        """Queue an item; False: it waits already, or the queue is full. Returns at once."""
+        with self._changed:
+            if item_id in self._waiting:
+                metrics.publish_skipped.labels("double").inc()
+                return False
+            if len(self._waiting) >= self._capacity:
+                metrics.publish_skipped.labels("full").inc()
+                return False
+            self._waiting.append(item_id)
+            self._changed.notify()
+            return True
+
+    def stop(self) -> None:
+        """Publish nothing more; does not wait for Redis."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._stopping:
+                    self._changed.wait()
+                if self._stopping:
+                    return
+                item_id = self._waiting[0]
+            try:
+                self._send(item_id)
+            except Exception as error:
+                self._forget_all(error)
+            else:
+                metrics.work_items.labels("published").inc()
+                with self._changed:
+                    if self._waiting and self._waiting[0] == item_id:
+                        self._waiting.popleft()
+
+    def _forget_all(self, error: Exception) -> None:
+        """Redis is gone or hangs: each try costs time, and what waits is being done by the spare process."""
+        with self._changed:
+            forgotten = len(self._waiting)
+            self._waiting.clear()
+        metrics.publish_skipped.labels("failed").inc(forgotten)
+        log.warning("Celery could not be asked", error=str(error), items=forgotten)

@@ -1,0 +1,49 @@
+"""This room runs what a node asks of the database outside its lanes: short transactions, in a thread."""
+
+import contextlib
+from collections.abc import Callable
+from typing import TypeVar
+
+from runtime.database import Database, Link
+from runtime.ports import Connection, ConnectionLost
+from runtime.threads import OneThread
+
+Result = TypeVar("Result")
+
+
+class SideLink:
+    """One more connection of a run; made at first use, and again after it broke."""
+
+    def __init__(self, database: Database, run: Callable[[], str], purpose: str) -> None:
+        self._database = database
+        self._run = run
+        self._purpose = purpose
+        self._thread = OneThread(purpose)
+        self._link: Link | None = None
+
+    async def query(self, function: Callable[[Connection], Result]) -> Result:
+        """Run `function` in a transaction of its own. Raises ConnectionLost: ask again, or do without."""
+        run = self._run()
+        return await self._thread.run(lambda: self._transaction(run, function))
+
+    def stop(self) -> None:
+        """Close the connection after what was handed in; whoever waits for the server is cut off."""
+        if self._link is not None:
+            self._link.shut()
+        self._thread.run(self._close)
+        self._thread.stop()
+
+    def _transaction(self, run: str, function: Callable[[Connection], Result]) -> Result:
+        if self._link is None:
+            self._link = self._database.connect(run, self._purpose)
+        try:
+            return self._link.transaction(function)
+        except ConnectionLost:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            with contextlib.suppress(ConnectionLost):
+                link.close()
