@@ -91,9 +91,7 @@ class _Reading:
         """True if an error or a divergence must be told whatever the minimum of bytes is."""
         self.topics: list[FetchedTopic[FileRegion]] = []
 
-    def read(
-        self, hosted: HostedPartition, asked: Asked, limit_offset: int
-    ) -> FetchedPartition[FileRegion]:
+    def read(self, hosted: HostedPartition, asked: Asked, limit_offset: int) -> FetchedPartition[FileRegion]:
         """Batches of one partition; the first partition that has any gives one even if it is too large."""
         log = hosted.log
         region = log.read(

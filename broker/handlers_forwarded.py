@@ -112,9 +112,7 @@ class ForwardedHandlers:
         shape = response_class(ApiKey.INIT_PRODUCER_ID, header.api_version)
         epoch = 0 if error_code is ErrorCode.NONE else -1
         body = build(shape, error_code=error_code, producer_id=producer_id, producer_epoch=epoch)
-        reply.send(
-            encode_reply(ApiKey.INIT_PRODUCER_ID, header.api_version, header.correlation_id, body)
-        )
+        reply.send(encode_reply(ApiKey.INIT_PRODUCER_ID, header.api_version, header.correlation_id, body))
 
     # -- CreateTopics
 

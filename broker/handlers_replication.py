@@ -223,9 +223,7 @@ class FollowerSession:
             answer = refused(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
             return answer._replace(log_start_offset=log.start_offset)
         try:
-            region = log.read(
-                asked.offset, min(asked.max_bytes, left), log.end_offset, at_least_one=is_first
-            )
+            region = log.read(asked.offset, min(asked.max_bytes, left), log.end_offset, at_least_one=is_first)
         except StorageFailed:
             return refused(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         return FetchedPartition(

@@ -14,9 +14,7 @@ from muster.kafkawire.api_table import ApiKey, RequestHeader
 class ClientListener:
     """The door of producers and consumers; it refuses whoever states a replica id."""
 
-    def __init__(
-        self, plane: DataPlane, controller: Controller, limits: ServerLimits | None = None
-    ) -> None:
+    def __init__(self, plane: DataPlane, controller: Controller, limits: ServerLimits | None = None) -> None:
         self._plane = plane
         self._forwarded = ForwardedHandlers(controller)
         offsets = OffsetHandlers(plane)

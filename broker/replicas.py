@@ -327,5 +327,3 @@ def _number(text: str | None, otherwise: int) -> int:
         return otherwise if text is None else int(text)
     except ValueError:
         return otherwise
-
-

@@ -6,6 +6,7 @@ It is the shape that reached Kafka's speed in plain Python; asyncio's streams an
 """
 
 import asyncio
+import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ log = structlog.get_logger(__name__)
 _SHARED_BUFFER_BYTES: Final = 256 * 1024
 _BULK_BYTES: Final = 32 * 1024
 _RECEIVES_PER_EVENT: Final = 8
+_RECEIVES_AT_THE_END: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +306,16 @@ class Connection:
         if not self._filled:
             self._buffer = None
 
+    def close_gracefully(self, reason: str) -> None:
+        """Hang up without a reset: one would take answers away that the client has not read yet."""
+        if self.is_closed:
+            return
+        with contextlib.suppress(OSError):
+            for _ in range(_RECEIVES_AT_THE_END):
+                if not self._socket.recv_into(self._server.shared_buffer):
+                    break
+        self.close(reason)
+
     def close(self, reason: str) -> None:
         """Hang up; answers that have not left are dropped."""
         if self.is_closed:
@@ -425,4 +437,4 @@ class KafkaServer:
         while self.loop.time() < deadline and not all(c.is_quiet for c in self._connections):
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
-            connection.close("the server stops")
+            connection.close_gracefully("the server stops")

@@ -25,7 +25,6 @@ _HINTS: Final = 64
 _NO_TIME: Final = -1
 
 
-
 class Segment:
     """One file `<base offset>.log`. Offsets are the log's, positions are bytes in this file."""
 

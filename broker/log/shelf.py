@@ -43,7 +43,7 @@ class LogShelf:
     def __init__(self, folder: Path, was_clean: bool, files: OpenFiles | None = None) -> None:
         self._folder = folder
         self._was_clean = was_clean
-        self._files = files or OpenFiles()
+        self._files = OpenFiles() if files is None else files
         self._found: dict[PartitionKey, Path] = {}
         self._names: dict[Path, TopicPartition] = {}
         self._open: dict[PartitionKey, PartitionLog] = {}

@@ -16,8 +16,10 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from muster.kafkawire.errors import MalformedFrame, UnsupportedRequest
-from muster.kafkawire.framing import Buffer
+from muster.kafkawire import bounds
+from muster.kafkawire.errors import FrameTooLarge, MalformedFrame, UnsupportedRequest
+from muster.kafkawire.framing import DEFAULT_LIMIT_BYTES, Buffer
+from muster.kafkawire.numbers import read_uvarint
 
 
 class ApiKey(IntEnum):
@@ -46,12 +48,14 @@ class Api:
     minimum: int
     maximum: int
     first_flexible: int
+    limit_bytes: int = 2 * 1024 * 1024
+    """A frame of this request is no larger: what kio reads becomes objects many times its size."""
 
 
 SERVED: Final[dict[int, Api]] = {
     api.key: api
     for api in (
-        Api(ApiKey.PRODUCE, 0, 3, 12, 9),
+        Api(ApiKey.PRODUCE, 0, 3, 12, 9, DEFAULT_LIMIT_BYTES),
         Api(ApiKey.FETCH, 4, 4, 16, 12),
         Api(ApiKey.LIST_OFFSETS, 1, 1, 6, 6),
         Api(ApiKey.METADATA, 0, 0, 12, 9),
@@ -81,7 +85,7 @@ class RequestHeader:
 def read_request_header(frame: Buffer) -> RequestHeader:
     """The header of `frame` (without its length prefix).
 
-    Raises MalformedFrame, and UnsupportedRequest for a key or version outside the table; of
+    Raises MalformedFrame, FrameTooLarge, and UnsupportedRequest for a key or version outside the table; of
     ApiVersions every version passes, because its answer to a version that is too high is an
     answer (conformance E3).
     """
@@ -92,6 +96,8 @@ def read_request_header(frame: Buffer) -> RequestHeader:
     api = SERVED.get(key)
     if api is None:
         raise UnsupportedRequest(f"api key {key}")
+    if len(frame) > api.limit_bytes:
+        raise FrameTooLarge(f"a {api.key.name} request of {len(frame)} bytes")
     understood = api.minimum <= version <= api.maximum
     if not understood and key != ApiKey.API_VERSIONS:
         raise UnsupportedRequest(f"{api.key.name} version {version}")
@@ -117,30 +123,6 @@ def skip_tags(buffer: Buffer, position: int) -> int:
         if position > len(buffer):
             raise MalformedFrame("a tagged field ends behind the frame")
     return position
-
-
-def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned number of at most 32 bits and the position behind it. Raises MalformedFrame."""
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= len(buffer):
-            raise MalformedFrame("the frame ends inside a number")
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise MalformedFrame("a number of more than 32 bits")
-
-
-def uvarint(value: int) -> bytes:
-    """`value` as an unsigned varint."""
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
 
 
 def is_flexible(api_key: int, version: int) -> bool:
@@ -205,14 +187,15 @@ def _writer(entity: Any) -> Any:
 def read_body(entity: Any, frame: Buffer, start: int) -> Any:
     """The instance of kio's class `entity` that begins at `start`. Raises MalformedFrame."""
     view = memoryview(frame).toreadonly()
+    end = bounds.end_of(entity, view, start)
     try:
         body, size = _reader(entity)(view, start)
     except Exception as error:
         # kio's native reader raises whatever the broken field met: ValueError, UnicodeDecodeError,
         # its own SerialError; for a door they are all one thing.
         raise MalformedFrame(f"{entity.__name__}: {error!r}") from error
-    if start + size > len(view):
-        raise MalformedFrame(f"{entity.__name__} ends behind its frame")
+    if start + size != end:
+        raise MalformedFrame(f"{entity.__name__} has two ends")
     return body
 
 

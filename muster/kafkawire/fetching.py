@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
-from muster.kafkawire.api_table import ApiKey, reply_prefix, uvarint
+from muster.kafkawire.api_table import ApiKey, reply_prefix
+from muster.kafkawire.numbers import uvarint
 
 FLEXIBLE = 12
 TOPIC_IDS = 13

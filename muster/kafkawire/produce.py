@@ -7,8 +7,9 @@ The tests compare this reader with kio's.
 import struct
 from typing import NamedTuple
 
-from muster.kafkawire.api_table import RequestHeader, is_flexible, read_uvarint, skip_tags
+from muster.kafkawire.api_table import RequestHeader, is_flexible, skip_tags
 from muster.kafkawire.errors import MalformedFrame
+from muster.kafkawire.numbers import read_uvarint
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")

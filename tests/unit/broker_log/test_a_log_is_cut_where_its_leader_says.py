@@ -1,0 +1,76 @@
+"""Truncation drops whole batches, and epochs, indexes and producers follow the new end."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.broker_log.logs import append, opened, stored
+from tests.unit.kafkawire.made_batches import made_batch, view
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=15), st.integers(0, 50))
+def test_a_cut_log_equals_one_that_never_had_the_rest(
+    tmp_path_factory: pytest.TempPathFactory, counts: list[int], cut: int
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    log = opened(folder / "cut")
+    fresh = opened(folder / "fresh")
+    end = sequence = 0
+    for number, count in enumerate(counts):
+        epoch = 1 + number // 4
+        append(log, *[b"x" * 150] * count, epoch=epoch, producer=(7, 0, sequence))
+        if end + count <= cut:
+            append(fresh, *[b"x" * 150] * count, epoch=epoch, producer=(7, 0, sequence))
+        else:
+            cut = min(cut, end)
+        end += count
+        sequence += count
+    log.truncate_to(cut, now_ms=0)
+    assert log.end_offset == fresh.end_offset
+    assert stored(log) == stored(fresh)
+    assert log.epochs.entries == fresh.epochs.entries
+    assert log.producers.saved() == fresh.producers.saved()
+    assert stored(opened(folder / "cut")) == stored(fresh)
+
+
+def test_a_producer_goes_on_where_the_cut_log_ends(tmp_path: Path) -> None:
+    """`ps_not_rolled`: state that is not rolled back answers a duplicate for what is not stored."""
+    log = opened(tmp_path)
+    for number in range(8):
+        append(log, b"x" * 300, producer=(7, 0, number))
+    log.truncate_to(5, now_ms=0)
+    assert append(log, b"again", producer=(7, 0, 5)) == 5
+    retried = view(made_batch([b"x" * 300], producer=(7, 0, 4)))
+    assert log.append_as_leader(retried, 1, 0).is_duplicate
+
+
+def test_a_cut_above_the_end_changes_nothing(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    append(log, b"a")
+    log.truncate_to(5, now_ms=0)
+    assert log.end_offset == 1
+
+
+def test_a_log_can_begin_again_far_ahead(tmp_path: Path) -> None:
+    """Conformance 232: the leader's start lies above the own end."""
+    log = opened(tmp_path)
+    append(log, b"a")
+    log.start_again_at(1_000, now_ms=0)
+    assert (log.start_offset, log.end_offset, log.last_epoch) == (1_000, 1_000, -1)
+    again = opened(tmp_path)
+    assert (again.start_offset, again.end_offset) == (1_000, 1_000)
+    assert append(again, b"b") == 1_000
+
+
+def test_a_reader_that_was_promised_a_deleted_segment_still_gets_it(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    for _ in range(6):
+        append(log, b"x" * 400)
+    region = log.read(0, 100_000, log.end_offset, at_least_one=True)
+    assert region is not None
+    log.start_again_at(50, now_ms=0)
+    assert len(os.pread(region.file.fileno(), len(region), region.position)) == len(region)

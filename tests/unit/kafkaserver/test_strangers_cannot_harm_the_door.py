@@ -1,0 +1,149 @@
+"""Malformed and oversize frames, too many and too idle connections end with a closed socket and a count."""
+
+import asyncio
+import contextlib
+import struct
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkaserver.sockets import Reply, ServerLimits
+from muster.kafkawire.api_table import RequestHeader
+from muster.kafkawire.errors import MalformedFrame
+from tests.unit.kafkaserver.served import answer, request, served, until
+
+
+def _echo(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+    reply.send(answer(header.correlation_id))
+
+
+async def _sent_and_closed(port: int, data: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    try:
+        async with asyncio.timeout(5):
+            return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 64 * 1024 + 1, 2**31 - 1])
+async def test_a_length_outside_the_limit_closes_the_connection(length: int) -> None:
+    async with served(_echo) as (server, port):
+        assert await _sent_and_closed(port, struct.pack(">i", length)) == b""
+        assert (server.counters.oversize, server.connection_count) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        struct.pack(">i", 3) + b"abc",
+        request(1, key=999),
+        request(1, key=0, version=2),
+        struct.pack(">ihhih", 10, 18, 0, 1, 500),
+    ],
+    ids=["no header", "unknown key", "Produce 2", "client id behind the frame"],
+)
+async def test_a_malformed_frame_closes_the_connection(frame: bytes) -> None:
+    async with served(_echo) as (server, port):
+        await _sent_and_closed(port, frame)
+        assert (server.counters.malformed, server.connection_count) == (1, 0)
+
+
+async def test_a_body_that_its_handler_cannot_read_closes_the_connection_only_of_its_sender() -> None:
+    def refuse(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+        if header.correlation_id == 1:
+            raise MalformedFrame("not what it says")
+        reply.send(answer(header.correlation_id))
+
+    async with served(refuse) as (server, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await _sent_and_closed(port, request(1))
+        writer.write(request(2))
+        assert await reader.readexactly(8) == answer(2)
+        assert server.counters.malformed == 1
+        writer.close()
+
+
+async def test_our_own_mistake_closes_one_connection_and_is_counted_apart() -> None:
+    def fail(_header: RequestHeader, _frame: memoryview, _reply: Reply) -> None:
+        raise ZeroDivisionError
+
+    async with served(fail) as (server, port):
+        await _sent_and_closed(port, request(1))
+        assert (server.counters.failed, server.counters.malformed) == (1, 0)
+
+
+async def test_a_promise_of_many_bytes_takes_no_memory_until_they_come() -> None:
+    limits = ServerLimits(request_bytes=100 * 1024 * 1024)
+    async with served(_echo, limits) as (server, port):
+        tracemalloc.start()
+        try:
+            writers = []
+            for _ in range(10):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(struct.pack(">i", 100 * 1024 * 1024) + b"a few bytes")
+                writers.append(writer)
+            await until(lambda: server.connection_count == 10)
+            await asyncio.sleep(0.05)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 10 * 1024 * 1024
+        for writer in writers:
+            writer.close()
+
+
+async def test_one_connection_too_many_is_closed_at_once() -> None:
+    async with served(_echo, ServerLimits(connections=2)) as (server, port):
+        kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        await until(lambda: server.connection_count == 2)
+        assert await _sent_and_closed(port, b"") == b""
+        assert server.counters.refused == 1
+        for reader, writer in kept:
+            writer.write(request(1))
+            assert await reader.readexactly(8) == answer(1)
+            writer.close()
+
+
+async def test_a_silent_connection_is_closed_and_a_waiting_one_is_not() -> None:
+    parked: list[Reply] = []
+
+    def park(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+        parked.append(reply)
+
+    async with served(park, ServerLimits(idle_ms=40)) as (server, port):
+        silent_reader, silent = await asyncio.open_connection("127.0.0.1", port)
+        waiting_reader, waiting = await asyncio.open_connection("127.0.0.1", port)
+        waiting.write(request(1))
+        await until(lambda: server.counters.idle == 1)
+        assert await silent_reader.read() == b""
+        parked[0].send(answer(1))
+        assert await waiting_reader.readexactly(8) == answer(1)
+        silent.close()
+        waiting.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_answered_or_refused_and_the_door_stays_open(data: bytes) -> None:
+    async def story() -> None:
+        async with served(_echo) as (server, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(data)
+            writer.write_eof()
+            async with asyncio.timeout(5):
+                with contextlib.suppress(ConnectionResetError):
+                    await reader.read()
+            writer.close()
+            assert server.counters.failed == 0
+            again_reader, again = await asyncio.open_connection("127.0.0.1", port)
+            again.write(request(9))
+            assert await again_reader.readexactly(8) == answer(9)
+            again.close()
+
+    asyncio.run(story())

@@ -1,0 +1,117 @@
+"""ApiVersions is the table, Metadata is the view, in every version that is served."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kafkaserver.cluster_answers import (
+    BrokerView,
+    ClusterView,
+    PartitionView,
+    TopicView,
+    answer_api_versions,
+    answer_metadata,
+)
+from muster.kafkawire.api_table import (
+    SERVED,
+    ApiKey,
+    RequestHeader,
+    build,
+    encode_request,
+    part,
+    read_body,
+    read_request_header,
+    reply_body_start,
+    request_class,
+    response_class,
+)
+
+ORDERS, CLICKS = UUID(int=1), UUID(int=2)
+VIEW = ClusterView.of(
+    "cluster-1",
+    [BrokerView(1, "one", 9092), BrokerView(2, "two", 9093, "rack-b")],
+    [
+        TopicView(
+            "orders", ORDERS, (PartitionView(1, 5, (1, 2, 3), (1, 2)), PartitionView(3, 2, (3,), (3,)))
+        ),
+        TopicView("clicks", CLICKS, ()),
+    ],
+)
+
+
+def _metadata(version: int, topics: list[dict[str, Any]] | None) -> Any:
+    shape = request_class(ApiKey.METADATA, version)
+    topic = part(shape, "MetadataRequestTopic")
+    asked = None if topics is None else tuple(build(topic, **given) for given in topics)
+    body = build(
+        shape,
+        topics=asked,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    frame = memoryview(encode_request(ApiKey.METADATA, version, 1, "ann", body)[4:])
+    answer = answer_metadata(VIEW, read_request_header(frame), frame)[4:]
+    start = reply_body_start(ApiKey.METADATA, version, answer)
+    return read_body(response_class(ApiKey.METADATA, version), answer, start)
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_every_version_tells_brokers_leaders_and_replicas(version: int) -> None:
+    body = _metadata(version, [{"name": "orders", "topic_id": None}])
+    assert [(b.node_id, b.host, b.port) for b in body.brokers] == [(1, "one", 9092), (2, "two", 9093)]
+    (orders,) = body.topics
+    first, second = orders.partitions
+    assert (orders.name, first.leader_id, first.replica_nodes, first.isr_nodes) == (
+        "orders",
+        1,
+        (1, 2, 3),
+        (1, 2),
+    )
+    assert (int(second.error_code), second.leader_id) == (5, -1)
+    if version >= 5:
+        assert first.offline_replicas == (3,)
+    if version >= 7:
+        assert first.leader_epoch == 5
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_all_topics_are_told_to_who_names_none(version: int) -> None:
+    body = _metadata(version, [] if version == 0 else None)
+    assert {topic.name for topic in body.topics} == {"orders", "clicks"}
+
+
+def test_no_topics_are_told_to_who_asks_for_brokers_only() -> None:
+    assert _metadata(1, []).topics == ()
+
+
+def test_an_unknown_topic_is_refused_and_not_created() -> None:
+    (topic,) = _metadata(9, [{"name": "nowhere"}]).topics
+    assert (int(topic.error_code), topic.name) == (3, "nowhere")
+
+
+def test_topics_are_found_by_id() -> None:
+    known, unknown = _metadata(
+        12, [{"name": None, "topic_id": CLICKS}, {"name": None, "topic_id": UUID(int=9)}]
+    ).topics
+    assert (known.name, int(known.error_code)) == ("clicks", 0)
+    assert int(unknown.error_code) == 100
+
+
+def test_the_controller_is_a_live_broker() -> None:
+    assert _metadata(9, []).controller_id == 1
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_api_versions_is_exactly_the_table(version: int) -> None:
+    answer = answer_api_versions(RequestHeader(ApiKey.API_VERSIONS, version, 1, None, 8))[4:]
+    body = read_body(response_class(ApiKey.API_VERSIONS, version), answer, 4)
+    told = {key.api_key: (key.min_version, key.max_version) for key in body.api_keys}
+    assert told == {api.key: (api.advertised_minimum, api.maximum) for api in SERVED.values()}
+
+
+def test_a_version_that_is_too_high_gets_the_table_in_the_oldest_form() -> None:
+    answer = answer_api_versions(RequestHeader(ApiKey.API_VERSIONS, 5, 1, None, 8))[4:]
+    body = read_body(response_class(ApiKey.API_VERSIONS, 0), answer, 4)
+    assert int(body.error_code) == 35
+    assert len(body.api_keys) == len(SERVED)
