@@ -10,5 +10,5 @@ class ConfigurationConfig(AppConfig):
     verbose_name = "configuration"
 
     def ready(self) -> None:
-        """Register the checks."""
-        from config import checks  # noqa: F401
+        """Register the checks, and make our Celery app the one that tasks are published by."""
+        from config import celery, checks  # noqa: F401

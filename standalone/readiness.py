@@ -10,7 +10,7 @@ from standalone.children import StartError, log_tail
 from standalone.processes import Child
 from standalone.supervision import State
 
-DOOR_LIMIT_S = 60.0
+DOOR_LIMIT_S = 120.0
 LOOK_AGAIN_S = 0.1
 
 

@@ -24,7 +24,7 @@ from standalone.supervision import NotRunning, State, Supervisor
 INFO_FILE = "stack.json"
 LOCK_FILE = "stack.lock"
 STOP_LIMIT_S = 8.0
-COMMAND_LIMIT_S = 120.0
+COMMAND_LIMIT_S = 180.0
 Progress = Callable[[str], None]
 
 
