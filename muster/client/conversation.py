@@ -40,6 +40,8 @@ FIRST_BACKOFF_S = 0.05
 LAST_BACKOFF_S = 1.0
 METADATA_TIMEOUT_S = 3.0
 SHORT_LIFE_MS = 1_000
+UNWELCOME_MS = 5_000
+"""How long nodes may refuse the token before it is believed: a node that starts does not know tokens yet."""
 
 
 @dataclass(slots=True)
@@ -165,15 +167,20 @@ class Conversation:
     async def _find_coordinator(self, hint: str) -> Transport:
         """A connection to the coordinator's node; tries every known node until one answers."""
         backoff_s = FIRST_BACKOFF_S
+        unwelcome_since: Instant | None = None
         while True:
             if hint:
-                with suppress(NodeUnreachable):
-                    return await self._open(hint)
+                with suppress(NodeUnreachable, Unwelcome):
+                    return await Transport.open(hint, self._token)
             for address in self._known_nodes():
                 try:
                     return await self._ask_for_coordinator(address)
                 except (NodeUnreachable, RemoteMessageError, TimeoutError) as problem:
                     logger.info("node %s: %s", address, problem)
+                except Unwelcome as refusal:
+                    unwelcome_since = unwelcome_since or clock.now()
+                    if clock.now() - unwelcome_since >= UNWELCOME_MS:
+                        raise ConsumerRefused(ErrorCode.AUTHENTICATION_FAILED, str(refusal)) from refusal
             hint = ""
             await asyncio.sleep(backoff_s * random.uniform(0.75, 1.25))
             backoff_s = min(LAST_BACKOFF_S, backoff_s * 2)
@@ -185,7 +192,7 @@ class Conversation:
         return list(dict.fromkeys([*heard, *self._bootstrap]))
 
     async def _ask_for_coordinator(self, address: str) -> Transport:
-        transport = await self._open(address)
+        transport = await Transport.open(address, self._token)
         arrived = False
         try:
             wishes = self.session.wishes
@@ -202,13 +209,7 @@ class Conversation:
         finally:
             if not arrived:
                 transport.hang_up()
-        return transport if arrived else await self._open(answer.coordinator_address)
-
-    async def _open(self, address: str) -> Transport:
-        try:
-            return await Transport.open(address, self._token)
-        except Unwelcome as refusal:
-            raise ConsumerRefused(ErrorCode.AUTHENTICATION_FAILED, str(refusal)) from refusal
+        return transport if arrived else await Transport.open(answer.coordinator_address, self._token)
 
     def _hang_up(self) -> None:
         if self._link is not None:

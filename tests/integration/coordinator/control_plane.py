@@ -1,5 +1,6 @@
 """This room starts nodes and workers for tests: real processes on a database of their own."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,10 +9,12 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from uuid import UUID, uuid4
+from zlib import crc32
 
 import psycopg
 
 from standalone.children import end, free_ports, launch, log_tail
+from standalone.redis import Redis
 
 ROOT = Path(__file__).resolve().parents[3]
 READY_WITHIN_S = 30.0
@@ -24,6 +27,16 @@ def eventually(condition: Callable[[], object], what: str, within_s: float = 20.
         if time.monotonic() > until:
             raise AssertionError(f"not within {within_s} s: {what}")
         time.sleep(0.02)
+    return value
+
+
+async def eventually_async(condition: Callable[[], object], what: str, within_s: float = 20.0) -> object:
+    """`eventually` for tests whose members live on this event loop."""
+    until = time.monotonic() + within_s
+    while not (value := await asyncio.to_thread(condition)):
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {within_s} s: {what}")
+        await asyncio.sleep(0.02)
     return value
 
 
@@ -56,17 +69,19 @@ class Process:
 class ControlPlane:
     """Nodes and workers of one cluster; `settings` are environment variables for all of them."""
 
-    def __init__(self, home: Path, database_url: str, redis_url: str, **settings: str) -> None:
+    def __init__(self, home: Path, database_url: str, redis: Redis, **settings: str) -> None:
         self.home = home
         self.database_url = database_url
+        self.redis = redis
         self.nodes: dict[str, Process] = {}
         self.workers: list[Process] = []
         self.addresses: dict[str, str] = {}
+        self._tokens: dict[str, str] = {}
         self.environment = {
             **os.environ,
             "DATABASE_URL": database_url,
             "DATABASE_DIRECT_URL": database_url,
-            "REDIS_URL": redis_url,
+            "REDIS_URL": redis.url,
             "SECRET_KEY": "tests-only-" + "x" * 50,
             "MUSTER_HOME": str(home),
             "MUSTER_TEST": "1",
@@ -84,9 +99,12 @@ class ControlPlane:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def token(self, name: str = "departures", role: str = "consumer") -> str:
-        """A new token for a consumer."""
-        return self.manage("create_token", name, "--role", role, "--replace").split()[-1]
+    def token(self, name: str = "consumers", role: str = "consumer") -> str:
+        """The token of a principal, made when it is first asked for."""
+        if name not in self._tokens:
+            printed = self.manage("create_token", name, "--role", role, "--replace")
+            self._tokens[name] = printed.split()[-1]
+        return self._tokens[name]
 
     def start_node(self, name: str = "node-1", **settings: str) -> Process:
         """Start a node and wait until it is ready."""
@@ -151,6 +169,10 @@ class ControlPlane:
             )
             connection.execute("SELECT pg_notify('muster', 'topics ')")
         return topic_id
+
+    def shard(self, group: str) -> int:
+        """The shard of a group."""
+        return crc32(group.encode()) % 64
 
     def phase(self, group: str) -> str:
         """The phase of a group; empty if there is no such group."""

@@ -90,8 +90,18 @@ class ScriptedMember:
         assert self._transport is not None
         await self._transport.say(message)
 
+    async def say_text(self, frame: str | bytes) -> None:
+        """Send whatever a test wants to send; bytes become a binary frame."""
+        assert self._transport is not None
+        await self._transport._socket.send(frame)
+
     async def register(self, **changes: object) -> RegisterConsumerResponse:
         """RegisterConsumer, and its answer."""
+        correlation_id = await self.say_register(**changes)
+        return await self.expect(RegisterConsumerResponse, lambda one: one.correlation_id == correlation_id)
+
+    async def say_register(self, **changes: object) -> int:
+        """RegisterConsumer; its correlation id."""
         fields: dict[str, object] = {
             "group_id": self.group,
             "consumer_id": self.consumer_id,
@@ -104,7 +114,7 @@ class ScriptedMember:
         }
         correlation_id = self._next()
         await self.say(RegisterConsumerRequest(correlation_id=correlation_id, **fields))  # type: ignore[arg-type]
-        return await self.expect(RegisterConsumerResponse, lambda one: one.correlation_id == correlation_id)
+        return correlation_id
 
     async def commit(self, offsets: dict[int, int], generation: int | None = None) -> CommitOffsetsResponse:
         """CommitOffsets, and its answer; by default with the generation of each tenure."""

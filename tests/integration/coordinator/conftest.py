@@ -1,0 +1,87 @@
+"""Fixtures of the coordinator's tests: nodes and workers as real processes.
+
+`plane` is shared by the tests of a session, each with a group of its own; a test that kills, pauses or
+starts processes takes `own_plane`.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from standalone.postgres import OWNER, Postgres
+from standalone.redis import Redis
+from tests.integration.coordinator.control_plane import ControlPlane
+from tests.integration.coordinator.member import ScriptedMember
+
+NewMember = Callable[..., ScriptedMember]
+
+
+@contextmanager
+def _new_plane(server: Postgres, template: str, home: Path) -> Iterator[ControlPlane]:
+    """A control plane with topics `orders` (4 partitions) and `clicks` (2), and no process yet."""
+    name = f"muster_plane_{uuid4().hex[:12]}"
+    redis = Redis(home / "redis-home")
+    redis.start()
+    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {} STRATEGY FILE_COPY").format(
+                sql.Identifier(name), sql.Identifier(OWNER), sql.Identifier(template)
+            )
+        )
+    plane = ControlPlane(home / "plane", server.url(name), redis)
+    try:
+        plane.add_topic("orders", 4)
+        plane.add_topic("clicks", 2)
+        yield plane
+    finally:
+        plane.stop()
+        redis.stop()
+        with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def plane(
+    postgres_server: Postgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A node that serves all shards and a worker, shared: tests use groups and topics of their own."""
+    with _new_plane(postgres_server, migrated_template, tmp_path_factory.mktemp("shared")) as shared:
+        shared.start_worker()
+        shared.start_node()
+        shared.wait_until_serving()
+        yield shared
+
+
+@pytest.fixture
+def own_plane(postgres_server: Postgres, migrated_template: str, tmp_path: Path) -> Iterator[ControlPlane]:
+    """A control plane of the test's own, without any process yet."""
+    with _new_plane(postgres_server, migrated_template, tmp_path) as own:
+        yield own
+
+
+@pytest.fixture
+def group() -> str:
+    """The name of a group of this test alone."""
+    return f"departures-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+async def new_member(request: pytest.FixtureRequest, group: str) -> AsyncIterator[NewMember]:
+    """Makes members of `group` that are hung up at the end of the test; `node` says where they connect."""
+    used: ControlPlane = request.getfixturevalue(
+        "own_plane" if "own_plane" in request.fixturenames else "plane"
+    )
+    token = used.token()
+    async with AsyncExitStack() as at_the_end:
+
+        def make(consumer_id: str, node: str = "node-1") -> ScriptedMember:
+            member = ScriptedMember(used.addresses[node], token, group, consumer_id)
+            at_the_end.push_async_callback(member.vanish)
+            return member
+
+        yield make
