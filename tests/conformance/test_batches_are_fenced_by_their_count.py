@@ -1,0 +1,82 @@
+"""Commit batches of several lanes are one transaction; lost lanes and spoilt shares are found."""
+
+import asyncio
+
+import pytest
+
+from runtime.ports import LaneLost
+from tests.conformance.conftest import Rig
+from tests.conformance.counters import Tally, read_tally
+
+
+def stored(rig: Rig) -> dict[str, int]:
+    return rig.breakable.direct().call(read_tally)
+
+
+async def test_a_batch_is_acknowledged_after_it_is_stored(rig: Rig) -> None:
+    lane, tally = await rig.take(), Tally("coordinator/0")
+    tally.note("orders", 7)
+    await lane.submit_batch(tally)
+    assert stored(rig) == tally.acknowledged == {"coordinator/0:orders": 7}
+
+
+async def test_lanes_of_one_connection_share_a_transaction(rig: Rig) -> None:
+    first, second = await rig.take(), await rig.take("coordinator/4")
+    tallies = [Tally(first.name), Tally(second.name)]
+    for tally in tallies:
+        tally.note("orders", 1)
+    await asyncio.gather(first.submit_batch(tallies[0]), second.submit_batch(tallies[1]))
+    assert stored(rig) == {"coordinator/0:orders": 1, "coordinator/4:orders": 1}
+
+
+async def test_the_lost_lane_is_answered_and_the_rest_is_written(rig: Rig) -> None:
+    mine, lost = await rig.take(), await rig.take("coordinator/4")
+    assert rig.breakable.direct().take(lost.name, lost.epoch, "bbbbbbbbbbbbbbbb")
+    tallies = [Tally(mine.name), Tally(lost.name)]
+    for tally in tallies:
+        tally.note("orders", 1)
+    results = await asyncio.gather(
+        mine.submit_batch(tallies[0]), lost.submit_batch(tallies[1]), return_exceptions=True
+    )
+    assert results[0] is None
+    assert isinstance(results[1], LaneLost)
+    assert stored(rig) == {"coordinator/0:orders": 1}
+    assert tallies[1].acknowledged == {}
+    assert rig.lost == ["coordinator/4"]
+
+
+async def test_the_share_that_cannot_be_written_spoils_no_other(rig: Rig) -> None:
+    first, second = await rig.take(), await rig.take("coordinator/4")
+    good, bad = Tally(first.name), Tally(second.name)
+    good.note("orders", 1)
+    bad.note("orders", -1)
+    results = await asyncio.gather(first.submit_batch(good), second.submit_batch(bad), return_exceptions=True)
+    assert results[0] is None
+    assert isinstance(results[1], Exception)
+    assert stored(rig) == good.acknowledged == {"coordinator/0:orders": 1}
+    assert len(bad.refusals) == 1
+
+
+@pytest.mark.parametrize("lost", ["answer", "request"])
+async def test_a_batch_of_unknown_outcome_is_written_again_under_the_next_epoch(rig: Rig, lost: str) -> None:
+    lane, tally = await rig.take(), Tally("coordinator/0")
+    tally.note("orders", 1)
+    await lane.submit_batch(tally)
+    if lost == "answer":
+        rig.breakable.lose_answer()
+    else:
+        rig.breakable.lose_request()
+    tally.note("orders", 2)
+    await lane.submit_batch(tally)
+    assert stored(rig) == tally.acknowledged == {"coordinator/0:orders": 2}
+    assert lane.epoch == 2
+
+
+async def test_a_read_proves_the_lease_after_it(rig: Rig) -> None:
+    lane, tally = await rig.take(), Tally("coordinator/0")
+    tally.note("orders", 1)
+    await lane.submit_batch(tally)
+    assert await lane.read(read_tally) == {"coordinator/0:orders": 1}
+    assert rig.breakable.direct().take(lane.name, lane.epoch, "bbbbbbbbbbbbbbbb")
+    with pytest.raises(LaneLost):
+        await lane.read(read_tally)

@@ -1,0 +1,161 @@
+"""A turn is decided on the newest rows, written once, and spoken after the commit, on either database."""
+
+import asyncio
+
+import pytest
+
+from muster.kernel.instants import Instant
+from runtime.lanes import HeldLane
+from runtime.ports import LaneLost
+from tests.conformance.conftest import Rig
+from tests.conformance.counters import Added, Counter, CounterStore, read_journal
+
+LANE = "coordinator/0"
+
+
+def stored(rig: Rig, key: str) -> Counter:
+    return rig.breakable.direct().call(lambda connection: CounterStore().load(connection, key))
+
+
+def journal(rig: Rig) -> list[tuple[int, str, list[object]]]:
+    return rig.breakable.direct().call(lambda connection: read_journal(connection, LANE))
+
+
+async def test_a_turn_is_stored_journalled_and_spoken(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 3)
+    assert stored(rig, "orders") == Counter("orders", 1, 3)
+    assert journal(rig) == [(1, "orders", [{"type": "Added", "by": 3}])]
+    assert rig.counters.said == [("orders", 3)]
+
+
+async def test_a_decision_without_records_takes_no_transaction(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 0)
+    assert rig.counters.said == [("orders", 0)]
+    assert journal(rig) == []
+
+
+async def test_a_thousand_events_become_few_turns(rig: Rig) -> None:
+    lane = await rig.take()
+    first = asyncio.ensure_future(lane.submit_turn(rig.counters, "orders", 1))
+    await asyncio.sleep(0)
+    for _ in range(999):
+        lane.hand_in(rig.counters, "orders", 1)
+    await first
+    await lane.submit_turn(rig.counters, "orders", 0)
+    assert stored(rig, "orders").total == 1000
+    assert len(journal(rig)) <= 3
+    assert len(rig.counters.said) == 1001
+
+
+async def test_the_journal_is_gapless_and_folds_to_the_cache_and_to_the_rows(rig: Rig) -> None:
+    lane = await rig.take()
+    for number in range(1, 6):
+        await lane.submit_turn(rig.counters, "orders", number)
+        await lane.submit_turn(rig.counters, "clicks", number)
+    entries = journal(rig)
+    assert [seq for seq, _, _ in entries] == list(range(1, 11))
+    folded = sum(record["by"] for _, key, records in entries for record in records if key == "orders")  # type: ignore[index]
+    assert folded == stored(rig, "orders").total == rig.counters.states["orders"].total == 15
+
+
+async def test_rows_that_changed_underneath_are_decided_on_again(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1)
+    rig.breakable.direct().transaction(
+        lambda connection: CounterStore().save(connection, "orders", Counter("orders", 1, 1), [Added(10)])
+    )
+    await lane.submit_turn(rig.counters, "orders", 1)
+    assert stored(rig, "orders") == Counter("orders", 3, 12)
+    assert rig.counters.said == [("orders", 1), ("orders", 1)]
+
+
+async def test_the_guilty_event_is_refused_and_the_others_are_decided(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1, -5, 2)
+    assert stored(rig, "orders").total == 3
+    assert rig.counters.refused == [("orders", (-5,))]
+
+
+async def test_the_lane_asks_again_when_the_decision_wants_it(rig: Rig, until) -> None:  # type: ignore[no-untyped-def]
+    lane = await rig.take()
+    rig.counters.look_again_at = Instant(lane.now() + 20)
+    await lane.submit_turn(rig.counters, "orders", 1)
+    decided = rig.counters.decided
+    await until(lambda: rig.counters.decided > decided)
+    assert stored(rig, "orders").total == 1
+
+
+async def test_an_unknown_outcome_that_was_a_commit_is_spoken_and_not_applied_again(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1)
+    rig.breakable.lose_answer()
+    await lane.submit_turn(rig.counters, "orders", 5)
+    assert stored(rig, "orders").total == 6
+    assert rig.counters.said == [("orders", 1), ("orders", 5)]
+    assert lane.epoch == 2
+    await lane.submit_turn(rig.counters, "orders", 1)
+    assert [seq for seq, _, _ in journal(rig)] == [1, 2, 3]
+
+
+async def test_an_unknown_outcome_that_was_none_is_decided_again(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1)
+    rig.breakable.lose_request()
+    await lane.submit_turn(rig.counters, "orders", 5)
+    assert stored(rig, "orders").total == 6
+    assert rig.counters.said == [("orders", 1), ("orders", 5)]
+    assert lane.epoch == 2
+
+
+async def robbed(rig: Rig, lane: HeldLane) -> None:
+    other = rig.breakable.direct()
+    assert other.take(lane.name, lane.epoch, "bbbbbbbbbbbbbbbb")
+
+
+async def test_a_lost_lane_writes_and_says_nothing(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1)
+    await robbed(rig, lane)
+    with pytest.raises(LaneLost):
+        await lane.submit_turn(rig.counters, "orders", 5)
+    assert stored(rig, "orders").total == 1
+    assert rig.counters.said == [("orders", 1)]
+    assert rig.lost == [LANE]
+    assert rig.counters.states == {}
+    with pytest.raises(LaneLost):
+        lane.hand_in(rig.counters, "orders", 1)
+
+
+async def test_an_unknown_outcome_on_a_lost_lane_is_never_spoken(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1)
+    rig.breakable.lose_request()
+    await robbed(rig, lane)
+    with pytest.raises(LaneLost):
+        await lane.submit_turn(rig.counters, "orders", 5)
+    assert stored(rig, "orders").total == 1
+    assert rig.counters.said == [("orders", 1)]
+
+
+async def test_a_frozen_node_decides_nothing_until_it_thaws(rig: Rig) -> None:
+    lane = await rig.take()
+    rig.freshness.freeze()
+    waiting = asyncio.ensure_future(lane.submit_turn(rig.counters, "orders", 0))
+    done, _ = await asyncio.wait([waiting], timeout=0.05)
+    assert not done
+    assert rig.counters.said == []
+    rig.freshness.thaw()
+    await waiting
+    assert rig.counters.said == [("orders", 0)]
+
+
+async def test_a_resigned_lane_takes_nothing_more_and_the_next_owner_counts_on(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1)
+    assert await lane.resign()
+    with pytest.raises(LaneLost):
+        lane.hand_in(rig.counters, "orders", 1)
+    again = await rig.take(seen_epoch=1)
+    assert (again.epoch, again.seq) == (2, 1)

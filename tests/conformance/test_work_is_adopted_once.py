@@ -1,0 +1,98 @@
+"""Work items: claimed by one, finished by whoever holds the claim, adopted once, taken back when late."""
+
+from typing import Any
+
+import pytest
+
+from runtime import work
+from runtime.database import Link
+from runtime.ports import VersionConflict
+from runtime.work_table import work_table
+from tests.conformance.conftest import Rig
+from tests.conformance.counters import Counter, Counters, CounterStore
+from tests.conformance.databases import Breakable
+
+LANE = "coordinator/0"
+
+
+def offer(link: Link, key: str = "departures") -> str:
+    return link.transaction(
+        lambda connection: work.offer(connection, "rebalance", key, 4, {"cause": "join"}, LANE)
+    )
+
+
+def on(link: Link, method: str, *arguments: Any) -> Any:
+    return link.transaction(lambda connection: getattr(work_table(connection), method)(*arguments))
+
+
+def test_one_worker_claims_and_its_result_is_adopted_once(breakable: Breakable) -> None:
+    link = breakable.direct()
+    item = offer(link)
+    claimed = on(link, "claim", item, "ann")
+    assert (claimed.kind, claimed.key, claimed.based_on, claimed.payload) == (
+        "rebalance",
+        "departures",
+        4,
+        {"cause": "join"},
+    )
+    assert on(link, "claim", item, "ben") is None
+    assert on(link, "finish", item, claimed.claim_epoch, {"share": [1]}, "")
+    [done] = link.transaction(lambda connection: work.finished(connection, "rebalance", ["departures"]))
+    assert (done.id, done.result, done.error) == (item, {"share": [1]}, "")
+    link.transaction(lambda connection: work.adopt(connection, item))
+    with pytest.raises(VersionConflict):
+        link.transaction(lambda connection: work.adopt(connection, item))
+    assert link.transaction(lambda connection: work.finished(connection, "rebalance", ["departures"])) == []
+
+
+def test_a_claim_that_was_taken_back_cannot_be_finished(breakable: Breakable) -> None:
+    link = breakable.direct()
+    item = offer(link)
+    slow = on(link, "claim", item, "ann")
+    assert on(link, "reclaim", item, slow.claim_epoch)
+    quick = on(link, "claim", item, "ben")
+    assert not on(link, "finish", item, slow.claim_epoch, "late", "")
+    assert on(link, "finish", item, quick.claim_epoch, "in time", "")
+    assert not on(link, "reclaim", item, quick.claim_epoch)
+    [done] = link.transaction(lambda connection: work.finished(connection, "rebalance", ["departures"]))
+    assert done.result == "in time"
+
+
+def test_what_is_not_done_cannot_be_adopted(breakable: Breakable) -> None:
+    link = breakable.direct()
+    item = offer(link)
+    with pytest.raises(VersionConflict):
+        link.transaction(lambda connection: work.adopt(connection, item))
+
+
+def test_open_keys_are_those_not_adopted(breakable: Breakable) -> None:
+    link = breakable.direct()
+    offer(link)
+    keys = ["departures", "arrivals"]
+    assert link.transaction(lambda connection: work.open_keys(connection, "rebalance", keys)) == {
+        "departures"
+    }
+    assert [row.key for row in on(link, "open_items", [LANE])] == ["departures"]
+    assert on(link, "open_items", ["coordinator/1"]) == []
+
+
+def test_a_failed_computation_finishes_with_its_error(breakable: Breakable) -> None:
+    link = breakable.direct()
+    item = link.transaction(lambda connection: work.offer(connection, "nobody knows", "k", None, {}, LANE))
+    work.perform(link, item, "ann")
+    [done] = link.transaction(lambda connection: work.finished(connection, "nobody knows", ["k"]))
+    assert done.error == "UnknownKind: nobody knows"
+
+
+async def test_a_turn_that_offers_work_tells_the_node_after_its_commit(rig: Rig) -> None:
+    class Offering(CounterStore):
+        def save(self, connection: Any, key: str, before: Counter, records: Any) -> None:
+            super().save(connection, key, before, records)
+            work.offer(connection, "rebalance", key, before.version, {})
+
+    lane = await rig.take()
+    await lane.submit_turn(Counters(store=Offering()), "orders", 1)
+    [offered] = rig.offered
+    assert (offered.kind, offered.key, offered.lane) == ("rebalance", "orders", LANE)
+    [row] = on(rig.breakable.direct(), "open_items", [LANE])
+    assert (row.id, row.state) == (offered.id, "due")
