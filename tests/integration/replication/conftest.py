@@ -12,6 +12,5 @@ from tests.integration.replication.cluster import Cluster
 @pytest.fixture
 def cluster(tmp_path: Path, fresh_database: str, redis_server: Redis) -> Iterator[Cluster]:
     made = Cluster(tmp_path / "cluster", fresh_database, redis_server)
-    made.manage("initialise_cluster")
     yield made
     made.stop()
