@@ -53,6 +53,7 @@ MUTANTS = (
                 "if request.generation > getattr(self, '_bar', -1):",
             ),
         ),
+        seeds=(341, 693),
     ),
     Mutant(
         "command_before_reply",
@@ -64,11 +65,13 @@ MUTANTS = (
                 "(*decision.commands, *decision.replies)",
             ),
         ),
+        seeds=(0, 1),
     ),
     Mutant(
         "no_wanted_at_load",
         "a load does not want a rebalance",
         (Patch(decide.load, 'wanted=LOADED if rows.members else ""', 'wanted=""'),),
+        seeds=(78, 79),
     ),
     Mutant(
         "wanted_cleared",
@@ -77,32 +80,38 @@ MUTANTS = (
             Patch(attempts.adopt, "draft.want(MEMBERS_CHANGED)", "pass"),
             Patch(attempts.settle, "draft.finished = None", 'draft.finished, draft.wanted = None, ""'),
         ),
+        seeds=(0, 3),
     ),
     Mutant(
         "no_filter",
         "a target is adopted with shares of members that left",
         (Patch(attempts._Readers._look_up, "member = self", "return True\n    member = self"),),
+        seeds=(0, 2),
     ),
     Mutant(
         "repair_in_prep",
         "ping repair while the attempt is open",
         (Patch(native._ping_answered, "if draft.attempt is None:", "if True:"),),
+        seeds=(36, 130),
     ),
-    Mutant("no_repair", "no ping repair", (NO_REPAIR,)),
+    Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(40, 57)),
     Mutant(
         "repair_set_only",
         "ping repair compares sets only, not `assigned`",
         (Patch(native._repair, "assigned = sessions.has_assigned(draft, member_id)", "assigned = False"),),
+        seeds=(233, 252),
     ),
     Mutant(
         "no_start_after_fail no_repair",
         "losers are not told after a failed attempt, and no repair",
         (NO_REPAIR, Patch(attempts.fail, "draft.tell_ownership(member_id)", "pass")),
+        seeds=(28, 40),
     ),
     Mutant(
         "register_no_start no_repair",
         "no StartFetcher after Register, and no repair",
         (NO_REPAIR, Patch(native._register, "draft.tell_ownership(member_id)", "pass")),
+        seeds=(1, 2),
     ),
     Mutant(
         "startr_any",
@@ -114,11 +123,13 @@ MUTANTS = (
                 "not tenure.running",
             ),
         ),
+        seeds=(40, 51),
     ),
     Mutant(
         "no_since",
         "commit rule without since_generation",
         (Patch(offsets.refusal, "tenure.since_generation <= position.generation", "position.generation"),),
+        seeds=(7, 12),
     ),
     Mutant(
         "stamp_current",
@@ -131,11 +142,13 @@ MUTANTS = (
                 "    correlation_id = self._next_id()",
             ),
         ),
+        seeds=(7, 12),
     ),
     Mutant(
         "flush_after",
         "offsets of Stop responses are not written with the ownership",
         (Patch(attempts.close, "draft.flush()", "pass"),),
+        seeds=(7, 34),
     ),
     Mutant(
         "ack_early",
@@ -147,6 +160,7 @@ MUTANTS = (
                 "if False:",
             ),
         ),
+        seeds=(3, 4),
     ),
     Mutant(
         "dup_token",
@@ -158,16 +172,19 @@ MUTANTS = (
                 "if False:",
             ),
         ),
+        seeds=(0, 1),
     ),
     Mutant(
         "expiry_unfenced",
         "the coordinator ends a session before the member has stopped by its own clock",
         (Patch(draft.session_length_ms, "session + session // 100 + 1 +", "2 * session // 3 +"),),
+        seeds=(9, 10),
     ),
     Mutant(
         "expel_at_once",
         "a member that answers pings but not Stop or Start is removed at once",
         (Patch(sessions._expel, "expelled=True", "expelled=True, ends_at=draft.now"),),
+        seeds=(684, 722),
     ),
     Mutant(
         "heard_renews",
@@ -179,11 +196,13 @@ MUTANTS = (
                 "self.deadline = after(now, self.wishes.session_timeout_ms)\n    self.nodes = ping",
             ),
         ),
+        seeds=(15, 33),
     ),
     Mutant(
         "own_clock_ignored",
         "the member does not stop by its own clock",
         (Patch(MemberSession.may_fetch, "return self.deadline is None or", "return True or"),),
+        seeds=(30, 269),
     ),
 )
 

@@ -1,0 +1,263 @@
+"""Section 3: what a member does on each frame, and what it says."""
+
+from uuid import UUID
+
+from muster.client.core.directives import (
+    CommitAnswered,
+    CommitLost,
+    Directive,
+    Disconnect,
+    EndFetchers,
+    Left,
+    Rediscover,
+    Refused,
+    Send,
+    StartFetchers,
+)
+from muster.client.core.session import RETRY_MS, MemberSession, Stage, Wishes
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.member import (
+    AssignedPartition,
+    AssignedTopic,
+    CommitOffsetsRequest,
+    CommitOffsetsResponse,
+    FromMember,
+    LeaveRequest,
+    LeaveResponse,
+    NodeInfo,
+    PartitionError,
+    PingRequest,
+    PingResponse,
+    RegisterConsumerRequest,
+    RegisterConsumerResponse,
+    StartFetcherRequest,
+    StartFetcherResponse,
+    StopFetcherRequest,
+    StopFetcherResponse,
+    ThreadOwnership,
+    TopicCount,
+    TopicErrors,
+    TopicPartitions,
+)
+from muster.messages.partitions import Partition, Position, each_position
+
+ORDERS = UUID(int=1)
+NOW = Instant(1_000)
+
+
+def orders(number: int) -> Partition:
+    return Partition("orders", ORDERS, number)
+
+
+def ann(**wishes: object) -> MemberSession:
+    return MemberSession(Wishes("readers", "ann", "t" * 43, (TopicCount("orders"),), **wishes))  # type: ignore[arg-type]
+
+
+def start(version: int, *offsets: int, generation: int = 1) -> StartFetcherRequest:
+    parts = tuple(AssignedPartition(number, offset) for number, offset in enumerate(offsets))
+    topics = (AssignedTopic("orders", ORDERS, parts),) if parts else ()
+    return StartFetcherRequest(
+        consumer_id="ann",
+        generation=generation,
+        version=version,
+        ownership_info=(ThreadOwnership("ann-0", topics),),
+    )
+
+
+def stop(version: int, *numbers: int) -> StopFetcherRequest:
+    return StopFetcherRequest(
+        consumer_id="ann",
+        generation=1,
+        version=version,
+        partitions=(TopicPartitions("orders", ORDERS, numbers),),
+    )
+
+
+def said(directives: list[Directive]) -> list[FromMember]:
+    return [directive.message for directive in directives if isinstance(directive, Send)]
+
+
+def registered(*offsets: int, **wishes: object) -> MemberSession:
+    session = ann(**wishes)
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    session.hear(RegisterConsumerResponse(correlation_id=register.correlation_id), NOW)
+    session.hear(start(1, *offsets), NOW)
+    for number, offset in enumerate(offsets):
+        session.advance(orders(number), offset)
+    return session
+
+
+def test_start_fetcher_starts_the_difference_and_is_always_answered() -> None:
+    session = registered(3)
+    started, answered = session.hear(start(2, 3, 8), NOW)
+    assert started == StartFetchers({orders(1): 8})
+    assert answered == Send(StartFetcherResponse(consumer_id="ann", generation=1, version=2))
+    assert [type(each) for each in session.hear(start(2, 3, 8), NOW)] == [Send]
+
+
+def test_what_start_fetcher_does_not_name_ends() -> None:
+    session = registered(3, 4)
+    assert session.hear(start(2), NOW)[0] == EndFetchers(frozenset({orders(0), orders(1)}))
+    assert session.fetching == {}
+
+
+def test_stop_fetcher_is_answered_when_the_fetchers_have_ended() -> None:
+    session = registered(3, 4)
+    (ending,) = session.hear(stop(2, 1), NOW)
+    assert isinstance(ending, EndFetchers) and ending.partitions == {orders(1)} and ending.answer
+    session.advance(orders(1), 6)
+    (answer,) = said(session.fetchers_ended(ending.answer, NOW))
+    assert isinstance(answer, StopFetcherResponse) and (answer.generation, answer.version) == (1, 2)
+    assert list(each_position(answer.offset_info)) == [(orders(1), Position(6, 1))]
+
+
+def test_a_stop_of_what_is_not_fetched_is_answered_too() -> None:
+    session = registered(3)
+    (ending,) = session.hear(stop(2, 5), NOW)
+    assert isinstance(ending, EndFetchers) and ending.partitions == frozenset() and ending.answer
+    (answer,) = said(session.fetchers_ended(ending.answer, NOW))
+    assert isinstance(answer, StopFetcherResponse) and answer.offset_info == ()
+
+
+def test_a_fetcher_that_was_told_to_end_when_the_connection_broke_starts_again_when_named() -> None:
+    session = registered(3)
+    (ending,) = session.hear(stop(2, 0), NOW)
+    session.disconnected(NOW)
+    assert isinstance(ending, EndFetchers) and ending.answer
+    assert session.fetchers_ended(ending.answer, NOW) == []
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    session.hear(RegisterConsumerResponse(correlation_id=register.correlation_id, known=True), NOW)
+    assert session.hear(start(3, 9), NOW)[0] == StartFetchers({orders(0): 9})
+
+
+def test_a_ping_is_answered_with_what_is_fetched() -> None:
+    session = registered(3, 4)
+    nodes = (NodeInfo(10_001, "ws://127.0.0.1:9301"),)
+    (answer,) = said(session.hear(PingRequest(consumer_id="ann", number=1, nodes=nodes), NOW))
+    assert isinstance(answer, PingResponse) and answer.number == 1
+    assert dict(each_position(answer.offset_info)) == {orders(0): Position(3, 1), orders(1): Position(4, 1)}
+    assert session.nodes == nodes
+
+
+def test_without_auto_commit_no_position_is_told() -> None:
+    session = registered(3, auto_commit=False)
+    (answer,) = said(session.hear(PingRequest(consumer_id="ann", number=1), NOW))
+    assert isinstance(answer, PingResponse)
+    assert dict(each_position(answer.offset_info)) == {orders(0): Position(-1, 1)}
+
+
+def test_a_frame_with_an_old_key_ends_the_connection() -> None:
+    session = registered(3)
+    assert [type(each) for each in session.hear(start(0, 3), NOW)] == [Disconnect, Rediscover]
+    assert session.fetching
+
+
+def test_after_hanging_up_nothing_of_the_old_connection_is_read() -> None:
+    session = registered(3)
+    session.disconnected(NOW)
+    assert session.hear(start(5), NOW) == []
+    assert session.fetching
+
+
+def test_a_new_member_starts_with_nothing() -> None:
+    session = registered(3)
+    session.disconnected(NOW)
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    ended = session.hear(RegisterConsumerResponse(correlation_id=register.correlation_id), NOW)
+    assert ended == [EndFetchers(frozenset({orders(0)}))]
+
+
+def test_a_duplicate_id_is_tried_again_later() -> None:
+    session = ann()
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    refusal = RegisterConsumerResponse(
+        correlation_id=register.correlation_id, error_code=ErrorCode.DUPLICATE_CONSUMER_ID
+    )
+    assert session.hear(refusal, NOW) == [Disconnect(""), Rediscover(Instant(NOW + RETRY_MS))]
+
+
+def test_another_node_is_tried_at_once() -> None:
+    session = ann()
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    refusal = RegisterConsumerResponse(
+        correlation_id=register.correlation_id,
+        error_code=ErrorCode.NOT_COORDINATOR,
+        coordinator_address="ws://b",
+    )
+    assert session.hear(refusal, NOW)[-1] == Rediscover(NOW, "ws://b")
+
+
+def test_a_wrong_wish_is_reported_and_not_tried_again() -> None:
+    session = ann()
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    refusal = RegisterConsumerResponse(
+        correlation_id=register.correlation_id, error_code=ErrorCode.INVALID_SESSION_TIMEOUT, error_text="6 s"
+    )
+    assert session.hear(refusal, NOW)[-1] == Refused(ErrorCode.INVALID_SESSION_TIMEOUT, "6 s")
+    assert session.stage is Stage.OVER
+
+
+def test_commits_state_the_generation_they_were_fetched_under() -> None:
+    session = registered(3)
+    session.hear(start(2, 3, generation=4), NOW)
+    number, directives = session.commit({orders(0): session.fetching[orders(0)]})
+    (request,) = said(directives)
+    assert isinstance(request, CommitOffsetsRequest)
+    assert dict(each_position(request.offset_info)) == {orders(0): Position(3, 1)}
+    refused = (TopicErrors("orders", ORDERS, (PartitionError(0, int(ErrorCode.NOT_PARTITION_OWNER)),)),)
+    assert session.hear(CommitOffsetsResponse(correlation_id=number, refused=refused), NOW) == [
+        CommitAnswered(number, ErrorCode.NONE, {orders(0): ErrorCode.NOT_PARTITION_OWNER})
+    ]
+
+
+def test_a_commit_without_an_answer_is_reported_as_lost() -> None:
+    session = registered(3)
+    number, _ = session.commit({orders(0): Position(3, 1)})
+    assert CommitLost((number,)) in session.disconnected(NOW)
+    assert session.commit({orders(0): Position(3, 1)}) == (0, [])
+
+
+def test_leaving_ends_fetchers_commits_then_leaves() -> None:
+    session = registered(3)
+    (ending,) = session.leave(NOW)
+    assert isinstance(ending, EndFetchers) and ending.answer
+    (commit,) = said(session.fetchers_ended(ending.answer, NOW))
+    assert isinstance(commit, CommitOffsetsRequest)
+    (leave,) = said(session.hear(CommitOffsetsResponse(correlation_id=commit.correlation_id), NOW))
+    assert isinstance(leave, LeaveRequest)
+    gone = session.hear(LeaveResponse(correlation_id=leave.correlation_id), NOW)
+    assert [type(each) for each in gone] == [Disconnect, Left]
+
+
+def test_leaving_while_apart_is_leaving_at_once() -> None:
+    session = registered(3)
+    session.disconnected(NOW)
+    assert session.leave(NOW) == [EndFetchers(frozenset({orders(0)})), Left()]
+
+
+def test_out_of_range_registers_again_and_resets_the_offset() -> None:
+    session = registered(3, 4)
+    asked = session.out_of_range(orders(1), NOW)
+    assert [type(each) for each in asked] == [EndFetchers, Disconnect, Rediscover]
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    session.hear(RegisterConsumerResponse(correlation_id=register.correlation_id, known=True), NOW)
+    assert session.hear(start(2, 3, 4), NOW)[0] == StartFetchers({orders(0): 3, orders(1): -1})
+
+
+def test_another_subscription_registers_again_with_the_same_token() -> None:
+    session = registered(3)
+    assert [type(each) for each in session.subscribe((TopicCount("clicks"),), NOW)] == [
+        Disconnect,
+        Rediscover,
+    ]
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    assert register.token == "t" * 43 and register.topic_count == (TopicCount("clicks"),)

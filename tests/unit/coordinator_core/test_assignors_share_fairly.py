@@ -1,0 +1,126 @@
+"""Every assignor: disjoint, complete, only subscribed, deterministic; sticky: balanced, fewest moves."""
+
+from collections import Counter
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.assignors.interface import Question, Shares, partitions_of
+from coordinator.core.assignors.registry import ASSIGNORS
+from muster.kernel.topology import TopicLayout
+from muster.messages.partitions import Partition
+
+TOPICS = ("clicks", "orders", "payments", "returns")
+CAST = ("ann", "ben", "cleo", "dora", "emil")
+
+
+@st.composite
+def questions(draw: st.DrawFn, *, alike: bool = False) -> Question:
+    topics = {
+        name: TopicLayout(name, UUID(int=number), draw(st.integers(0, 7)))
+        for number, name in enumerate(TOPICS)
+    }
+    names = draw(st.lists(st.sampled_from(CAST), min_size=1, unique=True))
+    common = draw(st.lists(st.sampled_from(TOPICS), min_size=1, unique=True))
+    members = {}
+    for name in names:
+        read = common if alike else draw(st.lists(st.sampled_from(TOPICS), unique=True))
+        members[name] = {topic: draw(st.integers(1, 3)) for topic in read}
+    owner_of = {}
+    for layout in topics.values():
+        for partition in partitions_of(layout):
+            owner = draw(st.sampled_from([*CAST, ""]))
+            if owner in members:
+                owner_of[partition] = owner
+    return Question(members, topics, owner_of)
+
+
+def everything_read(question: Question) -> set[Partition]:
+    return {
+        partition
+        for name, layout in question.topics.items()
+        if question.subscribers(name)
+        for partition in partitions_of(layout)
+    }
+
+
+def flat(shares: Shares) -> list[Partition]:
+    return [partition for partitions in shares.values() for partition in partitions]
+
+
+@pytest.mark.parametrize("name", sorted(ASSIGNORS))
+@given(question=questions())
+def test_disjoint_complete_and_only_subscribed(name: str, question: Question) -> None:
+    shares = ASSIGNORS[name](question)
+    assert shares.keys() == question.members.keys()
+    assert Counter(flat(shares)) == Counter(everything_read(question))
+    for member, partitions in shares.items():
+        assert {partition.topic for partition in partitions} <= question.members[member].keys()
+
+
+@pytest.mark.parametrize("name", sorted(ASSIGNORS))
+@given(question=questions(), data=st.data())
+def test_the_order_of_the_question_does_not_matter(
+    name: str, question: Question, data: st.DataObject
+) -> None:
+    members = data.draw(st.permutations(sorted(question.members)))
+    topics = data.draw(st.permutations(sorted(question.topics)))
+    shuffled = Question(
+        {member: question.members[member] for member in members},
+        {topic: question.topics[topic] for topic in topics},
+        question.owner_of,
+    )
+    assert ASSIGNORS[name](shuffled) == ASSIGNORS[name](question)
+
+
+@given(questions())
+def test_sticky_no_single_move_makes_it_fairer(question: Question) -> None:
+    shares = ASSIGNORS["sticky"](question)
+    for giver, partitions in shares.items():
+        for partition in partitions:
+            for taker in question.subscribers(partition.topic):
+                assert len(shares[giver]) < len(shares[taker]) + 2 or giver == taker
+
+
+@given(questions(alike=True))
+def test_sticky_moves_no_more_than_it_must(question: Question) -> None:
+    shares = ASSIGNORS["sticky"](question)
+    read = everything_read(question)
+    held = Counter(owner for partition, owner in question.owner_of.items() if partition in read)
+    loads = sorted((len(partitions) for partitions in shares.values()), reverse=True)
+    present = sorted((held[member] for member in question.members), reverse=True)
+    kept = sum(
+        question.owner_of.get(partition) == member
+        for member, partitions in shares.items()
+        for partition in partitions
+    )
+    assert kept == sum(min(has, may) for has, may in zip(present, loads, strict=True))
+
+
+@given(questions())
+def test_sticky_is_content_with_its_own_answer(question: Question) -> None:
+    shares = ASSIGNORS["sticky"](question)
+    owner_of = {partition: member for member, partitions in shares.items() for partition in partitions}
+    assert ASSIGNORS["sticky"](Question(question.members, question.topics, owner_of)) == shares
+
+
+def test_range_deals_each_topic_by_thread() -> None:
+    question = Question(
+        {"ann": {"orders": 2}, "ben": {"orders": 1}}, {"orders": TopicLayout("orders", UUID(int=1), 7)}
+    )
+    shares = ASSIGNORS["range"](question)
+    assert [one.number for one in shares["ann"]] == [0, 1, 2, 3, 4]
+    assert [one.number for one in shares["ben"]] == [5, 6]
+
+
+def test_round_robin_deals_one_after_the_other() -> None:
+    topics = {
+        name: TopicLayout(name, UUID(int=number), 3) for number, name in enumerate(("clicks", "orders"))
+    }
+    shares = ASSIGNORS["roundrobin"](
+        Question({"ann": {"clicks": 1, "orders": 1}, "ben": {"orders": 1}}, topics)
+    )
+    assert [str(one) for one in shares["ann"]] == ["clicks-0", "clicks-1", "clicks-2", "orders-1"]
+    assert [str(one) for one in shares["ben"]] == ["orders-0", "orders-2"]

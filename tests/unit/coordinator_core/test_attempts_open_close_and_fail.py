@@ -1,0 +1,180 @@
+"""Section 2: adopt, close, fail; what is written, who is told, and what a handler is asked for."""
+
+import pytest
+
+from coordinator.core import records
+from coordinator.core.events import ConnectionClosed, ConnectionId, Heard, ItemFailed, TopicsChanged
+from coordinator.core.settings import GroupSettings
+from coordinator.core.state import GroupRows
+from muster.messages.member import LeaveRequest, StartFetcherRequest, StopFetcherRequest
+from tests.unit.coordinator_core.group import SESSION_MS, Group, hung_up, said
+
+
+def kinds(decision_records: tuple[records.GroupRecord, ...]) -> list[str]:
+    return [type(record).__name__ for record in decision_records]
+
+
+def test_nobody_who_keeps_everything_is_stopped() -> None:
+    group = Group().settled("ann", "ben")
+    group.register("cleo")
+    decision = group.rebalance()
+    assert sorted(said(decision, StopFetcherRequest)) == ["ann/1", "ben/1"]
+    decision = group.obey(decision, offset=12)
+    assert group.rows.owned["cleo"].keys() == group.rows.offsets.keys()
+    assert set(group.rows.offsets.values()) == {12}
+
+
+def test_offsets_generation_and_ownership_are_one_turn() -> None:
+    group = Group().settled("ann")
+    group.register("ben")
+    generation = group.rows.generation
+    decision = group.obey(group.rebalance())
+    assert kinds(decision.records) == [
+        "OffsetsFlushed",
+        "GenerationOpened",
+        "PartitionsReleased",
+        "PartitionsAssigned",
+        "PhaseEntered",
+    ]
+    assert group.rows.generation == generation + 1
+    assert sorted(said(decision, StartFetcherRequest)) == ["ann/1", "ben/1"]
+
+
+def test_a_target_that_is_stored_already_says_and_changes_nothing() -> None:
+    group = Group().settled("ann", "ben")
+    group.turn(TopicsChanged())
+    before = group.rows
+    decision = group.rebalance()
+    assert kinds(decision.records) == ["ItemAdopted"]
+    assert decision.commands == ()
+    assert (group.rows.owned, group.rows.generation) == (before.owned, before.generation)
+
+
+def test_one_handler_at_a_time_is_asked_and_no_cause_is_forgotten() -> None:
+    group = Group()
+    assert "HandlerAsked" in kinds(group.register("ann").records)
+    assert "HandlerAsked" not in kinds(group.register("ben").records)
+    assert "HandlerAsked" in kinds(group.rebalance().records)
+
+
+def test_an_item_that_is_handed_in_twice_changes_nothing_the_second_time() -> None:
+    group = Group().settled("ann")
+    group.items -= 1
+    before = group.rows.owned
+    group.rebalance()
+    assert group.rows.owned == before
+
+
+def test_a_handler_that_broke_is_asked_again_after_the_backoff() -> None:
+    group = Group(GroupSettings(rebalance_backoff_ms=100))
+    group.register("ann")
+    decision = group.turn(ItemFailed("item-1", "out of memory"))
+    assert kinds(decision.records) == ["ItemAdopted"]
+    assert decision.look_again_at == 100
+    assert "HandlerAsked" in kinds(group.wait(100).records)
+
+
+def test_a_closed_connection_fails_the_attempt_and_losers_hear_their_rows() -> None:
+    group = Group().settled("ann")
+    group.register("ben")
+    group.rebalance()
+    decision = group.turn(ConnectionClosed(ConnectionId("ben/1")))
+    assert group.state.memory.attempt is None
+    assert said(decision, StartFetcherRequest) == ["ann/1"]
+    assert group.rows.phase == "Stable" and len(group.rows.owned["ann"]) == 6
+
+
+def test_the_backoff_doubles_and_the_session_bounds_it() -> None:
+    group = Group(GroupSettings(rebalance_backoff_ms=100)).settled("ann")
+    group.register("ben")
+    waits = []
+    for number in range(2, 12):
+        group.rebalance()
+        failed = group.turn(ConnectionClosed(ConnectionId(f"ben/{number - 1}")))
+        assert failed.look_again_at is not None
+        waits.append(group.state.memory.wanted_from - group.now)
+        group.register("ben", connection=f"ben/{number}")
+        group.register("ann", connection=f"ann/{number}")
+        group.wait(waits[-1])
+        assert group.rows.handler_asked
+    assert waits[:4] == [100, 200, 400, 800]
+    assert waits[-1] == SESSION_MS
+
+
+def test_a_share_whose_receiver_unsubscribed_stays_with_its_owner() -> None:
+    group = Group().settled("ann")
+    group.register("ben")
+    proposal_then = group.rows
+    assert proposal_then.handler_asked
+    from coordinator.core import rebalance
+    from coordinator.core.events import ItemFinished
+    from tests.unit.coordinator_core.group import LAYOUTS
+
+    proposal = rebalance.compute(group.rows, LAYOUTS, group.surroundings.matches)
+    group.register("ben", "clicks", connection="ben/2")
+    decision = group.turn(ItemFinished("item-9", proposal))
+    assert said(decision, StopFetcherRequest) == []
+    assert len(group.rows.owned["ann"]) == 6
+
+
+def test_leave_is_answered_frees_the_rows_and_closes_the_connection() -> None:
+    group = Group().settled("ann", "ben")
+    decision = group.turn(Heard(ConnectionId("ben/1"), LeaveRequest(correlation_id=5, consumer_id="ben")))
+    assert records.MemberRemoved("ben", "left") in decision.records
+    assert [type(saying.message).__name__ for saying in decision.replies] == ["LeaveResponse"]  # type: ignore[union-attr]
+    assert hung_up(decision) == ["ben/1"]
+    assert "ben" not in group.rows.owned and group.rows.handler_asked
+
+
+def test_an_ephemeral_group_ends_when_it_is_empty() -> None:
+    group = Group()
+    group.register("ann", ephemeral=True)
+    decision = group.turn(Heard(ConnectionId("ann/1"), LeaveRequest(correlation_id=5, consumer_id="ann")))
+    assert isinstance(decision.records[-1], records.GroupDeleted)
+    assert group.rows.offsets == {} and not group.rows.ephemeral
+
+
+def test_a_group_that_was_there_before_is_not_made_ephemeral() -> None:
+    group = Group(rows=GroupRows("readers", generation=4, version=9))
+    group.register("ann", ephemeral=True)
+    assert not group.rows.ephemeral
+
+
+def test_eager_mode_stops_those_who_lose_nothing_too() -> None:
+    group = Group(rows=GroupRows("readers", rebalance_mode="eager")).settled("ann", "ben")
+    group.register("cleo", "clicks")
+    decision = group.rebalance()
+    assert sorted(said(decision, StopFetcherRequest)) == ["ann/1", "ben/1", "cleo/1"]
+    closed = group.obey(decision)
+    assert group.rows.phase == "CompletingRebalance"
+    assert sorted(said(closed, StartFetcherRequest)) == ["ann/1", "ben/1", "cleo/1"]
+
+
+@pytest.mark.parametrize("offset", [0, 41])
+def test_start_offsets_are_the_last_known_positions(offset: int) -> None:
+    group = Group().settled("ann")
+    group.register("ben")
+    decision = group.obey(group.rebalance(), offset=offset)
+    (start,) = [
+        saying.message
+        for saying in decision.commands
+        if saying.connection == "ben/1" and isinstance(saying.message, StartFetcherRequest)  # type: ignore[union-attr]
+    ]
+    parts = [one for topic in start.ownership_info[0].assigned_parts for one in topic.partitions]
+    assert {part.offset for part in parts} == {offset}
+
+
+def test_a_patterns_topics_are_dealt_to_its_threads() -> None:
+    from muster.messages.member import TopicCount
+
+    group = Group()
+    group.register("ann", topic_count=(TopicCount("or", threads=2, is_pattern=True),))
+    (saying,) = group.rebalance().commands
+    start = saying.message  # type: ignore[union-attr]
+    assert isinstance(start, StartFetcherRequest)
+    assert start.num_threads == 2
+    assert [
+        [one.partition for topic in thread.assigned_parts for one in topic.partitions]
+        for thread in start.ownership_info
+    ] == [[0, 2, 4], [1, 3, 5]]
+    assert [thread.consumer_thread_id for thread in start.ownership_info] == ["ann-0", "ann-1"]
