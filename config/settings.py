@@ -5,6 +5,7 @@ from pathlib import Path
 
 import django_stubs_ext
 
+from access.rest.settings import REST_FRAMEWORK, SPECTACULAR_SETTINGS  # noqa: F401  (settings are read by name)
 from config import environment, log_lines
 
 # Lets generic classes such as ModelAdmin[Group] be written where mypy asks for them.
@@ -33,24 +34,7 @@ ON_LOOPBACK = all(
     for address in (MUSTER_WEB_LISTEN, MUSTER_NODE_LISTEN, *ALLOWED_HOSTS)
 )
 
-
-def _built(module: str, *values: str) -> list[str]:
-    """For now, while rooms are being built at the same time: ``values`` once ``module`` exists."""
-    path = BASE_DIR / module.replace(".", "/")
-    return list(values or [module]) if path.with_suffix(".py").exists() else []
-
-
 # --- the rooms ----------------------------------------------------------------------------------------------
-ROOMS = [
-    "runtime",
-    "access",
-    "controller",
-    "groups",
-    "coordinator",
-    "node",
-    "web",
-    "standalone",
-]
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -62,17 +46,25 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "config",
-    *(room for room in ROOMS if _built(f"{room}.apps")),
+    "runtime",
+    "access",
+    "controller",
+    "groups",
+    "coordinator",
+    "node",
+    "web",
+    "standalone",
 ]
 MIDDLEWARE = [
-    *_built("web.middleware", "web.middleware.RequestIds", "web.middleware.SecurityHeaders"),
+    "web.middleware.RequestIds",
+    "web.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "config.static_files.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    *_built("access.middleware", "access.middleware.EndIdleSessions"),
+    "access.middleware.EndIdleSessions",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -90,7 +82,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                *_built("web.context", "web.context.frame"),
+                "web.context.frame",
             ],
         },
     },
@@ -104,6 +96,8 @@ DATABASES = {"default": environment.database(DATABASE_URL, PROCESS_ROLE)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- sessions, cookies, passwords ---------------------------------------------------------------------------
+# Roles decide what the admin shows.
+AUTHENTICATION_BACKENDS = ["access.backends.RoleBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
@@ -119,7 +113,7 @@ SESSION_COOKIE_SECURE = not ON_LOOPBACK
 CSRF_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SECURE = not ON_LOOPBACK
-CSRF_FAILURE_VIEW = "web.errors.csrf_refused" if _built("web.errors") else "django.views.csrf.csrf_failure"
+CSRF_FAILURE_VIEW = "web.errors.csrf_refused"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -154,9 +148,6 @@ USE_TZ = True
 USE_I18N = False
 
 # --- REST ---------------------------------------------------------------------------------------------------
-if _built("access.rest.settings"):
-    from access.rest.settings import REST_FRAMEWORK, SPECTACULAR_SETTINGS  # noqa: F401
-
 # --- log lines ----------------------------------------------------------------------------------------------
 LOGGING_CONFIG = None
 log_lines.configure(PROCESS_ROLE, environment.text("MUSTER_LOG_LEVEL", "INFO"))

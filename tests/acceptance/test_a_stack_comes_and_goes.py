@@ -1,0 +1,210 @@
+"""A stack for scripts: ready when it says so, told by stack.json, ruled by name, gone without a trace."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from standalone.processes import ROOT
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+START_LIMIT_S = 240.0
+END_LIMIT_S = 10.0
+# A kill -9 travels from the top through supervisor to its children.
+VANISH_LIMIT_S = 15.0
+
+
+def _until(condition: Callable[[], bool], limit_s: float, what: str) -> None:
+    give_up_at = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < give_up_at, f"not within {limit_s} s: {what}"
+        time.sleep(0.05)
+
+
+def _alive(pids: list[int]) -> list[int]:
+    """Those of ``pids`` that run; a zombie that nobody fetched does not."""
+    running = []
+    for pid in pids:
+        try:
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                running.append(pid)
+        except psutil.NoSuchProcess:
+            continue
+    return running
+
+
+class Up:
+    """`manage.py up` in a process of its own, as `make up` calls it."""
+
+    def __init__(self, home: Path, nodes: int = 1, brokers: int = 1) -> None:
+        self.home = home
+        self.output = home.parent / f"{home.name}.out"
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("DATABASE_URL", "DATABASE_DIRECT_URL", "REDIS_URL", "MAKELEVEL")
+        }
+        environment |= {"MUSTER_HOME": str(home), "NODES": str(nodes), "BROKERS": str(brokers)}
+        self.environment = environment
+        with self.output.open("ab") as output:
+            command = [sys.executable, str(ROOT / "manage.py"), "up"]
+            self.process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=output, stderr=output)
+
+    def said(self) -> str:
+        """What it printed so far."""
+        return self.output.read_text(encoding="utf-8")
+
+    def wait_ready(self) -> None:
+        """Wait for the line `ready`; an early end fails with what it printed."""
+        _until(lambda: "\nready " in self.said() or self.process.poll() is not None, START_LIMIT_S, "ready")
+        assert "\nready " in self.said(), self.said()
+
+    def info(self) -> dict[str, Any]:
+        """stack.json."""
+        found: dict[str, Any] = json.loads((self.home / "stack.json").read_text(encoding="utf-8"))
+        return found
+
+    def everybody(self) -> list[int]:
+        """The ids of all processes below the top, and the top itself."""
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        return [self.process.pid, *(process.pid for process in below)]
+
+    def make(self, verb: str, what: str = "") -> str:
+        """What `make VERB WHAT=what` prints. Raises CalledProcessError."""
+        venv = Path(sys.executable).parent.parent
+        command = ["make", "--silent", verb, f"WHAT={what}", f"VENV={venv}", f"MUSTER_HOME={self.home}"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def end(self) -> None:
+        """Whatever happened: nothing of it stays."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(END_LIMIT_S * 2)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    """A stack of one node and two brokers, ready."""
+    stack = Up(tmp_path / "home", brokers=2)
+    try:
+        stack.wait_ready()
+        yield stack
+    finally:
+        stack.end()
+        _remove(stack.home)
+
+
+def _remove(home: Path) -> None:
+    command = [sys.executable, str(ROOT / "manage.py"), "remove_stack"]
+    subprocess.run(command, env=os.environ | {"MUSTER_HOME": str(home)}, cwd=ROOT, check=False)
+
+
+def test_scripts_learn_everything_they_need_and_rule_single_processes(up: Up) -> None:
+    info = up.info()
+    assert (up.home / "stack.json").stat().st_mode & 0o777 == 0o600
+    assert f"ready bootstrap={info['bootstrap']} web={info['web']}" in up.said()
+    names = {row["name"] for row in info["processes"]}
+    assert names == {"postgres", "redis", "web", "node-1", "worker-1", "broker-1", "broker-2"}
+    assert _alive([row["pid"] for row in info["processes"]]) == [row["pid"] for row in info["processes"]]
+    assert all(Path(row["log"]).exists() for row in info["processes"])
+    request = urllib.request.Request(
+        f"{info['rest']}brokers/", headers={"Authorization": f"Bearer {info['token']}"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as response:
+        assert response.status == 200
+
+    # Somebody else kills it; the stack is told by nobody, and knows.
+    killed = next(row["pid"] for row in info["processes"] if row["name"] == "broker-2")
+    os.kill(killed, signal.SIGKILL)
+    _until(lambda: _pid(up, "broker-2") == 0, 20, "stack.json shows the death")
+    assert "broker-2 " in up.make("status") and "killed" in up.make("status")
+    up.make("start", "broker-2")
+    assert _pid(up, "broker-2") not in (0, killed)
+    up.make("stop", "worker-1")
+    assert _pid(up, "worker-1") == 0
+    up.make("start", "worker-1")
+
+    second = Up(up.home)
+    assert second.process.wait(60) != 0
+    assert f"A stack already runs in {up.home} (process {up.process.pid})" in second.said()
+
+    everybody = up.everybody()
+    started = time.monotonic()
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(60) == 0
+    assert time.monotonic() - started < END_LIMIT_S * 3
+    assert _alive(everybody) == []
+    assert not (up.home / "stack.json").exists()
+
+
+def _pid(up: Up, name: str) -> int:
+    return int(next(row["pid"] for row in up.info()["processes"] if row["name"] == name))
+
+
+def test_nothing_outlives_a_killed_top_and_the_next_start_takes_the_old_folder(tmp_path: Path) -> None:
+    first = Up(tmp_path / "home")
+    try:
+        first.wait_ready()
+        everybody = first.everybody()
+        first.process.kill()
+        first.process.wait()
+        _until(lambda: _alive(everybody) == [], VANISH_LIMIT_S, "all processes are gone")
+        again = Up(tmp_path / "home")
+        try:
+            again.wait_ready()
+            everybody = again.everybody()
+            again.process.send_signal(signal.SIGINT)
+            assert again.process.wait(60) == 0
+            assert _alive(everybody) == []
+        finally:
+            again.end()
+    finally:
+        first.end()
+        _remove(tmp_path / "home")
+
+
+def test_two_stacks_in_two_folders_run_side_by_side(tmp_path: Path) -> None:
+    one, other = Up(tmp_path / "one", nodes=2), Up(tmp_path / "other")
+    try:
+        one.wait_ready()
+        other.wait_ready()
+        assert one.info()["bootstrap"] != other.info()["bootstrap"]
+        assert len(one.info()["websocket"]) == 2
+        assert not set(one.everybody()) & set(other.everybody())
+    finally:
+        one.end()
+        other.end()
+        _remove(one.home)
+        _remove(other.home)
+
+
+def test_a_step_that_fails_names_its_log_and_leaves_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "broker-1").mkdir(parents=True)
+    # A file where the broker wants a folder.
+    (home / "broker-1").rmdir()
+    (home / "broker-1").write_text("not a folder", encoding="utf-8")
+    broken = Up(home)
+    try:
+        assert broken.process.wait(START_LIMIT_S) != 0
+        assert "broker-1 is not ready" in broken.said()
+        assert str(home / "log" / "broker-1.log") in broken.said()
+        assert not (home / "stack.json").exists()
+    finally:
+        broken.end()
+        _remove(home)
