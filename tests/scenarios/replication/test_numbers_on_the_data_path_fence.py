@@ -34,11 +34,51 @@ def test_a_leader_refuses_a_fetch_of_another_leader_epoch() -> None:
     assert stage.values(2) == []
     stage.move(1)
     stage.heed(3)
+    stage.fetch(3)
+    stage.fetch(3, "lost")
+
+    assert stage.committed == [], "1 has not heard yet that it leads again, in a later epoch"
+    assert stage.replica(1).leader_epoch < stage.replica(3).leader_epoch
+
+
+def test_progress_of_an_earlier_leadership_does_not_count() -> None:
+    stage = Stage()
+    stage.produce(1)
     stage.fetch(2)
     stage.fetch(2, "lost")
+    stage.move(3)
+    stage.heed(1, 2, 3)
+    stage.fetch(2)
+    assert stage.values(2) == []
+    stage.move(1)
+    stage.heed(1, 2, 3)
+    stage.fetch(3)
+    stage.fetch(3, "lost")
 
-    assert stage.committed == []
-    assert stage.replica(3).role.value == "follower"
+    assert stage.committed == [], "2 has not fetched in this epoch"
+
+
+def test_the_high_watermark_of_a_diverging_answer_is_not_taken() -> None:
+    stage = Stage()
+    stage.produce(1)
+    stage.produce(1)
+    stage.move(2)
+    stage.heed(2, 3)
+    stage.produce(2)
+    stage.produce(2)
+    stage.fetch(3)
+    stage.fetch(3)
+    stage.propose_drop(2)
+    stage.controller_reads(2)
+    stage.heed(2, 3)
+    stage.fetch(3)
+    assert stage.committed == [1, 2]
+
+    stage.heed(1)
+    stage.fetch(1)
+
+    assert stage.values(1) == []
+    assert stage.replica(1).high_watermark == 0
 
 
 def test_a_fetch_of_an_incarnation_before_the_machine_crash_makes_no_progress() -> None:

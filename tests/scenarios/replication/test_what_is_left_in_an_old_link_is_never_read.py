@@ -41,3 +41,28 @@ def test_after_a_takeover_the_old_controllers_turn_is_fenced() -> None:
     stage.controller_reads(1)
 
     assert set(stage.row.isr) == {1, 2}
+
+
+def test_an_answer_left_in_the_old_link_does_not_end_a_proposal_of_the_new_one() -> None:
+    stage = Stage()
+    stage.shrink_to(1, 1, 2)
+    stage.fetch(3)
+    stage.session_over(3)
+    stage.propose_add(1)
+    stage.controller_reads(1)
+    stage.break_link(1)
+    stage.hello(1)
+    stage.join(3)
+    stage.controller_reads_newest_link(1)
+    for _ in ("accepted", "snapshot"):
+        stage.world.do(("heed", 1))
+    stage.fetch(3)
+    stage.propose_add(1)
+    stage.heed(1)
+
+    stage.produce(1)
+    stage.fetch(2)
+    stage.fetch(2)
+    assert stage.committed == [], "the refusal of the first proposal was of the second's base version, too"
+    stage.controller_reads(1)
+    assert set(stage.row.isr) == {1, 2, 3}

@@ -68,6 +68,7 @@ class Database:
         self.rows = ClusterRows("cluster-1", 0, 1)
         self.lease_epoch = 0
         self.work: list[WorkOffered] = []
+        self.journal: list[ClusterRecord] = []
 
     def load(self) -> ClusterRows:
         rows = self.rows
@@ -86,9 +87,17 @@ class Database:
             return False
         for record in records:
             apply(self.rows, record)
+            self.journal.append(record)
             if isinstance(record, WorkOffered):
                 self.work.append(record)
         return True
+
+    def folded(self) -> ClusterRows:
+        """The journal, applied from the beginning."""
+        rows = ClusterRows(self.rows.cluster_id, 0, 1)
+        for record in self.journal:
+            apply(rows, record)
+        return rows
 
     def is_fenced_in(self, lease_epoch: int) -> bool:
         return lease_epoch == self.lease_epoch
@@ -117,11 +126,11 @@ class Controller:
             return
         core.settle(self.state, decision)
         for saying in (*decision.replies, *decision.commands):
-            link = self.links.get(str(saying.link))
-            if link is not None and isinstance(saying, Say):
-                link.say_to_broker(saying.frame)
-            elif link is not None and isinstance(saying, HangUp):
-                link.close()
+            addressed = self.links.get(str(saying.link))
+            if addressed is not None and isinstance(saying, Say):
+                addressed.say_to_broker(saying.frame)
+            elif addressed is not None and isinstance(saying, HangUp):
+                addressed.close()
 
     def operate(self, change: Callable[[Draft], None], now: Instant) -> None:
         """A turn of an operator's tool that the product does not have yet, by the same draft and frames."""

@@ -321,9 +321,13 @@ def _() -> Iterator[None]:
 
     def receive_and_believe(self: Broker, answer: FetchAnswer) -> int | None:
         replica = self.replicas.get(answer.key)
-        if replica is not None and answer.diverging and answer.leader_epoch == replica.leader_epoch:
-            replica.followed(answer.high_watermark)
-        return receive(self, answer)
+        if replica is None or answer.diverging is None or answer.leader_epoch != replica.leader_epoch:
+            return receive(self, answer)
+        replica.followed(answer.high_watermark)
+        believed = replica.high_watermark
+        cut = receive(self, answer)
+        replica.high_watermark = believed
+        return cut
 
     with patch.object(Broker, "receive", receive_and_believe):
         yield

@@ -112,6 +112,8 @@ def settle(world: World, revive: bool) -> str:
             return "never comes to rest"
     except Broken as broken:
         return str(broken)
+    if world.database.folded() != world.rows() or world.database.load() != world.rows():
+        return "journal, rows and load differ"
     return next((text for key in world.keys if (text := _unsettled(world, key))), "")
 
 

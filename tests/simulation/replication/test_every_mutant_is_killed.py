@@ -1,0 +1,48 @@
+"""This room proves that walks and scenarios notice each missing rule (replication.md section 8)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.scenarios.replication import (
+    test_a_proposal_ends_only_by_a_true_end as proposals,
+)
+from tests.scenarios.replication import (
+    test_an_old_controllers_snapshot_is_refused as old_controller,
+)
+from tests.scenarios.replication import (
+    test_numbers_on_the_data_path_fence as numbers,
+)
+from tests.scenarios.replication import (
+    test_what_is_left_in_an_old_link_is_never_read as links,
+)
+from tests.simulation.replication.mutants import MUTANTS
+from tests.simulation.replication.runner import run_seed
+
+SEEDS = 300
+
+SCENES: dict[str, Callable[[], None]] = {
+    "admit_no_start": numbers.test_nobody_is_admitted_below_the_start_of_the_leaders_epoch,
+    "bep_fetch": numbers.test_a_fetch_of_an_incarnation_before_the_machine_crash_makes_no_progress,
+    "fetch_no_epoch": numbers.test_a_leader_refuses_a_fetch_of_another_leader_epoch,
+    "hw_before_truncation": numbers.test_the_high_watermark_of_a_diverging_answer_is_not_taken,
+    "obey_older": old_controller.test_a_follower_does_not_go_back_to_the_epoch_of_an_old_controller,
+    "progress_kept": numbers.test_progress_of_an_earlier_leadership_does_not_count,
+    "propose_early": proposals.test_nothing_is_proposed_on_a_new_link_before_its_snapshot_is_applied,
+    "resp_no_epoch": numbers.test_an_answer_of_an_earlier_leader_epoch_is_dropped,
+    "two_links": links.test_an_answer_left_in_the_old_link_does_not_end_a_proposal_of_the_new_one,
+}
+"""What walks find only slowly."""
+
+
+@pytest.mark.parametrize("name", sorted(SCENES))
+def test_the_scenario_of_the_rule_fails_without_it(name: str) -> None:
+    SCENES[name]()
+    with MUTANTS[name](), pytest.raises(Exception):  # noqa: B017 (an invariant or the scene's own assertion)
+        SCENES[name]()
+
+
+@pytest.mark.parametrize("name", sorted(MUTANTS.keys() - SCENES.keys()))
+def test_a_walk_breaks_without_the_rule(name: str) -> None:
+    with MUTANTS[name]():
+        assert any(run_seed(seed).violation for seed in range(SEEDS)), f"{name} survives {SEEDS} walks"
