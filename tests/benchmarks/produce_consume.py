@@ -275,7 +275,8 @@ def _rounds(
 
 def _table(samples: dict[tuple[str, str], list[Sample]], megabytes: int, rounds: int) -> list[str]:
     lines = [
-        f"produce and consume, librdkafka, 1 KiB records, one replica, {megabytes} MB, idempotent, acks=all; medians of {rounds}",
+        f"produce and consume, librdkafka, 1 KiB records, one replica, idempotent, acks=all, "
+        f"{megabytes} MB, medians of {rounds}",
         f"{'work':<10}{'broker':<14}{'MB/s':>8}{'x Kafka':>9}{'CPU s/GB':>10}{'memory MB':>11}",
     ]
     for (work, name), taken in sorted(samples.items()):

@@ -6,6 +6,7 @@ would by rows, and gives out producer ids. Used by the benchmark and by the test
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -21,6 +22,8 @@ from muster.kernel.instants import Instant
 from muster.messages.cluster import CreatedTopic, NewTopic, PartitionRow
 
 ALONE = 1
+PORT = "MUSTER_LONE_BROKER_PORT"
+"""Names the variable that says where to listen; by default the system chooses."""
 _TOPIC_IDS = UUID("6f1d1c0e-5a35-4d0b-9d1e-1c0f5d2b7a11")
 
 
@@ -72,7 +75,7 @@ class LoneController:
         return ProducerIdBlock(first, 1_000)
 
 
-async def serve(folder: Path, topics: dict[str, int]) -> None:
+async def serve(folder: Path, topics: dict[str, int], port: int) -> None:
     """Serve until SIGTERM; prints `ready PORT` when clients may come."""
     shelf = LogShelf(folder, was_clean=False)
     shelf.scan()
@@ -87,7 +90,7 @@ async def serve(folder: Path, topics: dict[str, int]) -> None:
     for name, partition_count in topics.items():
         controller.add_topic(name, partition_count)
     listener = ClientListener(plane, controller)
-    controller.endpoint = ("127.0.0.1", listener.listen("127.0.0.1", 0))
+    controller.endpoint = ("127.0.0.1", listener.listen("127.0.0.1", port))
     controller.publish()
     print(f"ready {controller.endpoint[1]}", flush=True)
     stopped = asyncio.Event()
@@ -102,7 +105,7 @@ def main() -> None:
     folder, *pairs = sys.argv[1:]
     topics = {name: int(count) for name, _, count in (pair.partition(":") for pair in pairs)}
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(Path(folder), topics))
+        asyncio.run(serve(Path(folder), topics, int(os.environ.get(PORT, "0"))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The last five batches of each producer are known by number; a retry gets its old offset, a gap is refused."""
+"""The last five batches of a producer are known by number: a retry gets its old offset, a gap is refused."""
 
 import json
 

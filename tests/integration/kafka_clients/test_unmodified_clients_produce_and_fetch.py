@@ -1,0 +1,182 @@
+"""librdkafka, kafka-python and aiokafka against one broker process, which is killed and comes back."""
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AiokafkaPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.benchmarks.free_ports import free_port
+
+with warnings.catch_warnings():
+    # kafka-python reads its schemas by an old way of the standard library.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka
+
+pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
+
+TOPIC, PARTITIONS = "orders", 2
+PATIENCE_S = 30.0
+ROOT = Path(__file__).parents[3]
+
+
+class BrokerProcess:
+    """A broker as a process of its own, on one port and one folder over all its lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        module = "tests.benchmarks.produce_consume_broker"
+        command = [sys.executable, "-m", module, str(self._folder), f"{TOPIC}:{PARTITIONS}"]
+        environment = {**os.environ, "MUSTER_LONE_BROKER_PORT": str(self._port)}
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith("ready")
+
+    def end(self, how: signal.Signals) -> int:
+        assert self._process is not None
+        self._process.send_signal(how)
+        code = self._process.wait(20)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process = None
+        return code
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path / "logs")
+    process.start()
+    yield process
+    if process.is_running:
+        process.end(signal.SIGTERM)
+
+
+def _produced(producer: Producer, values: range, failures: list[Any]) -> None:
+    for number in values:
+        producer.produce(
+            TOPIC,
+            b"%d" % number,
+            partition=number % PARTITIONS,
+            on_delivery=lambda error, _message: failures.append(error) if error else None,
+        )
+
+
+def _consumed(bootstrap: str, count: int) -> dict[int, list[int]]:
+    """Values by partition, in the order they were read from the beginning."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ann", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
+    found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+    try:
+        while sum(map(len, found.values())) < count:
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None, found
+            assert message.error() is None, message.error()
+            partition, value = message.partition(), message.value()
+            assert partition is not None and value is not None
+            found[partition].append(int(value))
+    finally:
+        consumer.close()
+    return found
+
+
+def _expected(count: int) -> dict[int, list[int]]:
+    return {partition: list(range(partition, count, PARTITIONS)) for partition in range(PARTITIONS)}
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_librdkafka_idempotent_with_every_codec(broker: BrokerProcess, codec: str) -> None:
+    failures: list[Any] = []
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "compression.type": codec}
+    )
+    _produced(producer, range(1_000), failures)
+    assert producer.flush(PATIENCE_S) == 0
+    assert failures == []
+    assert _consumed(broker.bootstrap, 1_000) == _expected(1_000)
+
+
+def test_a_kill_loses_nothing_acknowledged_and_a_retry_doubles_nothing(broker: BrokerProcess) -> None:
+    """One replica, a killed process, a machine that goes on: the page cache has every acknowledged record."""
+    failures: list[Any] = []
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
+    )
+    for start in range(0, 3_000, 500):
+        _produced(producer, range(start, start + 500), failures)
+        if start:
+            broker.end(signal.SIGKILL)
+            broker.start()
+    assert producer.flush(PATIENCE_S) == 0
+    assert failures == []
+    assert _consumed(broker.bootstrap, 3_000) == _expected(3_000)
+
+
+def test_a_clean_stop_and_a_start_go_on_where_they_were(broker: BrokerProcess) -> None:
+    failures: list[Any] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "log_level": 0})
+    _produced(producer, range(500), failures)
+    assert producer.flush(PATIENCE_S) == 0
+    assert broker.end(signal.SIGTERM) == 0
+    broker.start()
+    _produced(producer, range(500, 1_000), failures)
+    assert producer.flush(PATIENCE_S) == 0
+    assert failures == []
+    assert _consumed(broker.bootstrap, 1_000) == _expected(1_000)
+
+
+def test_kafka_python(broker: BrokerProcess) -> None:
+    producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap)
+    futures = [producer.send(TOPIC, b"%d" % n, partition=n % PARTITIONS) for n in range(200)]
+    assert [future.get(PATIENCE_S).offset for future in futures] == [n // PARTITIONS for n in range(200)]
+    producer.close()
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=broker.bootstrap, enable_auto_commit=False, consumer_timeout_ms=30_000
+    )
+    partitions = [kafka.TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning()
+    assert consumer.end_offsets(partitions) == dict.fromkeys(partitions, 100)
+    found = {int(next(consumer).value) for _ in range(200)}
+    consumer.close()
+    assert found == set(range(200))
+
+
+async def test_aiokafka(broker: BrokerProcess) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, enable_idempotence=True)
+    await producer.start()
+    for number in range(200):
+        await producer.send(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+    await producer.stop()
+    consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False)
+    await consumer.start()
+    consumer.assign([AiokafkaPartition(TOPIC, number) for number in range(PARTITIONS)])
+    await consumer.seek_to_beginning()
+    found: set[int] = set()
+    while len(found) < 200:
+        batches = await consumer.getmany(timeout_ms=30_000)
+        assert batches, len(found)
+        found |= {int(record.value) for records in batches.values() for record in records}
+    await consumer.stop()
+    assert found == set(range(200))

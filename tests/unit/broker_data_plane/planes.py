@@ -1,0 +1,228 @@
+"""This room runs data planes with their real listeners in one event loop; the test is their controller."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from broker.handlers_forwarded import ControllerUnreachable, ProducerIdBlock
+from broker.listener import ClientListener
+from broker.log.partition_log import LogSettings
+from broker.log.shelf import LogShelf
+from broker.replicas import DataPlane, DataPlaneSettings
+from broker.replication_listener import ReplicationListener
+from kafkaserver.cluster_answers import BrokerView, ClusterView, PartitionView, TopicView
+from muster.kafkawire.api_table import ApiKey, build, part, request_class
+from muster.kafkawire.connection import ClientConnection
+from muster.kernel.instants import Instant
+from muster.messages.cluster import CreatedTopic, NewTopic, PartitionRow
+from tests.unit.kafkawire.made_batches import NO_PRODUCER, made_batch
+
+ORDERS = UUID(int=1)
+BROKERS = (1, 2, 3)
+
+
+class StubbornController:
+    """Answers as the test has said; unreachable until then."""
+
+    def __init__(self) -> None:
+        self.blocks: list[ProducerIdBlock] = []
+        self.asked: list[tuple[NewTopic, ...]] = []
+        self.created: tuple[CreatedTopic, ...] | None = None
+
+    async def create_topics(
+        self, topics: tuple[NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
+    ) -> tuple[CreatedTopic, ...]:
+        self.asked.append(topics)
+        if self.created is None:
+            raise ControllerUnreachable("no link")
+        return self.created
+
+    async def producer_ids(self) -> ProducerIdBlock:
+        if not self.blocks:
+            raise ControllerUnreachable("no link")
+        return self.blocks.pop(0)
+
+
+class Broker:
+    """One data plane and its two doors."""
+
+    def __init__(self, broker_id: int, folder: Path, settings: DataPlaneSettings) -> None:
+        shelf = LogShelf(folder, was_clean=False)
+        shelf.scan()
+        self.now_ms = 1_000_000
+        self.plane = DataPlane(
+            broker_id, shelf, settings, lambda: Instant(self.now_ms), lambda: int(time.time() * 1000)
+        )
+        self.controller = StubbornController()
+        self.client = ClientListener(self.plane, self.controller)
+        self.replication = ReplicationListener(self.plane)
+        self.client_port = self.client.listen("127.0.0.1", 0)
+        self.replication_port = self.replication.listen("127.0.0.1", 0)
+
+    def obey(
+        self,
+        version: int,
+        *,
+        leader: int = 1,
+        epoch: int = 1,
+        replicas: tuple[int, ...] = (1,),
+        isr: tuple[int, ...] | None = None,
+        configs: dict[str, str] | None = None,
+    ) -> None:
+        """Tell the plane what the controller decided about orders-0."""
+        isr = replicas if isr is None else isr
+        self.plane.know_topic(ORDERS, "orders", configs or {})
+        known = PartitionView(leader, epoch, replicas, isr)
+        self.plane.view = ClusterView.of(
+            "test",
+            [BrokerView(b, "127.0.0.1", 9000 + b) for b in BROKERS],
+            [TopicView("orders", ORDERS, (known,))],
+        )
+        self.plane.live = frozenset(BROKERS)
+        self.plane.obey(PartitionRow(ORDERS, 0, replicas, leader, epoch, isr, version))
+
+
+@asynccontextmanager
+async def broker(
+    folder: Path, broker_id: int = 1, settings: DataPlaneSettings | None = None
+) -> AsyncIterator[Broker]:
+    """A broker that is open inside the block."""
+    small = DataPlaneSettings(log=LogSettings(segment_bytes=10_000))
+    opened = Broker(broker_id, folder / str(broker_id), settings or small)
+    try:
+        yield opened
+    finally:
+        opened.plane.close()
+        await opened.client.drain(grace_ms=0)
+        await opened.replication.drain(grace_ms=0)
+
+
+class Client:
+    """A Kafka connection of a test: questions out, replies in order."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._connection = ClientConnection("ann")
+        self._replies: list[Any] = []
+
+    def send(self, api_key: int, version: int, body: Any, *, expects_reply: bool = True) -> None:
+        """Ask without waiting for the answer."""
+        _, frame = self._connection.request(api_key, version, body, expects_reply=expects_reply)
+        self._writer.write(frame)
+
+    async def hear(self, within_s: float = 5.0) -> Any:
+        """The body of the next reply. Raises EOFError if the broker hangs up first."""
+        async with asyncio.timeout(within_s):
+            while not self._replies:
+                data = await self._reader.read(1 << 20)
+                if not data:
+                    raise EOFError
+                self._replies += [reply.body for reply in self._connection.receive_data(data)]
+        return self._replies.pop(0)
+
+    async def ask(self, api_key: int, version: int, body: Any) -> Any:
+        """Ask and wait."""
+        self.send(api_key, version, body)
+        return await self.hear()
+
+    async def is_quiet(self, for_s: float = 0.05) -> bool:
+        """True if nothing arrives for a while."""
+        try:
+            self._replies.append(await self.hear(for_s))
+        except TimeoutError:
+            return True
+        return False
+
+
+@asynccontextmanager
+async def client(port: int) -> AsyncIterator[Client]:
+    """A connection that is open inside the block."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+def produce(
+    *values: bytes,
+    acks: int = -1,
+    timeout_ms: int = 10_000,
+    topic: str = "orders",
+    producer: tuple[int, int, int] = NO_PRODUCER,
+    batch: bytes | None = None,
+) -> Any:
+    """A Produce request (version 9) of one batch for partition 0."""
+    shape = request_class(ApiKey.PRODUCE, 9)
+    records = batch if batch is not None else bytes(made_batch(values, producer=producer))
+    partition = part(shape, "PartitionProduceData")(index=0, records=records)
+    return shape(
+        acks=acks,
+        timeout=timedelta(milliseconds=timeout_ms),
+        topic_data=(part(shape, "TopicProduceData")(name=topic, partition_data=(partition,)),),
+    )
+
+
+def produced(body: Any) -> tuple[int, int]:
+    """(error code, base offset) of the only partition in a Produce reply."""
+    (answer,) = body.responses[0].partition_responses
+    return int(answer.error_code), answer.base_offset
+
+
+def fetch(
+    offset: int,
+    *,
+    version: int = 12,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    replica: tuple[int, int] | None = None,
+    leader_epoch: int = -1,
+    last_epoch: int = -1,
+    session: tuple[int, int] = (0, -1),
+    is_empty: bool = False,
+    topic: str = "orders",
+) -> Any:
+    """A Fetch request for partition 0; `replica` is (id, broker epoch), `session` (id, epoch)."""
+    shape = request_class(ApiKey.FETCH, version)
+    partition = build(
+        part(shape, "FetchPartition"),
+        partition=0,
+        current_leader_epoch=leader_epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=last_epoch,
+        partition_max_bytes=1_000_000,
+    )
+    asked = build(part(shape, "FetchTopic"), topic=topic, topic_id=ORDERS, partitions=(partition,))
+    fields: dict[str, Any] = {}
+    if version >= 15 and replica is not None:
+        fields["replica_state"] = part(shape, "ReplicaState")(replica_id=replica[0], replica_epoch=replica[1])
+    elif version < 15:
+        fields["replica_id"] = -1 if replica is None else replica[0]
+    return build(
+        shape,
+        max_wait=timedelta(milliseconds=max_wait_ms),
+        min_bytes=min_bytes,
+        isolation_level=0,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=() if is_empty else (asked,),
+        forgotten_topics_data=(),
+        **fields,
+    )
+
+
+def fetched(body: Any) -> Any:
+    """The answer for the only partition in a Fetch reply."""
+    (answer,) = body.responses[0].partitions
+    return answer
+
+
+def error_codes(answers: Iterable[Any]) -> list[int]:
+    """Error codes as numbers."""
+    return [int(answer.error_code) for answer in answers]

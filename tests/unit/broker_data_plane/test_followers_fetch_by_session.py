@@ -1,0 +1,159 @@
+"""A follower's session: what moved is named, what has news is answered, and its progress commits records."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.log.shelf import PartitionKey
+from muster.kafkawire.api_table import ApiKey
+from tests.unit.broker_data_plane.planes import ORDERS, broker, client, fetch, fetched, produce, produced
+
+PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
+IN_STEP = (1, 2)
+
+
+def follow(offset: int, **more: Any) -> Any:
+    last_epoch = 1 if offset else -1
+    asked = {"version": 16, "replica": (2, 1), "leader_epoch": 1, "last_epoch": last_epoch, "session": (0, 0)}
+    return fetch(offset, **{**asked, **more})
+
+
+async def test_an_idle_session_is_asked_and_answered_with_nothing(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        begun = await two.ask(FETCH, 16, follow(0))
+        assert begun.session_id > 0
+        again = await two.ask(FETCH, 16, follow(0, session=(begun.session_id, 1), is_empty=True))
+        assert (again.session_id, again.responses) == (begun.session_id, ())
+
+
+async def test_a_waiting_session_is_woken_by_an_append_and_sent_the_records_once(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        begun = await two.ask(FETCH, 16, follow(0))
+        two.send(FETCH, 16, follow(0, session=(begun.session_id, 1), is_empty=True, max_wait_ms=5_000))
+        ann.send(PRODUCE, 9, produce(b"a"))
+        answer = fetched(await two.hear())
+        assert len(answer.records) > 0
+        two.send(FETCH, 16, follow(1, session=(begun.session_id, 2), max_wait_ms=5_000))
+        assert produced(await ann.hear()) == (0, 0)
+        assert await two.is_quiet()
+
+
+async def test_who_did_not_store_what_it_was_sent_is_sent_it_again(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        await ann.ask(PRODUCE, 9, produce(b"a", acks=1))
+        begun = await two.ask(FETCH, 16, follow(0))
+        again = await two.ask(FETCH, 16, follow(0, session=(begun.session_id, 1), is_empty=True))
+        assert fetched(again).records == fetched(begun).records
+
+
+async def test_a_diverging_follower_is_told_where_and_makes_no_progress(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        ann.send(PRODUCE, 9, produce(b"a"))
+        answer = fetched(await two.ask(FETCH, 16, follow(5, last_epoch=1, max_wait_ms=5_000)))
+        assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (1, 1)
+        assert await ann.is_quiet()
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [({"leader_epoch": 0}, 74), ({"leader_epoch": 9}, 75), ({"replica": (3, 1)}, 75)],
+    ids=["an older epoch", "a later epoch", "no replica of it"],
+)
+async def test_a_follower_that_may_not_fetch_is_told_why_at_once(
+    tmp_path: Path, asked: dict[str, Any], code: int
+) -> None:
+    async with broker(tmp_path) as one, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        answer = fetched(await two.ask(FETCH, 16, follow(0, max_wait_ms=5_000, **asked)))
+        assert int(answer.error_code) == code
+
+
+async def test_a_fetch_of_an_earlier_incarnation_is_refused(tmp_path: Path) -> None:
+    """`bep_fetch`: it may have lost its tail since."""
+    async with broker(tmp_path) as one, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        await two.ask(FETCH, 16, follow(0, replica=(2, 5)))
+        answer = fetched(await two.ask(FETCH, 16, follow(0, replica=(2, 4), max_wait_ms=5_000)))
+        assert int(answer.error_code) == 6
+
+
+async def test_an_unknown_session_and_a_wrong_turn_are_refused_as_a_whole(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        unknown = await two.ask(FETCH, 16, follow(0, session=(99, 1)))
+        assert int(unknown.error_code) == 70
+        begun = await two.ask(FETCH, 16, follow(0))
+        wrong = await two.ask(FETCH, 16, follow(0, session=(begun.session_id, 5)))
+        assert int(wrong.error_code) == 71
+
+
+async def test_a_stranger_is_refused_at_the_brokers_door(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.replication_port) as stranger:
+        one.obey(1)
+        body = await stranger.ask(FETCH, 16, follow(0, replica=(77, 1)))
+        assert int(body.error_code) == 31
+        stranger.send(PRODUCE, 9, produce(b"a"))
+        with pytest.raises(EOFError):
+            await stranger.hear()
+
+
+async def test_a_follower_that_catches_up_asks_to_be_let_in(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP, isr=(1,))
+        asked = []
+        one.plane.on_may_grow = lambda hosted: asked.append(one.plane.proposal(hosted, link_ready=True))
+        await ann.ask(PRODUCE, 9, produce(b"a"))
+        await two.ask(FETCH, 16, follow(0))
+        assert asked == []
+        await two.ask(FETCH, 16, follow(1))
+        assert [proposal.isr for proposal in asked if proposal] == [(1, 2)]
+
+
+async def test_two_data_planes_hold_equal_logs(tmp_path: Path) -> None:
+    async with broker(tmp_path, 1) as one, broker(tmp_path, 2) as two, client(one.client_port) as ann:
+        for member in (one, two):
+            member.obey(1, replicas=IN_STEP)
+        async with client(one.replication_port) as link:
+            for value in (b"a", b"b", b"c"):
+                ann.send(PRODUCE, 9, produce(value, producer=(7, 0, ord(value) - ord("a"))))
+            session, turn = 0, 0
+            (followed,) = two.plane.followed()
+            key = PartitionKey(ORDERS, 0)
+            while followed.log.end_offset < 3 or turn < 3:
+                position = followed.replica.next_fetch()
+                assert position is not None
+                body = await link.ask(
+                    FETCH,
+                    16,
+                    follow(position.offset, last_epoch=position.last_epoch, session=(session, turn)),
+                )
+                session, turn = body.session_id, turn + 1
+                for topic in body.responses:
+                    (answer,) = topic.partitions
+                    assert two.plane.append_fetched(
+                        key, position.leader_epoch, position.offset, answer.records, answer.high_watermark
+                    )
+            assert [produced(await ann.hear()) for _ in range(3)] == [(0, 0), (0, 1), (0, 2)]
+        leader = one.plane.named("orders", 0)
+        assert leader is not None
+        paths = [log.folder / f"{0:020}.log" for log in (leader.log, followed.log)]
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+        two.obey(2, leader=2, epoch=2, replicas=IN_STEP, isr=(2,))
+        async with client(two.client_port) as ben:
+            retried = produced(await ben.ask(PRODUCE, 9, produce(b"c", producer=(7, 0, 2))))
+        assert retried == (0, 2)
+
+
+async def test_a_stopped_replica_is_set_aside(tmp_path: Path) -> None:
+    async with broker(tmp_path, 1) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await ann.ask(PRODUCE, 9, produce(b"a"))
+        one.obey(2, leader=2, epoch=2, replicas=(2,))
+        assert one.plane.named("orders", 0) is None
+        assert len(list((tmp_path / "1").glob("orders-0.*-stray"))) == 1
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"b"))) == (6, -1)

@@ -1,0 +1,125 @@
+"""Produce: acks=0 is silent, 1 is the leader's word, all waits for every member that counts."""
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from muster.kafkawire.api_table import ApiKey
+from tests.unit.broker_data_plane.planes import broker, client, fetch, fetched, produce, produced
+from tests.unit.kafkawire.made_batches import made_batch
+
+PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
+IN_STEP = (1, 2)
+
+
+async def test_with_one_replica_all_is_answered_at_once(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"a", b"b"))) == (0, 0)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"c", acks=1))) == (0, 2)
+
+
+async def test_all_waits_for_the_follower_and_requests_pipeline(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        for value in (b"a", b"b", b"c"):
+            ann.send(PRODUCE, 9, produce(value))
+        assert await ann.is_quiet()
+        await two.ask(FETCH, 16, fetch(2, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
+        assert produced(await ann.hear()) == (0, 0)
+        assert produced(await ann.hear()) == (0, 1)
+        assert await ann.is_quiet()
+        await two.ask(FETCH, 16, fetch(3, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
+        assert produced(await ann.hear()) == (0, 2)
+
+
+async def test_what_is_not_committed_in_time_is_told_so_and_stays_in_the_log(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, replicas=IN_STEP)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"a", timeout_ms=20))) == (7, -1)
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None
+        assert (hosted.log.end_offset, hosted.commits_awaited()) == (1, 0)
+
+
+async def test_a_leader_that_is_deposed_tells_whoever_waits(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, replicas=IN_STEP)
+        ann.send(PRODUCE, 9, produce(b"a"))
+        assert await ann.is_quiet()
+        one.obey(2, leader=2, epoch=2, replicas=IN_STEP)
+        assert produced(await ann.hear()) == (6, -1)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"b"))) == (6, -1)
+
+
+async def test_too_few_in_sync_are_told_before_anything_is_stored(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, replicas=(1, 2), isr=(1,), configs={"min.insync.replicas": "2"})
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"a"))) == (19, -1)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"a", acks=1))) == (0, 0)
+
+
+async def test_a_retried_batch_gets_its_old_offset_and_a_gap_is_refused(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        for sequence in range(3):
+            await ann.ask(PRODUCE, 9, produce(b"x", producer=(7, 0, sequence)))
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"x", producer=(7, 0, 1)))) == (0, 1)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"x", producer=(7, 0, 9)))) == (45, -1)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"x", producer=(7, 0, 3)))) == (0, 3)
+
+
+async def test_a_retried_batch_that_is_not_committed_yet_waits_like_the_first(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        ann.send(PRODUCE, 9, produce(b"x", producer=(7, 0, 0)))
+        ann.send(PRODUCE, 9, produce(b"x", producer=(7, 0, 0)))
+        assert await ann.is_quiet()
+        await two.ask(FETCH, 16, fetch(1, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
+        assert [produced(await ann.hear()), produced(await ann.hear())] == [(0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("topic", "acks", "code"), [("nowhere", 1, 3), ("orders", 2, 21), ("orders", -2, 21)]
+)
+async def test_what_cannot_be_done_is_refused_by_number(
+    tmp_path: Path, topic: str, acks: int, code: int
+) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"a", topic=topic, acks=acks))) == (code, -1)
+
+
+async def test_a_batch_with_a_wrong_checksum_is_refused_and_the_connection_stays(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        batch = made_batch([b"abc"])
+        batch[-1] ^= 1
+        assert produced(await ann.ask(PRODUCE, 9, produce(batch=bytes(batch)))) == (2, -1)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"abc"))) == (0, 0)
+
+
+async def test_acks_0_has_no_answer_and_its_error_is_a_hang_up(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        ann.send(PRODUCE, 9, produce(b"a", acks=0), expects_reply=False)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"b", acks=1))) == (0, 1)
+        ann.send(PRODUCE, 9, produce(b"c", acks=0, topic="nowhere"), expects_reply=False)
+        with pytest.raises(EOFError):
+            await ann.hear()
+
+
+async def test_a_full_disk_is_told_and_records_go_on_when_there_is_room(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await ann.ask(PRODUCE, 9, produce(b"a"))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+        try:
+            assert produced(await ann.ask(PRODUCE, 9, produce(b"b" * 1_000))) == (56, -1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"b" * 1_000))) == (0, 1)
+        answer = fetched(await ann.ask(FETCH, 12, fetch(0)))
+        assert answer.high_watermark == 2

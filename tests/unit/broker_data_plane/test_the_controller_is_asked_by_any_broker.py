@@ -1,0 +1,80 @@
+"""InitProducerId and CreateTopics are forwarded; without a link the client is told to try again."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from broker.handlers_forwarded import ProducerIdBlock
+from muster.kafkawire.api_table import ApiKey, build, part, request_class
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.cluster import CreatedTopic
+from tests.unit.broker_data_plane.planes import broker, client
+
+
+def _init(version: int, transactional_id: str | None = None) -> Any:
+    shape = request_class(ApiKey.INIT_PRODUCER_ID, version)
+    return shape(transactional_id=transactional_id, transaction_timeout=timedelta(0))
+
+
+def _create(version: int, *names: str) -> Any:
+    shape = request_class(ApiKey.CREATE_TOPICS, version)
+    topic = part(shape, "CreatableTopic")
+    topics = tuple(
+        build(topic, name=name, num_partitions=6, replication_factor=3, assignments=(), configs=())
+        for name in names
+    )
+    return build(shape, topics=topics, timeout=timedelta(seconds=1), validate_only=False)
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_every_producer_gets_an_id_of_its_own(tmp_path: Path, version: int) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.client_port) as ben:
+        one.controller.blocks = [ProducerIdBlock(100, 2), ProducerIdBlock(500, 1)]
+        given = []
+        for asker in (ann, ben, ann):
+            body = await asker.ask(ApiKey.INIT_PRODUCER_ID, version, _init(version))
+            given.append((int(body.error_code), body.producer_id, body.producer_epoch))
+        assert given == [(0, 100, 0), (0, 101, 0), (0, 500, 0)]
+
+
+async def test_without_a_link_a_producer_is_told_to_try_again(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        body = await ann.ask(ApiKey.INIT_PRODUCER_ID, 4, _init(4))
+        assert ErrorCode(int(body.error_code)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        one.controller.blocks = [ProducerIdBlock(100, 1)]
+        assert (await ann.ask(ApiKey.INIT_PRODUCER_ID, 4, _init(4))).producer_id == 100
+
+
+async def test_transactions_are_refused(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        body = await ann.ask(ApiKey.INIT_PRODUCER_ID, 4, _init(4, "payments"))
+        assert ErrorCode(int(body.error_code)) is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_a_topic_is_created_where_the_controller_says(tmp_path: Path, version: int) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        taken = CreatedTopic(name="clicks", error=ErrorCode.TOPIC_ALREADY_EXISTS, text="it is there")
+        made = CreatedTopic(name="orders", topic_id=UUID(int=1), partition_count=6, replication_factor=3)
+        one.controller.created = (taken, made)
+        body = await ann.ask(ApiKey.CREATE_TOPICS, version, _create(version, "orders", "clicks"))
+        assert [(t.name, int(t.error_code)) for t in body.topics] == [("orders", 0), ("clicks", 36)]
+        (asked,) = one.controller.asked
+        assert [(topic.name, topic.partition_count) for topic in asked] == [("orders", 6), ("clicks", 6)]
+
+
+async def test_without_a_link_no_topic_is_created(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        body = await ann.ask(ApiKey.CREATE_TOPICS, 7, _create(7, "orders"))
+        assert ErrorCode(int(body.topics[0].error_code)) is ErrorCode.NOT_CONTROLLER
+
+
+async def test_a_topic_named_twice_in_one_request_is_created_by_neither(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.controller.created = ()
+        body = await ann.ask(ApiKey.CREATE_TOPICS, 7, _create(7, "orders", "orders"))
+        assert [int(topic.error_code) for topic in body.topics] == [ErrorCode.INVALID_REQUEST]
+        assert one.controller.asked == [()]
