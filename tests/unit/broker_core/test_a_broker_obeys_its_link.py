@@ -1,0 +1,74 @@
+"""This room shows the link's rules at the broker (section 3): order, chunks, old controllers, strays."""
+
+from uuid import UUID
+
+from broker.core.cluster_view import ClusterView
+from muster.messages.cluster import Changes, SnapshotChunk, TopicRow
+from tests.unit.broker_core.stage import ORDERS, row
+
+TOPICS = (TopicRow(ORDERS, "orders", 1, 3),)
+
+
+def chunk(version: int, number: int = 0, last: bool = True, **rows: object) -> SnapshotChunk:
+    return SnapshotChunk(metadata_version=version, number=number, last=last, **rows)  # type: ignore[arg-type]
+
+
+def linked(version: int = 5) -> ClusterView:
+    view = ClusterView(1)
+    view.open_link()
+    view.obey(chunk(version, topics=TOPICS, partitions=(row(version=3),)))
+    return view
+
+
+def test_a_snapshot_counts_only_whole() -> None:
+    view = ClusterView(1)
+    view.open_link()
+    assert view.obey(chunk(5, last=False, partitions=(row(),))).rows == []
+    assert not view.ready and view.strays([(ORDERS, 9)]) == []
+    heeded = view.obey(chunk(5, number=1))
+    assert view.ready and heeded.from_snapshot and len(heeded.rows) == 1
+    assert view.strays([(ORDERS, 0), (ORDERS, 9)]) == [(ORDERS, 9)]
+
+
+def test_a_missing_or_foreign_chunk_hangs_up() -> None:
+    view = ClusterView(1)
+    assert view.obey(chunk(5, number=1)).hang_up
+    view.open_link()
+    view.obey(chunk(5, last=False))
+    assert view.obey(chunk(6, number=1)).hang_up
+
+
+def test_an_older_snapshot_is_refused_whole() -> None:
+    view = linked(version=5)
+    view.open_link()
+    assert view.obey(chunk(4)).hang_up
+    assert view.partitions and view.metadata_version == 5 and not view.ready
+
+
+def test_a_change_before_the_snapshot_hangs_up() -> None:
+    view = linked()
+    view.open_link()
+    assert view.obey(Changes(metadata_version=6)).hang_up
+
+
+def test_changes_apply_in_order_and_count_when_complete() -> None:
+    view = linked()
+    newer = row(leader=2, epoch=2, version=6)
+    heeded = view.obey(Changes(metadata_version=6, complete=False, leader_and_isr=(newer,)))
+    assert heeded.rows == [newer] and view.metadata_version == 5
+    assert view.obey(Changes(metadata_version=6)).rows == []
+    assert view.metadata_version == 6
+    assert view.obey(Changes(metadata_version=4, leader_and_isr=(row(version=4),))).rows == []
+    assert view.partitions[ORDERS, 0] == newer
+
+
+def test_what_a_new_snapshot_does_not_name_is_gone() -> None:
+    view = linked()
+    view.open_link()
+    heeded = view.obey(chunk(6, partitions=(row(version=3, leader=2, epoch=2, isr=(2,), assigned=(2,)),)))
+    assert heeded.gone == [] and [one.assigned for one in heeded.rows] == [(2,)]
+    view = linked()
+    view.open_link()
+    assert view.obey(chunk(6)).gone == [(ORDERS, 0)]
+    assert view.topic_ids == {}
+    assert view.strays([(UUID(int=1), 0)]) == [(UUID(int=1), 0)]

@@ -1,0 +1,118 @@
+"""This room shows deaths: silence, a closed link, elections in the turn and by a worker's proposals."""
+
+import msgspec
+
+from controller.core.decide import heard
+from controller.core.election import Policy
+from controller.core.events import HangUp, LinkClosed, Postponed, ProposalsReady, TimePassed
+from controller.core.proposing import LeaderProposal, Task, propose
+from controller.core.records import PartitionChanged, PossibleLoss, WorkAdopted, WorkOffered
+from controller.core.settings import ControllerSettings
+from muster.messages.cluster import Changes
+from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
+
+BULK = ControllerSettings(max_elections_in_the_turn=0)
+
+
+def test_a_silent_leader_is_replaced_by_the_first_live_member_in_order_of_assignment() -> None:
+    cluster = Cluster([row(0, (1, 3, 2), 1, (1, 2, 3))])
+    cluster.later(9_000)
+    for b in (2, 3):
+        assert heard(cluster.state, f"link-{b}a", cluster.now, cluster.settings)
+    decision = cluster.turn(TimePassed())
+
+    partition = cluster.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (3, 2, (2, 3))
+    assert partition.version == cluster.state.rows.metadata_version
+    assert not cluster.state.rows.brokers[1].live
+    assert any(isinstance(one, HangUp) and one.link == "link-1a" for one in decision.commands)
+
+
+def test_a_silent_follower_leaves_the_isr_and_the_leader_epoch_stays() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    cluster.turn(LinkClosed("link-3a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+
+    partition = cluster.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 1, (1, 2))
+
+
+def test_a_closed_link_leaves_a_second_to_come_back() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    decision = cluster.turn(LinkClosed("link-1a"))
+    assert decision.look_again_at == cluster.now + 1_000
+    cluster.later(999)
+    cluster.turn(hello(1))
+    cluster.later(500)
+    assert cluster.turn(TimePassed()).records == ()
+    assert cluster.partition().leader == 1
+
+
+def test_time_in_which_the_owner_stood_still_is_nobodys_silence() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    cluster.later(20_000)
+    assert cluster.turn(Postponed(20_000), TimePassed()).records == ()
+
+
+def test_the_last_member_keeps_its_seat_and_nobody_leads() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1,))])
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+
+    partition = cluster.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (-1, 2, (1,))
+
+
+def test_an_unclean_election_happens_only_where_the_topic_asks_for_it() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1,))], configs={"unclean.leader.election.enable": "true"})
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.later(1_000)
+    decision = cluster.turn(TimePassed())
+
+    assert (cluster.partition().leader, cluster.partition().isr) == (2, (2,))
+    assert any(isinstance(record, PossibleLoss) for record in decision.records)
+
+
+def test_many_elections_are_a_workers_work_and_adopted_in_one_turn() -> None:
+    partitions = [row(number, (1, 2, 3), 1, (1, 2, 3)) for number in range(50)]
+    cluster = Cluster(partitions, settings=BULK)
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.later(1_000)
+    death = cluster.turn(TimePassed())
+    assert [one.key for one in death.records if isinstance(one, WorkOffered)] == ["1"]
+    assert cluster.partition().leader == 1, "not yet"
+
+    stored = cluster.state.rows.partitions.values()
+    proposals = propose(Task.BROKER_CHANGE, "1", stored, {2, 3}, lambda topic: Policy(1, False))
+    travelled = msgspec.convert(msgspec.to_builtins(proposals), tuple[LeaderProposal, ...])
+    decision = cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", travelled))
+
+    assert {p.leader for p in cluster.state.rows.partitions.values()} == {2}
+    assert WorkAdopted(4) in decision.records
+    [changes] = said(decision, "link-3a")
+    assert isinstance(changes, Changes) and len(changes.leader_and_isr) == 50
+
+
+def test_what_changed_underneath_a_proposal_is_decided_again() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3)), row(1, (1, 2, 3), 1, (1, 2, 3))], settings=BULK)
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+    stale = LeaderProposal(ORDERS, 0, 4, 2, (2, 3))
+    dead = LeaderProposal(ORDERS, 1, 5, 1, (1, 2, 3))
+    decision = cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (stale, dead)))
+
+    changed = [record for record in decision.records if isinstance(record, PartitionChanged)]
+    assert [(one.row.leader, one.row.isr) for one in changed] == [(2, (2, 3))] * 2
+
+
+def test_proposals_about_a_broker_that_is_back_are_dropped() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))], settings=BULK)
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+    cluster.turn(hello(1))
+    cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (LeaderProposal(ORDERS, 0, 5, 2, (2, 3)),)))
+    assert cluster.partition().leader == 1

@@ -1,0 +1,72 @@
+"""This room shows what a hello does (replication.md section 2)."""
+
+from controller.core.events import HangUp, LinkClosed
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.cluster import Changes, HelloAccepted, HelloRefused, SnapshotChunk
+from tests.unit.controller_core.stage import Cluster, hello, row, said
+
+
+def test_the_same_incarnation_keeps_its_broker_epoch_and_gets_a_snapshot() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    cluster.turn(LinkClosed("link-1a"))
+    decision = cluster.turn(hello(1))
+
+    accepted, chunk = said(decision, "link-1a")
+    assert isinstance(accepted, HelloAccepted) and accepted.broker_epoch == 1
+    assert isinstance(chunk, SnapshotChunk) and chunk.last and len(chunk.partitions) == 1
+    assert decision.records == (), "nothing changed, nothing is written"
+
+
+def test_a_new_incarnation_is_a_death_first_and_sees_it_in_its_snapshot() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    decision = cluster.turn(hello(1, run="b"))
+
+    assert cluster.state.rows.brokers[1].broker_epoch == 2
+    partition = cluster.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (2, 2, (2, 3))
+    accepted, chunk = said(decision, "link-1b")
+    assert isinstance(accepted, HelloAccepted) and accepted.broker_epoch == 2
+    assert isinstance(chunk, SnapshotChunk) and chunk.partitions == (partition,)
+    assert HangUp("link-1a", "the broker opened another link") in decision.commands
+    [changes] = said(decision, "link-2a")
+    assert isinstance(changes, Changes) and changes.leader_and_isr == (partition,)
+
+
+def test_the_only_member_of_an_isr_leads_again_in_a_later_epoch() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1,))])
+    cluster.turn(hello(1, run="b"))
+
+    partition = cluster.partition()
+    assert (partition.leader, partition.isr) == (1, (1,))
+    assert partition.leader_epoch > 1
+
+
+def test_a_broker_of_another_cluster_is_refused_and_changes_nothing() -> None:
+    cluster = Cluster()
+    decision = cluster.turn(hello(9, cluster_id="cluster-2"))
+
+    [refused] = said(decision, "link-9a")
+    assert isinstance(refused, HelloRefused) and refused.error is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert 9 not in cluster.state.rows.brokers and decision.records == ()
+
+
+def test_two_hellos_of_one_broker_in_one_turn_leave_the_newer_link_bound() -> None:
+    cluster = Cluster()
+    decision = cluster.turn(hello(1, run="b"), hello(1, run="c"))
+
+    assert said(decision, "link-1b") == []
+    assert cluster.state.memory.broker_of("link-1c") == 1
+    assert cluster.state.rows.brokers[1].broker_epoch == 3
+
+
+def test_ten_thousand_partitions_come_in_chunks_of_a_thousand() -> None:
+    cluster = Cluster([row(number, (1, 2, 3), 1, (1, 2, 3)) for number in range(2_500)])
+    decision = cluster.turn(LinkClosed("link-2a"), hello(2))
+
+    chunks = [frame for frame in said(decision, "link-2a") if isinstance(frame, SnapshotChunk)]
+    assert [(one.number, one.last, len(one.partitions)) for one in chunks] == [
+        (0, False, 1_000),
+        (1, False, 1_000),
+        (2, True, 500),
+    ]
+    assert chunks[0].brokers and not chunks[1].brokers

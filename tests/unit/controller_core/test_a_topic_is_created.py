@@ -1,0 +1,118 @@
+"""This room shows CreateTopics: refusals (conformance 199 to 204), rows, leaders, answer."""
+
+from uuid import UUID
+
+import pytest
+
+from controller.core.election import Policy
+from controller.core.events import ProposalsReady, TimePassed, TookOver, TopicsWanted
+from controller.core.proposing import Task, propose
+from controller.core.records import PartitionCreated, TopicCreated, WorkOffered
+from controller.core.settings import ControllerSettings
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.cluster import CreateTopics, CreateTopicsAnswer, NewTopic
+from tests.unit.controller_core.stage import Cluster, row, said
+
+CLICKS = UUID(int=20)
+
+
+def wanted(*topics: NewTopic, validate_only: bool = False) -> TopicsWanted:
+    frame = CreateTopics(correlation_id=3, topics=topics, timeout_ms=5_000, validate_only=validate_only)
+    return TopicsWanted("link-1a", frame, tuple(UUID(int=20 + n) for n in range(len(topics))))
+
+
+def answer_of(cluster: Cluster, event: TopicsWanted) -> CreateTopicsAnswer:
+    [answer] = said(cluster.turn(event), "link-1a")
+    assert isinstance(answer, CreateTopicsAnswer)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("topic", "error"),
+    [
+        (NewTopic(name=""), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (NewTopic(name=".."), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (NewTopic(name="a" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (NewTopic(name="clicks/1"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (NewTopic(name="orders"), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (NewTopic(name="clicks", partition_count=0), ErrorCode.INVALID_PARTITIONS),
+        (NewTopic(name="clicks", partition_count=-2), ErrorCode.INVALID_PARTITIONS),
+        (NewTopic(name="clicks", replication_factor=0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic(name="clicks", replication_factor=4), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic(name="clicks", partition_count=10_001), ErrorCode.POLICY_VIOLATION),
+        (NewTopic(name="clicks", configs={"no.such.config": "1"}), ErrorCode.INVALID_CONFIG),
+        (NewTopic(name="clicks", configs={"min.insync.replicas": None}), ErrorCode.INVALID_CONFIG),
+        (NewTopic(name="clicks", configs={"min.insync.replicas": "0"}), ErrorCode.INVALID_CONFIG),
+        (NewTopic(name="clicks", partition_count=1, assignments={0: (1,)}), ErrorCode.INVALID_REQUEST),
+        (NewTopic(name="clicks", assignments={1: (1,)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic(name="clicks", assignments={0: (1, 1)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic(name="clicks", assignments={0: ()}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic(name="clicks", assignments={0: (1,), 1: (1, 2)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic(name="clicks", assignments={0: (9,)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused_and_nothing_is_written(topic: NewTopic, error: ErrorCode) -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    answer = answer_of(cluster, wanted(topic))
+    assert answer.topics[0].error is error
+    assert len(cluster.state.rows.topics) == 1
+
+
+def test_names_that_metrics_would_confuse_collide() -> None:
+    cluster = Cluster()
+    cluster.turn(wanted(NewTopic(name="web.clicks")))
+    later = answer_of(cluster, wanted(NewTopic(name="web_clicks")))
+    assert later.topics[0].error is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_name_that_comes_twice_is_refused_and_the_others_go_on() -> None:
+    cluster = Cluster()
+    event = wanted(NewTopic(name="clicks"), NewTopic(name="clicks"), NewTopic(name="orders"))
+    decision = cluster.turn(event)
+    assert [record.row.name for record in decision.records if isinstance(record, TopicCreated)] == ["orders"]
+
+
+def test_validate_only_says_the_same_and_stores_nothing() -> None:
+    cluster = Cluster()
+    topic = NewTopic(name="clicks", partition_count=6, replication_factor=3)
+    answer = answer_of(cluster, wanted(topic, validate_only=True))
+    assert (answer.topics[0].error, answer.topics[0].partition_count) == (ErrorCode.NONE, 6)
+    assert not cluster.state.rows.topics
+
+
+def test_rows_come_first_then_leaders_then_the_answer() -> None:
+    cluster = Cluster()
+    created = cluster.turn(wanted(NewTopic(name="clicks", partition_count=6, replication_factor=3)))
+    new = [record.row for record in created.records if isinstance(record, PartitionCreated)]
+    assert [(one.leader, one.leader_epoch, one.isr) for one in new] == [(-1, 0, ())] * 6
+    assert any(isinstance(one, WorkOffered) and one.kind == "on_topic_change" for one in created.records)
+    assert created.replies == ()
+
+    proposals = propose(Task.TOPIC_CHANGE, str(CLICKS), new, {1, 2, 3}, lambda topic: Policy(1, False))
+    adopted = cluster.turn(ProposalsReady(1, Task.TOPIC_CHANGE, str(CLICKS), proposals))
+    leaders = [one.leader for one in cluster.state.rows.partitions.values()]
+    assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+    [answer] = [one for one in said(adopted, "link-1a") if isinstance(one, CreateTopicsAnswer)]
+    assert (answer.correlation_id, answer.topics[0].topic_id) == (3, CLICKS)
+
+
+def test_the_answer_leaves_at_the_timeout_of_the_request_if_nobody_leads_by_then() -> None:
+    cluster = Cluster(settings=ControllerSettings(broker_session_timeout_ms=60_000))
+    cluster.turn(wanted(NewTopic(name="clicks")))
+    cluster.later(5_000)
+    [answer] = said(cluster.turn(TimePassed()), "link-1a")
+    assert isinstance(answer, CreateTopicsAnswer)
+    assert answer.topics[0].error is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_takeover_asks_a_worker_for_the_leaders_that_are_still_missing() -> None:
+    cluster = Cluster()
+    cluster.turn(wanted(NewTopic(name="clicks", partition_count=2)))
+    decision = cluster.turn(TookOver(8))
+    offered = [one.kind for one in decision.records if isinstance(one, WorkOffered)]
+    assert offered == ["on_controller_failover"]
+    assert decision.replies == ()
+    assert not [one for one in decision.commands if hasattr(one, "frame")], "nothing before a hello"
+
+    cluster.turn(ProposalsReady(2, Task.CONTROLLER_FAILOVER, "", ()))
+    assert all(one.leader != -1 for one in cluster.state.rows.partitions.values())

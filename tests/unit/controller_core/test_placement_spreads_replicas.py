@@ -1,0 +1,37 @@
+"""This room checks placement by its properties: even leaders, different brokers, different racks."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.placement import Place, place
+
+RACKS = st.dictionaries(st.integers(1, 40), st.sampled_from(["", "a", "b", "c"]), min_size=1, max_size=12)
+
+
+@given(RACKS, st.integers(1, 60), st.integers(1, 12))
+def test_leaders_are_even_and_replicas_are_apart(racks: dict[int, str], partitions: int, factor: int) -> None:
+    factor = min(factor, len(racks))
+    places = [Place(broker_id, rack) for broker_id, rack in racks.items()]
+    assignments = place(places, partitions, factor)
+
+    assert len(assignments) == partitions
+    leaders = Counter(one[0] for one in assignments)
+    assert max(leaders.values()) - min(leaders[b] for b in racks) <= 1
+    for one in assignments:
+        assert len(set(one)) == len(one) == factor
+        used = {racks[b] for b in one}
+        assert len(used) == min(factor, len(set(racks.values()))), "as many racks as there can be"
+
+
+def test_followers_of_one_broker_are_spread_over_all_others() -> None:
+    assignments = place([Place(b) for b in range(1, 6)], 100, 2)
+    followers = Counter(one[1] for one in assignments if one[0] == 1)
+    assert set(followers) == {2, 3, 4, 5}
+    assert max(followers.values()) - min(followers.values()) <= 1
+
+
+def test_a_new_topic_begins_where_least_is_led() -> None:
+    assignments = place([Place(b) for b in (1, 2, 3)], 1, 1, led_already=[1, 1, 2, 3, 3])
+    assert assignments == [(2,)]
