@@ -8,13 +8,14 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from access.grants import Operation, Role, role_may
 from access.models import AccessEvent, ApiToken, LoginLink, Principal
 from access.tokens import SECRET_BYTES, Caller, KnownToken, TokenMap, bearer, new_token, read_token
+from runtime import wake
 
 __all__ = [
     "Caller",
@@ -71,7 +72,7 @@ def create_token(name: str, role: Role, *, expires_at: datetime | None = None, r
             record("token created", name, allowed=True, detail=f"{role.value}, prefix {made.prefix}")
     except IntegrityError as error:
         raise TokenNameTaken(name) from error
-    _tell_nodes()
+    wake.notify("tokens")
     return made.text
 
 
@@ -81,7 +82,7 @@ def revoke_token(name: str) -> int:
         count = ApiToken.objects.filter(name=name, revoked_at__isnull=True).update(revoked_at=timezone.now())
         if count:
             record("token revoked", name, allowed=True)
-    _tell_nodes()
+    wake.notify("tokens")
     return count
 
 
@@ -180,9 +181,3 @@ def record(action: str, name: str, *, allowed: bool, address: str = "", detail: 
 
 def _link_digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
-
-
-def _tell_nodes() -> None:
-    """Wake the nodes to load their map again; the 10 s sweep repairs a lost word."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify('muster', 'tokens')")

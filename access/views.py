@@ -76,7 +76,7 @@ def sign_in_once(request: HttpRequest, secret: str) -> HttpResponse:
         page = render(request, "access/login.html", {"refusal": "link", "next": settings.LOGIN_REDIRECT_URL})
         page.status_code = 403
         return page
-    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    login(request, user)
     service.record("sign in by link", user.get_username(), allowed=True, address=address_of(request))
     return redirect(settings.LOGIN_REDIRECT_URL)
 

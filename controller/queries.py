@@ -1,4 +1,4 @@
-"""This room reads brokers, topics and partitions for people: each question is one statement, whatever its size."""
+"""This room reads brokers, topics and partitions for people; each question is one statement."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,17 +27,6 @@ _STATED = """
     FROM partition JOIN topic ON topic.topic_id = partition.topic_id
 """
 
-_HEALTH = f"""
-    WITH stated AS ({_STATED})
-    SELECT count(*), COALESCE(sum(cardinality(assigned)), 0),
-           count(*) FILTER (WHERE leader = {NO_LEADER}),
-           count(*) FILTER (WHERE in_sync < cardinality(assigned)),
-           count(*) FILTER (WHERE in_sync < LEAST(min_in_sync, cardinality(assigned))),
-           count(*) FILTER (WHERE in_sync = 1 AND cardinality(assigned) > 1),
-           min(changed_at) FILTER (WHERE in_sync < cardinality(assigned) OR leader = {NO_LEADER})
-    FROM stated
-"""
-
 TROUBLES = {
     "offline": f"leader = {NO_LEADER}",
     "under-min-isr": f"leader <> {NO_LEADER} AND in_sync < LEAST(min_in_sync, cardinality(assigned))",
@@ -45,6 +34,17 @@ TROUBLES = {
     "attention": f"(in_sync < cardinality(assigned) OR leader = {NO_LEADER})",
 }
 """What may be asked of partitions by name, in SQL over the stated rows."""
+
+_HEALTH = f"""
+    WITH stated AS ({_STATED})
+    SELECT count(*), COALESCE(sum(cardinality(assigned)), 0),
+           count(*) FILTER (WHERE leader = {NO_LEADER}),
+           count(*) FILTER (WHERE {TROUBLES["attention"]}),
+           count(*) FILTER (WHERE {TROUBLES["under-min-isr"]}),
+           count(*) FILTER (WHERE {TROUBLES["one-copy"]}),
+           min(changed_at) FILTER (WHERE {TROUBLES["attention"]})
+    FROM stated
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,12 @@ class TopicRow:
     in_full_sync: int
     offline: int
     one_copy: int
-    replicas: dict[int, int]
-    leaders: dict[int, int]
+    replicas: dict[str, int]
+    leaders: dict[str, int]
+
+    def held_by(self, broker_id: int) -> tuple[int, int]:
+        """How many partitions the broker leads, and of how many it holds a replica."""
+        return self.leaders.get(str(broker_id), 0), self.replicas.get(str(broker_id), 0)
 
 
 def state_of(broker: Broker) -> str:
@@ -162,7 +166,7 @@ def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: 
         WITH stated AS ({_STATED} WHERE strpos(topic.name, %(contains)s) > 0 AND topic.name > %(after)s),
         listed AS (
             SELECT topic_id, topic_name, count(*) AS partitions,
-                   count(*) FILTER (WHERE in_sync = cardinality(assigned) AND leader <> {NO_LEADER}) AS synced,
+                   count(*) FILTER (WHERE NOT {TROUBLES["attention"]}) AS synced,
                    count(*) FILTER (WHERE leader = {NO_LEADER}) AS offline,
                    count(*) FILTER (WHERE {TROUBLES["one-copy"]}) AS one_copy
             FROM stated GROUP BY topic_id, topic_name
@@ -183,7 +187,7 @@ def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: 
         ORDER BY listed.topic_name
     """
     values = {"live": list(live), "contains": contains, "after": after, "limit": limit}
-    return [TopicRow(*row[:6], _by_number(row[6]), _by_number(row[7])) for row in _read(statement, values)]
+    return [TopicRow(*row) for row in _read(statement, values)]
 
 
 def partitions_of(
@@ -210,15 +214,11 @@ def partitions_of(
 def fingerprint() -> str:
     """Changes whenever the cluster page would: one short statement, read by the live pages."""
     statement = """
-        SELECT (SELECT count(*)::text || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
-               (SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM partition),
+        SELECT (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
+               (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),
                (SELECT COALESCE(sum(high_watermark), 0)::text FROM partition_progress)
     """
     return "/".join(_read(statement, {})[0])
-
-
-def _by_number(counts: Any) -> dict[int, int]:
-    return {int(number): held for number, held in counts.items()}
 
 
 def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:

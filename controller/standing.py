@@ -31,6 +31,7 @@ def of(request: HttpRequest) -> ClusterStanding:
     if not hasattr(request, _KEPT):
         brokers = queries.brokers()
         health = queries.health(queries.live_ids(row.broker for row in brokers))
-        setattr(request, _KEPT, ClusterStanding(brokers, health, findings.find(brokers, health)))
+        found = findings.most_urgent_first(findings.find(brokers, health))
+        setattr(request, _KEPT, ClusterStanding(brokers, health, found))
     kept: ClusterStanding = getattr(request, _KEPT)
     return kept

@@ -111,13 +111,11 @@ def _blocks(
     brokers = [row.broker.broker_id for row in here.brokers]
     live = set(here.live)
     blocks = []
+    foldable = show == "all" and not few
     for topic in topics:
-        cells = [
-            (topic.leaders.get(broker, 0), topic.replicas.get(broker, 0), broker not in live)
-            for broker in brokers
-        ]
+        cells = [(*topic.held_by(broker), broker not in live) for broker in brokers]
         partitions = [_row(row, brokers, live) for row in rows.get(topic.topic_id, [])]
-        toggle = _address(asked, open="" if topic.name == opened else topic.name)
+        toggle = _address(asked, open="" if topic.name == opened else topic.name) if foldable else ""
         blocks.append(TopicBlock(topic, cells, partitions, bool(partitions), toggle))
     return blocks
 

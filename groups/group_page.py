@@ -23,7 +23,7 @@ _STROKE = 4
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One partition in the lane of one member: `kept`, `came` here, `left` for another, `passes` by, or empty."""
+    """One partition in the lane of one member: `kept`, `came`, `left` for another, `passes` by, or empty."""
 
     standing: queries.PartitionStanding
     kind: str = ""

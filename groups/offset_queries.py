@@ -11,7 +11,8 @@ _COLUMNS = """
            committed.committed_offset, committed.leader_epoch, committed.metadata, committed.version,
            committed.committed_at, progress.high_watermark, progress.at
     FROM committed_offset AS committed
-    LEFT JOIN partition ON partition.topic_id = committed.topic_id AND partition.partition = committed.partition
+    LEFT JOIN partition
+           ON partition.topic_id = committed.topic_id AND partition.partition = committed.partition
     LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
 """
 

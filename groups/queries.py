@@ -1,4 +1,4 @@
-"""This room reads consumer groups for people: each question is one statement, also for ten thousand groups."""
+"""This room reads consumer groups for people; each question is one statement, also for 10,000 groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,10 +28,12 @@ _STANDING = """
             SELECT topic_id, partition, committed.committed_offset, committed.committed_at,
                    COALESCE(committed.topic_name, owned.topic_name) AS topic_name
             FROM (SELECT * FROM committed_offset WHERE group_name = grouped.name) AS committed
-            FULL JOIN (SELECT * FROM partition_ownership WHERE group_name = grouped.name AND copy = 0) AS owned
-            USING (topic_id, partition)
+            FULL JOIN (
+                SELECT * FROM partition_ownership WHERE group_name = grouped.name AND copy = 0
+            ) AS owned USING (topic_id, partition)
         ) AS touched
-        LEFT JOIN partition ON partition.topic_id = touched.topic_id AND partition.partition = touched.partition
+        LEFT JOIN partition
+               ON partition.topic_id = touched.topic_id AND partition.partition = touched.partition
         LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
     ) AS standing ON true
 """
@@ -46,16 +48,20 @@ _MATCHES = """
     (%(contains)s = '' OR strpos(grouped.name, %(contains)s) > 0 OR EXISTS (
         SELECT FROM committed_offset WHERE group_name = grouped.name AND strpos(topic_name, %(contains)s) > 0)
         OR EXISTS (
-        SELECT FROM partition_ownership WHERE group_name = grouped.name AND strpos(topic_name, %(contains)s) > 0))
+        SELECT FROM partition_ownership
+        WHERE group_name = grouped.name AND strpos(topic_name, %(contains)s) > 0))
     AND (%(phases)s::text[] IS NULL OR grouped.phase = ANY (%(phases)s))
     AND (%(topic)s = '' OR EXISTS (
         SELECT FROM committed_offset WHERE group_name = grouped.name AND topic_name = %(topic)s) OR EXISTS (
         SELECT FROM partition_ownership WHERE group_name = grouped.name AND topic_name = %(topic)s))
 """
 
+_PHASES_IN_ORDER = (Phase.STABLE, Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE, Phase.EMPTY)
+
 # The lag of every group in one pass; only where a list is ordered by it.
 _LAG_OF_ALL = """
-    SELECT committed.group_name, sum(GREATEST(progress.high_watermark - committed.committed_offset, 0))::bigint AS lag
+    SELECT committed.group_name,
+           sum(GREATEST(progress.high_watermark - committed.committed_offset, 0))::bigint AS lag
     FROM committed_offset AS committed
     JOIN partition USING (topic_id, partition)
     JOIN partition_progress AS progress ON progress.partition_id = partition.id
@@ -226,7 +232,7 @@ def count_by_phase(asked: GroupFilter | None = None) -> dict[str, int]:
     asked = asked or GroupFilter()
     statement = f"SELECT grouped.phase, count(*) FROM consumer_group AS grouped WHERE {_MATCHES} GROUP BY 1"
     counted = dict(_read(statement, asked.values))
-    return {phase: counted.get(phase, 0) for phase in Phase.values}
+    return {str(phase): counted.get(phase, 0) for phase in _PHASES_IN_ORDER}
 
 
 def partitions_of_group(name: str) -> list[PartitionStanding]:

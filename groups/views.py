@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 from access.grants import Operation
 from access.pages import needs
 from controller import standing as cluster_standing
+from controller.findings import Finding
 from groups import group_page, queries, standing
 from groups.models import ConsumerGroup, Phase
 
@@ -56,7 +57,7 @@ class Asked:
 @require_safe
 @needs(Operation.VIEW)
 def group_list(request: HttpRequest) -> HttpResponse:
-    """A page of at most 100 groups: what needs attention first, then the largest lag; filters are in the address."""
+    """A page of 100 groups: what needs attention first, then the largest lag, as the address asks."""
     asked = _asked(request)
     after = _after(request)
     if asked is None or after is False:
@@ -99,9 +100,16 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
         "rendered": rendered,
         "group": group,
         "finding": finding,
+        "stalled": _stalled(finding),
         "page": page,
     }
     return render(request, "groups/detail.html", context)
+
+
+def _stalled(finding: Finding | None) -> set[str]:
+    if finding is None or finding.kind != "group_stalled":
+        return set()
+    return {row.name for row in finding.facts["rows"]}
 
 
 def _rows(asked: Asked, after: Any, here: standing.GroupStanding) -> list[queries.GroupRow]:

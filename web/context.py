@@ -6,13 +6,15 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from access.service import role_of
 from controller import leases
 from controller import standing as cluster_standing
 from groups import standing as group_standing
-from web.wording import count
+from runtime.models import JournalEntry
+from web.wording import clock, count
 
 THEMES = ("light", "dark")
 
@@ -50,8 +52,14 @@ def controller_line() -> str:
     if version is None:
         return ""
     holder = leases.holder_of("controller")
-    who = f"node {holder.node}, epoch {count(holder.epoch)}" if holder else "no node now"
+    who = f"{holder.node}, epoch {count(holder.epoch)}" if holder else "none now"
     return f"Controller: {who}. Metadata version {count(version)}."
+
+
+def last_turn() -> str:
+    """When the last turn of any lane was taken, by the journal."""
+    at = JournalEntry.objects.order_by("-id").values_list("at", flat=True).first()
+    return f"last {clock(at, timezone.localtime())}" if at else "no turn yet"
 
 
 def board(request: HttpRequest) -> list[Tile]:
@@ -59,7 +67,6 @@ def board(request: HttpRequest) -> list[Tile]:
     cluster, groups = cluster_standing.of(request), group_standing.of(request)
     health, fenced = cluster.health, len(cluster.fenced)
     troubled = len(groups.by_group)
-    bad_groups = any(finding.severity == "critical" for finding in groups.by_group.values())
     attention = len(groups.findings)
     topics = reverse("cluster") + "#partitions"
     live = len(cluster.live)
@@ -68,9 +75,9 @@ def board(request: HttpRequest) -> list[Tile]:
             "overview",
             "Overview",
             reverse("overview"),
-            f"{attention} need attention" if attention else "all is well",
+            _need(attention),
         ),
-        _tile("groups", "Groups", reverse("groups"), f"{troubled} of {count(groups.total)}", bad_groups)
+        _tile("groups", "Groups", reverse("groups"), f"{troubled} of {count(groups.total)}", False)
         if troubled
         else Tile("groups", "Groups", reverse("groups"), count(groups.total)),
         _tile("topics", "Topics", topics, f"{count(health.offline)} offline", True)
@@ -81,8 +88,12 @@ def board(request: HttpRequest) -> list[Tile]:
         _tile("cluster", "Brokers", reverse("cluster"), f"{fenced} fenced", False)
         if fenced
         else Tile("cluster", "Brokers", reverse("cluster"), f"{live} live"),
-        Tile("journal", "Journal", "/admin/runtime/journalentry/", "every turn"),
+        Tile("journal", "Journal", reverse("admin:runtime_journalentry_changelist"), last_turn()),
     ]
+
+
+def _need(number: int) -> str:
+    return f"{count(number)} need{'s' if number == 1 else ''} attention" if number else "all is well"
 
 
 def _tile(section: str, name: str, address: str, fact: str, bad: bool) -> Tile:

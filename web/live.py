@@ -1,4 +1,4 @@
-"""This room keeps open pages fresh: one hub a process, one websocket a page; it says what changed, never what is.
+"""This room keeps open pages fresh, one websocket a page: it says that rows changed, never how.
 
 A wake-up (or, without one, each second) makes the hub read a fingerprint of every page that is being
 looked at; a fingerprint that differs is a change with a number. The page then reads itself over HTTP. So
@@ -6,6 +6,7 @@ a lost word costs a second, never truth (law 2), and a wake-up without a change 
 """
 
 import asyncio
+import contextlib
 import json
 import secrets
 import time
@@ -75,7 +76,7 @@ class Hub:
         return len(self.pages) < MOST_SOCKETS and theirs < MOST_SOCKETS_OF_A_PERSON
 
     def missed(self, boot: str, since: int, watch: str) -> str:
-        """What a page that comes back missed: `nothing`, `something`, or `unknown` when it is no longer kept."""
+        """What a page that comes back missed: `nothing`, `something`, or `unknown` when no longer kept."""
         begun = self._begun.get(watch)
         if boot != self.boot or begun is None or not begun <= since <= self.sequence:
             return "unknown"
@@ -96,10 +97,8 @@ class Hub:
                 self.failing = True
             await asyncio.sleep(max(0.0, LEAST_INTERVAL_MS / 1000 - (time.monotonic() - started)))
             rest = SWEEP_MS / 1000 - (time.monotonic() - started)
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), max(0.0, rest))
-            except TimeoutError:
-                pass
             self._woken.clear()
 
     async def look(self) -> None:
@@ -130,8 +129,9 @@ class Hub:
                 self._wanted_at[page.watch] = now
         for key, at in list(self._wanted_at.items()):
             if now - at > LINGER_MS / 1000:
-                for known in (self._wanted_at, self._seen, self._begun):
-                    known.pop(key, None)  # type: ignore[attr-defined]
+                del self._wanted_at[key]
+                self._seen.pop(key, None)
+                self._begun.pop(key, None)
         return frozenset(self._wanted_at)
 
     def _number(self, key: str) -> None:
@@ -208,10 +208,8 @@ class LiveSocket:
         """Say what changed at most four times a second, and that the server lives once a second."""
         checked = time.monotonic()
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(page.wake.wait(), SWEEP_MS / 1000)
-            except TimeoutError:
-                pass
             if time.monotonic() - checked > RECHECK_MS / 1000:
                 checked = time.monotonic()
                 if await self._who(self._scope) is None:
@@ -236,7 +234,7 @@ class LiveSocket:
 
 
 def same_origin(scope: Scope) -> bool:
-    """True if the browser's page came from the host it now connects to; a handshake without Origin is refused."""
+    """True if the page came from the host it now connects to; a handshake without Origin is refused."""
     headers = {name: value for name, value in scope["headers"] if name in (b"origin", b"host")}
     origin, host = headers.get(b"origin", b"").decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
     scheme, found, rest = origin.partition("://")

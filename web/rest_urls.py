@@ -5,7 +5,9 @@ from django.http import HttpRequest, JsonResponse
 from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularJSONAPIView
 
+from access.rest.addresses import both
 from access.rest.problems import problem_response
+from web.journal_api import Journal
 
 
 @login_not_required
@@ -19,5 +21,6 @@ urlpatterns = [
     path("schema", SpectacularJSONAPIView.as_view()),
     path("", include("groups.api_urls")),
     path("", include("controller.api_urls")),
+    *both("journal", Journal.as_view(), "api-journal"),
     re_path("^.*$", nothing_here),
 ]

@@ -1,31 +1,26 @@
 """This room joins pages, REST and live updates into the web process and ends it cleanly."""
 
 import asyncio
-import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-import psycopg
-import structlog
+
 from django.conf import settings
 
 from config.asgi import application as django_application
+from runtime.wake import Listener
 from web.live import Hub, LiveSocket, Receive, Scope, Send
-from web.metrics import LISTENING, LIVE_CHANGES, LIVE_PAGES
+from web.metrics import LIVE_CHANGES, LIVE_PAGES
 from web.watching import fingerprints, person_of
 
-log = structlog.get_logger(__name__)
-
 LIVE_PATH = "/ws/live/"
-CHANNEL = "muster"
-RECONNECT_MS = 1_000
 
 
 class WebProcess:
-    """The ASGI application: HTTP goes to Django, `/ws/live/` to the hub; the hub lives as long as the process."""
+    """The ASGI application: HTTP goes to Django, `/ws/live/` to the hub, which lives with the process."""
 
     def __init__(self) -> None:
         self.hub = Hub(fingerprints)
@@ -38,6 +33,10 @@ class WebProcess:
             await self._websocket(scope, receive, send)
         else:
             await django_application(scope, receive, send)  # type: ignore[arg-type]
+
+    def _woken(self, name: str, key: str) -> None:
+        # Whatever was said: the hub compares rows, a word only hastens its look.
+        self.hub.woken()
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] != LIVE_PATH:
@@ -52,9 +51,10 @@ class WebProcess:
             if event["type"] == "lifespan.startup":
                 LIVE_PAGES.set_function(lambda: len(self.hub.pages))
                 LIVE_CHANGES.set_function(lambda: self.hub.sequence)
+                listener = Listener(settings.DATABASE_DIRECT_URL, "muster-web-listen", self._woken)
                 self._tasks = [
                     asyncio.create_task(self.hub.run()),
-                    asyncio.create_task(listen(self.hub.woken)),
+                    asyncio.create_task(listener.run()),
                 ]
                 await send({"type": "lifespan.startup.complete"})
             else:
@@ -65,25 +65,6 @@ class WebProcess:
                 return
 
 
-async def listen(woken: Callable[[], None]) -> None:
-    """Hold the one LISTEN connection of this process and call `woken` for each word, until cancelled."""
-    while True:
-        try:
-            connection = await psycopg.AsyncConnection.connect(
-                settings.DATABASE_DIRECT_URL, autocommit=True, application_name="muster-web-listen"
-            )
-            async with connection:
-                await connection.execute(f"LISTEN {CHANNEL}")
-                LISTENING.set(1)
-                woken()
-                async for _ in connection.notifies():
-                    woken()
-        except psycopg.Error as error:
-            log.warning("the LISTEN connection broke", error=type(error).__name__)
-        LISTENING.set(0)
-        await asyncio.sleep(RECONNECT_MS / 1000)
-
-
 application = WebProcess()
 
 
@@ -92,7 +73,7 @@ async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
     import uvicorn
 
     options = uvicorn.Config(
-        application,  # type: ignore[arg-type]
+        application,
         host=host,
         port=port,
         lifespan="on",
@@ -113,7 +94,8 @@ async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
             await asyncio.sleep(0.02)
         ready(server.servers[0].sockets[0].getsockname()[1])
 
-    telling: Awaitable[None] = asyncio.create_task(tell())
-    await server.serve()
-    with contextlib.suppress(asyncio.CancelledError):
-        telling.cancel()  # type: ignore[attr-defined]
+    telling = asyncio.create_task(tell())
+    try:
+        await server.serve()
+    finally:
+        telling.cancel()

@@ -1,10 +1,13 @@
 """This room documents what all lists have in common, for the OpenAPI document."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, inline_serializer
 from rest_framework import serializers
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the page before.")
 LIMIT = OpenApiParameter(
@@ -31,7 +34,9 @@ def number_filter(name: str, description: str) -> OpenApiParameter:
     return OpenApiParameter(name, schema, description=description)
 
 
-def list_schema(summary: str, item: type[serializers.Serializer[Any]], *filters: OpenApiParameter) -> Any:
+def list_schema(
+    summary: str, item: type[serializers.Serializer[Any]], *filters: OpenApiParameter
+) -> Callable[[Method], Method]:
     """Documents a list: `items`, `next`, the filters, the cursor."""
     page = inline_serializer(
         f"{item.__name__.removesuffix('Shape')}Page",
@@ -40,7 +45,7 @@ def list_schema(summary: str, item: type[serializers.Serializer[Any]], *filters:
     return extend_schema(summary=summary, parameters=[*filters, LIMIT, CURSOR], responses={200: page})
 
 
-def detail_schema(summary: str, item: type[serializers.Serializer[Any]]) -> Any:
+def detail_schema(summary: str, item: type[serializers.Serializer[Any]]) -> Callable[[Method], Method]:
     """Documents one resource with its ETag."""
     responses = {200: item, 304: OpenApiResponse(description="You have this version.")}
     return extend_schema(summary=summary, parameters=[IF_NONE_MATCH], responses=responses)

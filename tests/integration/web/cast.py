@@ -29,7 +29,9 @@ def add_cluster() -> None:
     Lease.objects.bulk_create(Lease(name=name, run="run-1", epoch=17) for name in names)
 
 
-def add_broker(broker_id: int, *, fenced: bool = False, rack: str = "", since: datetime | None = None) -> Broker:
+def add_broker(
+    broker_id: int, *, fenced: bool = False, rack: str = "", since: datetime | None = None
+) -> Broker:
     """A broker that has registered, live or fenced."""
     return Broker.objects.create(
         broker_id=broker_id,
@@ -112,7 +114,9 @@ def add_member(group: ConsumerGroup, member_id: str, **more: Any) -> GroupMember
     return GroupMember.objects.create(group=group, member_id=member_id, **{**values, **more})
 
 
-def own(group: ConsumerGroup, topic: Topic, member_id: str, partitions: Sequence[int], since: int = 1) -> None:
+def own(
+    group: ConsumerGroup, topic: Topic, member_id: str, partitions: Sequence[int], since: int = 1
+) -> None:
     """The member fetches these partitions since generation `since`."""
     PartitionOwnership.objects.bulk_create(
         PartitionOwnership(
@@ -128,7 +132,9 @@ def own(group: ConsumerGroup, topic: Topic, member_id: str, partitions: Sequence
     )
 
 
-def commit(group: ConsumerGroup, topic: Topic, partition: int, offset: int, at: datetime | None = None) -> None:
+def commit(
+    group: ConsumerGroup, topic: Topic, partition: int, offset: int, at: datetime | None = None
+) -> None:
     """The group committed `offset` for the partition."""
     CommittedOffset.objects.update_or_create(
         group=group,
@@ -182,7 +188,9 @@ def tell_a_rebalance(
     closing: list[dict[str, Any]] = [{"record": "GenerationOpened", "generation": generation}]
     for before, after, numbers in moves:
         if before:
-            closing.append({"record": "PartitionsReleased", "member_id": before, "partitions": parts(numbers)})
+            closing.append(
+                {"record": "PartitionsReleased", "member_id": before, "partitions": parts(numbers)}
+            )
         assigned = {"member_id": after, "generation": generation, "partitions": parts(numbers)}
         closing.append({"record": "PartitionsAssigned", **assigned})
     closing.append({"record": "PhaseEntered", "phase": "CompletingRebalance"})
@@ -210,32 +218,56 @@ def departures(topic: Topic, *, stalled: bool = False) -> ConsumerGroup:
         reach(topic, number, end)
         late = stalled and number == 5
         commit(group, topic, number, end - lag, ago(minutes=2, seconds=43) if late else None)
-    joined, left = "MemberAdded", "MemberRemoved"
+    came, went = "MemberAdded", "MemberRemoved"
 
     def member(record: str, name: str, **more: Any) -> dict[str, Any]:
         return {"record": record, "member_id": name, **more}
 
     tell_a_rebalance(
-        group, topic, ago(hours=11), 40, member(joined, "ann"),
-        [(None, "ann", (0, 1, 2, 3, 4, 5))], preparing_ms=440, completing_ms=270,
-    )  # fmt: skip
+        group,
+        topic,
+        ago(hours=11),
+        40,
+        member(came, "ann"),
+        [(None, "ann", (0, 1, 2, 3, 4, 5))],
+        preparing_ms=440,
+        completing_ms=270,
+    )
     tell_a_rebalance(
-        group, topic, ago(hours=10.9), 41, member(joined, "ben"),
-        [("ann", "ben", (2, 3, 5))], preparing_ms=610, completing_ms=270,
-    )  # fmt: skip
+        group,
+        topic,
+        ago(hours=10.9),
+        41,
+        member(came, "ben"),
+        [("ann", "ben", (2, 3, 5))],
+        preparing_ms=610,
+        completing_ms=270,
+    )
     tell_a_rebalance(
-        group, topic, ago(minutes=8, seconds=20), 42, member(left, "dora", why="expired"),
-        [], preparing_ms=2020, completing_ms=290,
-    )  # fmt: skip
+        group,
+        topic,
+        ago(minutes=8, seconds=20),
+        42,
+        member(went, "dora", why="expired"),
+        [],
+        preparing_ms=2020,
+        completing_ms=290,
+    )
     tell_a_rebalance(
-        group, topic, opened - timedelta(milliseconds=1240), 43, member(joined, "cleo"),
-        [("ann", "cleo", (4,)), ("ben", "cleo", (5,))], preparing_ms=980, completing_ms=260,
-    )  # fmt: skip
+        group,
+        topic,
+        opened - timedelta(milliseconds=1240),
+        43,
+        member(came, "cleo"),
+        [("ann", "cleo", (4,)), ("ben", "cleo", (5,))],
+        preparing_ms=980,
+        completing_ms=260,
+    )
     return group
 
 
 def one_night(*, groups: int = 40) -> None:
-    """Six brokers, broker 3 fenced eight minutes ago, one partition offline, a stalled group, and many healthy ones."""
+    """Broker 3 of six fenced eight minutes ago, one partition offline, a stalled group, many healthy ones."""
     since = ago(minutes=8, seconds=23)
     add_cluster()
     racks = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
@@ -253,16 +285,15 @@ def one_night(*, groups: int = 40) -> None:
         reach(gates, number, 500)
         commit(gate_display, gates, number, 480)
     many_groups(orders, groups)
-    journal(
-        "controller", "cluster", since, "broker 3 has no session",
-        [{"record": "TurnStamped", "version": 88_411}, {"record": "BrokerChanged", "row": {}}]
-        + [{"record": "PartitionChanged", "row": {"leader": 1}, "base_version": 1}] * 4
-        + [{"record": "PartitionChanged", "row": {"leader": -1}, "base_version": 1}],
-    )  # fmt: skip
+    turn: list[dict[str, Any]] = [{"record": "TurnStamped", "version": 88_411}]
+    turn.append({"record": "BrokerChanged", "row": {"broker_id": 3, "live": False}})
+    for leader in (1, 1, 1, 1, -1):
+        turn.append({"record": "PartitionChanged", "row": {"leader": leader}, "base_version": 1})
+    journal("controller", "cluster", since, "broker 3 has no session", turn)
 
 
 def many_groups(topic: Topic, number: int) -> None:
-    """Groups `service-0000` and on, each with one member that owns and commits every partition of the topic."""
+    """Groups `service-00000` and on; each has one member that owns and commits every partition."""
     rng = random.Random(7)
     phases = ["Stable"] * 12 + ["Empty"]
     groups = []
@@ -270,7 +301,9 @@ def many_groups(topic: Topic, number: int) -> None:
         name = f"service-{index:05d}"
         phase = phases[index % len(phases)]
         groups.append(
-            ConsumerGroup(name=name, shard=crc32(name.encode()) % 64, phase=phase, generation=3, version=index)
+            ConsumerGroup(
+                name=name, shard=crc32(name.encode()) % 64, phase=phase, generation=3, version=index
+            )
         )
     ConsumerGroup.objects.bulk_create(groups, batch_size=2_000)
     stable = [group for group in groups if group.phase == "Stable"]

@@ -1,0 +1,128 @@
+"""This room tests that a token opens doors exactly as long as it should, here and in the node's map."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.utils import timezone
+
+from access.grants import Operation, Role
+from access.models import AccessEvent, ApiToken, Principal
+from access.service import TokenNameTaken, bearer, create_token, revoke_token, token_map, verify
+from access.tokens import TokenMap
+
+pytestmark = pytest.mark.django_db
+
+
+def known() -> TokenMap:
+    """The map as a node loads it."""
+    connection.ensure_connection()
+    return token_map(connection.connection)
+
+
+def test_a_new_token_is_known_by_the_web_and_by_the_node() -> None:
+    text = create_token("ann", Role.OPERATOR)
+    for caller in (verify(text), known().verify(text, timezone.now())):
+        assert caller is not None
+        assert (caller.principal, caller.role, caller.token) == ("ann", Role.OPERATOR, "ann")
+        assert caller.may(Operation.CONSUME) and not caller.may(Operation.ADMINISTER)
+
+
+def test_only_the_digest_is_stored() -> None:
+    text = create_token("ann", Role.VIEWER)
+    row = ApiToken.objects.get()
+    secret = text.split("_", 2)[2]
+    assert len(bytes(row.digest)) == 32
+    assert secret not in str(row.__dict__)
+    assert not any(secret in event.detail for event in AccessEvent.objects.all())
+
+
+@pytest.mark.parametrize("spoil", ["secret", "prefix", "shape", "length", "alphabet"])
+def test_a_spoiled_token_is_nobody(spoil: str) -> None:
+    text = create_token("ann", Role.ADMIN)
+    other = create_token("ben", Role.ADMIN)
+    _, prefix, secret = text.split("_", 2)
+    spoiled = {
+        "secret": f"mst_{prefix}_{other.split('_', 2)[2]}",
+        "prefix": f"mst_00000000_{secret}",
+        "shape": f"{prefix}{secret}",
+        "length": text + "A" * 400,
+        "alphabet": f"mst_{prefix}_{'é' * 43}",
+    }[spoil]
+    assert verify(spoiled) is None
+    assert known().verify(spoiled, timezone.now()) is None
+
+
+def test_an_expired_token_is_nobody_also_in_a_map_loaded_before() -> None:
+    text = create_token("ann", Role.VIEWER, expires_at=timezone.now() + timedelta(hours=1))
+    loaded = known()
+    later = timezone.now() + timedelta(hours=2)
+    assert loaded.verify(text, timezone.now()) is not None
+    assert loaded.verify(text, later) is None
+    ApiToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert verify(text) is None
+    assert known().verify(text, timezone.now()) is None
+
+
+def test_a_token_taken_back_is_nobody() -> None:
+    text = create_token("ann", Role.VIEWER)
+    assert revoke_token("ann") == 1
+    assert verify(text) is None
+    assert len(known()) == 0
+    assert revoke_token("ann") == 0
+
+
+def test_a_disabled_principal_has_no_token() -> None:
+    text = create_token("ann", Role.VIEWER)
+    Principal.objects.update(disabled=True)
+    assert verify(text) is None
+    assert len(known()) == 0
+
+
+def test_one_name_has_one_living_token_and_replace_takes_the_old_one_back() -> None:
+    old = create_token("ann", Role.VIEWER)
+    with pytest.raises(TokenNameTaken):
+        create_token("ann", Role.VIEWER)
+    new = create_token("ann", Role.ADMIN, replace=True)
+    assert verify(old) is None
+    caller = verify(new)
+    assert caller is not None and caller.role is Role.ADMIN
+
+
+def test_last_use_is_written_once_a_minute() -> None:
+    text = create_token("ann", Role.VIEWER)
+    verify(text)
+    first = ApiToken.objects.get().last_used_at
+    verify(text)
+    assert first is not None
+    assert ApiToken.objects.get().last_used_at == first
+
+
+def test_the_command_prints_nothing_but_the_token(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("create_token", "probe", "--role", "operator")
+    text = capsys.readouterr().out.strip()
+    assert "\n" not in text
+    assert verify(text) is not None
+    with pytest.raises(CommandError, match="--replace"):
+        call_command("create_token", "probe", "--role", "operator")
+    call_command("create_token", "probe", "--role", "operator", "--replace")
+    assert verify(text) is None
+    call_command("revoke_token", "probe")
+    with pytest.raises(CommandError, match="No living token"):
+        call_command("revoke_token", "probe")
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("Bearer abc", "abc"),
+        (b"bearer  abc", "abc"),
+        ("Basic abc", None),
+        ("Bearer ", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_bearer_header_is_read_and_no_other(header: str | bytes | None, found: str | None) -> None:
+    assert bearer(header) == found

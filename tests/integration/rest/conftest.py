@@ -1,0 +1,48 @@
+"""This room gives REST tests a client that speaks with a token."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+
+from access.grants import Role
+from access.service import create_token
+
+
+class Caller:
+    """Asks REST addresses with one token, or with none."""
+
+    def __init__(self, token: str | None) -> None:
+        self._client = Client(raise_request_exception=False)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def get(self, path: str, **headers: str) -> Any:
+        """The answer to GET /api/v1/<path>."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self._client.get(f"/api/v1/{path}", headers={**self._headers, **named})
+
+    def send(self, method: str, path: str) -> Any:
+        """The answer to another method."""
+        return self._client.generic(method, f"/api/v1/{path}", headers=self._headers)
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_throttled_by_the_test_before() -> Iterator[None]:
+    """The throttle counts in this process."""
+    cache.clear()
+    yield
+    cache.clear()
+
+
+@pytest.fixture
+def viewer(db: None) -> Caller:
+    """A program that may view."""
+    return Caller(create_token("viewer", Role.VIEWER))
+
+
+@pytest.fixture
+def stranger(db: None) -> Caller:
+    """Somebody without a token."""
+    return Caller(None)

@@ -1,0 +1,306 @@
+"""This room tests what pages say: empty, healthy, in trouble, no match, gone, past the end."""
+
+import re
+from html import unescape
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.utils.html import strip_tags
+
+from access.models import Principal
+from controller.models import Partition
+from groups.models import ConsumerGroup, GroupMember, PartitionOwnership
+from tests.integration.web import cast
+
+pytestmark = pytest.mark.django_db
+
+
+def text(client: Client, address: str, status: int = 200) -> str:
+    """What a person reads at an address."""
+    answer = client.get(address)
+    assert answer.status_code == status, (address, answer.status_code)
+    spaced = unescape(strip_tags(answer.content.decode().replace("<", " <")))
+    words = re.sub(r"[\s\u202f]+", " ", spaced)
+    return re.sub(r" ([.,:;])", r"\1", words)
+
+
+def test_every_page_wants_a_session(client: Client) -> None:
+    for address in ("/", "/groups/", "/groups/departures/", "/cluster/", "/admin/"):
+        assert client.get(address).headers["Location"].split("?")[0] in ("/login/", "/admin/login/")
+
+
+def test_a_consumer_has_no_pages(viewer: Client) -> None:
+    Principal.objects.update(role="consumer")
+    assert "You may not see this" in text(viewer, "/", 403)
+
+
+def test_an_empty_cluster_says_how_the_first_ones_come(viewer: Client) -> None:
+    assert "Nothing needs attention" in text(viewer, "/")
+    assert "A group appears when its first consumer connects" in text(viewer, "/groups/")
+    assert "manage.py enroll_broker 1" in text(viewer, "/cluster/")
+
+
+def test_a_healthy_cluster_is_quiet(viewer: Client) -> None:
+    cast.add_cluster()
+    for broker in (1, 2, 3):
+        cast.add_broker(broker)
+    cast.departures(cast.add_topic("flights", 6, [(1, 2, 3)]))
+    page = viewer.get("/").content.decode()
+    assert "Nothing needs attention" in page
+    assert 'class="bad"' not in page and 'class="warn"' not in page
+    assert "Every partition is in full sync" in text(viewer, "/cluster/")
+
+
+def test_a_night_is_told_most_urgent_first_with_cause_and_way_out(viewer: Client) -> None:
+    cast.one_night(groups=3)
+    page = text(viewer, "/")
+    assert "4 need attention" in page
+    places = [
+        page.index(words)
+        for words in (
+            "gate-events-3 is offline",
+            "Broker 3 is fenced 7 replicas",
+            "2 partitions have one copy left",
+            "departures: flights-5 is stalled",
+        )
+    ]
+    assert places == sorted(places)
+    assert "gate-display waits" in page
+    assert "Bring broker 3 back: nothing is lost." in page
+    assert "1 offline" in page and "1 fenced" in page and "2 of 5" in page
+
+
+def test_the_cluster_page_shows_leaders_and_isr_by_broker(viewer: Client) -> None:
+    cast.one_night(groups=1)
+    page = text(viewer, "/cluster/")
+    assert "1 partition offline, 7 under-replicated" in page
+    assert "gate-events-3 out of sync 0 of 1" in page
+    assert "offline, last ISR 3" in page
+    assert "orders" not in text(viewer, "/cluster/?show=attention").split("Partitions by broker")[1]
+    assert "orders 12 partitions" in text(viewer, "/cluster/?show=all")
+    assert "No partition matches" in text(viewer, "/cluster/?q=nothing&show=all")
+
+
+def test_members_with_a_dead_session_do_not_count_as_in_sync(viewer: Client) -> None:
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True)
+    cast.add_topic("orders", 1, [(1, 2)], configs={"min.insync.replicas": "2"})
+    # The row keeps the last two members of the ISR although broker 2 is dead: pages do not count it.
+    assert Partition.objects.get().isr == [1, 2]
+    page = text(viewer, "/cluster/")
+    assert "orders-0 leader out of sync 1 of 2" in page
+    assert "1 under min ISR" in page
+
+
+def test_the_group_page_tells_phase_owners_lag_and_what_moved(viewer: Client) -> None:
+    cast.one_night(groups=1)
+    page = text(viewer, "/groups/departures/")
+    for words in (
+        "Stable generation 43",
+        "Generation 43: 2 of 6 partitions moved",
+        "from ann",
+        "to cleo",
+        "flights-5 cleo 8 407 233 8 434 691",
+        "32 004",
+        "3 members",
+        "node-1, shard",
+        "epoch 17",
+        "member joined cleo",
+        "1.24s",
+        "2 of 6",
+        "member expired dora",
+        "2.31s",
+    ):
+        assert words in page, words
+
+
+def test_unknown_is_not_zero(viewer: Client) -> None:
+    topic = cast.add_topic("orders", 2, [(1,)], high_watermark=100)
+    group = cast.add_group("billing")
+    cast.add_member(group, "ann")
+    cast.own(group, topic, "ann", (0, 1))
+    cast.commit(group, topic, 0, 60)
+    page = text(viewer, "/groups/billing/")
+    assert "orders-1 ann never 100 N/A" in page
+    assert "Sum ≥ 40" in page
+    assert "≥ 40" in text(viewer, "/groups/")
+
+
+def test_a_rebalance_that_is_open_says_so_and_keeps_the_old_picture(viewer: Client) -> None:
+    topic = cast.add_topic("orders", 2, [(1,)])
+    group = cast.add_group("billing", phase="PreparingRebalance", generation=7)
+    cast.add_member(group, "ann")
+    cast.own(group, topic, "ann", (0, 1))
+    records = [
+        {"record": "MemberAdded", "member_id": "ben"},
+        {"record": "PhaseEntered", "phase": "PreparingRebalance"},
+    ]
+    cast.journal(f"coordinator/{group.shard}", "billing", cast.ago(seconds=1), "joined", records)
+    page = text(viewer, "/groups/billing/")
+    assert "Generation 8 is being prepared" in page
+    assert "Member joined: ben" in page
+    assert "The picture shows generation 7 until then" in page
+
+
+def test_a_stuck_rebalance_and_an_error_are_findings(viewer: Client) -> None:
+    stuck = cast.add_group("billing", phase="CompletingRebalance", changed_at=cast.ago(minutes=5))
+    cast.add_member(stuck, "ann")
+    fresh = cast.add_group("clicks", phase="CompletingRebalance")
+    cast.add_member(fresh, "ann")
+    cast.add_group("orders", error="ben did not start orders-1")
+    page = text(viewer, "/")
+    assert "billing is stuck" in page and "orders has an error" in page
+    assert "clicks is stuck" not in page
+    assert "ben did not start orders-1" in text(viewer, "/groups/orders/")
+
+
+def test_an_abandoned_group_is_said_in_words_without_colour(viewer: Client) -> None:
+    topic = cast.add_topic("orders", 1, [(1,)], high_watermark=5_000)
+    group = cast.add_group("invoices", phase="Empty")
+    cast.commit(group, topic, 0, 10, cast.ago(days=1))
+    page = viewer.get("/groups/").content.decode()
+    assert "nobody reads" in page
+    assert '<tr data-key="invoices">' in page
+    assert "Nobody reads; 4 990 records wait." in text(viewer, "/groups/invoices/")
+
+
+def test_filters_say_what_they_hide(viewer: Client) -> None:
+    cast.one_night(groups=3)
+    assert "No group matches “depatures”" in text(viewer, "/groups/?q=depatures")
+    assert "5 groups are hidden by this filter" in text(viewer, "/groups/?q=depatures")
+    for address, rows in (
+        ("?state=attention", 2),
+        ("?state=stable&q=service", 3),
+        ("?lag=30000", 1),
+        ("?topic=flights", 1),
+        ("?sort=name", 5),
+        ("", 5),
+        ("?state=empty", 0),
+    ):
+        assert viewer.get(f"/groups/{address}").content.count(b"data-key=") == rows, address
+
+
+def test_what_does_not_fit_is_refused(viewer: Client) -> None:
+    for address in (
+        "/groups/?sort=x",
+        "/groups/?state=x",
+        "/groups/?after=x",
+        "/groups/?q=%00",
+        "/cluster/?show=x",
+        "/cluster/?q=%00",
+    ):
+        assert viewer.get(address).status_code == 400, address
+
+
+def test_pages_of_groups_follow_each_other_without_gap_or_double(viewer: Client) -> None:
+    topic = cast.add_topic("orders", 1, [(1,)], high_watermark=1_000)
+    cast.many_groups(topic, 250)
+    for sort in ("lag", "name"):
+        seen: list[str] = []
+        address = f"/groups/?sort={sort}"
+        while address:
+            page = viewer.get(address).content.decode()
+            seen += re.findall(r'data-key="([^"]+)"', page)
+            found = re.search(r'rel="next" href="([^"]+)"', page)
+            address = "/groups/" + unescape(found[1]) if found else ""
+        assert len(seen) == len(set(seen)) == 250, sort
+        if sort == "name":
+            assert seen == sorted(seen)
+
+
+def test_a_group_that_is_gone_is_404(viewer: Client) -> None:
+    assert "There is nothing at this address" in text(viewer, "/groups/nobody/", 404)
+
+
+def test_names_are_shown_as_text(viewer: Client) -> None:
+    group = cast.add_group("<script>alert(1)</script>", error="<b>no</b>")
+    cast.add_member(group, '"><img src=x>')
+    for address in ("/", "/groups/", "/groups/%3Cscript%3Ealert(1)%3C%2Fscript%3E/"):
+        page = viewer.get(address).content.decode()
+        assert "<script>alert" not in page and "<img" not in page and "<b>no</b>" not in page
+
+
+def test_many_partitions_are_drawn_as_strokes_and_listed_by_the_hundred(viewer: Client) -> None:
+    topic = cast.add_topic("clicks", 250, [(1,)], high_watermark=10)
+    group = cast.add_group("clicks-raw")
+    cast.add_member(group, "ann")
+    cast.own(group, topic, "ann", range(250))
+    page = text(viewer, "/groups/clicks-raw/")
+    assert "250 partitions Owns" in page
+    assert "Partitions 1 to 100 of 250." in page
+    assert "clicks-249" in text(viewer, "/groups/clicks-raw/?from=200")
+
+
+def test_pages_forbid_whatever_is_inline_or_from_elsewhere(viewer: Client) -> None:
+    cast.one_night(groups=1)
+    for address in ("/", "/groups/", "/groups/departures/", "/cluster/", "/login/"):
+        answer = viewer.get(address, follow=True)
+        page = answer.content.decode()
+        assert "unsafe" not in answer["Content-Security-Policy"]
+        assert answer["X-Frame-Options"] == "DENY"
+        assert " style=" not in page and "<style" not in page and " onclick" not in page
+        assert not re.search(r"<script(?![^>]* src=\"/static/)", page)
+        assert not re.search(r"(?:src|href)=\"(?:https?:)?//", page)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("groups/consumergroup", "departures"),
+        ("groups/groupmember", "cleo"),
+        ("groups/partitionownership", "Running"),
+        ("groups/committedoffset", "flights"),
+        ("controller/broker", "201"),
+        ("controller/topic", "gate-events"),
+        ("controller/partition", "flights"),
+        ("controller/partitionprogress", "500"),
+        ("runtime/lease", "coordinator/0"),
+        ("runtime/nodesession", "run-1"),
+        ("runtime/journalentry", "rebalance opened"),
+        ("runtime/workitem", "0 work items"),
+        ("runtime/cluster", "88412"),
+    ],
+)
+def test_the_admin_shows_rows_and_changes_none(model: str, words: str, viewer: Client) -> None:
+    cast.one_night(groups=2)
+    page = text(viewer, f"/admin/{model}/")
+    assert words in page
+    assert viewer.get(f"/admin/{model}/?q=zz").status_code == 200
+    assert viewer.get(f"/admin/{model}/add/").status_code == 403
+    with connection.cursor() as cursor:
+        app, name = model.split("/")
+        from django.apps import apps
+
+        table = apps.get_model(app, name)
+        cursor.execute(f"SELECT count(*) FROM {table._meta.db_table}")
+        before = cursor.fetchone()
+        first = table._default_manager.order_by("pk").first()
+        if first is not None:
+            assert (
+                viewer.get(f"/admin/{model}/{str(first.pk).replace('/', '_2F')}/change/").status_code == 200
+            )
+            assert (
+                viewer.post(f"/admin/{model}/{str(first.pk).replace('/', '_2F')}/delete/").status_code == 403
+            )
+        cursor.execute(f"SELECT count(*) FROM {table._meta.db_table}")
+        assert cursor.fetchone() == before
+
+
+def test_the_admin_never_shows_a_secret_and_keeps_tokens_to_administrators(viewer: Client) -> None:
+    cast.one_night(groups=1)
+    member = GroupMember.objects.get(member_id="cleo")
+    page = viewer.get(f"/admin/groups/groupmember/{member.pk}/change/").content.decode()
+    assert "oken hash" not in page
+    assert "ecret" not in viewer.get("/admin/controller/broker/1/change/").content.decode()
+    assert viewer.get("/admin/access/apitoken/").status_code == 403
+    Principal.objects.update(role="admin")
+    assert viewer.get("/admin/access/apitoken/").status_code == 200
+
+
+def test_a_partition_without_owner_is_named(viewer: Client) -> None:
+    topic = cast.add_topic("flights", 6, [(1,)])
+    cast.departures(topic)
+    PartitionOwnership.objects.filter(partition=5).delete()
+    assert "nobody 1 without owner" in text(viewer, "/groups/departures/")
+    assert ConsumerGroup.objects.count() == 1

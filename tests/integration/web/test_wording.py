@@ -1,0 +1,61 @@
+"""This room tests how numbers, ages and times are written."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from web.wording import age, clock, count, duration, length, listed, middle_cut
+
+NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [(0, "0"), (999, "999"), (27_458, "27\u202f458"), (4_120_773, "4\u202f120\u202f773"), (None, "N/A")],
+)
+def test_counts_have_narrow_spaces_and_unknown_is_not_zero(number: int | None, written: str) -> None:
+    assert count(number) == written
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [(0.4, "<1s"), (26, "26s"), (163, "2m 43s"), (4_320, "1h 12m"), (273_600, "3d 4h"), (60, "1m 0s")],
+)
+def test_ages_have_two_units_at_most(seconds: float, written: str) -> None:
+    assert duration(seconds) == written
+
+
+@pytest.mark.parametrize(
+    ("ms", "written"), [(420, "0.42s"), (1_240, "1.24s"), (10_000, "10s"), (372_000, "6m 12s")]
+)
+def test_lengths_are_exact_below_ten_seconds(ms: int, written: str) -> None:
+    assert length(ms) == written
+
+
+@pytest.mark.parametrize(
+    ("at", "written"),
+    [
+        (datetime(2026, 11, 21, 3, 4, 18, tzinfo=UTC), "03:04:18"),
+        (datetime(2026, 11, 20, 16, 18, tzinfo=UTC), "Fri 16:18"),
+        (datetime(2026, 10, 22, 16, 18, tzinfo=UTC), "22 Oct 16:18"),
+    ],
+)
+def test_times_are_as_short_as_they_are_near(at: datetime, written: str) -> None:
+    assert clock(at, NOW) == written
+
+
+def test_a_clock_that_runs_ahead_counts_as_now() -> None:
+    assert age(NOW + timedelta(seconds=5), NOW) == "<1s"
+
+
+def test_long_ids_are_cut_in_the_middle() -> None:
+    cut = middle_cut("com.example.platform.billing.reconciliation.payments-v2", 20)
+    assert (len(cut), cut[0], cut[-2:]) == (20, "c", "v2")
+    assert middle_cut("ann") == "ann"
+
+
+def test_lists_are_read_as_sentences() -> None:
+    assert listed([]) == ""
+    assert listed(["ann"]) == "ann"
+    assert listed(["ann", "ben", "cleo"]) == "ann, ben and cleo"
+    assert listed(list("abcdef")) == "a, b, c, d and 2 more"
