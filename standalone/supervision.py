@@ -24,6 +24,8 @@ LOG_LIMIT = "50MB"
 START_LIMIT_S = 10.0
 # Supervisor looks after its children once a second, or whenever somebody asks it something.
 LOOK_AGAIN_S = 0.05
+# PostgreSQL stops last and must not pay for who was slow before it.
+RESERVED_FOR_THE_LAST_S = 2.5
 
 
 class NotRunning(Exception):
@@ -100,9 +102,11 @@ class Supervision:
                 self._call(
                     "stopProcess", f"{name}:{name}", False, tolerated=(Faults.NOT_RUNNING, Faults.BAD_NAME)
                 )
-            left = max(0.2, min(STOP_LIMIT_S[role], give_up_at - time.monotonic()))
+            reserved = 0.0 if role == STOP_ORDER[-1] else RESERVED_FOR_THE_LAST_S
+            left = max(0.2, min(STOP_LIMIT_S[role], give_up_at - reserved - time.monotonic()))
             for name in self._wait_stopped(names, left):
-                self.send(name, signal.SIGKILL)
+                # SIGQUIT, because a PostgreSQL that is killed leaves its backends behind for a moment.
+                self.send(name, signal.SIGQUIT if role == "postgres" else signal.SIGKILL)
                 self._wait_stopped([name], 1.0)
 
     def shut_down(self) -> None:
