@@ -50,10 +50,12 @@ _CONFIGS: Final[Mapping[str, str]] = {
     UNCLEAN_LEADER_ELECTION: r"true|false",
     "cleanup.policy": r"delete",
     "compression.type": r"producer",
-    "retention.ms": r"-1",
-    "retention.bytes": r"-1",
+    "retention.ms": r"-1|[0-9]{1,18}",
+    "retention.bytes": r"-1|[0-9]{1,18}",
+    "segment.bytes": r"[1-9][0-9]{1,9}",
+    "max.message.bytes": r"[0-9]{1,9}",
 }
-"""Nothing is compacted, compressed anew or deleted by age yet, so nothing else is promised."""
+"""What brokers act on: nothing is compacted or compressed anew, so nothing else is promised."""
 
 
 def counts(wanted: NewTopic, live_count: int, settings: ControllerSettings) -> tuple[int, int]:
