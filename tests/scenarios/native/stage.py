@@ -21,7 +21,6 @@
 """
 
 from collections import deque
-from uuid import UUID
 
 import msgspec
 
@@ -44,7 +43,6 @@ from coordinator.core.state import GroupRows, GroupState
 from muster.client.core import directives
 from muster.client.core.session import MemberSession, Stage, Wishes
 from muster.kernel.instants import Instant
-from muster.kernel.topology import TopicLayout
 from muster.messages.member import (
     CommitOffsetsRequest,
     Frame,
@@ -54,12 +52,10 @@ from muster.messages.member import (
     TopicPartitions,
 )
 from muster.messages.partitions import Partition, each_position
+from tests.simulation.native.topics import layout, layouts
 
 SETTINGS = GroupSettings(rebalance_max_retries=1, lease_ttl_ms=2_000)
-LAYOUTS = {
-    "orders": TopicLayout("orders", UUID(int=1), 2),
-    "clicks": TopicLayout("clicks", UUID(int=2), 2),
-}
+LAYOUTS = layouts(layout("orders", 1, 2), layout("clicks", 2, 2))
 
 
 class Actor:

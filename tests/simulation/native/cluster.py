@@ -9,6 +9,7 @@ from coordinator.core import rebalance, records
 from coordinator.core.settings import GroupSettings
 from coordinator.core.state import GroupRows
 from muster.client.core.session import Stage
+from muster.kernel.ids import TopicName
 from muster.kernel.topology import TopicLayout
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition
@@ -87,8 +88,9 @@ class Cluster:
 
     def grow(self, topic: str) -> None:
         """The topic gets one more partition."""
-        layout = self.world.layouts[topic]
-        self.world.layouts[topic] = TopicLayout(layout.name, layout.topic_id, layout.partition_count + 1)
+        before = self.world.layouts[TopicName(topic)]
+        grown = TopicLayout(before.name, before.topic_id, before.partition_count + 1)
+        self.world.layouts[before.name] = grown
 
     # -- what must never be -----------------------------------------------------------------
 
@@ -125,7 +127,7 @@ class Cluster:
             member = rows.members.get(record.member_id)
             if process.member_id != record.member_id or member is None or member.token_hash != token:
                 continue
-            for tenure in rows.owned[record.member_id].values():
+            for tenure in rows.owned.get(record.member_id, {}).values():
                 self.world.forbid(
                     tenure.running and tenure.since_generation > process.session.generation,
                     f"a row of {record.member_id} runs before it was told",

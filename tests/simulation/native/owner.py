@@ -24,11 +24,12 @@ from coordinator.core.state import GroupState
 from muster.kernel.instants import Instant
 from muster.messages.member import (
     CommitOffsetsRequest,
+    CommitOffsetsResponse,
     FromMember,
     PingResponse,
     StopFetcherResponse,
 )
-from muster.messages.partitions import each_position
+from muster.messages.partitions import Partition, each_position
 from tests.simulation.native.network import Connection, Truth
 from tests.simulation.native.world import Clock
 
@@ -253,8 +254,8 @@ class Owner:
     # -- offsets ----------------------------------------------------------------------------
 
     def _commit_batch(self) -> None:
-        written: dict = {}
-        answers = []
+        written: dict[Partition, int] = {}
+        answers: list[tuple[Connection, CommitOffsetsResponse]] = []
         while self._inbox and isinstance(self._inbox[0], _Commit):
             commit = self._inbox.popleft()
             assert isinstance(commit, _Commit)

@@ -1,5 +1,6 @@
 """This room runs one seed: some seconds of faults, then quiet, then everything must be as it should."""
 
+import traceback
 from dataclasses import dataclass
 
 from tests.simulation.native.cluster import Cluster
@@ -28,6 +29,9 @@ def run_seed(seed: int) -> Outcome:
         violation, attempts = _run(cluster)
     except Violation as found:
         violation, attempts = str(found), 0
+    except Exception as broken:  # a core that breaks is a finding, with its seed and its trail
+        violation, attempts = f"{type(broken).__name__}: {broken}", 0
+        cluster.world.trail.extend(traceback.format_exc().splitlines())
     return Outcome(seed, violation, tuple(cluster.world.trail), attempts)
 
 

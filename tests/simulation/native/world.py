@@ -5,7 +5,6 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from uuid import UUID
 
 import msgspec
 
@@ -16,11 +15,10 @@ from coordinator.core.rows import apply
 from coordinator.core.settings import GroupSettings, Surroundings
 from coordinator.core.state import GroupRows
 from muster.kernel.instants import Instant
-from muster.kernel.topology import TopicLayout
 from muster.messages.partitions import Partition, each_partition
+from tests.simulation.native.topics import layout, layouts
 
 SESSION_MS = 6_000
-ORDERS, CLICKS = UUID(int=1), UUID(int=2)
 
 
 class Violation(AssertionError):
@@ -75,10 +73,9 @@ class World:
         self.database = Database(GroupRows("readers", rebalance_mode=mode))
         self.settings = settings or GroupSettings(lease_ttl_ms=2_000, rebalance_max_retries=1)
         self.surroundings = Surroundings(matches=matches)
-        self.layouts = {
-            "orders": TopicLayout("orders", ORDERS, self.chance.randint(2, 6)),
-            "clicks": TopicLayout("clicks", CLICKS, self.chance.randint(0, 3)),
-        }
+        self.layouts = layouts(
+            layout("orders", 1, self.chance.randint(2, 6)), layout("clicks", 2, self.chance.randint(0, 3))
+        )
         self.trail: list[str] = []
         self.attempts = 0
         self.overlaps = 0

@@ -1,7 +1,5 @@
 """This room is a group under test: short words for events, and the rows folded from records beside it."""
 
-from uuid import UUID
-
 from coordinator.core import rebalance
 from coordinator.core.decide import decide, load
 from coordinator.core.draft import GroupDecision
@@ -10,7 +8,6 @@ from coordinator.core.rows import apply
 from coordinator.core.settings import GroupSettings, Surroundings
 from coordinator.core.state import GroupRows
 from muster.kernel.instants import Instant
-from muster.kernel.topology import TopicLayout
 from muster.messages.member import (
     Frame,
     PingRequest,
@@ -24,10 +21,11 @@ from muster.messages.member import (
     TopicCount,
 )
 from muster.messages.partitions import Partition, Position, positions_by_topic
+from tests.simulation.native.topics import layout, layouts
 
-ORDERS = TopicLayout("orders", UUID(int=1), 6)
-CLICKS = TopicLayout("clicks", UUID(int=2), 3)
-LAYOUTS = {"orders": ORDERS, "clicks": CLICKS}
+ORDERS = layout("orders", 1, 6)
+CLICKS = layout("clicks", 2, 3)
+LAYOUTS = layouts(ORDERS, CLICKS)
 SESSION_MS = 9_000
 
 
@@ -62,7 +60,9 @@ class Group:
         return self.turn()
 
     def register(self, name: str, *topics: str, **wishes: object) -> GroupDecision:
-        return self.turn(registering(name, *topics, **wishes))
+        return self.turn(
+            registering(name, *topics, **wishes)  # type: ignore[arg-type]
+        )
 
     def rebalance(self) -> GroupDecision:
         """A handler computes and its item is finished."""

@@ -1,17 +1,15 @@
 """000 chapter 9, step 3: the computed assignment against the stored one."""
 
 from dataclasses import replace
-from uuid import UUID
 
 from coordinator.core import rebalance
 from coordinator.core.state import GroupRows, Member, Tenure
-from muster.kernel.topology import TopicLayout
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, each_partition
+from tests.simulation.native.topics import layout, layouts
 
-ORDERS = TopicLayout("orders", UUID(int=1), 4)
-CLICKS = TopicLayout("clicks", UUID(int=2), 2)
-LAYOUTS = {"orders": ORDERS, "clicks": CLICKS}
+ORDERS = layout("orders", 1, 4)
+LAYOUTS = layouts(ORDERS, layout("clicks", 2, 2))
 
 
 def no_pattern(pattern: str, topic: str) -> bool:
@@ -48,7 +46,7 @@ def test_an_owned_partition_exists_no_longer() -> None:
 
 def test_a_topic_that_was_created_anew_is_another_topic() -> None:
     rows = group({"ann": [0, 1, 2, 3]}, member("ann"))
-    anew = {"orders": TopicLayout("orders", UUID(int=9), 4)}
+    anew = layouts(layout("orders", 9, 4))
     assert rebalance.compute(rows, anew, no_pattern).why == rebalance.SOME_UNOWNED
 
 
@@ -87,4 +85,4 @@ def test_the_snapshot_names_member_token_and_subscription() -> None:
 
 def test_interests_are_names_and_patterns() -> None:
     rows = group({}, member("ann"), member("ben", TopicCount("c.*", is_pattern=True)))
-    assert rebalance.interests(rows) == ({"orders"}, {"c.*"})
+    assert rebalance.interests(rows) == (frozenset({"orders"}), frozenset({"c.*"}))

@@ -1,7 +1,6 @@
 """Every assignor: disjoint, complete, only subscribed, deterministic; sticky: balanced, fewest moves."""
 
 from collections import Counter
-from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -9,8 +8,8 @@ from hypothesis import strategies as st
 
 from coordinator.core.assignors.interface import Question, Shares, partitions_of
 from coordinator.core.assignors.registry import ASSIGNORS
-from muster.kernel.topology import TopicLayout
 from muster.messages.partitions import Partition
+from tests.simulation.native.topics import layout
 
 TOPICS = ("clicks", "orders", "payments", "returns")
 CAST = ("ann", "ben", "cleo", "dora", "emil")
@@ -18,10 +17,7 @@ CAST = ("ann", "ben", "cleo", "dora", "emil")
 
 @st.composite
 def questions(draw: st.DrawFn, *, alike: bool = False) -> Question:
-    topics = {
-        name: TopicLayout(name, UUID(int=number), draw(st.integers(0, 7)))
-        for number, name in enumerate(TOPICS)
-    }
+    topics = {name: layout(name, number, draw(st.integers(0, 7))) for number, name in enumerate(TOPICS)}
     names = draw(st.lists(st.sampled_from(CAST), min_size=1, unique=True))
     common = draw(st.lists(st.sampled_from(TOPICS), min_size=1, unique=True))
     members = {}
@@ -29,8 +25,8 @@ def questions(draw: st.DrawFn, *, alike: bool = False) -> Question:
         read = common if alike else draw(st.lists(st.sampled_from(TOPICS), unique=True))
         members[name] = {topic: draw(st.integers(1, 3)) for topic in read}
     owner_of = {}
-    for layout in topics.values():
-        for partition in partitions_of(layout):
+    for topic in topics.values():
+        for partition in partitions_of(topic):
             owner = draw(st.sampled_from([*CAST, ""]))
             if owner in members:
                 owner_of[partition] = owner
@@ -40,9 +36,9 @@ def questions(draw: st.DrawFn, *, alike: bool = False) -> Question:
 def everything_read(question: Question) -> set[Partition]:
     return {
         partition
-        for name, layout in question.topics.items()
+        for name, topic in question.topics.items()
         if question.subscribers(name)
-        for partition in partitions_of(layout)
+        for partition in partitions_of(topic)
     }
 
 
@@ -107,18 +103,14 @@ def test_sticky_is_content_with_its_own_answer(question: Question) -> None:
 
 
 def test_range_deals_each_topic_by_thread() -> None:
-    question = Question(
-        {"ann": {"orders": 2}, "ben": {"orders": 1}}, {"orders": TopicLayout("orders", UUID(int=1), 7)}
-    )
+    question = Question({"ann": {"orders": 2}, "ben": {"orders": 1}}, {"orders": layout("orders", 1, 7)})
     shares = ASSIGNORS["range"](question)
     assert [one.number for one in shares["ann"]] == [0, 1, 2, 3, 4]
     assert [one.number for one in shares["ben"]] == [5, 6]
 
 
 def test_round_robin_deals_one_after_the_other() -> None:
-    topics = {
-        name: TopicLayout(name, UUID(int=number), 3) for number, name in enumerate(("clicks", "orders"))
-    }
+    topics = {name: layout(name, number, 3) for number, name in enumerate(("clicks", "orders"))}
     shares = ASSIGNORS["roundrobin"](
         Question({"ann": {"clicks": 1, "orders": 1}, "ben": {"orders": 1}}, topics)
     )

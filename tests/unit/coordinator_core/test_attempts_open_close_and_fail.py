@@ -2,12 +2,20 @@
 
 import pytest
 
-from coordinator.core import records
-from coordinator.core.events import ConnectionClosed, ConnectionId, Heard, ItemFailed, TopicsChanged
+from coordinator.core import rebalance, records
+from coordinator.core.events import (
+    ConnectionClosed,
+    ConnectionId,
+    Heard,
+    ItemFailed,
+    ItemFinished,
+    Say,
+    TopicsChanged,
+)
 from coordinator.core.settings import GroupSettings
 from coordinator.core.state import GroupRows
-from muster.messages.member import LeaveRequest, StartFetcherRequest, StopFetcherRequest
-from tests.unit.coordinator_core.group import SESSION_MS, Group, hung_up, said
+from muster.messages.member import LeaveRequest, StartFetcherRequest, StopFetcherRequest, TopicCount
+from tests.unit.coordinator_core.group import LAYOUTS, SESSION_MS, Group, hung_up, said
 
 
 def kinds(decision_records: tuple[records.GroupRecord, ...]) -> list[str]:
@@ -104,12 +112,6 @@ def test_the_backoff_doubles_and_the_session_bounds_it() -> None:
 def test_a_share_whose_receiver_unsubscribed_stays_with_its_owner() -> None:
     group = Group().settled("ann")
     group.register("ben")
-    proposal_then = group.rows
-    assert proposal_then.handler_asked
-    from coordinator.core import rebalance
-    from coordinator.core.events import ItemFinished
-    from tests.unit.coordinator_core.group import LAYOUTS
-
     proposal = rebalance.compute(group.rows, LAYOUTS, group.surroundings.matches)
     group.register("ben", "clicks", connection="ben/2")
     decision = group.turn(ItemFinished("item-9", proposal))
@@ -158,15 +160,15 @@ def test_start_offsets_are_the_last_known_positions(offset: int) -> None:
     (start,) = [
         saying.message
         for saying in decision.commands
-        if saying.connection == "ben/1" and isinstance(saying.message, StartFetcherRequest)  # type: ignore[union-attr]
+        if isinstance(saying, Say)
+        and saying.connection == "ben/1"
+        and isinstance(saying.message, StartFetcherRequest)
     ]
     parts = [one for topic in start.ownership_info[0].assigned_parts for one in topic.partitions]
     assert {part.offset for part in parts} == {offset}
 
 
 def test_a_patterns_topics_are_dealt_to_its_threads() -> None:
-    from muster.messages.member import TopicCount
-
     group = Group()
     group.register("ann", topic_count=(TopicCount("or", threads=2, is_pattern=True),))
     (saying,) = group.rebalance().commands
