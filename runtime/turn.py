@@ -145,13 +145,15 @@ async def _conclude(
     """Write what the decision records, then settle it. False: it is certain that nothing was written."""
     if decision.records and not await _write(lane, subject, key, state, events, decision):
         return False
-    passing("turn.speak")
+    if decision.records:
+        passing("turn.speak")
     try:
         subject.settle(key, state, decision)
     except Exception as error:
         raise NotSpoken(f"{lane.name}: {key}") from error
     lane.look_again(subject, key, decision.look_again_at)
-    passing("turn.spoken")
+    if decision.records:
+        passing("turn.spoken")
     return True
 
 

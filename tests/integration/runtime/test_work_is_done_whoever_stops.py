@@ -1,0 +1,128 @@
+"""Work offered in a turn is done by a worker, and also when the worker or Redis is stopped in the middle."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from standalone.redis import Redis
+from tests.integration.runtime.conftest import ROOT, CounterNode, Truth, wait_for
+
+LANE = "coordinator/0"
+KEY = "work-departures"
+
+
+class Worker:
+    """A real Celery worker with one child."""
+
+    def __init__(self, log: Path, failpoints: str = "") -> None:
+        environment = os.environ | {"MUSTER_TEST": "1", "MUSTER_FAILPOINTS": failpoints}
+        command = [sys.executable, "-m", "celery", "-A", "config", "worker", "--concurrency=1", "-l", "INFO"]
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*command, "--without-gossip", "--without-mingle", "--without-heartbeat"],
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=output,
+            )
+        self.log = log
+
+    def wait_ready(self) -> None:
+        wait_for(lambda: b"ready." in self.log.read_bytes(), "the worker is ready")
+
+    def stopped_child(self) -> psutil.Process | None:
+        """The child that a failpoint has stopped."""
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            if child.status() == psutil.STATUS_STOPPED:
+                return child
+        return None
+
+    def kill(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.process.pid).children(recursive=True):
+                child.kill()
+        self.process.kill()
+        self.process.wait(20)
+
+
+@pytest.fixture
+def start_worker(truth: Truth, redis_server: Redis, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+    workers: list[Worker] = []
+
+    def start(failpoints: str = "") -> Worker:
+        workers.append(Worker(tmp_path / f"worker-{len(workers)}.log", failpoints))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.kill()
+
+
+def states(truth: Truth) -> list[tuple[str, int, str]]:
+    return [
+        (state, claim, by.partition(" ")[0])
+        for state, claim, by in truth.rows(
+            "SELECT state, claim_epoch, claimed_by FROM work_item ORDER BY offered_at"
+        )
+    ]
+
+
+def test_a_worker_does_it_and_the_owner_adopts_it(
+    truth: Truth, start_worker: Callable[..., Worker], start_node: Callable[..., CounterNode]
+) -> None:
+    start_worker().wait_ready()
+    node = start_node("node-1")
+    node.wait_accepted()
+    node.ask("add", LANE, KEY, 1)
+    wait_for(lambda: [state for state, _, _ in states(truth)] == ["adopted"], "the result is adopted")
+    assert states(truth)[0][2] == "worker"
+    assert truth.counter(KEY).version == 2
+
+
+def test_a_worker_stopped_in_the_middle_loses_its_claim(
+    truth: Truth, start_worker: Callable[..., Worker], start_node: Callable[..., CounterNode]
+) -> None:
+    worker = start_worker("work.computed=stop")
+    worker.wait_ready()
+    node = start_node("node-1")
+    node.wait_accepted()
+    node.ask("add", LANE, KEY, 1)
+    child = wait_for(worker.stopped_child, "the worker stands in the middle of its work")
+    node.wait("spare")
+    assert states(truth) == [("due", 1, "worker")]
+
+    start_worker().wait_ready()
+    wait_for(lambda: [state for state, _, _ in states(truth)] == ["adopted"], "another one does it")
+    claims = states(truth)[0][1]
+    assert claims >= 2
+    child.send_signal(signal.SIGCONT)
+    wait_for(lambda: child.status() != psutil.STATUS_STOPPED, "the first one wakes")
+    node.ask("add", LANE, "orders", 1)
+    node.wait("said", "orders")
+    assert states(truth)[0][:2] == ("adopted", claims)
+    assert truth.counter(KEY).version == 2
+
+
+def test_a_stopped_redis_delays_nobody_and_the_spare_process_is_asked(
+    truth: Truth, redis_server: Redis, start_node: Callable[..., CounterNode]
+) -> None:
+    node = start_node("node-1")
+    node.wait_accepted()
+    redis_server.pause()
+    try:
+        for number in range(30):
+            node.ask("add", LANE, f"{KEY}-{number}", 1)
+        node.ask("add", LANE, "orders", 1)
+        node.wait("said", "orders")
+        wait_for(lambda: len(set(node.facts("spare"))) == 30, "the spare process is asked for each")
+        assert node.facts("frozen") == []
+        assert truth.rows("SELECT DISTINCT epoch FROM lease") == [(1,)]
+    finally:
+        redis_server.resume()
