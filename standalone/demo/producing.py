@@ -33,7 +33,7 @@ class Replay(threading.Thread):
         self._flights = flights
         self._days_a_second = days_a_second
         self._progress = progress
-        self._stop = threading.Event()
+        self._ending = threading.Event()
         self.produced: dict[tuple[int, int], bytes] = {}
         self.refused: list[str] = []
         self.started_at = 0.0
@@ -46,7 +46,7 @@ class Replay(threading.Thread):
                 "linger.ms": LINGER_MS,
                 "client.id": "departures-board",
                 "message.timeout.ms": 120_000,
-                "log_level": 3,
+                "log_level": 2,
             }
         )
 
@@ -54,7 +54,7 @@ class Replay(threading.Thread):
         """Send each flight when the calendar reaches it, then wait until every one is answered."""
         self.started_at = time.monotonic()
         for count, flight in enumerate(self._flights):
-            if self._stop.is_set():
+            if self._ending.is_set():
                 break
             self._wait_for(flight, count)
             self._send(flight)
@@ -65,13 +65,13 @@ class Replay(threading.Thread):
 
     def stop(self) -> None:
         """End the replay early; what is in flight is still answered."""
-        self._stop.set()
+        self._ending.set()
 
     def _wait_for(self, flight: Flight, count: int) -> None:
         due = self.started_at + moment(flight.time_hour, self._days_a_second)
         ahead = due - time.monotonic()
         self._producer.poll(0)
-        while ahead > 0 and not self._stop.is_set():
+        while ahead > 0 and not self._ending.is_set():
             self._progress(flight.time_hour, count)
             self._producer.poll(min(ahead, 0.1))
             ahead = due - time.monotonic()

@@ -21,6 +21,7 @@ from standalone.demo.calendar_of_events import Event, Plan, day
 from standalone.demo.evidence import Check
 from standalone.demo.producing import Replay
 from standalone.demo.rest import Rest, wait_until
+from standalone.demo.story import elections_of, rebalances_of
 from standalone.demo.summary import Account
 from standalone.processes import ROOT
 from standalone.stack import Stack
@@ -74,7 +75,7 @@ class Road:
             rest.close()
 
     def _create_topic(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.stack.info["bootstrap"], "log_level": 3})
+        admin = AdminClient({"bootstrap.servers": self.stack.info["bootstrap"], "log_level": 2})
         wanted = NewTopic(TOPIC, PARTITIONS, REPLICAS, config={"min.insync.replicas": "2"})
         admin.create_topics([wanted], operation_timeout=30)[TOPIC].result(30)
         self.say(f"2  topic {TOPIC}: {PARTITIONS} partitions, {REPLICAS} replicas, min.insync.replicas 2")
@@ -167,7 +168,7 @@ class Road:
 
     def _ends(self) -> dict[int, int]:
         reader = Consumer(
-            {"bootstrap.servers": self.stack.info["bootstrap"], "group.id": "ends", "log_level": 3}
+            {"bootstrap.servers": self.stack.info["bootstrap"], "group.id": "ends", "log_level": 2}
         )
         try:
             return {
@@ -228,8 +229,8 @@ class Road:
     # --- the end --------------------------------------------------------------------------------------------
 
     def _tell(self, rest: Rest) -> None:
-        self.account.rebalances = rest.rebalances(GROUP)
-        self.account.elections = rest.elections()
+        self.account.rebalances = rebalances_of(rest.turns(key=GROUP))
+        self.account.elections = elections_of(rest.turns(lane="controller"))
         for line in self.account.lines():
             self.say(line)
 
