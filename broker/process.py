@@ -23,13 +23,13 @@ from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
 from broker.settings import Address, BrokerSettings
-from muster.kernel.instants import Instant
+from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages import cluster
 
 log = structlog.get_logger(__name__)
 
-ROWS_AT_ONCE: Final = 200
-"""Rows that are obeyed before the loop may do something else; each may open a log."""
+OBEY_AT_ONCE_MS: Final = 20
+"""For so long rows are obeyed before the loop may do something else; each may make or open a log."""
 
 DRAIN_MS: Final = 1_000
 FLUSH_INTERVAL_S: Final = 5.0
@@ -202,11 +202,13 @@ class BrokerProcess:
 
     async def _perform(self, heeded: Heeded) -> None:
         """Let each replica obey; a link that breaks in between is made good by the next snapshot."""
-        for done, row in enumerate(heeded.rows, start=1):
+        rested_at = clock_ms()
+        for row in heeded.rows:
             self._plane.obey(row, from_snapshot=heeded.from_snapshot)
             self._followers.look_at(PartitionKey(*row.key))
-            if done % ROWS_AT_ONCE == 0:
+            if elapsed_ms(rested_at, clock_ms()) >= OBEY_AT_ONCE_MS:
                 await asyncio.sleep(0)
+                rested_at = clock_ms()
         for answer in heeded.answers:
             key = PartitionKey(answer.topic_id, answer.partition)
             self._plane.hear_answer(*key, answer.base_version, answer.row)
