@@ -157,7 +157,7 @@ class Node:
 def _server_settings(application: doors.Application) -> uvicorn.Config:
     listen = urlsplit(f"//{settings.MUSTER_NODE_LISTEN}")
     return uvicorn.Config(
-        application,  # type: ignore[arg-type]
+        application,
         host=listen.hostname or "127.0.0.1",
         port=listen.port or 0,
         ws="websockets-sansio",

@@ -1,4 +1,4 @@
-"""This room asks Celery to do due work, from a thread that may wait for Redis; nobody waits for it (law 2)."""
+"""This room asks Celery to do due work, from a thread that may wait for Redis while nobody else does."""
 
 import threading
 from collections import deque

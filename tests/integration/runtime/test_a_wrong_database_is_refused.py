@@ -1,0 +1,68 @@
+"""A process does not run on a database that is not the one in which its cluster was made."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from runtime import cluster
+from runtime.postgres import LaneConnection, Postgres, open_connection
+from tests.integration.runtime.conftest import LANES
+
+
+@pytest.fixture
+def connection(fresh_database: str) -> Iterator[LaneConnection]:
+    made = open_connection(fresh_database, "muster-test")
+    yield made
+    made.close()
+
+
+def refusal(connection: LaneConnection, pid: int | None = None) -> str:
+    with pytest.raises(cluster.WrongDatabase) as refused:
+        cluster.refuse_wrong_database(connection, pid or connection.info.backend_pid)
+    return str(refused.value)
+
+
+def test_a_database_without_a_cluster(connection: LaneConnection) -> None:
+    assert "initialise_cluster" in refusal(connection)
+
+
+def test_a_copy_in_another_postgresql(connection: LaneConnection, fresh_database: str) -> None:
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    connection.execute("UPDATE cluster SET system_identifier = system_identifier + 1")
+    assert "was made in PostgreSQL" in refusal(connection)
+    with pytest.raises(cluster.WrongDatabase):
+        Postgres(fresh_database, "node-1").connect("aaaa", "session")
+
+
+def test_a_promoted_standby(connection: LaneConnection) -> None:
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    connection.execute("UPDATE cluster SET timeline = timeline + 1")
+    assert "promoted or restored" in refusal(connection)
+
+
+def test_a_pooler_answers_with_somebody_elses_backend(connection: LaneConnection) -> None:
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    assert "pooler" in refusal(connection, pid=connection.info.backend_pid + 1)
+
+
+def test_another_number_of_shards(connection: LaneConnection) -> None:
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    connection.execute("UPDATE cluster SET shard_count = 32")
+    assert "32 shards" in refusal(connection)
+
+
+def test_initialising_twice_changes_nothing(connection: LaneConnection) -> None:
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    connection.execute("UPDATE lease SET epoch = 7")
+    before = cluster.read(connection)
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    assert cluster.read(connection) == before
+    assert connection.execute("SELECT DISTINCT epoch FROM lease").fetchall() == [(7,)]
+
+
+def test_the_floor_is_never_lowered(connection: LaneConnection) -> None:
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    cluster.raise_epoch_floor(connection, 9)
+    cluster.raise_epoch_floor(connection, 4)
+    assert cluster.epoch_floor(connection) == 9
