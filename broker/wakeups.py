@@ -3,6 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
+import structlog
+
+log = structlog.get_logger(__name__)
+
 
 class WakeUps:
     """Calls that are due at the end of this loop turn, in the order they were asked for."""
@@ -21,4 +25,8 @@ class WakeUps:
     def _run(self) -> None:
         due, self._due = self._due, []
         for call in due:
-            call()
+            try:
+                call()
+            except Exception:
+                # Our own mistake with one sleeper must not leave the others asleep.
+                log.exception("wake_up_failed")

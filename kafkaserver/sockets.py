@@ -129,9 +129,13 @@ class Connection:
     def on_readable(self) -> None:
         """Receive, serve every whole frame, send all answers together."""
         self.was_active = True
+        self._guarded(self._receive)
+
+    def _guarded(self, serve: Callable[[], None]) -> None:
+        """Run `serve` and send what it answered; whatever it raises ends this connection, no other."""
         self._in_read_event = True
         try:
-            self._receive()
+            serve()
             self._flush()
         except KafkaWireError as error:
             self._refuse(error)
@@ -143,6 +147,9 @@ class Connection:
             self.close("our own mistake")
         finally:
             self._in_read_event = False
+        if self._paused and not self.is_closed and not self._has_enough_waiting():
+            # All of it left at once, so nothing else will come by to read on.
+            self._server.flush_soon(self)
 
     def _receive(self) -> None:
         """Take what the socket holds: into the shared buffer, or behind the frame that has begun."""
@@ -234,16 +241,13 @@ class Connection:
     def _resume(self) -> None:
         """Serve what arrived before the pause, then read on."""
         self._paused = False
-        self._in_read_event = True
-        try:
-            if self._buffer is not None and self._filled:
-                self._serve_frames(self._buffer)
-        except KafkaWireError as error:
-            self._refuse(error)
-        finally:
-            self._in_read_event = False
+        self._guarded(self._serve_what_is_kept)
         if not self.is_closed and not self._paused and not self._server.is_draining:
             self._server.loop.add_reader(self._socket, self.on_readable)
+
+    def _serve_what_is_kept(self) -> None:
+        if self._buffer is not None and self._filled:
+            self._serve_frames(self._buffer)
 
     # -- replies out
 
@@ -265,8 +269,6 @@ class Connection:
             self.close(f"connection lost: {error}")
         if self._paused and not self.is_closed and not self._has_enough_waiting():
             self._resume()
-            if not self.is_closed:
-                self._server.flush_soon(self)
 
     def _flush(self) -> None:
         if self.is_closed:

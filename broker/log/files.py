@@ -55,28 +55,16 @@ class OpenFiles:
         self._files.pop(path, None)
 
 
-def replace_file(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Put `content` in the place of `path`: readers see the old content or the new. Raises OSError."""
+def replace_file(path: Path, content: bytes) -> None:
+    """Put `content` in the place of `path`: readers see the old content or the new. Raises OSError.
+
+    Not fsynced: what a machine crash may take is confessed at the next hello, and a clean stop syncs.
+    """
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
+        temporary.write_bytes(content)
         os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    if durable:
-        sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in `folder` durable. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -448,9 +448,11 @@ class PartitionLog:
             self.end_offset = self._segments[-1].end_offset()
         path = self.folder / LEADER_EPOCHS
         self._epochs = load_epochs(path)
+        on_disk = self._epochs.entries
         self._epochs.truncate(self.end_offset)
         self._find_epochs_again()
-        save_epochs(path, self._epochs)
+        if self._epochs.entries != on_disk:
+            save_epochs(path, self._epochs)
         self._rebuild_producers(now_ms)
 
     def _find_epochs_again(self) -> None:

@@ -99,6 +99,17 @@ async def test_a_client_that_parks_too_much_is_read_no_further_until_answers_lea
         await writer.wait_closed()
 
 
+async def test_answers_that_fill_the_outbox_and_leave_at_once_do_not_stop_the_reading() -> None:
+    async with served(_echo, ServerLimits(outbox_bytes=100)) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"".join(request(number, b"x" * 200) for number in range(50)))
+        wanted = b"".join(answer(number, b"x" * 200) for number in range(50))
+        async with asyncio.timeout(10):
+            assert await reader.readexactly(len(wanted)) == wanted
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_a_reply_for_a_client_that_left_is_dropped() -> None:
     parked: list[Reply] = []
     park: Callable[[RequestHeader, memoryview, Reply], None] = lambda _h, _f, reply: parked.append(reply)  # noqa: E731
