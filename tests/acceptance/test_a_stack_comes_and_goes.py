@@ -1,5 +1,6 @@
 """A stack for scripts: ready when it says so, told by stack.json, ruled by name, gone without a trace."""
 
+import itertools
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ START_LIMIT_S = 240.0
 END_LIMIT_S = 10.0
 # A kill -9 travels from the top through supervisor to its children.
 VANISH_LIMIT_S = 15.0
+_numbers = itertools.count(1)
 
 
 def _until(condition: Callable[[], bool], limit_s: float, what: str) -> None:
@@ -47,7 +49,7 @@ class Up:
 
     def __init__(self, home: Path, nodes: int = 1, brokers: int = 1) -> None:
         self.home = home
-        self.output = home.parent / f"{home.name}.out"
+        self.output = home.parent / f"{home.name}-{next(_numbers)}.out"
         environment = {
             name: value
             for name, value in os.environ.items()
