@@ -79,9 +79,14 @@ class NodeHeart:
         """Notify every process; coalesced, may be lost."""
         self._coalescer.wake(name, key)
 
+    @property
+    def tokens_known(self) -> bool:
+        """False while the map of tokens is missing or too old."""
+        return self._tokens is not None and elapsed_ms(self._tokens_at, clock.now()) <= OLDEST_TOKENS_MS
+
     def verify_token(self, presented: str) -> Any | None:
         """The caller to whom a token belongs; nobody while the map is missing or too old."""
-        if self._tokens is None or elapsed_ms(self._tokens_at, clock.now()) > OLDEST_TOKENS_MS:
+        if self._tokens is None or not self.tokens_known:
             return None
         return self._tokens.verify(presented, datetime.now(UTC))
 

@@ -106,6 +106,8 @@ class Node:
             return "draining"
         if self._freshness.frozen:
             return "frozen"
+        if not self.heart.tokens_known:
+            return "tokens are not loaded"
         held, accepted = self.keeper.held, self.keeper.accepted
         if held != accepted:
             return f"{len(held - accepted)} lanes are loading"

@@ -36,11 +36,14 @@ class Freshness:
     @property
     def frozen(self) -> bool:
         """True while nothing may be answered, expired, taken or ended."""
-        return self._announced or self.age_ms >= self._lease_ttl_ms or self.stalled
+        return self._announced or self.age_ms >= self._lease_ttl_ms
 
     @property
     def stalled(self) -> bool:
-        """True between waking up from a stop and the tick that postpones expiries; False without ticks."""
+        """True between waking up from a stop and the tick that postpones expiries; False without ticks.
+
+        Answers that expire nothing (pings) are still allowed: the lease is ours.
+        """
         return self._ticked_at is not None and elapsed_ms(self._ticked_at, self._clock()) > STALLED_AFTER_MS
 
     def tick(self, now: Instant) -> None:
@@ -72,9 +75,9 @@ class Freshness:
         self._thawed.set()
 
     async def wait(self) -> None:
-        """Return when answers are allowed."""
-        while self.frozen:
-            if not self._announced and self.age_ms < self._lease_ttl_ms:
+        """Return when something may be decided: neither frozen nor stalled."""
+        while self.frozen or self.stalled:
+            if not self.frozen:
                 await asyncio.sleep(0.005)
                 continue
             self.freeze()

@@ -230,5 +230,9 @@ class NodeContext(Protocol):
     def wake(self, name: str, key: str = "") -> None:
         """Notify every process; coalesced, at most 20 a second for one name and key; may be lost."""
 
+    @property
+    def tokens_known(self) -> bool:
+        """False while the map of tokens is missing or too old: nobody can be told apart."""
+
     def verify_token(self, presented: str) -> Any | None:
         """The caller to whom a token belongs, by the map refreshed every 10 s; None if nobody."""

@@ -20,7 +20,7 @@ from runtime.postgres import PostgresLink, open_connection
 from tests.conformance.counters import TABLES, Counter, CounterStore, read_journal
 from tests.integration.runtime.counter_node import LANES
 
-BOUND_S = 40.0
+BOUND_S = 120.0
 ROOT = Path(__file__).parents[3]
 
 

@@ -95,8 +95,8 @@ def test_a_worker_stopped_in_the_middle_loses_its_claim(
     node.wait_accepted()
     node.ask("add", LANE, KEY, 1)
     child = wait_for(worker.stopped_child, "the worker stands in the middle of its work")
+    wait_for(lambda: states(truth) == [("due", 1, "worker")], "its claim is taken back")
     node.wait("spare")
-    assert states(truth) == [("due", 1, "worker")]
 
     start_worker().wait_ready()
     wait_for(lambda: [state for state, _, _ in states(truth)] == ["adopted"], "another one does it")

@@ -47,12 +47,13 @@ async def test_a_young_renewal_does_not_thaw_before_expiries_were_postponed() ->
     assert not freshness.frozen
 
 
-async def test_a_loop_that_did_not_tick_is_stalled_until_it_ticks() -> None:
+async def test_a_loop_that_did_not_tick_decides_nothing_until_it_ticks() -> None:
     clock = Clock()
     freshness = renewed(clock)
     freshness.tick(clock())
     clock.at += STALLED_AFTER_MS + 1
-    assert freshness.frozen
+    assert freshness.stalled
+    assert not freshness.frozen
     waiting = asyncio.ensure_future(freshness.wait())
     await asyncio.sleep(0)
     assert not waiting.done()
