@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -13,6 +14,8 @@ BENCHMARKS = ("produce_consume", "members", "commits", "elections")
 def main() -> int:
     """Exit code 1 if a benchmark could not be run; the others are run all the same."""
     home = Path(os.environ.get("MUSTER_HOME", ".muster"))
+    # So that an interrupted run still stops its processes and removes their data.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     wanted = sys.argv[1:] or BENCHMARKS
     failed = 0
     for name in wanted:

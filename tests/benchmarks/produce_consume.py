@@ -6,6 +6,7 @@ alternate, so that a noisy machine is noisy for both; the figures are medians.
 
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -292,6 +293,8 @@ def _table(samples: dict[tuple[str, str], list[Sample]], megabytes: int, rounds:
 def main() -> None:
     """`python -m tests.benchmarks.produce_consume [MEGABYTES] [ROUNDS]`"""
     home = Path(os.environ.get("MUSTER_HOME", ".muster"))
+    # So that an interrupted run still stops its brokers and removes its logs.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print("\n".join(run(home, *map(int, sys.argv[1:3]))))
 
 
