@@ -38,7 +38,6 @@ from muster.kernel.instants import Instant, after
 from muster.messages.cluster import (
     AlterPartition,
     AlterPartitionAnswer,
-    BrokerPing,
     HelloAccepted,
     IsrAnswer,
     ProducerIds,
@@ -212,9 +211,7 @@ def settle(state: ClusterState, decision: ClusterDecision) -> None:
     state.memory = decision.memory
 
 
-def heard(
-    state: ClusterState, link: Link, ping: BrokerPing, now: Instant, settings: ControllerSettings
-) -> bool:
+def heard(state: ClusterState, link: Link, now: Instant, settings: ControllerSettings) -> bool:
     """A ping keeps the session, without a turn. False: the link is not the bound one, ignore it."""
     broker_id = state.memory.broker_of(link)
     if broker_id is None:

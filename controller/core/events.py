@@ -22,7 +22,7 @@ Link: TypeAlias = Hashable
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """First event of a new owner of the lease, and after each load; all sessions begin in full."""
+    """First event of a new owner of the lease; all sessions begin in full."""
 
     controller_epoch: int
 
