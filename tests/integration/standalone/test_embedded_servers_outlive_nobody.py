@@ -1,7 +1,10 @@
 """PostgreSQL and Redis from wheels end with whoever started them, and start again on old data."""
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +13,7 @@ import psutil
 import psycopg
 import pytest
 
+from standalone import postgres
 from standalone.postgres import Postgres
 from standalone.redis import Redis
 
@@ -113,6 +117,30 @@ def test_the_data_of_a_deleted_home_is_swept_when_the_next_server_starts(tmp_pat
     another.prepare()
     assert not forgotten.data.exists() and another.data.exists()
     another.remove()
+
+
+def test_root_runs_binaries_that_lie_behind_a_closed_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkout in root's home: nobody, as whom the server runs, cannot enter there."""
+    if os.geteuid():
+        pytest.skip("only root runs the server as somebody else")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    wheel = postgres.BINARIES.parent
+    for folder in (wheel, wheel.with_name(f"{wheel.name}.libs")):
+        shutil.copytree(folder, closed / folder.name, symlinks=True)
+    monkeypatch.setattr(postgres, "BINARIES", closed / wheel.name / postgres.BINARIES.name)
+    monkeypatch.setattr(postgres, "PUBLIC_ROOM", Path(tempfile.mkdtemp(dir="/var/tmp")))
+    postgres.PUBLIC_ROOM.chmod(0o755)
+    server = Postgres(tmp_path / "home", throw_away=True)
+    try:
+        server.start()
+        with psycopg.connect(server.url()) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+    finally:
+        server.remove()
+        shutil.rmtree(postgres.PUBLIC_ROOM)
 
 
 def test_a_long_home_gets_a_short_socket(tmp_path: Path) -> None:
