@@ -36,6 +36,10 @@ class Rest:
         """The partitions of a topic: leader, replicas, ISR."""
         return list(self._items("partitions", topic=topic))
 
+    def rebalances(self, group: str) -> list[dict[str, Any]]:
+        """The rebalances of a group, oldest first: cause, length, partitions moved."""
+        return list(reversed(list(self._items(f"rebalances/{group}"))))
+
     def turns(self, **filters: str) -> list[dict[str, Any]]:
         """Turns of the journal by `lane` or `key`, oldest first."""
         return list(reversed(list(self._items("journal", limit="500", **filters))))

@@ -21,7 +21,7 @@ from standalone.demo.calendar_of_events import Event, Plan, day
 from standalone.demo.evidence import Check
 from standalone.demo.producing import Replay
 from standalone.demo.rest import Rest, wait_until
-from standalone.demo.story import elections_of, rebalances_of
+from standalone.demo.story import elections_of
 from standalone.demo.summary import Account
 from standalone.processes import ROOT
 from standalone.stack import Stack
@@ -229,7 +229,7 @@ class Road:
     # --- the end --------------------------------------------------------------------------------------------
 
     def _tell(self, rest: Rest) -> None:
-        self.account.rebalances = rebalances_of(rest.turns(key=GROUP))
+        self.account.rebalances = rest.rebalances(GROUP)
         self.account.elections = elections_of(rest.turns(lane="controller"))
         for line in self.account.lines():
             self.say(line)

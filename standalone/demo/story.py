@@ -1,11 +1,9 @@
-"""This room tells rebalances and leader elections from turns of the journal, as REST gives them."""
+"""This room tells leader elections from turns of the journal, as REST gives them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-
-from groups.history import Entry, Rebalance, rebalances
 
 
 @dataclass(slots=True)
@@ -17,12 +15,6 @@ class Election:
     elected: int = 0
     without_leader: int = 0
     length_ms: float = 0.0
-
-
-def rebalances_of(turns: Iterable[Mapping[str, Any]]) -> list[Rebalance]:
-    """The rebalances in a group's turns, oldest first."""
-    told = [Entry(_time(turn), turn["cause"], tuple(turn["records"])) for turn in turns]
-    return list(reversed(rebalances(told)))
 
 
 def elections_of(turns: Iterable[Mapping[str, Any]]) -> list[Election]:

@@ -1,23 +1,23 @@
 """This room is what the demo tells at its end: records, rates, rebalances, elections, checks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from groups.history import Rebalance
 from standalone.demo.evidence import Check
 from standalone.demo.story import Election
 
 
 @dataclass(slots=True)
 class Account:
-    """What was counted along the road."""
+    """What was counted along the road; rebalances are rows as REST gives them."""
 
     produced: int = 0
     produce_seconds: float = 0.0
     settle_seconds: float = 0.0
     pipeline_seconds: float | None = None
     consumed: dict[str, int] = field(default_factory=dict)
-    rebalances: list[Rebalance] = field(default_factory=list)
+    rebalances: list[dict[str, Any]] = field(default_factory=list)
     elections: list[Election] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -56,11 +56,10 @@ class Account:
             yield "skipped", promise, "needs Java 17 and Maven"
 
 
-def _rebalance(rebalance: Rebalance) -> Sequence[str]:
-    generation = "failed" if rebalance.failed else str(rebalance.generation or "open")
-    cause = f"{rebalance.cause} {rebalance.detail}".strip()
-    length = duration(rebalance.length_ms)
-    return generation, cause, length, str(rebalance.moved), str(rebalance.members)
+def _rebalance(row: Mapping[str, Any]) -> Sequence[str]:
+    generation = "failed" if row["failed"] else str(row["generation"] or "open")
+    cause = f"{row['cause']} {row['detail']}".strip()
+    return generation, cause, duration(row["length_ms"]), str(row["moved"]), str(row["members"])
 
 
 def _election(election: Election) -> Sequence[str]:
