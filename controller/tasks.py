@@ -14,7 +14,6 @@ from controller import configuration, statements
 from controller.core.draft import policy_of
 from controller.core.election import Policy
 from controller.core.proposing import Task, propose
-from muster.messages.cluster import PartitionRow
 from runtime.work import WorkRow
 
 FUNCTION = "controller.tasks:propose_leaders"
@@ -35,10 +34,7 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Any:
                 cursor.execute(statements.READ_PARTITIONS_OF_TOPIC, {"topic_id": UUID(item.key)})
             case Task.CONTROLLER_FAILOVER:
                 cursor.execute(statements.READ_LEADERLESS)
-        rows = [
-            PartitionRow(topic_id, partition, tuple(assigned), leader, leader_epoch, tuple(isr), version)
-            for topic_id, partition, assigned, leader, leader_epoch, isr, version in cursor
-        ]
+        rows = statements.partition_rows(cursor.fetchone())
     policies: dict[UUID, Policy] = {}
 
     def policy(topic_id: UUID) -> Policy:
