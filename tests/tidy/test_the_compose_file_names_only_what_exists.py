@@ -5,12 +5,14 @@ import shlex
 import shutil
 import subprocess
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from django.core.management import get_commands
 
+from broker.settings import from_environment
 from tests.tidy.sources import ROOT, modules
 
 DOCKER = ROOT / "docker"
@@ -111,13 +113,25 @@ def test_brokers_keep_their_log_on_a_volume_and_their_secret_where_preparation_p
 
 def test_brokers_name_every_node_at_the_address_it_listens_on() -> None:
     nodes = {name: _settings(service) for name, service in OURS.items() if name.startswith("node-")}
-    for name, settings in nodes.items():
-        port = settings["MUSTER_NODE_LISTEN"].rpartition(":")[2]
-        assert settings["MUSTER_NODE_ADDRESS"] == f"ws://{name}:{port}"
+    for settings in nodes.values():
+        assert settings["MUSTER_NODE_ADDRESS"] == f"ws://{settings['MUSTER_NODE_LISTEN']}"
     addresses = {settings["MUSTER_NODE_ADDRESS"] for settings in nodes.values()}
     for name, service in OURS.items():
         if "MUSTER_NODES" in _settings(service):
             assert set(_settings(service)["MUSTER_NODES"].split(",")) == addresses, name
+
+
+def test_a_broker_accepts_its_settings(tmp_path: Path) -> None:
+    """They share one loopback, because a broker sends its secret nowhere else without TLS."""
+    (tmp_path / "secret").write_text("a secret", encoding="utf-8")
+    listened = []
+    for name, service in OURS.items():
+        if name.startswith("broker-"):
+            given = _settings(service) | {"MUSTER_BROKER_SECRET_FILE": str(tmp_path / "secret")}
+            told = from_environment(given)
+            listened += [told.listen, told.replication_listen, told.http_listen]
+            assert service["network_mode"] == OURS["node-1"]["network_mode"] == "service:loopback"
+    assert len(set(listened)) == len(listened) == 9
 
 
 def test_the_proxy_leads_to_the_web_process() -> None:
