@@ -18,6 +18,9 @@ CLAIM_MS = 2_000
 REMIND_MS = 1_000
 """A done item that is not adopted is told of again."""
 
+ASK_AGAIN_MS = 5_000
+"""A due item is published again: its message may have expired, and the spare process may be stuck."""
+
 Query = Callable[[Callable[[Connection], Any]], Coroutine[Any, Any, Any]]
 log = structlog.get_logger(__name__)
 
@@ -52,6 +55,7 @@ class WorkDesk:
         self._finished = finished
         self._seen: dict[str, tuple[str, int, Instant]] = {}
         self._told_at: dict[str, Instant] = {}
+        self._asked_at: dict[str, Instant] = {}
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
         self._timers: set[asyncio.TimerHandle] = set()
@@ -61,7 +65,7 @@ class WorkDesk:
         now = self._clock()
         for item in items:
             self._seen[item.id] = ("due", 0, now)
-            self._workers.publish(item.id)
+            self._ask(item.id, now)
             metrics.work_items.labels("offered").inc()
         self._later(UNCLAIMED_MS + 5)
         self._later(CLAIM_MS + 5)
@@ -91,15 +95,16 @@ class WorkDesk:
     async def _look(self) -> None:
         while True:
             self._look_again = False
+            asked_at = self._clock()
             try:
                 rows = await self._query(partial(_open_items, list(self._lanes())))
             except ConnectionLost:
                 return
-            await self._judge(rows)
+            await self._judge(rows, asked_at)
             if not self._look_again:
                 return
 
-    async def _judge(self, rows: Sequence[WorkRow]) -> None:
+    async def _judge(self, rows: Sequence[WorkRow], asked_at: Instant) -> None:
         now = self._clock()
         late: list[WorkRow] = []
         seen: dict[str, tuple[str, int, Instant]] = {}
@@ -111,22 +116,32 @@ class WorkDesk:
             if row.state == "done":
                 self._tell(row, now)
             elif row.state == "due":
-                self._press(row, now, since, is_new=before is None)
+                self._press(row, now, since)
             elif elapsed_ms(since, now) >= CLAIM_MS:
                 late.append(row)
+        for item_id, earlier in self._seen.items():
+            if item_id not in seen and earlier[2] >= asked_at:
+                # Offered while the query was under way.
+                seen[item_id] = earlier
         self._seen = seen
         self._told_at = {item: at for item, at in self._told_at.items() if item in seen}
+        self._asked_at = {item: at for item, at in self._asked_at.items() if item in seen}
         for row in late:
             await self._reclaim(row)
 
-    def _press(self, row: WorkRow, now: Instant, since: Instant, *, is_new: bool) -> None:
+    def _press(self, row: WorkRow, now: Instant, since: Instant) -> None:
         """Nobody has claimed it: the workers are asked, after 250 ms the spare process does it."""
+        asked_at = self._asked_at.get(row.id)
+        if asked_at is None or elapsed_ms(asked_at, now) >= ASK_AGAIN_MS:
+            self._ask(row.id, now)
+            self._later(UNCLAIMED_MS + 5)
         if elapsed_ms(since, now) >= UNCLAIMED_MS:
             metrics.work_items.labels("spare").inc()
             self._spare.publish(row.id)
-        elif is_new:
-            self._workers.publish(row.id)
-            self._later(UNCLAIMED_MS + 5)
+
+    def _ask(self, item_id: str, now: Instant) -> None:
+        self._asked_at[item_id] = now
+        self._workers.publish(item_id)
 
     def _tell(self, row: WorkRow, now: Instant) -> None:
         told_at = self._told_at.get(row.id)
@@ -144,8 +159,9 @@ class WorkDesk:
         if taken:
             log.warning("claim taken back", item=row.id, kind=row.kind, key=row.key, claim=row.claim_epoch)
             metrics.work_items.labels("reclaimed").inc()
-            self._seen[row.id] = ("due", row.claim_epoch, self._clock())
-            self._workers.publish(row.id)
+            now = self._clock()
+            self._seen[row.id] = ("due", row.claim_epoch, now)
+            self._ask(row.id, now)
             self._later(UNCLAIMED_MS + 5)
 
 

@@ -19,7 +19,9 @@ LANES = ["coordinator/0", "coordinator/1", "coordinator/4"]
 class Breakable(Protocol):
     """A database whose next COMMIT can be made to end in the dark."""
 
-    database: Database
+    @property
+    def database(self) -> Database:
+        """Where the tests' links come from."""
 
     def lose_answer(self) -> None:
         """The next COMMIT is executed, and its answer lost."""

@@ -7,7 +7,7 @@ import pytest
 
 from runtime import cluster
 from runtime.postgres import LaneConnection, Postgres, open_connection
-from tests.integration.runtime.conftest import LANES
+from tests.conformance.databases import LANES
 
 
 @pytest.fixture
