@@ -57,7 +57,7 @@ class Conversation:
 
     def __init__(self, wishes: Wishes, nodes: Iterable[str], token: str, options: FetchOptions) -> None:
         self.session = MemberSession(wishes)
-        self.fetching = Fetching(options, self._out_of_range)
+        self.fetching = Fetching(options, self._out_of_range, self._ask_for_brokers)
         self.processing = Processing(self.fetching, self._may_fetch)
         self._bootstrap = tuple(nodes)
         self._token = token
@@ -121,7 +121,8 @@ class Conversation:
             self._clock_changed.clear()
             wait_s = None if due is None else max(0, due - clock.now()) / 1000
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._clock_changed.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await self._clock_changed.wait()
             self._obey(self.session.tick(clock.now()))
 
     # The connection.
@@ -161,6 +162,8 @@ class Conversation:
                 return
             if self._link is not link:
                 return
+            if isinstance(message, ClusterMetadataResponse):
+                self._learn_brokers(message.brokers_info)
             self._tell_positions()
             self._obey(self.session.hear(message, clock.now()))
 
@@ -185,6 +188,15 @@ class Conversation:
             await asyncio.sleep(backoff_s * random.uniform(0.75, 1.25))
             backoff_s = min(LAST_BACKOFF_S, backoff_s * 2)
 
+    def _ask_for_brokers(self) -> None:
+        """No broker that is known answers: they may all have moved, and the coordinator knows where."""
+        if self._link is not None and self.session.stage is Stage.REGISTERED:
+            self._link.outbox.put_nowait(self._metadata_question())
+
+    def _metadata_question(self) -> ClusterMetadataRequest:
+        wishes = self.session.wishes
+        return ClusterMetadataRequest(correlation_id=0, group_id=wishes.group_id, client_id=wishes.client_id)
+
     def _known_nodes(self) -> list[str]:
         """The nodes last heard of, in any order, then those given at the start."""
         heard = [node.address for node in self.session.nodes]
@@ -195,10 +207,7 @@ class Conversation:
         transport = await Transport.open(address, self._token)
         arrived = False
         try:
-            wishes = self.session.wishes
-            await transport.say(
-                ClusterMetadataRequest(correlation_id=0, group_id=wishes.group_id, client_id=wishes.client_id)
-            )
+            await transport.say(self._metadata_question())
             async with asyncio.timeout(METADATA_TIMEOUT_S):
                 answer = await transport.hear()
             if not isinstance(answer, ClusterMetadataResponse) or not answer.coordinator_address:

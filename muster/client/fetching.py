@@ -46,9 +46,15 @@ class Fetching:
     `run` is one task of the consumer; everything else is called on the same event loop.
     """
 
-    def __init__(self, options: FetchOptions, on_out_of_range: Callable[[Tenure], None]) -> None:
+    def __init__(
+        self,
+        options: FetchOptions,
+        on_out_of_range: Callable[[Tenure], None],
+        on_no_broker: Callable[[], None],
+    ) -> None:
         self._options = options
         self._on_out_of_range = on_out_of_range
+        self._on_no_broker = on_no_broker
         self._tenures: dict[tuple[UUID, int], Tenure] = {}
         self._addresses: dict[int, str] = {}
         self._pumps: dict[int, asyncio.Event] = {}
@@ -159,7 +165,9 @@ class Fetching:
             if not homeless:
                 continue
             view = await self._ask_anybody({tenure.topic for tenure in homeless})
-            if view is not None:
+            if view is None:
+                self._on_no_broker()
+            else:
                 self.learn_brokers(view.brokers)
                 self._settle(homeless, view)
             if any(not tenure.ended and tenure.leader is None for tenure in homeless):

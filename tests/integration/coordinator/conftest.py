@@ -1,7 +1,7 @@
 """Fixtures of the coordinator's tests: nodes and workers as real processes.
 
-`plane` is shared by the tests of a session, each with a group of its own; a test that kills, pauses or
-starts processes takes `own_plane`.
+`plane` is shared by the tests of a session, each with a group of its own; tests that kill and stop processes
+share `two_nodes`, which runs whole again for each.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -57,11 +57,25 @@ def plane(
         yield shared
 
 
+@pytest.fixture(scope="session")
+def nodes_to_kill(
+    postgres_server: Postgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """Two nodes and a worker, shared by the tests that kill and stop them; take `two_nodes`."""
+    with _new_plane(postgres_server, migrated_template, tmp_path_factory.mktemp("killed")) as shared:
+        yield shared
+
+
 @pytest.fixture
-def own_plane(postgres_server: Postgres, migrated_template: str, tmp_path: Path) -> Iterator[ControlPlane]:
-    """A control plane of the test's own, without any process yet."""
-    with _new_plane(postgres_server, migrated_template, tmp_path) as own:
-        yield own
+def two_nodes(nodes_to_kill: ControlPlane) -> ControlPlane:
+    """Two nodes that share the shards, and a worker; what an earlier test killed runs again."""
+    if not nodes_to_kill.workers or nodes_to_kill.workers[-1].ended:
+        nodes_to_kill.start_worker()
+    for name in ("node-1", "node-2"):
+        if name not in nodes_to_kill.nodes or nodes_to_kill.nodes[name].ended:
+            nodes_to_kill.start_node(name)
+    nodes_to_kill.wait_until_serving()
+    return nodes_to_kill
 
 
 @pytest.fixture
@@ -74,7 +88,7 @@ def group() -> str:
 async def new_member(request: pytest.FixtureRequest, group: str) -> AsyncIterator[NewMember]:
     """Makes members of `group` that are hung up at the end of the test; `node` says where they connect."""
     used: ControlPlane = request.getfixturevalue(
-        "own_plane" if "own_plane" in request.fixturenames else "plane"
+        "two_nodes" if "two_nodes" in request.fixturenames else "plane"
     )
     token = used.token()
     async with AsyncExitStack() as at_the_end:

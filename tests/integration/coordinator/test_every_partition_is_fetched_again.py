@@ -15,26 +15,16 @@ NewFleet = Callable[[], Fleet]
 
 
 @pytest.fixture
-async def new_fleet(own_plane: ControlPlane, group: str) -> AsyncIterator[NewFleet]:
+async def new_fleet(two_nodes: ControlPlane, group: str) -> AsyncIterator[NewFleet]:
     """Makes the fleet of `group` that reads the 4 partitions of `orders`; it vanishes at the end."""
     async with AsyncExitStack() as at_the_end:
 
         def make() -> Fleet:
-            fleet = Fleet(own_plane, group, "orders", 4)
+            fleet = Fleet(two_nodes, group, "orders", 4)
             at_the_end.push_async_callback(fleet.end)
             return fleet
 
         yield make
-
-
-@pytest.fixture
-def two_nodes(own_plane: ControlPlane) -> ControlPlane:
-    """Two nodes that share the shards, and a worker."""
-    own_plane.start_worker()
-    own_plane.start_node("node-1")
-    own_plane.start_node("node-2")
-    own_plane.wait_until_serving()
-    return own_plane
 
 
 def owner_of(plane: ControlPlane, group: str) -> str:
@@ -113,18 +103,17 @@ async def test_a_worker_is_stopped_in_the_middle(two_nodes: ControlPlane, new_fl
     fleet = new_fleet()
     fleet.join("ann")
     await fleet.settles()
-    two_nodes.workers[0].pause()
+    two_nodes.workers[-1].pause()
     try:
         fleet.join("ben", "cleo")
         await fleet.settles()
     finally:
-        two_nodes.workers[0].resume()
+        two_nodes.workers[-1].resume()
     await fleet.settles()
 
 
-async def test_no_worker_is_there_at_all(own_plane: ControlPlane, new_fleet: NewFleet) -> None:
-    own_plane.start_node()
-    own_plane.wait_until_serving()
+async def test_no_worker_is_there_at_all(two_nodes: ControlPlane, new_fleet: NewFleet) -> None:
+    two_nodes.workers[-1].kill()
     fleet = new_fleet()
     fleet.join("ann", "ben")
     await fleet.settles()

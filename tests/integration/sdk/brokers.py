@@ -34,6 +34,11 @@ class LoneBroker:
         self.popen: subprocess.Popen[bytes] | None = None
 
     @property
+    def topic(self) -> str:
+        """The first of its topics."""
+        return next(iter(self.topics))
+
+    @property
     def address(self) -> str:
         """Where clients connect, "host:port"."""
         return f"127.0.0.1:{self.port}"

@@ -20,7 +20,7 @@ class Fetchers:
 
     def __init__(self, broker: LoneBroker, reset_to: int | None) -> None:
         self.out_of_range: list[Tenure] = []
-        self.fetching = Fetching(FetchOptions("tests", reset_to), self.out_of_range.append)
+        self.fetching = Fetching(FetchOptions("tests", reset_to), self.out_of_range.append, lambda: None)
         self.fetching.learn_brokers({1: broker.address})
         self.running = asyncio.create_task(self.fetching.run())
 
