@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from muster.messages.cluster import NO_LEADER, PartitionRow
 from runtime.models import JournalEntry
 
 _WORDS = {
@@ -47,8 +50,12 @@ def _turn(at: datetime, cause: str, records: Iterable[Mapping[str, Any]]) -> Con
         for tag, (one, many) in _WORDS.items()
         if counted[tag]
     ]
-    leaders = [record["row"]["leader"] for record in records if record.get("record") == "PartitionChanged"]
-    without = sum(1 for leader in leaders if leader == -1)
+    leaders = [
+        msgspec.convert(record["row"], PartitionRow).leader
+        for record in records
+        if record.get("record") == "PartitionChanged"
+    ]
+    without = leaders.count(NO_LEADER)
     return ControllerTurn(
         at, cause, ", ".join(words), len(leaders) - without, without, bool(counted["PossibleLoss"])
     )

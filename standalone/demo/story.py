@@ -4,6 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from muster.messages.cluster import NO_LEADER, PartitionRow
 
 
 @dataclass(slots=True)
@@ -24,26 +29,26 @@ def elections_of(turns: Iterable[Mapping[str, Any]]) -> list[Election]:
     a new partition is no election here.
     """
     found: list[Election] = []
-    leaders: dict[tuple[str, int], int] = {}
+    leaders: dict[tuple[UUID, int], int] = {}
     asked: tuple[str, datetime] | None = None
     for turn in turns:
         at = _time(turn)
-        changed = [record["row"] for record in turn["records"] if record.get("record") == "PartitionChanged"]
-        moved = [row for row in changed if leaders.get(_key(row)) not in (None, row["leader"])]
-        leaders.update({_key(row): row["leader"] for row in changed})
+        changed = [
+            msgspec.convert(record["row"], PartitionRow)
+            for record in turn["records"]
+            if record.get("record") == "PartitionChanged"
+        ]
+        moved = [row for row in changed if leaders.get(row.key) not in (None, row.leader)]
+        leaders.update({row.key: row.leader for row in changed})
         if any(record.get("record") == "WorkOffered" for record in turn["records"]):
             asked = (turn["cause"], at)
         if moved:
             adopts = asked is not None and "worker" in turn["cause"]
             cause, since = asked if asked is not None and adopts else (turn["cause"], at)
-            without = sum(row["leader"] < 0 for row in moved)
+            without = sum(row.leader == NO_LEADER for row in moved)
             length_ms = (at - since).total_seconds() * 1000
             found.append(Election(cause, at, len(moved) - without, without, length_ms))
     return found
-
-
-def _key(row: Mapping[str, Any]) -> tuple[str, int]:
-    return str(row["topic_id"]), int(row["partition"])
 
 
 def _time(turn: Mapping[str, Any]) -> datetime:

@@ -8,11 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any
 from zlib import crc32
 
+import msgspec
 from django.db import connection
 from django.utils import timezone
 
+from controller.core.records import PartitionChanged
 from controller.models import Broker, Partition, PartitionProgress, Topic
 from groups.models import CommittedOffset, ConsumerGroup, GroupMember, PartitionOwnership
+from muster.messages.cluster import PartitionRow
 from runtime.models import Cluster, JournalEntry, Lease, NodeSession
 
 
@@ -287,8 +290,9 @@ def one_night(*, groups: int = 40) -> None:
     many_groups(orders, groups)
     turn: list[dict[str, Any]] = [{"record": "TurnStamped", "version": 88_411}]
     turn.append({"record": "BrokerChanged", "row": {"broker_id": 3, "live": False}})
-    for leader in (1, 1, 1, 1, -1):
-        turn.append({"record": "PartitionChanged", "row": {"leader": leader}, "base_version": 1})
+    for number, leader in enumerate((1, 1, 1, 1, -1)):
+        row = PartitionRow(flights.topic_id, number, (1, 2, 3), leader, 2, (1,), 88_411)
+        turn.append(msgspec.to_builtins(PartitionChanged(row, 1)))
     journal("controller", "cluster", since, "broker 3 has no session", turn)
 
 

@@ -1,8 +1,15 @@
 """This room checks how the demo reads leader elections out of the controller's turns."""
 
 from typing import Any
+from uuid import UUID
 
+import msgspec
+
+from controller.core.records import PartitionChanged
+from muster.messages.cluster import PartitionRow
 from standalone.demo.story import elections_of
+
+FLIGHTS = UUID(int=1)
 
 
 def turn(second: float, cause: str, *records: dict[str, Any]) -> dict[str, Any]:
@@ -10,7 +17,9 @@ def turn(second: float, cause: str, *records: dict[str, Any]) -> dict[str, Any]:
 
 
 def led_by(leader: int, partition: int = 0) -> dict[str, Any]:
-    return {"record": "PartitionChanged", "row": {"topic_id": "t", "partition": partition, "leader": leader}}
+    row = PartitionRow(FLIGHTS, partition, (1, 2, 3), leader, 1, (1, 2, 3), 7)
+    changed: dict[str, Any] = msgspec.to_builtins(PartitionChanged(row, 6))
+    return changed
 
 
 OFFERED = {"record": "WorkOffered", "kind": "on_broker_change", "key": "cluster"}
