@@ -75,7 +75,7 @@ function put(old, fresh) {
     }
     return;
   }
-  if (old.nodeType !== 1 || old.matches("input, select, textarea, dialog")) return;
+  if (old.nodeType !== 1 || old.matches("input, select, textarea, dialog, [data-sort-again]")) return;
   for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) {
     if (name === "class" && old.classList.contains("changed")) continue;

@@ -84,12 +84,16 @@ def board(request: HttpRequest) -> list[Tile]:
         if health.offline
         else _tile("topics", "Topics", topics, f"{count(health.one_copy)} one copy", False)
         if health.one_copy
-        else Tile("topics", "Topics", topics, f"{count(health.partitions)} partitions"),
+        else Tile("topics", "Topics", topics, _plural(health.partitions, "partition")),
         _tile("cluster", "Brokers", reverse("cluster"), f"{fenced} fenced", False)
         if fenced
         else Tile("cluster", "Brokers", reverse("cluster"), f"{live} live"),
         Tile("journal", "Journal", reverse("admin:runtime_journalentry_changelist"), last_turn()),
     ]
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{count(number)} {word}{'' if number == 1 else 's'}"
 
 
 def _need(number: int) -> str:

@@ -26,7 +26,7 @@ class TurnShape(serializers.Serializer[Any]):
 
 
 class Journal(APIView):
-    """Turns, newest first; kept for 30 days."""
+    """Turns, newest first."""
 
     @list_schema(
         "List turns",

@@ -1,13 +1,16 @@
 """This room joins pages, REST and live updates into the web process and ends it cleanly."""
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 
+import uvicorn
 from django.conf import settings
 
 from config.asgi import application as django_application
@@ -68,10 +71,21 @@ class WebProcess:
 application = WebProcess()
 
 
+class _Server(uvicorn.Server):
+    """uvicorn, ending with exit code 0 when it was asked to end: its own way is to die of the signal."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
 async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
     """Serve until SIGTERM or SIGINT; open requests have 5 s to end. `ready` is told the port."""
-    import uvicorn
-
     options = uvicorn.Config(
         application,
         host=host,
@@ -87,7 +101,7 @@ async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
         ws_ping_interval=20.0,
         limit_concurrency=2_000,
     )
-    server = uvicorn.Server(options)
+    server = _Server(options)
 
     async def tell() -> None:
         while not server.started:

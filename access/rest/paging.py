@@ -15,6 +15,9 @@ from muster.kernel.error_codes import ErrorCode
 
 DEFAULT_LIMIT = 100
 LARGEST_LIMIT = 500
+LONGEST_FILTER = 249
+"""Longest text of a filter, in characters: Kafka's bound for names."""
+
 _SALT = "muster.cursor"
 _LONGEST_CURSOR = 2048
 
@@ -54,6 +57,8 @@ def page_request(request: Request, allowed: Sequence[str]) -> PageRequest:
             raise Problem(400, f"Unknown parameter {name[:60]!r}.", ErrorCode.INVALID_REQUEST)
         if len(request.query_params.getlist(name)) > 1:
             raise Problem(400, f"Parameter {name!r} is given twice.", ErrorCode.INVALID_REQUEST)
+        if name != "cursor" and len(request.query_params[name]) > LONGEST_FILTER:
+            raise Problem(400, f"Parameter {name!r} is too long.", ErrorCode.INVALID_REQUEST)
         if "\x00" in request.query_params[name]:
             raise Problem(400, f"Parameter {name!r} holds a zero byte.", ErrorCode.INVALID_REQUEST)
     filters = {name: request.query_params[name] for name in allowed if name in request.query_params}

@@ -7,7 +7,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_PERMISSION_CLASSES": ["access.rest.permissions.MayView"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "access.rest.schema.MusterSchema",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_THROTTLE_CLASSES": ["access.rest.throttling.TokenThrottle"],
     "DEFAULT_THROTTLE_RATES": {"token": "6000/min"},
     "EXCEPTION_HANDLER": "access.rest.problems.answer",
@@ -25,6 +25,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SERVE_PERMISSIONS": ["access.rest.permissions.MayView"],
     "SERVE_AUTHENTICATION": ["access.rest.authentication.TokenAuthentication"],
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": ["access.rest.schema.add_refusals"],
     "PREPROCESSING_HOOKS": ["access.rest.addresses.without_aliases"],
     "COMPONENT_SPLIT_REQUEST": True,
 }

@@ -42,10 +42,19 @@ def list_schema(
         f"{item.__name__.removesuffix('Shape')}Page",
         {"items": item(many=True), "next": serializers.CharField(allow_null=True)},
     )
-    return extend_schema(summary=summary, parameters=[*filters, LIMIT, CURSOR], responses={200: page})
+    parameters = [*filters, LIMIT, CURSOR]
+    return extend_schema(
+        operation_id=_operation(summary), summary=summary, parameters=parameters, responses={200: page}
+    )
 
 
 def detail_schema(summary: str, item: type[serializers.Serializer[Any]]) -> Callable[[Method], Method]:
     """Documents one resource with its ETag."""
     responses = {200: item, 304: OpenApiResponse(description="You have this version.")}
-    return extend_schema(summary=summary, parameters=[IF_NONE_MATCH], responses=responses)
+    return extend_schema(
+        operation_id=_operation(summary), summary=summary, parameters=[IF_NONE_MATCH], responses=responses
+    )
+
+
+def _operation(summary: str) -> str:
+    return summary.lower().replace(" ", "_")

@@ -1,6 +1,7 @@
 """This room tests that a page of many costs as many statements as a page of few."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -9,10 +10,12 @@ from django.test.utils import CaptureQueriesContext
 
 from access.grants import Role
 from access.service import create_user
+from groups.models import ConsumerGroup
 from tests.integration.rest.conftest import Caller
 from tests.integration.web import cast
 
 pytestmark = pytest.mark.django_db
+LISTS = ("/groups/", "/groups/?sort=name")
 
 
 def statements(ask: Callable[[], object]) -> int:
@@ -43,17 +46,15 @@ def test_the_page_of_100_of_10_000_groups_takes_as_many_statements_as_one_of_10(
     cast.add_broker(1)
     topic = cast.add_topic("orders", 2, [(1,)], high_watermark=1_000)
     cast.many_groups(topic, 10)
-    for address in ("/groups/", "/groups/?sort=name"):
+    for address in LISTS:
         client.get(address)
-    few = [statements(lambda a=address: client.get(a)) for address in ("/groups/", "/groups/?sort=name")]
+    few = [statements(partial(client.get, address)) for address in LISTS]
     for number in range(10):
         cast.add_group(f"z-{number}")
-    from groups.models import ConsumerGroup
-
     ConsumerGroup.objects.bulk_create(
         ConsumerGroup(name=f"tenant-{number:05d}", shard=number % 64) for number in range(10_000)
     )
-    many = [statements(lambda a=address: client.get(a)) for address in ("/groups/", "/groups/?sort=name")]
+    many = [statements(partial(client.get, address)) for address in LISTS]
     assert many == few
     assert max(many) <= 22
     page = client.get("/groups/").content

@@ -34,7 +34,9 @@ def test_rebalances_tell_cause_length_and_what_moved(viewer: Caller) -> None:
     for row in closed:
         assert row["length_ms"] == pytest.approx(row["preparing_ms"] + row["completing_ms"])
         assert row["cause"]
-    assert [row["generation"] for row in closed] == sorted((row["generation"] for row in closed), reverse=True)
+    assert [row["generation"] for row in closed] == sorted(
+        (row["generation"] for row in closed), reverse=True
+    )
 
 
 def test_rebalances_of_an_unknown_group_are_a_problem(viewer: Caller) -> None:

@@ -1,0 +1,243 @@
+"""This room tests pages in Chromium: both widths, both themes, live, cut off, by keyboard."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from groups.models import CommittedOffset, ConsumerGroup
+from runtime import wake
+from tests.browser.conftest import PATIENCE_MS, Open
+from tests.integration.web import cast
+from tests.integration.web.served import WebProcess
+
+pytestmark = pytest.mark.browser
+
+PAGES = {"overview": "/", "groups": "/groups/", "group": "/groups/departures/", "cluster": "/cluster/"}
+PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "group.png"
+LARGEST_PICTURE_BYTES = 200_000
+
+# What every page must have, in the words of WCAG: names for controls and pictures, one h1, heads of tables.
+BASICS = """() => {
+  const found = [], name = (e) => (e.getAttribute('aria-label') || e.title || e.textContent || '').trim();
+  const seen = (e) => e.checkVisibility();
+  if (document.querySelectorAll('h1').length !== 1) found.push('not one h1');
+  if (!document.documentElement.lang) found.push('no language');
+  if (!document.querySelector('main')) found.push('no main');
+  for (const e of document.querySelectorAll('a[href], button'))
+    if (seen(e) && !name(e)) found.push(e.outerHTML);
+  for (const e of document.querySelectorAll('input:not([type=hidden]), select'))
+    if (seen(e) && !e.labels?.length && !e.getAttribute('aria-label')) found.push(e.outerHTML);
+  for (const e of document.querySelectorAll('svg, i.mark[role=img], meter'))
+    if (!e.closest('[aria-hidden=true]') && seen(e) && !name(e)) found.push(e.outerHTML);
+  for (const e of document.querySelectorAll('table'))
+    if (!e.querySelector('th[scope=col]')) found.push('no heads');
+  for (const e of document.querySelectorAll('main section'))
+    if (!e.getAttribute('aria-label') && !document.getElementById(e.getAttribute('aria-labelledby')))
+      found.push('unnamed section ' + e.id);
+  const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+  ids.filter((id, at) => ids.indexOf(id) !== at).forEach((id) => found.push('doubled id ' + id));
+  return found;
+}"""
+
+CONTRAST = """() => {
+  const linear = (v) => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => .2126 * linear(r) + .7152 * linear(g) + .0722 * linear(b);
+  const parts = (c) => c.match(/[\\d.]+/g).map(Number);
+  const ground = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = parts(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > .99) return c.slice(0, 3);
+    }
+    return [255, 255, 255];
+  };
+  const bad = new Set();
+  for (const e of document.querySelectorAll('main *, .bar *')) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+    if (!own || !e.checkVisibility() || e.closest('.vh, [aria-disabled]')) continue;
+    const a = light(parts(getComputedStyle(e).color)), b = light(ground(e));
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    const what = e.textContent.trim().slice(0, 30);
+    if (ratio < 7) bad.add(`${ratio.toFixed(1)} ${e.tagName}.${e.className} ${what}`);
+  }
+  return [...bad];
+}"""
+
+
+def live(page: Page) -> None:
+    """Wait until the page says that it is live."""
+    expect(page.locator(".live")).to_have_attribute("data-state", "on", timeout=PATIENCE_MS)
+    page.wait_for_function("document.querySelector('.live').textContent.startsWith('Live')")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_pages_fit_and_are_readable(width: int, theme: str, open_page: Open) -> None:
+    cast.one_night()
+    for name, address in PAGES.items():
+        page = open_page(address, width=width, theme=theme)
+        live(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert page.evaluate(BASICS) == [], name
+        assert page.evaluate(CONTRAST) == [], name
+        assert "| aero-prod | Muster" in page.title()
+        page.context.close()
+
+
+def test_the_sign_in_page_fits_and_works(open_page: Open, web: WebProcess) -> None:
+    for width in (1440, 390):
+        page = open_page("/groups/", width=width, signed_in=False)
+        expect(page.get_by_role("heading", name="Sign in to aero-prod Production")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(BASICS) == []
+        page.get_by_label("Name").fill("mira")
+        page.get_by_label("Password").fill("wrong")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_contain_text("Name or password is wrong.")
+
+
+def test_a_change_appears_without_reload(open_page: Open) -> None:
+    topic = cast.add_topic("flights", 6, [(1, 2, 3)])
+    group = cast.departures(topic)
+    page = open_page("/groups/departures/")
+    live(page)
+    page.evaluate("window.loadedOnce = true")
+    title = page.title()
+    cast.commit(group, topic, 5, 8_434_690)
+    cast.reach(topic, 5, 8_434_691)
+    expect(page.locator("#partitions tfoot")).to_contain_text("4\u202f547")
+    ConsumerGroup.objects.update(phase="PreparingRebalance", version=418)
+    wake.notify("group", "departures")
+    expect(page.locator("#head .big-state")).to_contain_text("PreparingRebalance")
+    cast.add_member(group, "dora")
+    ConsumerGroup.objects.update(phase="Stable", generation=44, version=419)
+    wake.notify("group", "departures")
+    expect(page.locator("#members h2")).to_have_text("4 members")
+    expect(page.locator("#head .big-state")).to_contain_text("generation 44")
+    assert page.evaluate("window.loadedOnce") is True
+    assert page.title() == title
+
+
+def test_a_value_that_changed_is_marked_where_it_stands(open_page: Open) -> None:
+    topic = cast.add_topic("flights", 6, [(1, 2, 3)])
+    group = cast.departures(topic)
+    page = open_page("/groups/departures/")
+    live(page)
+    before = page.locator("#partitions tbody tr").nth(4).bounding_box()
+    cast.commit(group, topic, 4, 8_424_000)
+    cell = page.locator("#partitions tbody tr").nth(4).locator("td").nth(1)
+    expect(cell).to_have_text("8\u202f424\u202f000")
+    expect(cell).to_have_class("num mid changed")
+    assert page.locator("#partitions tbody tr").nth(4).bounding_box() == before
+
+
+def test_rows_do_not_move_under_the_eye(open_page: Open) -> None:
+    topic = cast.add_topic("orders", 1, [(1,)], high_watermark=1_000)
+    for name, offset in (("ann", 900), ("ben", 500), ("cleo", 100)):
+        cast.commit(cast.add_group(name), topic, 0, offset)
+    page = open_page("/groups/")
+    live(page)
+    names = page.locator("#list tbody th a")
+    assert names.all_inner_texts() == ["cleo", "ben", "ann"]
+    CommittedOffset.objects.filter(group="cleo").update(offset=999, version=9)
+    expect(page.locator("[data-key=cleo] td").nth(2)).to_have_text("1")
+    expect(page.get_by_role("button", name="sort again")).to_be_visible()
+    assert names.all_inner_texts() == ["cleo", "ben", "ann"]
+    page.get_by_role("button", name="sort again").click()
+    expect(names.first).to_have_text("ben")
+
+
+def test_a_page_that_is_cut_off_says_so_keeps_its_values_and_comes_back(
+    open_page: Open, web: WebProcess
+) -> None:
+    cast.departures(cast.add_topic("flights", 6, [(1, 2, 3)]))
+    page = open_page("/groups/departures/")
+    live(page)
+    web.process.send_signal(signal.SIGSTOP)
+    try:
+        strip = page.locator("[data-notlive]")
+        expect(strip).to_be_visible(timeout=PATIENCE_MS)
+        expect(strip).to_contain_text("Not connected, as of")
+        expect(page.locator(".live")).to_contain_text("Not connected")
+        assert page.locator("html").get_attribute("data-stale") is not None
+        assert "32\u202f004" in page.locator("#partitions tfoot").inner_text()
+    finally:
+        web.process.send_signal(signal.SIGCONT)
+    live(page)
+    expect(strip).to_be_hidden()
+
+
+def test_pausing_holds_the_page_and_going_on_reads_it(open_page: Open) -> None:
+    cast.add_group("departures")
+    page = open_page("/groups/departures/")
+    live(page)
+    page.locator(".live").click()
+    expect(page.locator(".live")).to_contain_text("Paused")
+    ConsumerGroup.objects.update(generation=9, version=500)
+    page.wait_for_timeout(1_500)
+    expect(page.locator("#head .big-state")).to_contain_text("generation 1")
+    page.locator(".live").click()
+    expect(page.locator("#head .big-state")).to_contain_text("generation 9")
+
+
+def test_the_filter_works_with_and_without_script(open_page: Open, web: WebProcess, browser: Browser) -> None:
+    cast.one_night()
+    page = open_page("/groups/")
+    page.get_by_label("Group or topic contains").press_sequentially("depart")
+    expect(page.locator("#list tbody tr")).to_have_count(1)
+    assert "q=depart" in page.url
+    plain = browser.new_context(java_script_enabled=False, storage_state=page.context.storage_state())
+    bare = plain.new_page()
+    bare.goto(f"{web.url}/groups/")
+    bare.get_by_label("Group or topic contains").fill("depart")
+    bare.get_by_role("button", name="Filter").click()
+    expect(bare.locator("#list tbody tr")).to_have_count(1)
+    plain.close()
+
+
+def test_everything_is_reached_by_keyboard(open_page: Open) -> None:
+    cast.one_night(groups=3)
+    page = open_page("/groups/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.textContent") == "gate-display"
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/groups/departures/$"))
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("b")
+    expect(page).to_have_url(re.compile(r"/cluster/$"))
+
+
+def test_the_theme_is_kept(open_page: Open) -> None:
+    page = open_page("/")
+    button = page.locator("[data-theme-next]")
+    for theme in ("light", "dark"):
+        button.click()
+        expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_the_picture_of_the_readme_is_the_group_page(open_page: Open, tmp_path: Path) -> None:
+    """Written to docs/pictures only if asked for, so that a test run leaves the checkout as it was."""
+    cast.one_night()
+    page = open_page("/groups/departures/", width=1240)
+    live(page)
+    last = page.locator("#members").bounding_box()
+    assert last is not None
+    shown = {"x": 0.0, "y": 0.0, "width": 1240.0, "height": last["y"] + last["height"] + 16}
+    taken = page.screenshot(full_page=True, clip=shown)  # type: ignore[arg-type]
+    assert 20_000 < len(taken) < LARGEST_PICTURE_BYTES
+    target = PICTURE if os.environ.get("WRITE_PICTURES") else tmp_path / "group.png"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(taken)

@@ -1,0 +1,71 @@
+"""This room tests REST against its own OpenAPI document: Schemathesis makes requests, good and bad."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from access.grants import Role
+from access.service import create_token
+from tests.integration.rest.conftest import Caller
+from tests.integration.web import cast
+from tests.integration.web.served import WebProcess
+
+
+@pytest.fixture
+def served(fresh_database: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """The address of a web process over one night, and a viewer's token."""
+    cast.one_night(groups=5)
+    token = create_token("viewer", Role.VIEWER)
+    web = WebProcess(tmp_path / "web.log")
+    yield web.url, token
+    web.stop()
+
+
+def test_the_document_names_every_resource_and_how_to_authenticate(viewer: Caller) -> None:
+    document = viewer.get("schema/").json()
+    assert document["openapi"].startswith("3.1")
+    resources = {"brokers", "groups", "journal", "offsets", "partitions", "topics"}
+    assert {path.split("/")[3] for path in document["paths"]} >= resources
+    assert document["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
+    for path in document["paths"].values():
+        for operation in path.values():
+            assert {"token": []} in operation["security"]
+            assert "application/problem+json" in operation["responses"]["401"]["content"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_every_answer_is_as_the_document_says(served: tuple[str, str]) -> None:
+    url, token = served
+    headers = {"Authorization": f"Bearer {token}"}
+    schema = schemathesis.openapi.from_url(f"{url}/api/v1/schema/", headers=headers)
+    asked = 0
+    # A cursor is any text to the document, and only ours to the door.
+    opaque = positive_data_acceptance
+
+    def check(case: Any) -> None:
+        nonlocal asked
+        asked += 1
+        case.call_and_validate(base_url=url, headers=headers, excluded_checks=[opaque])
+
+    bounded = settings(
+        max_examples=15,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    for result in schema.get_all_operations():
+        assert isinstance(result, Ok)
+        operation = result.ok()
+        for mode in schemathesis.GenerationMode:
+            strategy = operation.as_strategy(generation_mode=mode)
+            bounded(given(case=strategy)(check))()
+    assert asked > 100
