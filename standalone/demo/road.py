@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -51,7 +51,6 @@ class Road:
     say: Callable[[str], None]
     ended: threading.Event
     account: Account = field(default_factory=Account)
-    killed: dict[str, str] = field(default_factory=dict)
 
     def walk(self) -> bool:
         """Walk all steps; True if every check was kept. Returns early, False, when a person ended it."""
@@ -127,12 +126,11 @@ class Road:
         return f"consumer {name} starts"
 
     def _kill_a_consumer(self) -> str:
-        self.killed["consumer"] = "ben"
         self.stack.kill("consumer-ben")
         return "consumer ben is killed with kill -9"
 
     def _kill_a_broker(self) -> str:
-        self.killed["broker"] = "broker-2"
+        self.account.broker_killed_at = datetime.now(UTC)
         self.stack.kill("broker-2")
         return "broker 2 is killed with kill -9"
 
@@ -183,7 +181,7 @@ class Road:
         return self.stack.home / "evidence"
 
     def _broker_folder(self, number: int) -> Path:
-        return self.stack.home / f"broker-{number}"
+        return self.stack.home / f"broker-{number}" / "partitions"
 
     # --- pipeline -------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from standalone.demo.evidence import Check
@@ -16,6 +17,7 @@ class Account:
     produce_seconds: float = 0.0
     settle_seconds: float = 0.0
     pipeline_seconds: float | None = None
+    broker_killed_at: datetime | None = None
     consumed: dict[str, int] = field(default_factory=dict)
     rebalances: list[dict[str, Any]] = field(default_factory=list)
     elections: list[Election] = field(default_factory=list)
@@ -34,8 +36,8 @@ class Account:
             ),
             *table(
                 "Leader elections",
-                ("cause", "partitions", "without leader", "length"),
-                map(_election, self.elections),
+                ("cause", "partitions", "without leader", "length", "after the kill"),
+                map(self._election, self.elections),
             ),
             *table("Checks", ("", "promise", "detail"), self._checks()),
         ]
@@ -49,6 +51,12 @@ class Account:
         if self.pipeline_seconds is not None:
             yield "Spark job", str(self.produced), f"{self.pipeline_seconds:.1f}", ""
 
+    def _election(self, election: Election) -> Sequence[str]:
+        killed_at = self.broker_killed_at
+        after = "" if killed_at is None else duration((election.at - killed_at).total_seconds() * 1000)
+        counts = str(election.elected), str(election.without_leader)
+        return election.cause, *counts, duration(election.length_ms), after
+
     def _checks(self) -> Iterable[Sequence[str]]:
         for check in self.checks:
             yield "kept" if check.kept else "BROKEN", check.promise, check.detail
@@ -60,10 +68,6 @@ def _rebalance(row: Mapping[str, Any]) -> Sequence[str]:
     generation = "failed" if row["failed"] else str(row["generation"] or "open")
     cause = f"{row['cause']} {row['detail']}".strip()
     return generation, cause, duration(row["length_ms"]), str(row["moved"]), str(row["members"])
-
-
-def _election(election: Election) -> Sequence[str]:
-    return election.cause, str(election.elected), str(election.without_leader), duration(election.length_ms)
 
 
 def duration(length_ms: float) -> str:
