@@ -177,4 +177,5 @@ def application(node: NodeContext, services: Mapping[str, ShardService]) -> Call
     """The ASGI application of `/ws/consumer/`; `services` is what `coordinator.service.build` made."""
     from coordinator.sockets import ConsumerSocket
 
-    return ConsumerSocket.as_asgi(door=ConsumerDoor(node, services))
+    served: Callable[..., Awaitable[None]] = ConsumerSocket.as_asgi(door=ConsumerDoor(node, services))
+    return served

@@ -2,7 +2,7 @@
 
 from functools import cache
 from pathlib import Path
-from typing import LiteralString, cast
+from typing import LiteralString
 
 _FOLDER = Path(__file__).with_name("sql")
 
@@ -11,4 +11,4 @@ _FOLDER = Path(__file__).with_name("sql")
 def statement(name: str) -> LiteralString:
     """The text of `sql/<name>.sql`. Raises FileNotFoundError for a name that does not exist."""
     # The files ship with the code; nothing of a request ever becomes part of them.
-    return cast(LiteralString, (_FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
+    return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")

@@ -140,7 +140,7 @@ class RawMember:
         """Open the websocket."""
         parts = urlsplit(address)
         _, self.socket = await asyncio.get_running_loop().create_connection(
-            lambda: RawSocket(parts.netloc, token, self._hear), parts.hostname, parts.port
+            lambda: RawSocket(parts.netloc, token, self._hear), parts.hostname or "", parts.port or 80
         )
         await self.socket.opened
 

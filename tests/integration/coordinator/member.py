@@ -160,15 +160,15 @@ class ScriptedMember:
 
     async def owns(self, *partitions: int) -> None:
         """Wait until exactly these partitions are owned."""
-        await self.until(lambda: self.owned.keys() == set(partitions) or None, f"owns {partitions}")  # type: ignore[arg-type, return-value]
+        await self.until(lambda: self.owned.keys() == set(partitions) or None, f"owns {partitions}")  # type: ignore[arg-type]
 
     async def owns_some(self, count: int) -> None:
         """Wait until `count` partitions are owned."""
-        await self.until(lambda: len(self.owned) == count or None, f"owns {count}")  # type: ignore[arg-type, return-value]
+        await self.until(lambda: len(self.owned) == count or None, f"owns {count}")  # type: ignore[arg-type]
 
     async def hung_up_on(self) -> str:
         """Wait until the node closes the connection; what it said."""
-        await self.until(lambda: self.closed or None, "the node hangs up")  # type: ignore[arg-type, return-value]
+        await self.until(lambda: self.closed or None, "the node hangs up")  # type: ignore[arg-type]
         return self.closed
 
     async def _listen(self, transport: Transport) -> None:

@@ -168,5 +168,5 @@ def test_a_deleted_group_leaves_nothing_and_its_successor_starts_above_its_gener
         records.MemberRemoved("ann", "left"), records.MemberRemoved("ben", "left"), records.GroupDeleted()
     )
     for table in ("consumer_group", "group_member", "partition_ownership", "committed_offset"):
-        assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # type: ignore[arg-type]
+        assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
     assert turns.store.load(connection, "departures").generation == 1
