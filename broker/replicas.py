@@ -5,6 +5,7 @@ waits is woken. Everything runs on the broker's loop; nothing here waits.
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
@@ -296,8 +297,11 @@ class DataPlane:
         """Make segments that are written no more durable, in a thread: an fsync may take seconds."""
         for hosted in self.partitions():
             for segment in hosted.log.full_segments():
+                if self._hosted.get(hosted.key) is not hosted or segment not in hosted.log.full_segments():
+                    # Deleted during the fsync before: to open it now would make it anew, and empty.
+                    continue
                 try:
-                    await asyncio.to_thread(segment.sync)
+                    await asyncio.to_thread(os.fsync, segment.file)
                 except OSError as error:
                     log.error("flush_failed", folder=hosted.log.folder.name, reason=str(error))
                     break

@@ -310,20 +310,23 @@ class PartitionLog:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds `offset` and all behind it; producers are built again for the new end.
 
-        Raises StorageFailed.
+        Below its start the log is empty and goes on at `offset`. Raises StorageFailed.
         """
         if offset >= self.end_offset:
             return
+        if offset < self.start_offset:
+            self.start_again_at(offset, now_ms)
+            return
         try:
             while self._segments and self._segments[-1].base_offset >= offset and len(self._segments) > 1:
-                self._segments.pop().delete()
                 self._bases.pop()
-            self.end_offset = max(offset, self.start_offset)
+                self._segments.pop().delete()
+            self.end_offset = offset
             if self._segments:
                 last = self._segments[-1]
                 position = last.position_of(offset) if offset > last.base_offset else 0
                 last.truncate(position, offset)
-                self.end_offset = max(last.end_offset(), self.start_offset)
+                self.end_offset = last.end_offset()
             self.recovery_point = min(self.recovery_point, self.end_offset)
             self._epochs.truncate(self.end_offset)
             save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
@@ -467,7 +470,12 @@ class PartitionLog:
 
     def full_segments(self) -> list[Segment]:
         """Segments that are written no more and not known to be durable, oldest first."""
-        return [segment for segment in self._segments[:-1] if segment.base_offset >= self.recovery_point]
+        ends = self._bases[1:]
+        return [
+            segment
+            for segment, end_offset in zip(self._segments, ends, strict=False)
+            if end_offset > self.recovery_point
+        ]
 
     def flushed_through(self, segment: Segment) -> None:
         """`segment` and all before it are durable."""

@@ -149,9 +149,10 @@ class LogShelf:
         moved = self._folder / (
             f"{topic[:_LONGEST_TOPIC_IN_SUFFIXED_NAME]}-{partition}.{uuid4().hex}{suffix}"
         )
+        # The time of becoming stray is the folder's own, which a rename does not change. It is set first:
+        # a kill in between would else leave a stray that seems old, and is erased at once.
+        os.utime(folder)
         os.rename(folder, moved)
-        # The time of becoming stray is the folder's own, which a rename does not change.
-        os.utime(moved)
         log.info("log_set_aside", folder=folder.name, moved_to=moved.name)
         return moved
 
@@ -179,7 +180,8 @@ class LogShelf:
 
     def close(self, high_watermarks: dict[PartitionKey, int]) -> bool:
         """Make everything durable and write indexes; True if the clean-shutdown mark may be left."""
-        is_clean = True
+        # A log that was not opened since an unclean stop may still have a torn tail.
+        is_clean = self._was_clean or self._found.keys() <= self._open.keys()
         for _, opened in self._open.items():
             try:
                 opened.flush()

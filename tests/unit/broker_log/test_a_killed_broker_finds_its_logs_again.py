@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.log.partition_log import LogSettings
+from broker.log.shelf import LogShelf, PartitionKey
 from tests.unit.broker_log.logs import append, opened, stored
 from tests.unit.kafkawire.made_batches import made_batch
 
@@ -119,3 +121,31 @@ def test_a_retried_batch_is_known_again_after_a_kill(tmp_path: Path) -> None:
     answer = again.append_as_leader(retried, 1, 0)
     assert (answer.base_offset, answer.is_duplicate) == (8, True)
     assert again.end_offset == 9
+
+
+def test_a_log_that_was_not_opened_since_the_kill_keeps_the_stop_from_being_clean(tmp_path: Path) -> None:
+    """Else the third process would trust the first one's torn tail, and append behind it."""
+    key = PartitionKey(UUID(int=1), 0)
+    first = LogShelf(tmp_path, was_clean=False)
+    first.scan()
+    append(first.log(key, "orders", LogSettings(), 0), b"a")
+    with _segments(tmp_path / "orders-0")[0].open("ab") as torn:
+        torn.write(made_batch([b"b"])[:-1])
+    second = LogShelf(tmp_path, was_clean=False)
+    second.scan()
+    assert not second.close({})
+    third = LogShelf(tmp_path, was_clean=False)
+    third.scan()
+    third.log(key, "orders", LogSettings(), 0)
+    assert third.close({})
+
+
+def test_a_segment_that_was_half_durable_is_flushed_when_it_is_full(tmp_path: Path) -> None:
+    log = opened(tmp_path, LogSettings(segment_bytes=1_000))
+    append(log, b"x" * 300)
+    log.flush()
+    while len(_segments(tmp_path)) < 2:
+        append(log, b"x" * 300)
+    (full,) = log.full_segments()
+    log.flushed_through(full)
+    assert (log.full_segments(), log.recovery_point) == ([], int(_segments(tmp_path)[1].stem))

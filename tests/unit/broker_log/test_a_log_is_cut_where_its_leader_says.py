@@ -66,6 +66,18 @@ def test_a_log_can_begin_again_far_ahead(tmp_path: Path) -> None:
     assert append(again, b"b") == 1_000
 
 
+def test_a_log_that_is_cut_below_its_start_goes_on_there(tmp_path: Path) -> None:
+    """A leader that lost its disk has less than this log has deleted: its end is where both go on."""
+    log = opened(tmp_path)
+    log.start_again_at(1_000, now_ms=0)
+    append(log, b"a", epoch=3)
+    log.truncate_to(400, now_ms=0)
+    assert (log.start_offset, log.end_offset, log.last_epoch) == (400, 400, -1)
+    assert append(log, b"b", epoch=4) == 400
+    again = opened(tmp_path)
+    assert (again.start_offset, again.end_offset, again.last_epoch) == (400, 401, 4)
+
+
 def test_a_reader_that_was_promised_a_deleted_segment_still_gets_it(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for _ in range(6):
