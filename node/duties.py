@@ -44,7 +44,7 @@ class Duties:
             metrics.loop_lag_ms.observe(late_ms)
             if late_ms > LATE_MS:
                 log.warning("loop was late", late_ms=late_ms)
-                self._postpone(late_ms)
+                self._keeper.postpone(late_ms)
                 expected = now
             self._freshness.tick(now)
             self._keeper.watch(now)
@@ -70,16 +70,6 @@ class Duties:
         service = self._keeper.service(lane)
         if service is not None:
             service.woken("work", f"{kind} {key}")
-
-    def _postpone(self, late_ms: int) -> None:
-        if self._freshness.announced:
-            # The thaw will tell how long time stood still.
-            return
-        for service in self._keeper.running():
-            try:
-                service.thaw(late_ms)
-            except Exception:
-                log.exception("service could not postpone", late_ms=late_ms)
 
     def _tick(self, now: Instant) -> None:
         for service in self._keeper.running():

@@ -15,7 +15,7 @@ from runtime import metrics
 from runtime.database import Database, LeaseRow, Link, Look, Offered
 from runtime.failpoints import passing
 from runtime.freshness import LEASE_TTL_MS, Freshness
-from runtime.judging import LOOK_EVERY_MS, Judge
+from runtime.judging import LONGEST_GAP_MS, LOOK_EVERY_MS, Judge
 from runtime.lanes import HeldLane, Lanes
 from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict
 from runtime.sharing import best, to_give, to_take
@@ -84,6 +84,8 @@ class LeaseKeeper:
         self._thread = OneThread("session")
         self._link: Link | None = None
         self._sent_at: Instant | None = None
+        self._renewed_at: Instant | None = None
+        self._renewing_since: Instant | None = None
         self._look_now = asyncio.Event()
         self._standing = _Standing()
         self._free_since: dict[str, Instant] = {}
@@ -175,11 +177,24 @@ class LeaseKeeper:
         if self._freshness.frozen:
             if self._frozen_since is None:
                 self._freeze(now)
-        elif self._lanes is not None and self._lanes.stuck_ms >= LEASE_TTL_MS:
+        elif self._stuck_ms(now) >= LEASE_TTL_MS:
             self._leave("a lane connection commits nothing though renewals do")
         if self._sent_at is not None and elapsed_ms(self._sent_at, now) >= LEASE_TTL_MS and self._link:
             # Whoever waits behind a network that swallows everything would wait for ever.
             self._link.shut()
+
+    def postpone(self, late_ms: int) -> None:
+        """The loop stood still: give the time back, unless a thaw will, which counts from the freezing.
+
+        A lane that woke up first may have noticed that the renewal is old; that alone gives nothing back.
+        """
+        if self._frozen_since is not None:
+            return
+        for service in self.running():
+            try:
+                service.thaw(late_ms)
+            except Exception:
+                log.exception("service could not postpone", late_ms=late_ms)
 
     async def drain(self) -> None:
         """Give every lease away, then end this run; a few seconds at most."""
@@ -235,9 +250,24 @@ class LeaseKeeper:
             self._sent_at = None
         if look.renewals is not None:
             self._freshness.confirm(sent_at)
+            self._count_renewal()
             if self._frozen_since is not None or self._freshness.announced:
                 self._thaw()
         return look
+
+    def _count_renewal(self) -> None:
+        now = self._clock()
+        if self._renewed_at is None or elapsed_ms(self._renewed_at, now) > LONGEST_GAP_MS:
+            self._renewing_since = now
+        self._renewed_at = now
+
+    def _stuck_ms(self, now: Instant) -> int:
+        """For how long a lane has waited while renewals went through: an outage of the database is no
+        reason to leave, and the lanes connect again no earlier than the session does.
+        """
+        if self._lanes is None or self._renewing_since is None:
+            return 0
+        return min(self._lanes.stuck_ms, elapsed_ms(self._renewing_since, now))
 
     async def _session(self, function: Callable[[Link], Result]) -> Result:
         """Run `function` on the session connection. Raises ConnectionLost; the next call connects again."""

@@ -1,0 +1,175 @@
+"""A node outlives its database's absence, gives lost time back, and leaves only where it alone is stuck."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from muster.kernel.instants import Instant
+from runtime.freshness import LEASE_TTL_MS, Freshness
+from runtime.leases import LeaseKeeper
+from runtime.memory import MemoryDatabase, MemoryLink
+from runtime.ports import ConnectionLost, Lane
+from tests.conformance.counters import Counters
+
+LANE = "coordinator/0"
+BOUND_S = 10.0
+
+
+class Outage(MemoryDatabase):
+    """A database that goes away; `only_sessions` lets nobody but the keeper's session come back."""
+
+    gone = False
+    only_sessions = False
+
+    def connect(self, run: str, purpose: str) -> MemoryLink:
+        if self.gone or (self.only_sessions and purpose != "session"):
+            raise ConnectionLost("nobody is there")
+        return super().connect(run, purpose)
+
+    def leave(self) -> None:
+        self.gone = True
+        for link in self.links:
+            link.broken = True
+
+
+@dataclass
+class Service:
+    """Counts what the keeper tells it."""
+
+    lane: Lane | None = None
+    given_back_ms: list[int] = field(default_factory=list)
+
+    async def accept(self, lane: Lane) -> None:
+        self.lane = lane
+
+    async def wind_down(self) -> None:
+        pass
+
+    async def give_up(self, new_owner: str | None) -> None:
+        self.lane = None
+
+    def freeze(self) -> None:
+        pass
+
+    def thaw(self, late_ms: int) -> None:
+        self.given_back_ms.append(late_ms)
+
+    def tick(self, now: Instant) -> None:
+        pass
+
+    def woken(self, name: str, key: str) -> None:
+        pass
+
+    def quiet_ms(self, now: Instant) -> int:
+        return 0
+
+
+class Node:
+    """A keeper with one service, on a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.at = 100_000
+        self.database = Outage([LANE])
+        self.freshness = Freshness(self.now)
+        self.service = Service()
+        self.left: list[str] = []
+        self.keeper = LeaseKeeper(
+            self.database,
+            "node-1",
+            "ws://one",
+            {LANE: self.service},
+            self.freshness,
+            self.now,
+            leave=self.left.append,
+        )
+        self.keeping = asyncio.create_task(self.keeper.keep())
+
+    def now(self) -> Instant:
+        return Instant(self.at)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(BOUND_S):
+            while not condition():
+                self.keeper.look_soon()
+                await asyncio.sleep(0.005)
+
+    async def renewed(self) -> None:
+        """Wait until a renewal that was sent from now on has gone through."""
+        self.at += 1
+        await self.until(lambda: self.freshness.age_ms == 0)
+
+    async def stop(self) -> None:
+        self.keeping.cancel()
+        await asyncio.gather(self.keeping, return_exceptions=True)
+        await self.keeper.stop()
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    made = Node()
+    await made.until(lambda: made.service.lane is not None and LANE in made.keeper.accepted)
+    yield made
+    await made.stop()
+
+
+async def test_a_lane_that_waited_through_an_outage_is_no_reason_to_leave(node: Node) -> None:
+    assert node.service.lane is not None
+    counters = Counters()
+    node.database.leave()
+    turn = asyncio.ensure_future(node.service.lane.submit_turn(counters, "orders", 1))
+    await asyncio.sleep(0.02)
+    node.at += 2 * LEASE_TTL_MS
+    node.keeper.watch(node.now())
+    # The session is first to come back, the lane connects a moment later.
+    node.database.gone, node.database.only_sessions = False, True
+    await node.until(lambda: not node.freshness.frozen)
+    node.keeper.watch(node.now())
+    assert node.left == []
+    node.database.only_sessions = False
+    async with asyncio.timeout(BOUND_S):
+        await turn
+    assert counters.said == [("orders", 1)]
+
+
+async def test_a_lane_that_commits_nothing_though_renewals_do_ends_the_node(node: Node) -> None:
+    assert node.service.lane is not None
+    node.database.only_sessions = True
+    for link in node.database.links:
+        link.broken = True
+    turn = asyncio.ensure_future(node.service.lane.submit_turn(Counters(), "orders", 1))
+    await node.renewed()
+    for _ in range(2 * LEASE_TTL_MS // 900):
+        node.at += 900
+        await node.renewed()
+        node.keeper.watch(node.now())
+    assert node.left
+    node.database.only_sessions = False
+    async with asyncio.timeout(BOUND_S):
+        await turn
+
+
+async def test_a_stop_is_given_back_though_a_lane_woke_up_first(node: Node) -> None:
+    node.at += LEASE_TTL_MS + 2_000
+    # A lane looks before the clock's own tick, and finds the renewal too old.
+    looking = asyncio.ensure_future(node.freshness.wait())
+    await asyncio.sleep(0)
+    assert node.freshness.announced
+    node.keeper.postpone(LEASE_TTL_MS + 2_000)
+    node.keeper.watch(node.now())
+    await node.renewed()
+    async with asyncio.timeout(BOUND_S):
+        await looking
+    assert sum(node.service.given_back_ms) >= LEASE_TTL_MS + 2_000
+
+
+async def test_time_that_a_thaw_gives_back_is_not_given_twice(node: Node) -> None:
+    node.database.leave()
+    node.at += LEASE_TTL_MS
+    node.keeper.watch(node.now())
+    node.at += 3_000
+    node.keeper.postpone(2_900)
+    node.database.gone = False
+    await node.renewed()
+    assert node.service.given_back_ms == [3_001]
