@@ -19,7 +19,7 @@ STREAMS = 4
 """64 connections cost 85 MB, and two nodes pass max_connections; four carry the same load."""
 
 RETRY_TIME_MS = 1_000
-"""After a turn that only time asked for has failed: ask again so much later."""
+"""After a turn has failed: ask again so much later, as time would have."""
 
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
@@ -202,6 +202,8 @@ class HeldLane:
 
     async def _turn(self, place: tuple[int, str]) -> None:
         """Take the turn of all that waits for one key; whatever goes wrong ends here."""
+        # What waits is taken only now: if time stood still, the postponement is among it.
+        await self._lanes.freshness.wait()
         waiting = self._waiting.pop(place, None)
         if waiting is None:
             return
@@ -235,7 +237,9 @@ class HeldLane:
                 return
             log.exception("turn failed", lane=self.name, key=key, events=[type(e).__name__ for e in events])
             subject.refuse(key, events, error)
-            if not events:
+            # What time asked for may have been lost with these events; events that fail, however often,
+            # must not put off what is asked for later.
+            if not events or (id(subject), key) not in self._timers:
                 self.look_again(subject, key, Instant(self.now() + RETRY_TIME_MS))
 
     def _forget(self) -> None:

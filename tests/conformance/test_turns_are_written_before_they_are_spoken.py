@@ -1,14 +1,16 @@
 """A turn is decided on the newest rows, written once, and spoken after the commit, on either database."""
 
 import asyncio
+import threading
 
 import pytest
 
+from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from runtime.lanes import HeldLane
 from runtime.ports import LaneLost
 from tests.conformance.conftest import Rig
-from tests.conformance.counters import Added, Counter, CounterStore, read_journal
+from tests.conformance.counters import Added, Counter, Counters, CounterStore, read_journal
 
 LANE = "coordinator/0"
 
@@ -87,6 +89,33 @@ async def test_the_lane_asks_again_when_the_decision_wants_it(rig: Rig, until) -
     assert stored(rig, "orders").total == 1
 
 
+async def test_a_key_whose_turn_failed_is_asked_again(rig: Rig, until) -> None:  # type: ignore[no-untyped-def]
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1)
+    await lane.submit_turn(rig.counters, "orders", -5)
+    assert rig.counters.refused == [("orders", (-5,))]
+    assert rig.counters.states == {}
+    # Nobody says anything more; only time can bring the key back.
+    await until(lambda: "orders" in rig.counters.states)
+
+
+async def test_events_that_fail_do_not_put_off_what_time_asks_for(rig: Rig) -> None:
+    class Due(Counters):
+        """At one instant something is due, as every load finds."""
+
+        at = Instant(0)
+
+        def revive(self, key: str, loaded: Counter, now: Instant) -> tuple[Counter, Decision[Added, int]]:
+            return loaded, Decision(look_again_at=self.at)
+
+    lane, counters = await rig.take(), Due()
+    counters.at = Instant(lane.now() + 100)
+    async with asyncio.timeout(10):
+        while counters.decided == len(counters.refused):
+            await lane.submit_turn(counters, "orders", -5)
+            await asyncio.sleep(0.01)
+
+
 async def test_an_unknown_outcome_that_was_a_commit_is_spoken_and_not_applied_again(rig: Rig) -> None:
     lane = await rig.take()
     await lane.submit_turn(rig.counters, "orders", 1)
@@ -149,6 +178,24 @@ async def test_a_frozen_node_decides_nothing_until_it_thaws(rig: Rig) -> None:
     rig.freshness.thaw()
     await waiting
     assert rig.counters.said == [("orders", 0)]
+
+
+async def test_what_was_queued_while_time_stood_still_is_decided_in_one_turn(rig: Rig) -> None:
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1)
+    decided, answered = rig.counters.decided, threading.Event()
+    reading = asyncio.ensure_future(lane.read(lambda connection: answered.wait(10)))
+    lane.hand_in(rig.counters, "orders", 0)
+    await asyncio.sleep(0)
+    # The node freezes while the read is under way; what gives the time back comes last.
+    rig.freshness.freeze()
+    answered.set()
+    await reading
+    last = asyncio.ensure_future(lane.submit_turn(rig.counters, "orders", 0))
+    await asyncio.sleep(0)
+    rig.freshness.thaw()
+    await last
+    assert rig.counters.decided == decided + 1
 
 
 async def test_a_resigned_lane_takes_nothing_more_and_the_next_owner_counts_on(rig: Rig) -> None:
