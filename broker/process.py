@@ -59,6 +59,7 @@ class BrokerProcess:
         self._lost_tail = folder.lost_tail
         self._cluster_id = ""
         self._applied_version = 0
+        self._snapshot_obeyed = False
         self._known = ClusterView(settings.broker_id)
         self._metadata = ClientMetadata(self._known)
         shelf = LogShelf(folder.partitions, was_clean=folder.stopped_cleanly)
@@ -128,6 +129,7 @@ class BrokerProcess:
 
     def hello(self) -> cluster.BrokerHello:
         self._known.open_link()
+        self._snapshot_obeyed = False
         return cluster.BrokerHello(
             broker_id=self._settings.broker_id,
             incarnation=self._incarnation,
@@ -224,6 +226,7 @@ class BrokerProcess:
         self._followers.look_at(key)
 
     def _snapshot_applied(self) -> None:
+        self._snapshot_obeyed = True
         for stray in self._known.strays(self._plane.keys_on_disk):
             self._stop_replica(PartitionKey(*stray))
         self._forwarding.link_ready()
@@ -234,7 +237,8 @@ class BrokerProcess:
 
     @property
     def _may_propose(self) -> bool:
-        return self._known.ready and self._link.bound
+        """Every row of the snapshot is obeyed: one that is still to come would end an open proposal."""
+        return self._snapshot_obeyed and self._link.bound
 
     def _may_grow(self, hosted: HostedPartition) -> None:
         """A follower caught up; whoever else does in this loop turn is proposed in the same frame."""
@@ -283,7 +287,7 @@ class BrokerProcess:
             return "no link to the controller: " + (
                 self._link.failures[-1] if self._link.failures else "not tried yet"
             )
-        return "" if self._known.ready else "the snapshot is not applied yet"
+        return "" if self._snapshot_obeyed else "the snapshot is not applied yet"
 
     def samples(self) -> dict[str, float]:
         """What /metrics shows."""

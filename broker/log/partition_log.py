@@ -315,8 +315,7 @@ class PartitionLog:
         if offset >= self.end_offset:
             return
         if offset < self.start_offset:
-            self.start_again_at(offset, now_ms)
-            return
+            return self.start_again_at(offset, now_ms)
         try:
             while self._segments and self._segments[-1].base_offset >= offset and len(self._segments) > 1:
                 self._bases.pop()
@@ -470,12 +469,8 @@ class PartitionLog:
 
     def full_segments(self) -> list[Segment]:
         """Segments that are written no more and not known to be durable, oldest first."""
-        ends = self._bases[1:]
-        return [
-            segment
-            for segment, end_offset in zip(self._segments, ends, strict=False)
-            if end_offset > self.recovery_point
-        ]
+        ended = zip(self._segments, self._bases[1:], strict=False)
+        return [segment for segment, end_offset in ended if end_offset > self.recovery_point]
 
     def flushed_through(self, segment: Segment) -> None:
         """`segment` and all before it are durable."""

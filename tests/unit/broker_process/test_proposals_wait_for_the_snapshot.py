@@ -1,0 +1,126 @@
+"""A broker proposes on a new link only when every row of its snapshot is obeyed (`propose_early`)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from broker import process as broker_process
+from broker.core.replica import FetchPosition
+from broker.fetch_session import FETCH_VERSION, FetchLimits, FetchSession
+from broker.folder import DataFolder
+from broker.process import BrokerProcess
+from broker.settings import from_environment
+from muster.kafkawire.api_table import ApiKey
+from muster.messages import cluster
+from tests.unit.broker_data_plane.planes import client
+
+ORDERS = UUID(int=1)
+PARTITIONS = 200
+LAST = (ORDERS, PARTITIONS - 1)
+
+
+class ControllerSide:
+    """The controller's end of the links of one broker, as the test plays it."""
+
+    def __init__(self) -> None:
+        self.links: asyncio.Queue[ServerConnection] = asyncio.Queue()
+        self.proposed: list[tuple[UUID, int]] = []
+
+    async def take(self, link: ServerConnection) -> None:
+        await self.links.put(link)
+        await link.wait_closed()
+
+    async def bind(self) -> tuple[ServerConnection, cluster.BrokerHello]:
+        """The next link, with its hello accepted."""
+        link = await self.links.get()
+        hello = cluster.decode_from_broker(await link.recv())
+        assert isinstance(hello, cluster.BrokerHello)
+        await self.say(
+            link, cluster.HelloAccepted(cluster_id="a-cluster", broker_epoch=1, session_timeout_ms=9_000)
+        )
+        return link, hello
+
+    async def say(self, link: ServerConnection, frame: cluster.ToBroker) -> None:
+        await link.send(cluster.encode(frame).decode())
+
+    async def apply(self, link: ServerConnection, version: int) -> None:
+        """Send the snapshot and hear until the broker has applied it."""
+        brokers = tuple(cluster.BrokerRow(b, 1, "a", {"client": f"127.0.0.1:{9000 + b}"}) for b in (1, 2))
+        rows = tuple(
+            cluster.PartitionRow(ORDERS, number, (1, 2), 1, 1, (1,), 5) for number in range(PARTITIONS)
+        )
+        topic = cluster.TopicRow(ORDERS, "orders", PARTITIONS, 2)
+        await self.say(
+            link,
+            cluster.SnapshotChunk(
+                metadata_version=version,
+                number=0,
+                last=True,
+                brokers=brokers,
+                topics=(topic,),
+                partitions=rows,
+            ),
+        )
+        while True:
+            frame = cluster.decode_from_broker(await link.recv())
+            if isinstance(frame, cluster.AlterPartition):
+                self.proposed += [(one.topic_id, one.partition) for one in frame.proposals]
+            if isinstance(frame, cluster.BrokerPing) and frame.metadata_version == version:
+                return
+
+
+@asynccontextmanager
+async def linked_broker(folder: Path, controller: ControllerSide) -> AsyncIterator[BrokerProcess]:
+    """Broker 1, on real sockets and files, and the door that it links to."""
+    async with serve(controller.take, "127.0.0.1", 0) as door:
+        port = door.sockets[0].getsockname()[1]
+        settings = from_environment(
+            {
+                "MUSTER_BROKER_ID": "1",
+                "MUSTER_BROKER_LISTEN": "127.0.0.1:0",
+                "MUSTER_BROKER_DATA": str(folder),
+                "MUSTER_NODES": f"ws://127.0.0.1:{port}",
+                "MUSTER_BROKER_SECRET": "s3cret",
+                # So short that a proposal is tried in each pause between two rows.
+                "MUSTER_REPLICA_LAG_TIME_MAX_MS": "1",
+                "MUSTER_BROKER_HEARTBEAT_INTERVAL_MS": "20",
+            }
+        )
+        with DataFolder(folder, 1) as data:
+            data.open("boot-1")
+            process, stop = BrokerProcess(settings, data), asyncio.Event()
+            running = asyncio.create_task(process.run(stop))
+            try:
+                yield process
+            finally:
+                stop.set()
+                await running
+
+
+async def test_what_was_proposed_is_still_pending_when_the_snapshot_is_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row would end the proposal here while the controller goes on to commit it: the leader would then
+    acknowledge without the member that it let in."""
+    monkeypatch.setattr(broker_process, "OBEY_AT_ONCE_MS", 0)
+    controller = ControllerSide()
+    async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
+        link, hello = await controller.bind()
+        await controller.apply(link, version=5)
+        await link.close()
+        link, _ = await controller.bind()
+        follower = FetchSession(2, 1, FetchLimits(0, 1, 1_000_000, 1_000_000))
+        follower.move(LAST, FetchPosition(1, 1, 0, -1))
+        port = int(hello.endpoints["replication"].rpartition(":")[2])
+        async with client(port) as ben:
+            await ben.ask(ApiKey.FETCH, FETCH_VERSION, follower.request())
+        await controller.apply(link, version=6)
+        hosted = process._plane.hosted(*LAST)
+        assert hosted is not None
+        assert controller.proposed == [LAST]
+        assert hosted.replica.pending is not None
