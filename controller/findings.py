@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from controller import queries
 
 CRITICAL, WARNING = "critical", "warning"
 _NAMED = 4
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _READ = 200
 _PARTITION_FINDINGS = (
     ("partitions_offline", CRITICAL, "offline"),
@@ -23,7 +24,7 @@ class Finding:
 
     kind: str
     severity: str
-    since: datetime
+    since: datetime | None
     facts: dict[str, Any] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
 
@@ -34,15 +35,17 @@ class Finding:
 
 
 def most_urgent_first(findings: Sequence[Finding]) -> list[Finding]:
-    """Critical before warning, then what lasts longest."""
-    return sorted(findings, key=lambda finding: (finding.severity != CRITICAL, finding.since))
+    """Critical before warning, then what lasts longest; what began nobody knows when stands first."""
+    return sorted(findings, key=lambda one: (one.severity != CRITICAL, one.since or _LONG_AGO))
 
 
-def find(rows: Sequence[queries.BrokerRow], health: queries.Health) -> list[Finding]:
-    """What is wrong now; partitions of one kind of trouble are one finding, however many they are."""
+def find(rows: Sequence[queries.BrokerRow], health: queries.Health, orphans: int) -> list[Finding]:
+    """What is wrong now; `orphans` is how many lanes nobody holds. One kind of trouble is one finding."""
     live = queries.live_ids(row.broker for row in rows)
     fenced = [row for row in rows if row.attention]
     found = [_fenced(row, health) for row in fenced]
+    if orphans:
+        found.append(Finding("lanes_without_owner", CRITICAL, None, {"number": orphans}))
     for kind, severity, trouble in _PARTITION_FINDINGS:
         number = getattr(health, trouble.replace("-", "_"))
         # The count and the rows are two statements: between them the trouble may have gone.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest
 
-from controller import findings, queries
+from controller import findings, leases, queries
 
 _KEPT = "_cluster_standing"
 
@@ -31,7 +31,7 @@ def of(request: HttpRequest) -> ClusterStanding:
     if not hasattr(request, _KEPT):
         brokers = queries.brokers()
         health = queries.health(queries.live_ids(row.broker for row in brokers))
-        found = findings.most_urgent_first(findings.find(brokers, health))
+        found = findings.most_urgent_first(findings.find(brokers, health, leases.lanes_without_owner()))
         setattr(request, _KEPT, ClusterStanding(brokers, health, found))
     kept: ClusterStanding = getattr(request, _KEPT)
     return kept

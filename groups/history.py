@@ -9,6 +9,9 @@ Partition = tuple[str, int]
 """Topic name and number."""
 
 
+_WORDS_OF_DEPARTURES = {"left": "member left", "session over": "member expired"}
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One turn of the group as the journal keeps it: when, why, and what became true."""
@@ -111,7 +114,8 @@ class _Fold:
     def _MemberRemoved(self, record: Mapping[str, Any], entry: Entry) -> None:
         member = record["member_id"]
         self._members.discard(member)
-        self._why.append((f"member {record.get('why') or 'left'}", member))
+        why = str(record.get("why") or "left")
+        self._why.append((_WORDS_OF_DEPARTURES.get(why, f"member removed: {why}"), member))
         for partition in [part for part, owner in self._owners.items() if owner == member]:
             self._freed[partition] = self._owners.pop(partition)
 

@@ -54,9 +54,14 @@ const ages = () => all("[data-since]").forEach((age) => {
 
 // Live: what changed is read again over HTTP and put in where it stands; nothing moves under the pointer.
 const busy = (node) => node.contains(document.activeElement) && document.activeElement !== body || node.matches(":hover");
+const lately = new WeakMap();
 const flash = (node) => {
   const shown = node.closest("[data-live]");
   if (!shown) return;
+  // A value that changes with every look is marked once, not without end.
+  const last = lately.get(shown) || 0;
+  lately.set(shown, Date.now());
+  if (Date.now() - last < 5000) return;
   shown.getAnimations().forEach((running) => running.cancel());
   shown.classList.remove("changed");
   void shown.offsetWidth;

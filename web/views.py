@@ -8,7 +8,6 @@ import controller.queries
 import groups.queries
 from access.grants import Operation
 from access.pages import needs
-from controller import leases
 from controller import standing as cluster_standing
 from controller.journal import last_turns
 from groups import standing as group_standing
@@ -36,7 +35,6 @@ def overview(request: HttpRequest) -> HttpResponse:
         "standing": standing,
         "roll": [(row, standing.by_group.get(row.name)) for row in roll],
         "whole_roll": standing.total <= ROLL_UP_TO,
-        "orphans": leases.lanes_without_owner(),
         "rebalances": last_rebalances(LAST_SHOWN),
         "turns": last_turns(LAST_SHOWN),
     }

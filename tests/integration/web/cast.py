@@ -251,7 +251,7 @@ def departures(topic: Topic, *, stalled: bool = False) -> ConsumerGroup:
         topic,
         ago(minutes=8, seconds=20),
         42,
-        member(went, "dora", why="expired"),
+        member(went, "dora", why="session over"),
         [],
         preparing_ms=2020,
         completing_ms=290,

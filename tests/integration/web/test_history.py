@@ -54,13 +54,13 @@ def test_an_attempt_that_never_closed_has_failed_and_has_no_generation() -> None
     second, first = rebalances(
         [
             entry(0, member("MemberAdded", "ben"), phase("PreparingRebalance")),
-            entry(1, member("MemberRemoved", "ben", why="closed"), phase("Stable")),
+            entry(1, member("MemberRemoved", "ben", why="expelled"), phase("Stable")),
             entry(2, phase("PreparingRebalance"), cause="again"),
             entry(3, opened(6), phase("Stable")),
         ]
     )
     assert (first.failed, first.generation, first.length_ms) == (True, None, 1000)
-    assert (second.failed, second.generation, second.cause) == (False, 6, "member closed")
+    assert (second.failed, second.generation, second.cause) == (False, 6, "member removed: expelled")
 
 
 def test_a_close_in_the_turn_of_the_opening_takes_no_time_to_prepare() -> None:
@@ -89,7 +89,7 @@ def test_the_partitions_of_one_who_left_are_tied_to_the_next_owner() -> None:
                 parts("PartitionsAssigned", "ann", 0),
                 phase("Stable"),
             ),
-            entry(5, member("MemberRemoved", "ann", why="expired")),
+            entry(5, member("MemberRemoved", "ann", why="session over")),
             entry(6, opened(2), parts("PartitionsAssigned", "ben", 0), phase("CompletingRebalance")),
         ]
     )

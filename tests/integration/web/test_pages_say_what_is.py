@@ -11,6 +11,7 @@ from django.utils.html import strip_tags
 from access.models import Principal
 from controller.models import Partition
 from groups.models import ConsumerGroup, GroupMember, PartitionOwnership
+from runtime.models import NodeSession
 from tests.integration.web import cast
 
 pytestmark = pytest.mark.django_db
@@ -153,6 +154,16 @@ def test_a_stuck_rebalance_and_an_error_are_findings(viewer: Client) -> None:
     assert "billing is stuck" in page and "orders has an error" in page
     assert "clicks is stuck" not in page
     assert "ben did not start orders-1" in text(viewer, "/groups/orders/")
+
+
+def test_lanes_without_an_owner_are_the_first_finding(viewer: Client) -> None:
+    cast.one_night(groups=1)
+    assert "no owner" not in text(viewer, "/")
+    NodeSession.objects.update(ended=True)
+    page = text(viewer, "/")
+    assert "5 need attention" in page
+    assert page.index("65 lanes have no owner") < page.index("gate-events-3 is offline")
+    assert "none now: shard" in text(viewer, "/groups/departures/")
 
 
 def test_an_abandoned_group_is_said_in_words_without_colour(viewer: Client) -> None:
