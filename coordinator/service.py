@@ -157,7 +157,7 @@ class ShardService:
         if elapsed_ms(self._flushed_at, now) >= self.premises.settings.offset_commit_interval_ms:
             self._flushed_at = now
             if self._lane is not None and self._commits.flush():
-                self._lane.offer_batch(self._commits)
+                self._offer_commits()
 
     def woken(self, name: str, key: str) -> None:
         """Read again what the wake-up names."""
@@ -193,8 +193,7 @@ class ShardService:
             connection.hang_up(POLICY_VIOLATION_CLOSE, "too many CommitOffsets are unanswered")
             return
         self._commits.add(connection, message)
-        if self._lane is not None:
-            self._lane.offer_batch(self._commits)
+        self._offer_commits()
 
     def closed(self, connection: MemberConnection) -> None:
         """A member's socket is gone."""
@@ -221,8 +220,16 @@ class ShardService:
     def _ask_again(self, key: str) -> None:
         """Load a group whose cache was dropped; then the batch that waits for it."""
         self._hand_in(key)
-        if self._lane is not None:
+        self._offer_commits()
+
+    def _offer_commits(self) -> None:
+        if self._lane is None:
+            return
+        try:
             self._lane.offer_batch(self._commits)
+        except LaneLost:
+            # `give_up` follows; a member may ask the next owner at once.
+            self._commits.give_up()
 
     def _topics_changed(self, names: frozenset[str]) -> None:
         for key, state in list(self._groups.states.items()):

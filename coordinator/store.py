@@ -225,6 +225,8 @@ class GroupStore:
         for table in ("delete_offsets", "delete_group"):
             connection.execute(statement(table), {"group": after.group_id})
         cluster.raise_epoch_floor(connection, after.generation)
+        # A result that came later would be adopted by a group that does not exist.
+        work.withdraw(connection, REBALANCE, after.group_id)
 
 
 def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> set[Partition]:

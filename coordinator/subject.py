@@ -7,8 +7,16 @@ from typing import Any
 from coordinator.cluster_view import ClusterView
 from coordinator.core import decide as core
 from coordinator.core.draft import GroupDecision
-from coordinator.core.events import ConnectionId, GroupEvent, HangUp, Heard, Saying
-from coordinator.core.records import GroupDeleted, GroupRecord
+from coordinator.core.events import (
+    ConnectionId,
+    GroupEvent,
+    HangUp,
+    Heard,
+    ItemFailed,
+    ItemFinished,
+    Saying,
+)
+from coordinator.core.records import GroupDeleted, GroupRecord, ItemAdopted
 from coordinator.core.settings import GroupSettings
 from coordinator.core.state import GroupRows, GroupState
 from coordinator.history import History
@@ -47,6 +55,7 @@ class Groups:
         self._connections = connections
         self._history: dict[str, History] = {}
         self._still_bound: dict[str, dict[str, ConnectionId]] = {}
+        self._adopted: dict[str, str] = {}
         self._phantoms: dict[str, None] = {}
 
     @property
@@ -61,14 +70,19 @@ class Groups:
     ) -> tuple[GroupState, Decision[GroupRecord, Saying]]:
         bound = {
             member_id: connection_id
-            for member_id, connection_id in self._still_bound.pop(key, {}).items()
+            for member_id, connection_id in self._still_bound.get(key, {}).items()
             if self._is_open(connection_id)
         }
         decision = core.load(loaded, now, self._settings, self._view.surroundings(), bound)
         return GroupState(loaded), decision
 
     def preload(self, loaded: GroupRows, now: Instant) -> None:
-        """Take rows that were read in bulk; a group whose load must be written is left for its own turn."""
+        """Take rows that were read in bulk; a group whose load must be written is left for its own turn.
+
+        A turn may have loaded the group after that read: then its state is the newer one.
+        """
+        if loaded.group_id in self.states:
+            return
         decision = core.load(loaded, now, self._settings, self._view.surroundings())
         if not decision.records:
             self.states[loaded.group_id] = decision.state
@@ -76,7 +90,16 @@ class Groups:
     def decide(
         self, key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant
     ) -> Decision[GroupRecord, Saying]:
-        return core.decide(state, events, now, self._settings, self._view.surroundings())
+        news = [event for event in events if not self._is_adopted(key, state, event)]
+        return core.decide(state, news, now, self._settings, self._view.surroundings())
+
+    def _is_adopted(self, key: str, state: GroupState, event: GroupEvent) -> bool:
+        """A finished item may be read twice before it is adopted, or after its group was deleted; another
+        adoption would find no row, and everything that is decided with it would be undone.
+        """
+        if not isinstance(event, ItemFinished | ItemFailed):
+            return False
+        return not state.rows.handler_asked or event.item_id == self._adopted.get(key)
 
     def before(self, key: str, state: GroupState) -> GroupRows:
         return state.rows
@@ -87,6 +110,10 @@ class Groups:
 
     def settle(self, key: str, state: GroupState, decision: Decision[GroupRecord, Saying]) -> None:
         after = _state_after(decision)
+        self._still_bound.pop(key, None)
+        for record in decision.records:
+            if isinstance(record, ItemAdopted):
+                self._adopted[key] = record.item_id
         if any(isinstance(record, GroupDeleted) for record in decision.records):
             self._forget(key)
         else:
@@ -108,6 +135,7 @@ class Groups:
     def _forget(self, key: str) -> None:
         self.states.pop(key, None)
         self._history.pop(key, None)
+        self._adopted.pop(key, None)
         self._phantoms.pop(key, None)
 
     def drop(self, key: str) -> None:
@@ -128,6 +156,7 @@ class Groups:
         self.states.clear()
         self._history.clear()
         self._still_bound.clear()
+        self._adopted.clear()
         self._phantoms.clear()
 
     def _say(self, saying: Saying) -> None:

@@ -301,6 +301,12 @@ class MemoryWork:
         row = self._rows.get(item_id)
         return row is not None and self._move(item_id, ("done", row.claim_epoch), state="adopted")
 
+    def withdraw(self, kind: str, key: str) -> None:
+        """Let nobody do or adopt the open items of this key (WorkTable.withdraw)."""
+        for row in list(self._rows.values()):
+            if row.state != "adopted" and (row.kind, row.key) == (kind, key):
+                self._rows[row.id] = replace(row, state="adopted")
+
     def finished(self, kind: str, keys: Sequence[str]) -> list[FinishedItem]:
         """Done items of these keys (WorkTable.finished)."""
         return [

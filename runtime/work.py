@@ -17,10 +17,12 @@ __all__ = [
     "WorkRow",
     "adopt",
     "finished",
+    "import_functions",
     "offer",
     "open_keys",
     "perform",
     "register",
+    "withdraw",
 ]
 
 Compute = Callable[[Connection, WorkRow], Any]
@@ -50,6 +52,12 @@ def function_of(kind: str) -> Compute:
     return found
 
 
+def import_functions() -> None:
+    """Import whatever does registered work: a worker does so before it makes its children."""
+    for kind in _functions:
+        function_of(kind)
+
+
 def offer(
     connection: Connection, kind: str, key: str, based_on: int | None, payload: Any, lane: str | None = None
 ) -> str:
@@ -71,6 +79,11 @@ def adopt(connection: Connection, item_id: str) -> None:
     """Count a done item as used, inside the owner's turn. Raises VersionConflict if it is not done."""
     if not work_table(connection).adopt(item_id):
         raise VersionConflict(f"work item {item_id} is not done")
+
+
+def withdraw(connection: Connection, kind: str, key: str) -> None:
+    """Count the open items of `key` as used, inside the turn that deletes what they are about."""
+    work_table(connection).withdraw(kind, key)
 
 
 def finished(connection: Connection, kind: str, keys: Sequence[str]) -> list[FinishedItem]:

@@ -55,6 +55,9 @@ class WorkTable(Protocol):
     def adopt(self, item_id: str) -> bool:
         """Count a done item as used, in the owner's turn; False: it is not done."""
 
+    def withdraw(self, kind: str, key: str) -> None:
+        """Nobody wants the open items of this key any more: a claim on one cannot be finished."""
+
     def finished(self, kind: str, keys: Sequence[str]) -> list[FinishedItem]:
         """Done items of these keys."""
 
@@ -115,6 +118,14 @@ class PostgresWork:
             "UPDATE work_item SET state = 'adopted', adopted_at = clock_timestamp()"
             " WHERE id = %s AND state = 'done'",
             item_id,
+        )
+
+    def withdraw(self, kind: str, key: str) -> None:
+        """Let nobody do or adopt the open items of this key (WorkTable.withdraw)."""
+        self._connection.execute(
+            "UPDATE work_item SET state = 'adopted', adopted_at = clock_timestamp()"
+            " WHERE kind = %s AND key = %s AND state <> 'adopted'",
+            (kind, key),
         )
 
     def finished(self, kind: str, keys: Sequence[str]) -> list[FinishedItem]:

@@ -76,6 +76,16 @@ def test_open_keys_are_those_not_adopted(breakable: Breakable) -> None:
     assert on(link, "open_items", ["coordinator/1"]) == []
 
 
+def test_withdrawn_work_is_neither_finished_nor_adopted(breakable: Breakable) -> None:
+    link = breakable.direct()
+    claimed, due, other = offer(link), offer(link), offer(link, "arrivals")
+    epoch = on(link, "claim", claimed, "ann").claim_epoch
+    link.transaction(lambda connection: work.withdraw(connection, "rebalance", "departures"))
+    assert not on(link, "finish", claimed, epoch, {}, "")
+    assert on(link, "claim", due, "ben") is None
+    assert [row.id for row in on(link, "open_items", [LANE])] == [other]
+
+
 def test_a_failed_computation_finishes_with_its_error(breakable: Breakable) -> None:
     link = breakable.direct()
     item = link.transaction(lambda connection: work.offer(connection, "nobody knows", "k", None, {}, LANE))

@@ -1,0 +1,241 @@
+"""A shard's service on real PostgreSQL: what conflicts, lost lanes and doubled wake-ups must not cost."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import msgspec
+import pytest
+from django.core.management import call_command
+
+from coordinator.core import rebalance
+from coordinator.core.events import Heard, ItemFinished
+from coordinator.core.proposal import Proposal
+from coordinator.core.records import GroupRecord
+from coordinator.core.state import GroupRows
+from coordinator.service import Premises, ShardService
+from coordinator.sessions import MemberConnection
+from coordinator.settings import CoordinatorSettings
+from coordinator.shards import shard_of
+from coordinator.store import REBALANCE, GroupStore
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.member import (
+    CommitOffsetsRequest,
+    Frame,
+    LeaveRequest,
+    RegisterConsumerRequest,
+    StartFetcherRequest,
+    TopicCount,
+)
+from runtime import clock, work
+from runtime.freshness import Freshness
+from runtime.lanes import HeldLane, Lanes
+from runtime.ports import LiveNode, VersionConflict, shard_lane
+from runtime.postgres import Postgres, PostgresLink, open_connection
+from runtime.work_table import work_table
+
+SHARD = 7
+GROUP = next(name for number in count() if shard_of(name := f"departures-{number}") == SHARD)
+BOUND_S = 20.0
+
+
+class Node:
+    """NodeContext of a node that has one shard."""
+
+    node, address, frozen, tokens_known = "node-1", "ws://one", False, True
+
+    def now(self) -> Instant:
+        return clock.now()
+
+    def live_nodes(self) -> tuple[LiveNode, ...]:
+        return ()
+
+    def owners(self) -> Mapping[str, LiveNode]:
+        return {}
+
+    def owner_address(self, lane: str) -> str | None:
+        return None
+
+    async def query(self, function: Callable[[Any], Any]) -> Any:
+        raise NotImplementedError
+
+    def wake(self, name: str, key: str = "") -> None:
+        pass
+
+    def verify_token(self, presented: str) -> None:
+        return None
+
+
+class ConflictingStore(GroupStore):
+    """Somebody else changes the group's row just before it is written, as often as a test says."""
+
+    conflicts = 0
+
+    def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None:
+        if self.conflicts:
+            self.conflicts -= 1
+            raise VersionConflict(key)
+        super().save(connection, key, before, records)
+
+
+class Shard:
+    """The service of one shard on its lane, and members that say what a test makes them say."""
+
+    def __init__(self, url: str, lane: HeldLane) -> None:
+        self.premises = Premises(Node(), CoordinatorSettings())
+        self.store = self.premises.store = ConflictingStore("node-1")
+        self.service = ShardService(SHARD, self.premises)
+        self.lane = lane
+        self.said: dict[MemberConnection, list[dict[str, Any]]] = {}
+        self.link = PostgresLink(open_connection(url, "muster-test"))
+        self._writers: list[asyncio.Task[None]] = []
+        self._numbers = count(1)
+
+    @property
+    def groups(self) -> Any:
+        return self.service._groups
+
+    def connect(self) -> MemberConnection:
+        heard: list[dict[str, Any]] = []
+
+        async def send(message: dict[str, Any]) -> None:
+            heard.append(msgspec.json.decode(message["text"]) if "text" in message else message)
+
+        connection = MemberConnection(send, "127.0.0.1:1", "tests", "mst_")
+        connection.group_id, connection.shard = GROUP, SHARD
+        self.premises.connections.add(connection)
+        self.said[connection] = heard
+        self._writers.append(asyncio.create_task(connection.write()))
+        return connection
+
+    async def turn(self, *events: Any) -> None:
+        await self.lane.submit_turn(self.groups, GROUP, *events)
+
+    def registering(self, connection: MemberConnection, name: str, **wishes: Any) -> Heard:
+        connection.consumer_id = name
+        request = RegisterConsumerRequest(
+            correlation_id=next(self._numbers),
+            group_id=GROUP,
+            consumer_id=name,
+            token=name.ljust(43, "."),
+            topic_count=(TopicCount("orders"),),
+            session_timeout_ms=6_000,
+            **wishes,
+        )
+        return Heard(connection.connection_id, request)
+
+    def open_items(self) -> list[str]:
+        rows = self.link.transaction(
+            lambda connection: work_table(connection).open_items([shard_lane(SHARD)])
+        )
+        return [row.id for row in rows]
+
+    def finish(self, item: str) -> ItemFinished:
+        """A worker does the item; the event that tells of it."""
+        claimed = self.link.transaction(lambda connection: work_table(connection).claim(item, "worker"))
+        assert claimed is not None
+        rows = self.link.transaction(lambda connection: self.store.load(connection, GROUP))
+        proposal = rebalance.compute(rows, {}, lambda pattern, topic: False)
+        result = msgspec.to_builtins(proposal)
+        self.link.transaction(
+            lambda connection: work_table(connection).finish(item, claimed.claim_epoch, result, "")
+        )
+        return ItemFinished(item, msgspec.convert(result, Proposal))
+
+    async def heard(self, connection: MemberConnection, kind: type[Frame]) -> dict[str, Any]:
+        name = kind.__struct_config__.tag
+        async with asyncio.timeout(BOUND_S):
+            while not (found := [one for one in self.said[connection] if one.get("type") == name]):
+                await asyncio.sleep(0.005)
+        return found[-1]
+
+    async def stop(self) -> None:
+        for writer in self._writers:
+            writer.cancel()
+        await asyncio.gather(*self._writers, return_exceptions=True)
+        self.link.close()
+
+
+@pytest.fixture
+async def shard(fresh_database: str) -> AsyncIterator[Shard]:
+    """A shard whose lane is held and accepted."""
+    call_command("initialise_cluster", verbosity=0)
+    freshness = Freshness(clock.now, lease_ttl_ms=60_000)
+    freshness.confirm(clock.now())
+    freshness.thaw()
+    database = Postgres(fresh_database, "node-1")
+    lanes = Lanes(database, "node-1", "a" * 16, freshness, clock.now, lambda items: None)
+    lanes.start()
+    lane = await lanes.take(shard_lane(SHARD), SHARD, 0, None, lambda: None)
+    assert lane is not None
+    made = Shard(fresh_database, lane)
+    await made.service.accept(lane)
+    yield made
+    await made.stop()
+    await lanes.stop()
+
+
+async def test_members_stay_bound_when_also_the_load_conflicts(shard: Shard) -> None:
+    ann, ben = shard.connect(), shard.connect()
+    await shard.turn(shard.registering(ann, "ann"))
+    [item] = shard.open_items()
+    await shard.turn(shard.finish(item))
+    # Ben's turn conflicts, and so does what the load after it writes.
+    shard.store.conflicts = 2
+    await shard.turn(shard.registering(ben, "ben"))
+    bound = shard.groups.states[GROUP].memory.bound
+    assert bound == {ann.connection_id: "ann", ben.connection_id: "ben"}
+
+
+async def test_an_item_that_was_told_of_twice_costs_nobody_his_connection(shard: Shard) -> None:
+    ann, ben = shard.connect(), shard.connect()
+    await shard.turn(shard.registering(ann, "ann"))
+    [item] = shard.open_items()
+    told = shard.finish(item)
+    await shard.turn(told)
+    version = shard.groups.states[GROUP].rows.version
+    await shard.turn(told, shard.registering(ben, "ben"))
+    assert shard.groups.states[GROUP].rows.version == version + 1
+    assert not ann.closing and not ben.closing
+    # Ben's own item is open now, and the old one is told of once more.
+    await shard.turn(told)
+    assert not ann.closing and not ben.closing
+    assert shard.groups.states[GROUP].rows.version == version + 1
+
+
+async def test_a_deleted_group_is_not_brought_back_by_work_that_was_under_way(shard: Shard) -> None:
+    ann = shard.connect()
+    await shard.turn(shard.registering(ann, "ann", ephemeral=True))
+    [item] = shard.open_items()
+    told = shard.finish(item)
+    await shard.turn(Heard(ann.connection_id, LeaveRequest(correlation_id=9, consumer_id="ann")))
+    assert shard.open_items() == []
+    await shard.turn(told)
+    stored = shard.link.call(lambda connection: shard.store.load_shard(connection, SHARD))
+    assert stored == {}
+    assert shard.link.transaction(lambda one: work.finished(one, REBALANCE, [GROUP])) == []
+
+
+async def test_a_commit_on_a_lost_lane_is_answered(shard: Shard) -> None:
+    ann = shard.connect()
+    await shard.turn(shard.registering(ann, "ann"))
+    await shard.heard(ann, StartFetcherRequest)
+    shard.lane.abandon()
+    request = CommitOffsetsRequest(correlation_id=77, consumer_id="ann", offset_info=())
+    shard.service.commit(ann, request)
+    shard.service.tick(Instant(0))
+    async with asyncio.timeout(BOUND_S):
+        while not any(one.get("correlation_id") == 77 for one in shard.said[ann]):
+            await asyncio.sleep(0.005)
+    [answer] = [one for one in shard.said[ann] if one.get("correlation_id") == 77]
+    assert answer["error_code"] == ErrorCode.NOT_COORDINATOR
+    assert ann.unanswered_commits == 0
+
+
+async def test_rows_read_before_a_turn_do_not_replace_what_it_left(shard: Shard) -> None:
+    before = shard.link.call(lambda connection: shard.store.load(connection, GROUP))
+    await shard.turn(shard.registering(shard.connect(), "ann"))
+    shard.groups.preload(before, clock.now())
+    assert "ann" in shard.groups.states[GROUP].rows.members
