@@ -55,7 +55,7 @@ def test_every_answer_is_as_the_document_says(served: tuple[str, str]) -> None:
         case.call_and_validate(base_url=url, headers=headers, excluded_checks=[opaque])
 
     bounded = settings(
-        max_examples=15,
+        max_examples=8,
         deadline=None,
         derandomize=True,
         database=None,
@@ -68,4 +68,4 @@ def test_every_answer_is_as_the_document_says(served: tuple[str, str]) -> None:
         for mode in schemathesis.GenerationMode:
             strategy = operation.as_strategy(generation_mode=mode)
             bounded(given(case=strategy)(check))()
-    assert asked > 100
+    assert asked > 80
