@@ -19,7 +19,6 @@ _CAUSES: Final[dict[type, str]] = {
     told.TopicsWanted: "topics were asked for",
     told.ProducerIdsWanted: "a broker needs producer ids",
     told.ProposalsReady: "a worker proposed leaders",
-    told.Postponed: "time stood still",
 }
 
 

@@ -112,8 +112,8 @@ class ControllerService:
         """Nothing to do: the lane decides nothing, so nothing is said; pings are answered when it thaws."""
 
     def thaw(self, late_ms: int) -> None:
-        if self._state is not None:
-            self._tell(told.Postponed(late_ms))
+        if self._memory is not None:
+            core.postpone(self._memory, late_ms)
 
     def tick(self, now: Instant) -> None:
         for link, pace in self._links.items():
@@ -181,9 +181,9 @@ class ControllerService:
         """Liveness takes no turn: sessions are memory of the owner. A frozen node answers nothing."""
         now = self._node.now()
         pace = self._links.get(link)
-        if self._state is None or pace is None or self._node.frozen:
+        if self._memory is None or pace is None or self._node.frozen:
             return
-        if not core.heard(self._state, link, now, self._settings.core):
+        if not core.heard(self._memory, link, now, self._settings.core):
             return
         pace.applied(ping.metadata_version)
         self._progress.add(ping.high_watermarks)
@@ -195,8 +195,7 @@ class ControllerService:
 
     def _tell(self, event: told.Event) -> None:
         """Queue an event for the next turn; without a lane nobody decides, and links are hung up."""
-        if not isinstance(event, told.Postponed):
-            self._moved_at = self._node.now()
+        self._moved_at = self._node.now()
         try:
             if self._lane is None:
                 raise LaneLost("not the controller")

@@ -5,7 +5,7 @@ from controller.core.draft import Draft
 from controller.core.events import HangUp, Hello, Link, TookOver
 from controller.core.proposing import Task
 from controller.core.records import WorkOffered
-from controller.core.state import ParkedAnswer, Session
+from controller.core.state import Session
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.messages.cluster import BrokerHello, BrokerRow, HelloRefused
@@ -71,18 +71,6 @@ def close_link(draft: Draft, link: Link, now: Instant) -> None:
             draft.memory.sessions[broker_id].deadline, after(now, draft.settings.closed_link_timeout_ms)
         )
         draft.memory.sessions[broker_id] = Session(None, deadline)
-
-
-def postpone(draft: Draft, by_ms: int) -> None:
-    """The owner stood still: every deadline moves by that time."""
-    memory = draft.memory
-    memory.sessions = {
-        broker_id: Session(one.link, after(one.deadline, by_ms)) for broker_id, one in memory.sessions.items()
-    }
-    memory.parked = [
-        ParkedAnswer(one.link, one.correlation_id, one.topics, one.waiting_for, after(one.due_at, by_ms))
-        for one in memory.parked
-    ]
 
 
 def end_overdue_sessions(draft: Draft, now: Instant) -> list[HangUp]:

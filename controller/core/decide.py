@@ -7,7 +7,7 @@ rows again, keep the memory, decide the same events again.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controller.core import brokers, creation, leaders
 from controller.core.dispatch import frames_for, snapshot
@@ -18,7 +18,6 @@ from controller.core.events import (
     Hello,
     Link,
     LinkClosed,
-    Postponed,
     ProducerIdsWanted,
     ProposalsReady,
     Proposed,
@@ -82,8 +81,6 @@ class _Turn:
                 self._give_producer_ids(event)
             case ProposalsReady():
                 leaders.adopt(draft, event)
-            case Postponed():
-                brokers.postpone(draft, event.by_ms)
             case TimePassed():
                 pass
 
@@ -211,10 +208,21 @@ def settle(state: ClusterState, decision: ClusterDecision) -> None:
     state.memory = decision.memory
 
 
-def heard(state: ClusterState, link: Link, now: Instant, settings: ControllerSettings) -> bool:
+def heard(memory: Memory, link: Link, now: Instant, settings: ControllerSettings) -> bool:
     """A ping keeps the session, without a turn. False: the link is not the bound one, ignore it."""
-    broker_id = state.memory.broker_of(link)
+    broker_id = memory.broker_of(link)
     if broker_id is None:
         return False
-    state.memory.sessions[broker_id].deadline = after(now, settings.broker_session_timeout_ms)
+    memory.sessions[broker_id].deadline = after(now, settings.broker_session_timeout_ms)
     return True
+
+
+def postpone(memory: Memory, by_ms: int) -> None:
+    """The owner stood still for `by_ms`: that time is nobody's silence (design chapter 4.4).
+
+    Without a turn, like `heard`, and at once: a turn that was under way decides again as soon as time
+    goes on, before any event of now.
+    """
+    for session in memory.sessions.values():
+        session.deadline = after(session.deadline, by_ms)
+    memory.parked = [replace(one, due_at=after(one.due_at, by_ms)) for one in memory.parked]

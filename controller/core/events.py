@@ -82,13 +82,6 @@ class TimePassed:
     """`look_again_at` has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """The owner stood still for `by_ms`: that time is nobody else's silence (design chapter 4.4)."""
-
-    by_ms: int
-
-
 Event: TypeAlias = (
     TookOver
     | Hello
@@ -98,7 +91,6 @@ Event: TypeAlias = (
     | ProducerIdsWanted
     | ProposalsReady
     | TimePassed
-    | Postponed
 )
 
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from controller.core.decide import heard
+from controller.core.decide import heard, postpone
 from controller.core.election import Policy
-from controller.core.events import HangUp, LinkClosed, Postponed, ProposalsReady, TimePassed
+from controller.core.events import HangUp, LinkClosed, ProposalsReady, TimePassed
 from controller.core.proposing import LeaderProposal, Task, propose
 from controller.core.records import PartitionChanged, PossibleLoss, WorkAdopted, WorkOffered
 from controller.core.settings import ControllerSettings
@@ -18,7 +18,7 @@ def test_a_silent_leader_is_replaced_by_the_first_live_member_in_order_of_assign
     cluster = Cluster([row(0, (1, 3, 2), 1, (1, 2, 3))])
     cluster.later(9_000)
     for b in (2, 3):
-        assert heard(cluster.state, f"link-{b}a", cluster.now, cluster.settings)
+        assert heard(cluster.state.memory, f"link-{b}a", cluster.now, cluster.settings)
     decision = cluster.turn(TimePassed())
 
     partition = cluster.partition()
@@ -52,7 +52,8 @@ def test_a_closed_link_leaves_a_second_to_come_back() -> None:
 def test_time_in_which_the_owner_stood_still_is_nobodys_silence() -> None:
     cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
     cluster.later(20_000)
-    assert cluster.turn(Postponed(20_000), TimePassed()).records == ()
+    postpone(cluster.state.memory, 20_000)
+    assert cluster.turn(TimePassed()).records == ()
 
 
 def test_the_last_member_keeps_its_seat_and_nobody_leads() -> None:
