@@ -23,7 +23,8 @@ def bench_plane(home: Path, name: str, **settings: str) -> Iterator[ControlPlane
     """A serving control plane in a new folder under `home`, which is removed with everything at the end."""
     home.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=home)).resolve()
-    postgres, redis = Postgres(folder, throw_away=True), Redis(folder)
+    # With fsync, unlike the tests: what is acknowledged here is durable.
+    postgres, redis = Postgres(folder), Redis(folder)
     plane: ControlPlane | None = None
     try:
         postgres.start()
