@@ -81,10 +81,12 @@ class Fetching:
 
     def stop(self, key: tuple[UUID, int]) -> Tenure | None:
         """End a tenure; when this returns nothing of it will be handed out any more."""
+        was_full = self._is_full
         tenure = self._tenures.pop(key, None)
         if tenure is not None:
             tenure.end()
             self._arrived.set()
+            self._let_pumps_look(was_full)
         return tenure
 
     def tenures(self) -> Iterable[Tenure]:
@@ -110,8 +112,10 @@ class Fetching:
         while not self._interrupted:
             for tenure in self._in_turns():
                 self._turn_of = tenure
+                was_full = self._is_full
                 records = self._open_batch(tenure)
                 self._wake_pump(tenure)
+                self._let_pumps_look(was_full)
                 if records:
                     return tenure, records
             self._arrived.clear()
@@ -208,6 +212,17 @@ class Fetching:
             self._tasks.create_task(self._pump(broker_id), name=f"fetch from broker {broker_id}")
         self._pumps[broker_id].set()
 
+    def _let_pumps_look(self, was_full: bool) -> None:
+        """Room was made in a buffer that was full: also those wait for it whose partitions fill none of it."""
+        if was_full and not self._is_full:
+            for wake in self._pumps.values():
+                wake.set()
+
+    @property
+    def _is_full(self) -> bool:
+        held = sum(tenure.buffered_bytes for tenure in self._tenures.values())
+        return held >= self._options.buffer_max_bytes
+
     async def _pump(self, broker_id: int) -> None:
         wake = self._pumps[broker_id]
         connection: BrokerConnection | None = None
@@ -230,7 +245,7 @@ class Fetching:
                 self._lose_leader(led)
 
     def _led_by(self, broker_id: int) -> list[Tenure]:
-        if sum(tenure.buffered_bytes for tenure in self._tenures.values()) >= self._options.buffer_max_bytes:
+        if self._is_full:
             return []
         return [
             tenure

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from muster.client.broker_questions import EARLIEST, LATEST
+from muster.client.broker_questions import EARLIEST, LATEST, Leader
 from muster.client.errors import NoOffset
 from muster.client.fetching import Fetching, FetchOptions
 from muster.client.tenure import UNKNOWN, Tenure
@@ -18,9 +19,11 @@ WITHIN_S = 20.0
 class Fetchers:
     """A `Fetching` that runs, and what it said about offsets out of range."""
 
-    def __init__(self, broker: LoneBroker, reset_to: int | None) -> None:
+    def __init__(self, broker: LoneBroker, reset_to: int | None, **options: int) -> None:
         self.out_of_range: list[Tenure] = []
-        self.fetching = Fetching(FetchOptions("tests", reset_to), self.out_of_range.append, lambda: None)
+        self.fetching = Fetching(
+            FetchOptions("tests", reset_to, **options), self.out_of_range.append, lambda: None
+        )
         self.fetching.learn_brokers({1: broker.address})
         self.running = asyncio.create_task(self.fetching.run())
 
@@ -105,6 +108,51 @@ async def test_nothing_comes_after_the_end_though_it_was_buffered(
     fetchers.start(topic="clicks")
     assert [record.value for record in await fetchers.take(1)] == [b"click"]
     assert ended.ended and not ended.has_batches
+
+
+async def test_a_partition_that_found_the_buffer_full_is_fetched_when_the_others_have_ended(
+    broker: LoneBroker,
+) -> None:
+    broker.produce("orders", [b"%1000d" % number for number in range(10)], partition=0)
+    broker.produce("orders", [b"waits"], partition=1)
+    fetchers = Fetchers(broker, EARLIEST, buffer_max_bytes=1_000)
+    hoarder = fetchers.start(0)
+    async with asyncio.timeout(WITHIN_S):
+        while not hoarder.has_batches:
+            await asyncio.sleep(0.01)
+        waiting = fetchers.start(1)
+        while waiting.leader is None:
+            await asyncio.sleep(0.01)
+    # Its pump has looked and found no room, and nothing of its own will ever be consumed.
+    await asyncio.sleep(0)
+    fetchers.fetching.stop(hoarder.key)
+    assert [record.value for record in await fetchers.take(1)] == [b"waits"]
+    await fetchers.end()
+
+
+async def test_a_partition_of_another_broker_is_fetched_when_there_is_room_again(
+    broker: LoneBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "second").mkdir()
+    second = LoneBroker(tmp_path / "second", clicks=1)
+    second.start()
+    broker.produce("orders", [b"%1000d" % number for number in range(10)])
+    second.produce("clicks", [b"click"])
+    fetchers = Fetchers(broker, EARLIEST, buffer_max_bytes=1_000)
+    hoarder = fetchers.start()
+    async with asyncio.timeout(WITHIN_S):
+        while not hoarder.has_batches:
+            await asyncio.sleep(0.01)
+    fetchers.fetching.learn_brokers({1: broker.address, 2: second.address})
+    waiting = Tenure("clicks", topic_id("clicks"), 0, 1, 0)
+    waiting.leader = Leader(2, hoarder.wanted().leader_epoch)
+    fetchers.fetching.start(waiting)
+    fetchers.fetching._wake_pump(waiting)
+    await asyncio.sleep(0.01)
+    records = await fetchers.take(11)
+    assert b"click" in [record.value for record in records]
+    await fetchers.end()
+    second.stop()
 
 
 async def test_an_answer_on_its_way_to_an_ended_fetcher_is_ignored(
