@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
-from broker.handlers_forwarded import ControllerUnreachable, ProducerIdBlock
+from broker.handlers_forwarded import ControllerUnreachable, ProducerIdBlock, TooLargeToForward
 from muster.messages import cluster
 
 PRODUCER_IDS_TIMEOUT_S = 5.0
@@ -52,18 +52,26 @@ class Forwarding:
     async def create_topics(
         self, topics: tuple[cluster.NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
     ) -> tuple[cluster.CreatedTopic, ...]:
-        """One answer for each topic, when they lead or the timeout is over. Raises ControllerUnreachable."""
+        """One answer for each topic, when they lead or the timeout is over.
+
+        Raises ControllerUnreachable, TooLargeToForward.
+        """
         timeout_ms = max(0, min(timeout_ms, LONGEST_TIMEOUT_MS))
-        answer = await self._ask(
-            lambda number: cluster.CreateTopics(
+
+        def question(number: int) -> cluster.CreateTopics:
+            frame = cluster.CreateTopics(
                 correlation_id=number,
                 topics=topics,
                 timeout_ms=timeout_ms,
                 validate_only=validate_only,
                 principal=principal,
-            ),
-            timeout_ms / 1000 + ANSWER_GRACE_S,
-        )
+            )
+            if len(cluster.encode(frame)) > cluster.MAX_FRAME_FROM_BROKER_BYTES:
+                # Sent, it would cost the link: every broker that the client then asks would lose its own.
+                raise TooLargeToForward("the request is too large to be forwarded")
+            return frame
+
+        answer = await self._ask(question, timeout_ms / 1000 + ANSWER_GRACE_S)
         assert isinstance(answer, cluster.CreateTopicsAnswer)
         return answer.topics
 

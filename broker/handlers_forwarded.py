@@ -4,6 +4,7 @@ Any broker takes these requests and passes them on (design.md 8a rules 6 and 8).
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, NamedTuple, Protocol
 
@@ -26,6 +27,9 @@ log = structlog.get_logger(__name__)
 
 NO_PRODUCER_ID = -1
 
+MOST_TOPICS = 1_000
+"""In one CreateTopics: all of them are one turn of the controller, which nobody else may wait long for."""
+
 
 class ProducerIdBlock(NamedTuple):
     """Producer ids that this broker alone may give out."""
@@ -38,13 +42,17 @@ class ControllerUnreachable(Exception):
     """No link, or the link broke before the answer: the client is told to try again."""
 
 
+class TooLargeToForward(Exception):
+    """The question would break the language of the link; the client is told so."""
+
+
 class Controller(Protocol):
     """The controller as a broker reaches it, over its link."""
 
     async def create_topics(
         self, topics: tuple[NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
     ) -> tuple[CreatedTopic, ...]:
-        """One answer for each topic. Raises ControllerUnreachable."""
+        """One answer for each topic. Raises ControllerUnreachable, TooLargeToForward."""
 
     async def producer_ids(self) -> ProducerIdBlock:
         """A block nobody else has. Raises ControllerUnreachable."""
@@ -56,7 +64,7 @@ class ForwardedHandlers:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._block = ProducerIdBlock(0, 0)
-        self._block_lock = asyncio.Lock()
+        self._refill: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _start(self, work: Coroutine[Any, Any, None], reply: Reply) -> None:
@@ -73,7 +81,7 @@ class ForwardedHandlers:
 
     def cancel(self) -> None:
         """Stop waiting for the controller; the connections are about to close."""
-        for task in tuple(self._tasks):
+        for task in (*self._tasks, *([self._refill] if self._refill else [])):
             task.cancel()
 
     # -- InitProducerId
@@ -89,17 +97,24 @@ class ForwardedHandlers:
             self._start(self._give_after_refill(header, reply), reply)
 
     async def _give_after_refill(self, header: RequestHeader, reply: Reply) -> None:
-        """One asks for a block, and whoever came meanwhile takes from it."""
-        async with self._block_lock:
-            if not self._block.size:
-                try:
-                    self._block = await self._controller.producer_ids()
-                except ControllerUnreachable:
-                    # What Kafka answers while its own block is on the way; clients try again.
-                    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                    self._answer_producer_id(header, reply, code, NO_PRODUCER_ID)
-                    return
-            self._answer_producer_id(header, reply, ErrorCode.NONE, self._next_id())
+        """One asks for a block, and whoever came meanwhile takes from it, or is refused with it."""
+        while not self._block.size:
+            if self._refill is None:
+                self._refill = asyncio.create_task(self._take_block())
+            try:
+                await asyncio.shield(self._refill)
+            except ControllerUnreachable:
+                # What Kafka answers while its own block is on the way; clients try again.
+                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                self._answer_producer_id(header, reply, code, NO_PRODUCER_ID)
+                return
+        self._answer_producer_id(header, reply, ErrorCode.NONE, self._next_id())
+
+    async def _take_block(self) -> None:
+        try:
+            self._block = await self._controller.producer_ids()
+        finally:
+            self._refill = None
 
     def _next_id(self) -> int:
         first, size = self._block
@@ -122,27 +137,30 @@ class ForwardedHandlers:
         self._start(self._create(header, request, reply), reply)
 
     async def _create(self, header: RequestHeader, request: Any, reply: Reply) -> None:
-        names = [topic.name for topic in request.topics]
-        topics = tuple(_new_topic(topic) for topic in request.topics if names.count(topic.name) == 1)
+        names = Counter(topic.name for topic in request.topics)
+        topics = tuple(_new_topic(topic) for topic in request.topics if names[topic.name] == 1)
         timeout_ms = int(request.timeout.total_seconds() * 1000)
         try:
+            if len(topics) > MOST_TOPICS:
+                raise TooLargeToForward(f"one request creates at most {MOST_TOPICS} topics")
             created = await self._controller.create_topics(
                 topics, timeout_ms, request.validate_only, principal=""
             )
             answers = {answer.name: answer for answer in created}
         except ControllerUnreachable as error:
-            answers = {
-                topic.name: CreatedTopic(name=topic.name, error=ErrorCode.NOT_CONTROLLER, text=str(error))
-                for topic in topics
-            }
+            answers = _refused(topics, ErrorCode.NOT_CONTROLLER, str(error))
+        except TooLargeToForward as error:
+            answers = _refused(topics, ErrorCode.POLICY_VIOLATION, str(error))
         twice = "the topic is named twice in one request"
         for name in names:
             answers.setdefault(name, CreatedTopic(name=name, error=ErrorCode.INVALID_REQUEST, text=twice))
         shape = response_class(ApiKey.CREATE_TOPICS, header.api_version)
-        body = build(
-            shape, topics=tuple(_created_topic(shape, answers[name]) for name in dict.fromkeys(names))
-        )
+        body = build(shape, topics=tuple(_created_topic(shape, answers[name]) for name in names))
         reply.send(encode_reply(ApiKey.CREATE_TOPICS, header.api_version, header.correlation_id, body))
+
+
+def _refused(topics: tuple[NewTopic, ...], error: ErrorCode, text: str) -> dict[str, CreatedTopic]:
+    return {topic.name: CreatedTopic(name=topic.name, error=error, text=text) for topic in topics}
 
 
 def _new_topic(topic: Any) -> NewTopic:

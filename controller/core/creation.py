@@ -1,5 +1,6 @@
 """This room creates topics: rows first, leaders by a worker's proposal, the answer when they lead (002 B)."""
 
+from collections import Counter
 from collections.abc import Mapping
 from uuid import UUID
 
@@ -28,18 +29,20 @@ def create_topics(draft: Draft, event: TopicsWanted, now: Instant) -> list[Say]:
     Nothing to wait for (all refused, or `validate_only`): the answer leaves with this turn.
     """
     frame = event.frame
-    names = [one.name for one in frame.topics]
+    named = Counter(one.name for one in frame.topics)
+    led = _preferred_leaders(draft)
     results: list[CreatedTopic] = []
     room_left = draft.settings.max_partitions_per_request
     for wanted, topic_id in zip(frame.topics, event.topic_ids, strict=True):
         try:
-            if names.count(wanted.name) > 1:
+            if named[wanted.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
-            topic, assignments = _plan(draft, wanted, topic_id, room_left)
+            topic, assignments = _plan(draft, wanted, topic_id, room_left, led)
         except Refused as refused:
             results.append(CreatedTopic(name=wanted.name, error=refused.error, text=refused.text))
             continue
         room_left -= topic.partition_count
+        led.update(assigned[0] for assigned in assignments)
         if not frame.validate_only:
             _write(draft, topic, assignments)
         results.append(
@@ -97,7 +100,7 @@ def _answer(parked: ParkedAnswer, late: Mapping[UUID, str]) -> Say:
 
 
 def _plan(
-    draft: Draft, wanted: NewTopic, topic_id: UUID, room_left: int
+    draft: Draft, wanted: NewTopic, topic_id: UUID, room_left: int, led: Counter[int]
 ) -> tuple[TopicRow, list[tuple[int, ...]]]:
     """The topic's row and the assignment of each partition; raises Refused."""
     check_name(wanted.name)
@@ -117,7 +120,7 @@ def _plan(
         most = draft.settings.max_partitions_per_request
         raise Refused(ErrorCode.POLICY_VIOLATION, f"one request creates at most {most} partitions")
     if not wanted.assignments:
-        assignments = place(_places(draft, live), partition_count, factor, _preferred_leaders(draft))
+        assignments = place(_places(draft, live), partition_count, factor, led)
     return TopicRow(topic_id, wanted.name, partition_count, factor, configs), assignments
 
 
@@ -125,13 +128,14 @@ def _places(draft: Draft, live: set[int]) -> list[Place]:
     return [Place(b, row.rack) for b, row in draft.all_brokers().items() if b in live]
 
 
-def _preferred_leaders(draft: Draft) -> list[int]:
+def _preferred_leaders(draft: Draft) -> Counter[int]:
+    """How many partitions each broker is to lead; counted once a request, however many topics it names."""
     rows = {**draft.rows.partitions, **draft.partitions}
-    return [row.assigned[0] for row in rows.values()]
+    return Counter(row.assigned[0] for row in rows.values())
 
 
 def _write(draft: Draft, topic: TopicRow, assignments: list[tuple[int, ...]]) -> None:
-    draft.topics[topic.topic_id] = topic
+    draft.put_topic(topic)
     for number, assigned in enumerate(assignments):
         draft.put_partition(PartitionRow(topic.topic_id, number, assigned, NO_LEADER, 0, (), draft.version))
     draft.other_records.append(WorkOffered(str(Task.TOPIC_CHANGE), str(topic.topic_id), draft.version))

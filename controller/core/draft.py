@@ -36,6 +36,7 @@ class Draft:
         self.partitions: dict[PartitionKey, PartitionRow] = {}
         self.brokers: dict[int, BrokerRow] = {}
         self.topics: dict[UUID, TopicRow] = {}
+        self._topic_ids: dict[str, UUID] = {}
         self.other_records: list[ClusterRecord] = []
         self._policies: dict[UUID, Policy] = {}
 
@@ -65,7 +66,8 @@ class Draft:
         topic_id = self.rows.topic_ids.get(folded(name))
         if topic_id is not None:
             return self.rows.topics[topic_id]
-        return next((t for t in self.topics.values() if folded(t.name) == folded(name)), None)
+        topic_id = self._topic_ids.get(folded(name))
+        return None if topic_id is None else self.topics[topic_id]
 
     def partitions_of_topic(self, topic_id: UUID) -> Iterator[PartitionRow]:
         topic = self.topics.get(topic_id) or self.rows.topics.get(topic_id)
@@ -84,6 +86,11 @@ class Draft:
         return known
 
     # ------------------------------------------------------------------------------ writing
+
+    def put_topic(self, row: TopicRow) -> None:
+        """A new topic, known by its folded name from here on."""
+        self.topics[row.topic_id] = row
+        self._topic_ids[folded(row.name)] = row.topic_id
 
     def put_partition(self, row: PartitionRow) -> None:
         """A new row; its version is that of this turn."""

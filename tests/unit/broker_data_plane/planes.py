@@ -33,6 +33,9 @@ class StubbornController:
         self.blocks: list[ProducerIdBlock] = []
         self.asked: list[tuple[NewTopic, ...]] = []
         self.created: tuple[CreatedTopic, ...] | None = None
+        self.asked_for_blocks = 0
+        self.delay: asyncio.Event | None = None
+        """Until it is set, nobody who asks for a block is answered."""
 
     async def create_topics(
         self, topics: tuple[NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
@@ -43,6 +46,9 @@ class StubbornController:
         return self.created
 
     async def producer_ids(self) -> ProducerIdBlock:
+        self.asked_for_blocks += 1
+        if self.delay is not None:
+            await self.delay.wait()
         if not self.blocks:
             raise ControllerUnreachable("no link")
         return self.blocks.pop(0)

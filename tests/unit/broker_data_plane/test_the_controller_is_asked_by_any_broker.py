@@ -1,5 +1,6 @@
 """InitProducerId and CreateTopics are forwarded; without a link the client is told to try again."""
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from broker.handlers_forwarded import ProducerIdBlock
+from broker.forwarding import Forwarding
+from broker.handlers_forwarded import MOST_TOPICS, ProducerIdBlock, TooLargeToForward
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.cluster import CreatedTopic
+from muster.messages.cluster import CreatedTopic, FromBroker, NewTopic
 from tests.unit.broker_data_plane.planes import broker, client
 
 
@@ -78,3 +80,40 @@ async def test_a_topic_named_twice_in_one_request_is_created_by_neither(tmp_path
         body = await ann.ask(ApiKey.CREATE_TOPICS, 7, _create(7, "orders", "orders"))
         assert [int(topic.error_code) for topic in body.topics] == [ErrorCode.INVALID_REQUEST]
         assert one.controller.asked == [()]
+
+
+async def test_who_waits_for_one_block_is_refused_with_it(tmp_path: Path) -> None:
+    """One after the other, each with a time limit of its own, the last would wait for minutes."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.client_port) as ben:
+        one.controller.delay = asyncio.Event()
+        for asker in (ann, ben):
+            asker.send(ApiKey.INIT_PRODUCER_ID, 4, _init(4))
+        assert await ann.is_quiet()
+        one.controller.delay.set()
+        answers = [await asker.hear() for asker in (ann, ben)]
+        codes = [ErrorCode(int(body.error_code)) for body in answers]
+        assert codes == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2
+        assert one.controller.asked_for_blocks == 1
+
+
+async def test_more_topics_than_a_turn_should_write_are_refused(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        names = [f"orders-{number}" for number in range(MOST_TOPICS + 1)]
+        body = await ann.ask(ApiKey.CREATE_TOPICS, 7, _create(7, *names))
+        assert {int(topic.error_code) for topic in body.topics} == {ErrorCode.POLICY_VIOLATION}
+        assert one.controller.asked == []
+
+
+async def test_a_request_that_the_link_does_not_carry_costs_no_link() -> None:
+    sent: list[FromBroker] = []
+
+    def send(frame: FromBroker) -> bool:
+        sent.append(frame)
+        return True
+
+    forwarding = Forwarding(send)
+    forwarding.link_ready()
+    assignments: dict[int, tuple[int, ...]] = {number: (1, 2, 3) for number in range(200_000)}
+    with pytest.raises(TooLargeToForward):
+        await forwarding.create_topics((NewTopic(name="orders", assignments=assignments),), 1_000, False, "")
+    assert sent == []
