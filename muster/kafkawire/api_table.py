@@ -204,7 +204,8 @@ def read_request(header: RequestHeader, frame: Buffer) -> Any:
     return read_body(request_class(header.api_key, header.api_version), frame, header.body_start)
 
 
-def _encode(body: Any) -> bytes:
+def encode_body(body: Any) -> bytes:
+    """An instance of kio's class, or of a part of one, as its bytes."""
     schema: Any = type(body)
     buffer = BytesIO()
     _writer(schema)(buffer, body)
@@ -213,7 +214,11 @@ def _encode(body: Any) -> bytes:
 
 def encode_reply(api_key: int, version: int, correlation_id: int, body: Any) -> bytes:
     """A whole frame with `body` (an instance of kio's class of this key and version)."""
-    encoded = _encode(body)
+    return frame_reply(api_key, version, correlation_id, encode_body(body))
+
+
+def frame_reply(api_key: int, version: int, correlation_id: int, encoded: bytes) -> bytes:
+    """A whole frame with a body that is encoded already."""
     prefix = reply_prefix(api_key, version, correlation_id)
     return _CORRELATION_ID.pack(len(prefix) + len(encoded)) + prefix + encoded
 
@@ -224,7 +229,7 @@ def encode_request(api_key: int, version: int, correlation_id: int, client_id: s
     header = _FIXED_HEADER.pack(api_key, version, correlation_id, len(name)) + name
     if is_flexible(api_key, version):
         header += b"\x00"
-    encoded = _encode(body)
+    encoded = encode_body(body)
     return _CORRELATION_ID.pack(len(header) + len(encoded)) + header + encoded
 
 

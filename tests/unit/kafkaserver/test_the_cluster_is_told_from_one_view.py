@@ -18,6 +18,7 @@ from muster.kafkawire.api_table import (
     ApiKey,
     RequestHeader,
     build,
+    encode_body,
     encode_request,
     part,
     read_body,
@@ -41,6 +42,12 @@ VIEW = ClusterView.of(
 
 
 def _metadata(version: int, topics: list[dict[str, Any]] | None) -> Any:
+    answer = _answered(VIEW, version, topics)
+    start = reply_body_start(ApiKey.METADATA, version, answer)
+    return read_body(response_class(ApiKey.METADATA, version), answer, start)
+
+
+def _answered(view: ClusterView, version: int, topics: list[dict[str, Any]] | None) -> bytes:
     shape = request_class(ApiKey.METADATA, version)
     topic = part(shape, "MetadataRequestTopic")
     asked = None if topics is None else tuple(build(topic, **given) for given in topics)
@@ -51,9 +58,21 @@ def _metadata(version: int, topics: list[dict[str, Any]] | None) -> Any:
         include_topic_authorized_operations=False,
     )
     frame = memoryview(encode_request(ApiKey.METADATA, version, 1, "ann", body)[4:])
-    answer = answer_metadata(VIEW, read_request_header(frame), frame)[4:]
+    return answer_metadata(view, read_request_header(frame), frame)[4:]
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_many_partitions_are_laid_out_as_kio_would(version: int) -> None:
+    """Half a second of kio's writer for ten thousand of them would stop the loop for everybody."""
+    partitions = tuple(
+        PartitionView(1 + number % 3, number, (1, 2, 3), (1, 2)[: 1 + number % 2]) for number in range(300)
+    )
+    view = ClusterView.of("cluster-1", VIEW.brokers.values(), [TopicView("orders", ORDERS, partitions)])
+    answer = _answered(view, version, [{"name": "orders", "topic_id": None}, {"name": "x", "topic_id": None}])
     start = reply_body_start(ApiKey.METADATA, version, answer)
-    return read_body(response_class(ApiKey.METADATA, version), answer, start)
+    body = read_body(response_class(ApiKey.METADATA, version), answer, start)
+    assert len(body.topics[0].partitions) == 300
+    assert encode_body(body) == answer[start:]
 
 
 @pytest.mark.parametrize("version", range(13))
