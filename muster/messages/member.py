@@ -11,8 +11,10 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-Identifier = Annotated[str, Meta(min_length=1, max_length=249)]
-Text = Annotated[str, Meta(max_length=1024)]
+# No NUL: PostgreSQL stores none, and a turn that could not be written would cost a whole group its cache.
+_NO_NUL = r"\A[^\x00]*\Z"
+Identifier = Annotated[str, Meta(min_length=1, max_length=249, pattern=_NO_NUL)]
+Text = Annotated[str, Meta(max_length=1024, pattern=_NO_NUL)]
 Address = Annotated[str, Meta(max_length=512)]
 Token = Annotated[str, Meta(min_length=32, max_length=128)]
 Number = Annotated[int, Meta(ge=0, le=2**53 - 1)]

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from muster.kernel.error_codes import ErrorCode
 from muster.messages import codec
@@ -62,6 +63,16 @@ def decoded(frame: str | bytes) -> FromMember | None:
 @given(st.binary(max_size=300) | st.text(max_size=300))
 def test_any_bytes(frame: str | bytes) -> None:
     decoded(frame)
+
+
+@pytest.mark.parametrize("name", ["readers", "ann", "orders", "click.*", "tests"])
+def test_a_name_with_a_nul_is_malformed(name: str) -> None:
+    frame = codec.encode(replace(REGISTER, client_id="tests")).decode()
+    spoilt = frame.replace(f'"{name}"', f'"{name}\\u0000"')
+    assert spoilt != frame
+    with pytest.raises(RemoteMessageError) as refused:
+        codec.decode_from_member(spoilt)
+    assert refused.value.error_code is ErrorCode.MALFORMED_FRAME
 
 
 @given(json_values)
