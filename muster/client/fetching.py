@@ -213,7 +213,7 @@ class Fetching:
         self._pumps[broker_id].set()
 
     def _let_pumps_look(self, was_full: bool) -> None:
-        """Room was made in a buffer that was full: also those wait for it whose partitions fill none of it."""
+        """Room was made in a full buffer: also those wait for it whose partitions fill none of it."""
         if was_full and not self._is_full:
             for wake in self._pumps.values():
                 wake.set()

@@ -253,9 +253,10 @@ class MemberSession:
     def commit(self, positions: Mapping[Partition, Position]) -> tuple[int, list[Directive]]:
         """Commit offsets, each with the generation it was fetched under; the number names the answer.
 
-        The number is 0 and nothing is sent while no connection is registered.
+        The number is 0 and nothing is sent while no connection is registered. A member that leaves may
+        still commit what it holds: its rows name it until its Leave.
         """
-        if self.stage is not Stage.REGISTERED or not positions:
+        if self.stage not in (Stage.REGISTERED, Stage.LEAVING) or not positions:
             return 0, []
         correlation_id = self._next_id()
         self._commits[correlation_id] = None

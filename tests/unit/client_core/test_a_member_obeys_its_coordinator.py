@@ -236,6 +236,18 @@ def test_leaving_ends_fetchers_commits_then_leaves() -> None:
     assert [type(each) for each in gone] == [Disconnect, Left]
 
 
+def test_a_record_in_hand_can_be_committed_while_leaving() -> None:
+    session = registered(3)
+    (ending,) = session.leave(NOW)
+    number, (commit,) = session.commit({orders(0): Position(3, 1)})
+    assert isinstance(commit, Send) and isinstance(commit.message, CommitOffsetsRequest)
+    (answered,) = session.hear(CommitOffsetsResponse(correlation_id=number), NOW)
+    assert isinstance(answered, CommitAnswered) and answered.correlation_id == number
+    assert isinstance(ending, EndFetchers) and ending.answer is not None
+    (last,) = said(session.fetchers_ended(ending.answer, NOW))
+    assert isinstance(last, CommitOffsetsRequest) and last.correlation_id != number
+
+
 def test_leaving_while_apart_is_leaving_at_once() -> None:
     session = registered(3)
     session.disconnected(NOW)
