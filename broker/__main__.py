@@ -1,8 +1,10 @@
 """This room starts one broker from its environment: `python -m broker`."""
 
 import asyncio
+import contextlib
 import logging
 import os
+import resource
 import signal
 import sys
 
@@ -24,6 +26,7 @@ def main() -> int:
         print(f"broker: {error}", file=sys.stderr)
         return BAD_SETTING
     _log_as_json(settings)
+    _allow_many_files()
     try:
         with DataFolder(settings.data, settings.broker_id) as folder:
             folder.open(boot_id())
@@ -43,6 +46,14 @@ async def _serve(settings: BrokerSettings, folder: DataFolder) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await BrokerProcess(settings, folder).run(stop)
+
+
+def _allow_many_files() -> None:
+    """Raise the soft limit to the hard one: many shells give 1,024, for logs and connections together."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed != most:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _log_as_json(settings: BrokerSettings) -> None:

@@ -147,6 +147,9 @@ class PeerFetcher:
                 await self._follow()
             except (OSError, TimeoutError, EOFError, KafkaWireError, FetchRefused) as error:
                 self._note_failure(f"{type(error).__name__} {error}")
+            except Exception:
+                # Our own mistake must not leave everything that this peer leads unfollowed for ever.
+                log.exception("following failed", peer=self.peer)
             finally:
                 self._session = None
             await asyncio.sleep(self._settings.replica_fetch_backoff_ms / 1000)

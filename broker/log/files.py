@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import resource
 from collections import OrderedDict
 from pathlib import Path
+from typing import Final
 
 
 class LogFile:
@@ -28,11 +30,18 @@ class LogFile:
             os.close(self._descriptor)
 
 
-class OpenFiles:
-    """The files used last, at most `limit` of them; what falls out is closed once it is not in use."""
+MOST_OPEN_FILES: Final = 1_000
 
-    def __init__(self, limit: int = 1_000) -> None:
-        self._limit = limit
+
+class OpenFiles:
+    """The files used last, at most `limit` of them; what falls out is closed once it is not in use.
+
+    By default at most half of what the system allows this process: the rest is for connections.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._limit = limit or (MOST_OPEN_FILES if allowed < 0 else min(MOST_OPEN_FILES, allowed // 2))
         self._files: OrderedDict[Path, LogFile] = OrderedDict()
 
     def __len__(self) -> int:
