@@ -98,7 +98,10 @@ def numbers(values: Iterable[int]) -> str:
 
 def uuids(values: Iterable[UUID | str]) -> str:
     """The literal of an array of UUIDs."""
-    return "{" + ",".join(map(str, values)) + "}"
+    # A topic has many partitions, which may share its id's object: the text of each object is made once.
+    texts: dict[int, str] = {}
+    kept = list(values)
+    return "{" + ",".join([texts.get(id(v)) or texts.setdefault(id(v), str(v)) for v in kept]) + "}"
 
 
 def arrays(values: Sequence[tuple[int, ...]]) -> str:

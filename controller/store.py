@@ -147,8 +147,9 @@ def _change_partitions(cursor: Cursor[Any], changed: Sequence[facts.PartitionCha
     latest: dict[tuple[Any, int], PartitionRow] = {}
     for record in changed:
         # One turn may change a partition twice (a death, then a return): stored once, from where it was.
-        first_base.setdefault(record.row.key, record.base_version)
-        latest[record.row.key] = record.row
+        key = record.row.key
+        first_base.setdefault(key, record.base_version)
+        latest[key] = record.row
     # By number: UUIDs compare in Python, and ten thousand of them would cost more than the statement.
     rows = sorted(latest.values(), key=lambda row: (row.topic_id.int, row.partition))
     if len(rows) >= BULK:

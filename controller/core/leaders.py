@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from controller.core.draft import Draft
-from controller.core.election import Choice, after_loss, after_return, first_leader, never_led
+from controller.core.election import Choice, Policy, after_loss, after_return, first_leader, never_led
 from controller.core.events import ProposalsReady
 from controller.core.in_sync import fewest
 from controller.core.proposing import LeaderProposal, Task
@@ -59,11 +59,19 @@ def adopt(draft: Draft, event: ProposalsReady) -> None:
     draft.other_records.append(WorkAdopted(event.item_id))
     live = draft.live()
     proposed = {(one.topic_id, one.partition): one for one in event.proposals}
+    fitting: dict[tuple[object, ...], bool] = {}
     for row in list(_concerned(draft, event.task, event.key)):
         proposal = proposed.get(row.key)
-        if proposal is not None and _fits(draft, row, proposal, live, event):
-            draft.choose(row, Choice(proposal.leader, proposal.isr))
-            continue
+        if proposal is not None and proposal.base_version == row.version:
+            policy = draft.policy(row.topic_id)
+            # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
+            alike = (proposal.leader, proposal.isr, row.leader, row.isr, row.assigned, never_led(row), policy)
+            fits = fitting.get(alike)
+            if fits is None:
+                fits = fitting[alike] = _fits(row, proposal, live, event, policy)
+            if fits:
+                draft.choose(row, Choice(proposal.leader, proposal.isr))
+                continue
         choice: Choice | None
         if event.task is Task.BROKER_CHANGE:
             choice = after_loss(row, int(event.key), live, draft.policy(row.topic_id))
@@ -83,11 +91,9 @@ def _concerned(draft: Draft, task: Task, key: str) -> Iterable[PartitionRow]:
 
 
 def _fits(
-    draft: Draft, row: PartitionRow, proposal: LeaderProposal, live: set[int], event: ProposalsReady
+    row: PartitionRow, proposal: LeaderProposal, live: set[int], event: ProposalsReady, policy: Policy
 ) -> bool:
-    """True if the turn could have decided the same: based on this very row, and nobody died since."""
-    if proposal.base_version != row.version:
-        return False
+    """True if the turn could have decided the same: nobody died since. The proposal is based on this row."""
     if never_led(row):
         return (
             event.task is not Task.BROKER_CHANGE
@@ -100,7 +106,7 @@ def _fits(
     gone, isr = int(event.key), set(proposal.isr)
     if not isr <= set(row.isr) or not set(row.isr) - isr <= {gone}:
         return False
-    if isr != set(row.isr) and len(isr) < fewest(draft.policy(row.topic_id).min_insync_replicas, row):
+    if isr != set(row.isr) and len(isr) < fewest(policy.min_insync_replicas, row):
         return False
     if row.leader != gone:
         return proposal.leader == row.leader

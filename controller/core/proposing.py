@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from controller.core.election import Policy, after_loss, first_leader, never_led
+from controller.core.election import Choice, Policy, after_loss, first_leader, never_led
 from muster.messages.cluster import PartitionRow
 
 
@@ -25,7 +25,7 @@ class Task(StrEnum):
     """No key: all partitions that never had a leader."""
 
 
-class LeaderProposal(msgspec.Struct, frozen=True, array_like=True):
+class LeaderProposal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A leader and an ISR for the row of `base_version`, and for no other."""
 
     topic_id: UUID
@@ -48,11 +48,17 @@ def propose(
     """
     proposals = []
     gone = int(key) if task is Task.BROKER_CHANGE else None
+    chosen: dict[tuple[object, ...], Choice | None] = {}
     for row in rows:
-        if gone is not None:
-            choice = after_loss(row, gone, live, policy_of(row.topic_id))
-        else:
-            choice = first_leader(row, live) if never_led(row) else None
+        policy = policy_of(row.topic_id)
+        # Ten thousand partitions share a few sets of replicas: what is alike is chosen once.
+        alike = (row.leader, row.isr, row.assigned, never_led(row), policy)
+        if alike not in chosen:
+            if gone is not None:
+                chosen[alike] = after_loss(row, gone, live, policy)
+            else:
+                chosen[alike] = first_leader(row, live) if never_led(row) else None
+        choice = chosen[alike]
         if choice is not None and not choice.possible_loss:
             proposals.append(
                 LeaderProposal(row.topic_id, row.partition, row.version, choice.leader, choice.isr)

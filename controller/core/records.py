@@ -33,13 +33,13 @@ class TopicCreated(Record, frozen=True):
     row: TopicRow
 
 
-class PartitionCreated(Record, frozen=True):
+class PartitionCreated(Record, frozen=True, gc=False):
     """A partition that never had a leader."""
 
     row: PartitionRow
 
 
-class PartitionChanged(Record, frozen=True):
+class PartitionChanged(Record, frozen=True, gc=False):
     """Another leader, epoch, ISR or replicas; written only where the row still has `base_version`."""
 
     row: PartitionRow

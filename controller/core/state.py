@@ -66,17 +66,19 @@ class ClusterRows:
         self.topic_ids[folded(row.name)] = row.topic_id
 
     def put_partition(self, row: PartitionRow) -> None:
-        before = self.partitions.get(row.key)
+        # The key is made once: its hash is computed in Python, and an election does this ten thousand times.
+        key = row.key
+        before = self.partitions.get(key)
         if before is None or before.assigned != row.assigned:
             for broker_id in before.assigned if before else ():
-                self.by_broker[broker_id].pop(row.key, None)
+                self.by_broker[broker_id].pop(key, None)
             for broker_id in row.assigned:
-                self.by_broker.setdefault(broker_id, {})[row.key] = None
-        self.partitions[row.key] = row
+                self.by_broker.setdefault(broker_id, {})[key] = None
+        self.partitions[key] = row
         if row.leader == NO_LEADER:
-            self.leaderless[row.key] = None
-        else:
-            self.leaderless.pop(row.key, None)
+            self.leaderless[key] = None
+        elif before is not None and before.leader == NO_LEADER:
+            self.leaderless.pop(key, None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClusterRows) and self._content == other._content
@@ -103,6 +105,10 @@ def folded(name: str) -> str:
 def apply(rows: ClusterRows, record: ClusterRecord) -> None:
     """Make `record` true. Raises InvariantViolation for one that was decided on another state."""
     match record:
+        case PartitionChanged():
+            known = rows.partitions[record.row.key]
+            invariant(known.version == record.base_version, "a partition changed underneath the turn")
+            rows.put_partition(record.row)
         case TurnStamped():
             invariant(record.version == rows.metadata_version + 1, "a turn was decided on another version")
             rows.metadata_version = record.version
@@ -112,10 +118,6 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
             rows.put_topic(record.row)
         case PartitionCreated():
             invariant(record.row.key not in rows.partitions, "a partition is created twice")
-            rows.put_partition(record.row)
-        case PartitionChanged():
-            known = rows.partitions[record.row.key]
-            invariant(known.version == record.base_version, "a partition changed underneath the turn")
             rows.put_partition(record.row)
         case ProducerIdsGiven():
             rows.next_producer_id = record.first + record.count
