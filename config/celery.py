@@ -1,8 +1,10 @@
 """This room configures Celery: asked first to do due work; nothing is lost when it is gone (law 2)."""
 
 import os
+from typing import Any
 
 from celery import Celery
+from celery.signals import worker_before_create_process
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -41,3 +43,13 @@ app.conf.update(
     timezone="UTC",
 )
 app.autodiscover_tasks()
+
+
+@worker_before_create_process.connect
+def _calm_before_fork(**_: Any) -> None:
+    """Children share what was imported before them, and no collection of theirs copies it."""
+    from runtime import work
+    from runtime.collecting import calm_collector
+
+    work.import_functions()
+    calm_collector()

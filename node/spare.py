@@ -86,10 +86,12 @@ def main() -> None:
 
     from django.conf import settings
 
+    from runtime.collecting import calm_collector
     from runtime.ports import ConnectionLost
     from runtime.postgres import Postgres, PostgresLink
     from runtime.tasks import perform_and_wake
 
+    calm_collector()
     database = Postgres(settings.DATABASE_DIRECT_URL, settings.MUSTER_NODE_NAME)
     link: PostgresLink | None = None
     for line in sys.stdin:

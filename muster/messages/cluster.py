@@ -30,7 +30,7 @@ MAX_FRAME_FROM_BROKER_BYTES: Final = 2 * 1024 * 1024
 MAX_FRAME_TO_BROKER_BYTES: Final = 16 * 1024 * 1024
 
 
-class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
+class PartitionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One partition as the controller wrote it; a bare array on the wire, as a turn may change ten thousand.
 
     `version` is the metadata_version of the turn that last changed this row: the condition of every change
@@ -45,6 +45,8 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True):
     leader_epoch: int
     isr: tuple[int, ...]
     version: int
+
+    # gc=False, here and below: numbers and ids make no cycles, and a collection need not walk through them.
 
     @property
     def key(self) -> tuple[UUID, int]:
@@ -105,7 +107,7 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     highest_broker_epoch: int = 0
 
 
-class HighWatermark(msgspec.Struct, frozen=True, array_like=True):
+class HighWatermark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far a partition that this broker leads is committed."""
 
     topic_id: UUID
@@ -125,7 +127,7 @@ class BrokerPing(msgspec.Struct, frozen=True, tag="BrokerPing", tag_field="type"
     high_watermarks: tuple[HighWatermark, ...] = ()
 
 
-class IsrProposal(msgspec.Struct, frozen=True, kw_only=True):
+class IsrProposal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A leader's wish for another ISR, made on the row of `base_version`.
 
     `broker_epochs` states for each member that is new in `isr` the broker epoch of its last fetch.
@@ -227,7 +229,7 @@ class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_o
     topics: tuple[TopicRow, ...] = ()
 
 
-class IsrAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class IsrAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The row as it now is, and the base version of the proposal this answers; no row: no such partition."""
 
     topic_id: UUID

@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from runtime.cluster import WrongDatabase
+from runtime.collecting import calm_collector
 from runtime.ports import ConnectionLost
 from runtime.postgres import Postgres
 
@@ -41,7 +42,9 @@ class Command(BaseCommand):
 async def _run() -> None:
     from node.serve import Node
 
-    await Node().run()
+    node = Node()
+    calm_collector()
+    await node.run()
 
 
 def _wait_for_database() -> None:

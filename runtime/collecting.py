@@ -1,0 +1,18 @@
+"""This room tells Python's collector of cycles that a long-running process has started."""
+
+import gc
+from typing import Final
+
+YOUNG_OBJECTS: Final = 50_000
+"""Collect after so many new objects. With Python's 700 a turn on ten thousand partitions was interrupted a
+hundred times, and each full collection walked through all of Django: more than half of an election."""
+
+
+def calm_collector() -> None:
+    """Count everything that is here as permanent, and look for cycles among the rest less often.
+
+    Call it once, when everything is imported. The house makes few cycles; reference counts free the rest.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 10, 20)
