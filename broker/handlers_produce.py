@@ -47,27 +47,36 @@ class _ParkedProduce:
     def __init__(self, outcomes: list[_Outcome], answer: "_Answer") -> None:
         self.outcomes = outcomes
         self._answer = answer
-        self._left: dict[PartitionKey, _Outcome] = {}
+        self._left: dict[PartitionKey, list[_Outcome]] = {}
+        """By partition, in the order in which they are committed: a request may name one twice."""
         self._partitions: list[HostedPartition] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def park(self, waiting: list[tuple[HostedPartition, int, _Outcome]], timeout_ms: int) -> None:
         for hosted, next_offset, outcome in waiting:
-            self._left[hosted.key] = outcome
+            self._left.setdefault(hosted.key, []).append(outcome)
             self._partitions.append(hosted)
             hosted.await_commit(next_offset, self)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(timeout_ms / 1000, self._time_is_over)
 
     def committed(self, key: PartitionKey) -> None:
-        self._left.pop(key, None)
+        self._take(key)
         self._answer_if_done()
 
     def refused(self, key: PartitionKey, error_code: ErrorCode) -> None:
-        outcome = self._left.pop(key, None)
+        outcome = self._take(key)
         if outcome is not None:
             outcome.refuse(error_code)
         self._answer_if_done()
+
+    def _take(self, key: PartitionKey) -> _Outcome | None:
+        waiting = self._left.get(key)
+        if not waiting:
+            return None
+        if len(waiting) == 1:
+            del self._left[key]
+        return waiting.pop(0)
 
     def _answer_if_done(self) -> None:
         if not self._left and self._timer is not None:
@@ -80,8 +89,9 @@ class _ParkedProduce:
         for hosted in self._partitions:
             if hosted.key in self._left:
                 hosted.forget(self)
-        for outcome in self._left.values():
-            outcome.refuse(ErrorCode.REQUEST_TIMED_OUT)
+        for outcomes in self._left.values():
+            for outcome in outcomes:
+                outcome.refuse(ErrorCode.REQUEST_TIMED_OUT)
         self._left.clear()
         self._timer = None
         self._answer.send(self.outcomes)

@@ -1,6 +1,7 @@
 """Produce: acks=0 is silent, 1 is the leader's word, all waits for every member that counts."""
 
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,18 @@ async def test_all_waits_for_the_follower_and_requests_pipeline(tmp_path: Path) 
         assert await ann.is_quiet()
         await two.ask(FETCH, 16, fetch(3, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
         assert produced(await ann.hear()) == (0, 2)
+
+
+async def test_a_partition_that_is_named_twice_is_answered_when_both_are_committed(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+        one.obey(1, replicas=IN_STEP)
+        twice = produce(b"a")
+        ann.send(PRODUCE, 9, replace(twice, topic_data=twice.topic_data * 2))
+        await two.ask(FETCH, 16, fetch(1, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
+        assert await ann.is_quiet()
+        await two.ask(FETCH, 16, fetch(2, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
+        answers = (await ann.hear()).responses[0].partition_responses
+        assert [(int(each.error_code), each.base_offset) for each in answers] == [(0, 0), (0, 1)]
 
 
 async def test_what_is_not_committed_in_time_is_told_so_and_stays_in_the_log(tmp_path: Path) -> None:
