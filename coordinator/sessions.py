@@ -27,6 +27,9 @@ OUTBOX_BYTES_MAX = 16 * 1024 * 1024
 CLOSE_REASON_BYTES_MAX = 123
 """RFC 6455 section 5.5: a control frame carries at most 125 bytes, two of which are the code."""
 
+CLOSE_WITHIN_S = 5.0
+"""How long a peer that reads nothing may keep its connection after the decision to hang up."""
+
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 _run = token_hex(4)
@@ -55,6 +58,7 @@ class MemberConnection:
         self._outbox_bytes = 0
         self._close: tuple[int, str] | None = None
         self._wake = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
 
     def say(self, message: Frame) -> None:
         """Put a message into the outbox; an overflow closes the connection."""
@@ -79,9 +83,15 @@ class MemberConnection:
             encoded = reason.encode()[:CLOSE_REASON_BYTES_MAX]
             self._close = (close_code, encoded.decode(errors="ignore"))
             self._wake.set()
+            if self._writer is not None:
+                asyncio.get_running_loop().call_later(CLOSE_WITHIN_S, self._writer.cancel)
 
     async def write(self) -> None:
-        """The writer: sends what is put into the outbox, until the connection is closed."""
+        """The writer: sends what is put into the outbox, until the connection is closed.
+
+        It is cancelled when a peer does not let the farewell through in time.
+        """
+        self._writer = asyncio.current_task()
         send, outbox = self._send, self._outbox
         while True:
             await self._wake.wait()

@@ -35,23 +35,31 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
         if not isinstance(admission, MemberConnection):
             await _refuse(send, admission)
             return
-        await send({"type": "websocket.accept"})
-        await self._serve(admission, receive)
+        try:
+            await send({"type": "websocket.accept"})
+            await self._serve(admission, receive)
+        finally:
+            admission.closing = True
+            self._door.closed(admission)
 
     async def _serve(self, connection: MemberConnection, receive: Receive) -> None:
+        """Listen until the peer is gone, or the writer has said good-bye, or could not in time."""
         writer = asyncio.create_task(connection.write(), name=f"writer of {connection.connection_id}")
+        listener = asyncio.create_task(self._listen(connection, receive))
         patience = asyncio.get_running_loop().call_later(
             self._door.limits.registration_timeout_ms / 1000, _lose_patience, connection
         )
         try:
-            await self._listen(connection, receive)
+            await asyncio.wait((writer, listener), return_when=asyncio.FIRST_COMPLETED)
         finally:
             patience.cancel()
             connection.closing = True
             writer.cancel()
-            self._door.closed(connection)
-            # What the writer died of is its peer's absence, which the loop above has seen as well.
-            await asyncio.gather(writer, return_exceptions=True)
+            listener.cancel()
+            # What the writer died of is its peer's absence.
+            _, heard = await asyncio.gather(writer, listener, return_exceptions=True)
+        if isinstance(heard, Exception):
+            raise heard
 
     async def _listen(self, connection: MemberConnection, receive: Receive) -> None:
         clock = asyncio.get_running_loop().time

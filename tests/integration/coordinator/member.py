@@ -173,17 +173,19 @@ class ScriptedMember:
 
     async def _listen(self, transport: Transport) -> None:
         while True:
+            message: ToMember | None = None
+            closed = ""
             try:
                 message = await transport.hear()
-            except NodeUnreachable as closed:
-                message, self.closed = None, closed.reason or "closed"
-            if message is not None:
                 await self._react(message)
+            except NodeUnreachable as gone:
+                # Also while it reacts: the node may hang up right behind what it said.
+                self.closed = closed = gone.reason or "closed"
             async with self._news:
                 if message is not None:
                     self.heard.append(message)
                 self._news.notify_all()
-            if message is None:
+            if closed:
                 return
 
     async def _react(self, message: ToMember) -> None:

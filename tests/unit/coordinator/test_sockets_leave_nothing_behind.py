@@ -1,0 +1,90 @@
+"""However a socket ends, its place at the door is free again, also when the peer reads nothing."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from access.grants import Role
+from access.tokens import Caller
+from coordinator import sessions
+from coordinator.routing import ConsumerDoor
+from coordinator.service import build
+from coordinator.sockets import ConsumerSocket
+from muster.kernel.instants import Instant
+from runtime.ports import NodeContext
+
+BOUND_S = 10.0
+SCOPE: dict[str, Any] = {"headers": [(b"authorization", b"Bearer ann")], "client": ("127.0.0.1", 1)}
+
+
+class Node:
+    """As much of a node as the door asks while nobody is registered."""
+
+    node, address, frozen, tokens_known = "node-1", "ws://one", False, True
+
+    def now(self) -> Instant:
+        return Instant(0)
+
+    def verify_token(self, presented: str) -> Caller:
+        return Caller(presented, Role.CONSUMER, presented)
+
+
+class Peer:
+    """The other end: connects, then is silent; `reads` is false for one that lets nothing through."""
+
+    def __init__(self, *, reads: bool = True, vanishes: bool = False) -> None:
+        self.reads = reads
+        self.vanishes = vanishes
+        self.heard: list[dict[str, Any]] = []
+        self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._events.put_nowait({"type": "websocket.connect"})
+
+    async def receive(self) -> dict[str, Any]:
+        return await self._events.get()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if self.vanishes:
+            raise ConnectionResetError("the peer is gone")
+        if message["type"] != "websocket.accept" and not self.reads:
+            await asyncio.Event().wait()
+        self.heard.append(message)
+
+
+def new_door() -> ConsumerDoor:
+    node: NodeContext = Node()  # type: ignore[assignment]
+    return ConsumerDoor(node, build(node))
+
+
+async def test_a_peer_that_vanishes_during_the_handshake_keeps_no_place() -> None:
+    door, peer = new_door(), Peer(vanishes=True)
+    with pytest.raises(ConnectionResetError):
+        await ConsumerSocket(door)(SCOPE, peer.receive, peer.send)
+    assert len(door._connections) == 0
+
+
+async def test_a_peer_that_reads_nothing_is_let_go_after_the_decision_to_hang_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "CLOSE_WITHIN_S", 0.05)
+    door, peer = new_door(), Peer(reads=False)
+    serving = asyncio.create_task(ConsumerSocket(door)(SCOPE, peer.receive, peer.send))
+    async with asyncio.timeout(BOUND_S):
+        while not (opened := door._connections.all()):
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.005)
+        opened[0].hang_up(1000, "enough")
+        await serving
+    assert len(door._connections) == 0
+
+
+async def test_a_farewell_leaves_before_the_socket_ends() -> None:
+    door, peer = new_door(), Peer()
+    serving = asyncio.create_task(ConsumerSocket(door)(SCOPE, peer.receive, peer.send))
+    async with asyncio.timeout(BOUND_S):
+        while not (opened := door._connections.all()):
+            await asyncio.sleep(0.005)
+        opened[0].say_text("{}")
+        opened[0].hang_up(1000, "enough")
+        await serving
+    assert [one["type"] for one in peer.heard] == ["websocket.accept", "websocket.send", "websocket.close"]
