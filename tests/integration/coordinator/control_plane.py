@@ -140,9 +140,16 @@ class ControlPlane:
         return Process(name, popen, log)
 
     def query(self, text: str, *values: object) -> list[tuple[object, ...]]:
-        """Rows of one statement, on a connection of its own."""
-        with psycopg.connect(self.database_url, autocommit=True) as connection:
-            return connection.execute(text.encode(), values).fetchall()
+        """Rows of one statement, on a connection of its own; waits for a server that starts again."""
+        until = time.monotonic() + READY_WITHIN_S
+        while True:
+            try:
+                with psycopg.connect(self.database_url, autocommit=True) as connection:
+                    return connection.execute(text.encode(), values).fetchall()
+            except psycopg.OperationalError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
 
     def execute(self, text: str, *values: object) -> None:
         """One statement without rows."""
