@@ -5,6 +5,7 @@ The names are those of replication.md; each mutant is a context in which a funct
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +17,7 @@ from broker.core.replica import Obeyed, Replica, Role
 from controller.core import brokers, decide, election, leaders
 from controller.core.draft import Draft
 from controller.core.election import Policy
+from controller.core.events import ProposalsReady
 from controller.core.state import Memory
 from muster.kernel.instants import Instant
 from tests.simulation.replication.broker_process import Broker, FetchAnswer
@@ -89,7 +91,21 @@ MUTANTS["lost_kept"] = replaced(
     election, "without", lambda without: lambda row, b, floor, lost: without(row, b, floor, False)
 )
 MUTANTS["never_answer"] = replaced(decide._Turn, "_answer_proposals", lambda _: lambda self: None)
-MUTANTS["adopt_anything"] = replaced(leaders, "_fits", lambda _: lambda *_: True)
+
+
+@mutant("adopt_anything")
+def _() -> Iterator[None]:
+    adopt = leaders.adopt
+
+    def adopt_unjudged(draft: Draft, event: ProposalsReady) -> None:
+        known = [(one, draft.partition((one.topic_id, one.partition))) for one in event.proposals]
+        proposals = [
+            msgspec.structs.replace(one, base_version=row.version) for one, row in known if row is not None
+        ]
+        adopt(draft, replace(event, proposals=tuple(proposals)))
+
+    with patch.object(leaders, "adopt", adopt_unjudged), patch.object(leaders, "_fits", lambda *_: True):
+        yield
 
 
 def _choose_without_epoch(choose: Any, draft: Draft, row: Any, choice: Any) -> None:
