@@ -34,6 +34,14 @@ class ClientListener:
         """Begin to accept; returns the port. Raises OSError."""
         return self.server.listen(host, port)
 
+    def bind(self, host: str, port: int) -> int:
+        """Hold the address; clients are refused until `accept`. Returns the port. Raises OSError."""
+        return self.server.bind(host, port)
+
+    def accept(self) -> None:
+        """Take clients from now on."""
+        self.server.accept()
+
     async def drain(self, grace_ms: int) -> None:
         """Take nothing new, let answers leave, hang up."""
         await self.server.drain(grace_ms)

@@ -49,7 +49,8 @@ def wall_clock_ms() -> int:
 class BrokerProcess:
     """One broker; it is the Hearer of its own link.
 
-    Nothing is believed before the first snapshot: until then every partition is refused.
+    Nothing is believed before the first snapshot: until then clients are refused at the door, and
+    followers for every partition.
     """
 
     def __init__(self, settings: BrokerSettings, folder: DataFolder) -> None:
@@ -84,7 +85,7 @@ class BrokerProcess:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Raises OSError if a listener cannot be opened."""
         settings = self._settings
-        client_port = self._clients.listen(*settings.listen)
+        client_port = self._clients.bind(*settings.listen)
         replication_port = self._peers.listen(*settings.replication_listen)
         self._endpoints = {
             cluster.CLIENT_LISTENER: str(Address(settings.listen.host, client_port)),
@@ -230,6 +231,8 @@ class BrokerProcess:
         for stray in self._known.strays(self._plane.keys_on_disk):
             self._stop_replica(PartitionKey(*stray))
         self._forwarding.link_ready()
+        # Not before: who knows no topic yet would tell clients that theirs does not exist.
+        self._clients.accept()
         self._propose_everywhere()
         self._link.ping_soon()
 

@@ -188,9 +188,9 @@ class PeerFetcher:
                     await self._has_work.wait()
                     continue
                 body = await self._exchange(wire, reader, writer, session.request())
-                self._last_failure = ""
                 for answer in session.hear(body):
                     self._take(answer)
+                self._last_failure = ""
         finally:
             writer.close()
             with contextlib.suppress(OSError):

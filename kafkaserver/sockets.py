@@ -356,23 +356,37 @@ class KafkaServer:
         return len(self._connections)
 
     def listen(self, host: str, port: int) -> int:
-        """Begin to accept; returns the port, which the system chose if 0 was asked. Raises OSError."""
+        """`bind`, then `accept`; returns the port. Raises OSError."""
+        bound = self.bind(host, port)
+        self.accept()
+        return bound
+
+    def bind(self, host: str, port: int) -> int:
+        """Hold the address without taking anybody; returns the port, chosen by the system if 0 was asked.
+
+        Until `accept` clients are refused at once, so that they ask another broker. Raises OSError.
+        """
         self.loop = asyncio.get_running_loop()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((host, port))
-            listening.listen(1024)
             listening.setblocking(False)
         except OSError:
             listening.close()
             raise
         self._listening = listening
-        self.loop.add_reader(listening, self._accept)
-        self._arm_sweep()
         bound: int = listening.getsockname()[1]
         return bound
+
+    def accept(self) -> None:
+        """Take clients from now on; nothing happens when it does already, or was drained."""
+        if self._listening is None or self._sweep is not None:
+            return
+        self._listening.listen(1024)
+        self.loop.add_reader(self._listening, self._accept)
+        self._arm_sweep()
 
     def _accept(self) -> None:
         assert self._listening is not None

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from standalone.demo.flights import Flight, moment
 
@@ -57,7 +57,11 @@ class Replay(threading.Thread):
             if self._ending.is_set():
                 break
             self._wait_for(flight, count)
-            self._send(flight)
+            try:
+                self._send(flight)
+            except KafkaException as error:
+                self.refused.append(f"flight {count} could not be sent: {error}")
+                break
         left = self._producer.flush(FLUSH_SECONDS)
         if left:
             self.refused.append(f"{left} flights were not answered within {FLUSH_SECONDS:.0f}s")

@@ -1,5 +1,9 @@
 """What cannot be done is refused with Kafka's error, and who has no secret is not let in."""
 
+import socket
+
+import pytest
+
 from tests.integration.replication.cluster import Cluster
 
 
@@ -20,6 +24,8 @@ def test_a_broker_with_a_wrong_secret_never_registers(cluster: Cluster) -> None:
     cluster.start_broker(2)
     cluster.await_true(lambda: "HTTP 403" in cluster.probe(2, "readyz")[1], "it is told why")
     assert cluster.live_brokers() == {1}
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", cluster.ports[2][0]), timeout=5)
 
 
 def test_a_listener_off_loopback_is_refused(cluster: Cluster) -> None:
