@@ -67,6 +67,7 @@ class Conversation:
         self._registered = asyncio.Event()
         self._clock_changed = asyncio.Event()
         self._ending: dict[int, list[Tenure]] = {}
+        self._tenures = 0
         self._tasks: asyncio.TaskGroup | None = None
         self._background: set[asyncio.Task[None]] = set()
         self.failure: ConsumerError | None = None
@@ -249,9 +250,9 @@ class Conversation:
                 self._learn_brokers(self.session.brokers)
                 for partition, offset in offsets.items():
                     generation = self.session.fetching[partition].generation
-                    self.fetching.start(
-                        Tenure(partition.topic, partition.topic_id, partition.number, generation, offset)
-                    )
+                    self._tenures += 1
+                    where = partition.topic, partition.topic_id, partition.number
+                    self.fetching.start(Tenure(*where, generation, offset, self._tenures))
             case Disconnect(text):
                 logger.info("hanging up: %s", text)
                 self._hang_up()

@@ -72,7 +72,8 @@ class Processing:
         self._in_hand = tenure
         self._freed.clear()
         tenure.delivered_to = record.offset + 1
-        return Record(tenure.topic, tenure.partition, record.offset, tenure.generation, *record[1:])
+        place = tenure.topic, tenure.partition, record.offset, tenure.generation, tenure.number
+        return Record(*place, *record[1:])
 
     async def _let_others_run(self) -> None:
         now = monotonic()

@@ -6,15 +6,18 @@ from typing import NamedTuple
 class Record(NamedTuple):
     """One record of a partition.
 
-    `generation` is that of the group since which this member fetches the partition: it changes
-    when the partition was elsewhere in between. `timestamp_ms` is wall time, −1 if the producer
-    gave none.
+    `generation` is that of the group since which this member owns the partition: it changes when the
+    partition was elsewhere in between. `tenure` rises within one Consumer whenever fetching a partition
+    began anew, also without having been elsewhere: after an outage longer than the session it begins at
+    the committed offset, so offsets rise within a tenure only. `timestamp_ms` is wall time, −1 if the
+    producer gave none.
     """
 
     topic: str
     partition: int
     offset: int
     generation: int
+    tenure: int
     timestamp_ms: int
     key: bytes | None
     value: bytes | None

@@ -16,14 +16,17 @@ class Tenure:
     `fetched_to` is the next offset to ask a broker for, `delivered_to` the next one to hand to the
     application, `finished_to` the next one that the application has not finished: it finishes a
     record by asking for the next; `committed_to` is what `commit` last heard to be durable. All are
-    −1 until auto_offset_reset has found where to begin.
+    −1 until auto_offset_reset has found where to begin. `number` rises with each tenure of one consumer.
     """
 
-    def __init__(self, topic: str, topic_id: UUID, partition: int, generation: int, offset: int) -> None:
+    def __init__(
+        self, topic: str, topic_id: UUID, partition: int, generation: int, offset: int, number: int = 0
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
         self.generation = generation
+        self.number = number
         self.fetched_to = self.delivered_to = self.finished_to = offset
         self.committed_to = UNKNOWN
         self.leader: Leader | None = None

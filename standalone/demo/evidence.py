@@ -1,7 +1,7 @@
 """This room holds what the demo's consumers saw against what was produced, by pure functions.
 
-A line of evidence is `partition offset tenure key`. A tenure is one unbroken ownership of one
-partition by one member: the generation since which it fetches it.
+A line of evidence is `partition offset tenure key`. A tenure is one partition fetched by one member
+without a break; a member that lost its session begins a new one at the committed offset.
 """
 
 from collections import defaultdict
