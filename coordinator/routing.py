@@ -7,7 +7,7 @@ from access.grants import Operation
 from access.service import bearer
 from coordinator import patterns
 from coordinator.service import MemberMessage, ShardService
-from coordinator.sessions import MemberConnection
+from coordinator.sessions import MemberConnection, SayNow, never_now
 from coordinator.shards import shard_of
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import elapsed_ms
@@ -43,7 +43,9 @@ class ConsumerDoor:
 
     # The handshake.
 
-    def admit(self, headers: Mapping[bytes, bytes], peer: str, send: Send) -> MemberConnection | int:
+    def admit(
+        self, headers: Mapping[bytes, bytes], peer: str, send: Send, say_now: SayNow = never_now
+    ) -> MemberConnection | int:
         """A connection for whoever shows a token that may consume, else the HTTP status of the refusal."""
         presented = bearer(headers.get(b"authorization"))
         caller = self._node.verify_token(presented) if presented else None
@@ -53,7 +55,7 @@ class ConsumerDoor:
             return FORBIDDEN
         if not self._connections.has_room_for(caller.principal):
             return TOO_MANY
-        connection = MemberConnection(send, peer, caller.principal, presented)
+        connection = MemberConnection(send, peer, caller.principal, presented, say_now)
         connection.verified_at = self._node.now()
         self._connections.add(connection)
         return connection

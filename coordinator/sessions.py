@@ -31,9 +31,16 @@ CLOSE_WITHIN_S = 5.0
 """How long a peer that reads nothing may keep its connection after the decision to hang up."""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+SayNow = Callable[[bytes], bool]
+"""Sends a text at once; False, and nothing is sent, when it would have to wait."""
 
 _run = token_hex(4)
 _numbers = count(1)
+
+
+def never_now(payload: bytes) -> bool:
+    """For servers without a short way: everything is sent by the writer."""
+    return False
 
 
 class MemberConnection:
@@ -42,7 +49,9 @@ class MemberConnection:
     `closing` is true from the decision to hang up on: what the peer still says is not heard.
     """
 
-    def __init__(self, send: Send, peer: str, principal: str, presented: str) -> None:
+    def __init__(
+        self, send: Send, peer: str, principal: str, presented: str, say_now: SayNow = never_now
+    ) -> None:
         self.connection_id = ConnectionId(f"{_run}-{next(_numbers)}")
         self.peer = peer
         self.principal = principal
@@ -54,6 +63,8 @@ class MemberConnection:
         self.unanswered_commits = 0
         self.verified_at = Instant(0)
         self._send = send
+        self._say_now = say_now
+        self._writing = False
         self._outbox: deque[str] = deque()
         self._outbox_bytes = 0
         self._close: tuple[int, str] | None = None
@@ -61,8 +72,11 @@ class MemberConnection:
         self._writer: asyncio.Task[None] | None = None
 
     def say(self, message: Frame) -> None:
-        """Put a message into the outbox; an overflow closes the connection."""
-        self.say_text(codec.encode(message).decode())
+        """Send a message, at once if nothing waits before it; an overflowing outbox closes the connection."""
+        encoded = codec.encode(message)
+        waits = self._outbox or self._writing or self.closing
+        if waits or not self._say_now(encoded):
+            self.say_text(encoded.decode())
 
     def say_text(self, text: str) -> None:
         """Put an encoded message into the outbox."""
@@ -96,10 +110,13 @@ class MemberConnection:
         while True:
             await self._wake.wait()
             self._wake.clear()
+            # What is said while a text waits here for its peer comes after it.
+            self._writing = True
             while outbox:
                 text = outbox.popleft()
                 self._outbox_bytes -= len(text)
                 await send({"type": "websocket.send", "text": text})
+            self._writing = False
             if self._close is not None:
                 close_code, reason = self._close
                 await send({"type": "websocket.close", "code": close_code, "reason": reason})

@@ -20,6 +20,7 @@ from node import doors
 from node.context import NodeHeart
 from node.duties import Duties
 from node.spare import Spare
+from node.websocket import TextWebSocket
 from runtime import clock
 from runtime.desk import WorkDesk
 from runtime.freshness import Freshness
@@ -162,7 +163,7 @@ def _server_settings(application: doors.Application) -> uvicorn.Config:
         application,
         host=listen.hostname or "127.0.0.1",
         port=listen.port or 0,
-        ws="websockets-sansio",
+        ws=TextWebSocket,
         ws_ping_interval=None,
         ws_ping_timeout=None,
         ws_per_message_deflate=False,

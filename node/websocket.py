@@ -1,0 +1,159 @@
+"""This room is uvicorn's websocket with a short way for what members say and hear all day: small whole texts.
+
+Of an offset commit's cost on a node, more than half was between the socket and the door: a generator for
+each frame, a queue and a woken task for each message, `epoll_ctl` twice because reading was paused and
+resumed. A whole, masked text frame is taken out of what was read here and given to the application at once;
+everything else (handshake, fragments, control frames, whatever breaks RFC 6455) goes its usual way.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
+from websockets.protocol import OPEN
+
+from coordinator.sockets import TEXT_EXTENSION
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # a platform without the compiled part
+    from websockets.utils import apply_mask
+
+TEXT = 0x81
+"""First byte of a text frame that is a whole message and has no extension's bits (RFC 6455 section 5.2)."""
+
+_HEADER_OF_LENGTH = {126: 8, 127: 14}
+"""Bytes of a masked frame before its payload, by the length's short form; 6 for all others."""
+
+Hear = Callable[[str], float]
+
+
+class TextWebSocket(WebSocketsSansIOProtocol):
+    """One websocket; in the scope's extensions it offers `hear_by` and `say_now` beside receive and send."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._hear: Hear | None = None
+        self._by_frame = False
+        self._early_bytes = False
+        self._rest = bytearray()
+        self._resting = False
+
+    # --- for the application --------------------------------------------------------------------------------
+
+    def hear_by(self, hear: Hear) -> None:
+        """Give each text to `hear` as soon as it is here, not to `receive`; call it before accepting.
+
+        `hear` answers for how many seconds nothing more shall be read, usually 0.
+        """
+        self._hear = hear
+
+    def say_now(self, payload: bytes) -> bool:
+        """Send a text (UTF-8). False, and nothing is sent, if it would have to wait or is too late."""
+        if self.close_sent or not self._by_frame or not self.writable.is_set() or self.conn.state is not OPEN:
+            return False
+        size = len(payload)
+        if size < 126:
+            header = struct.pack(">BB", TEXT, size)
+        elif size < 65_536:
+            header = struct.pack(">BBH", TEXT, 126, size)
+        else:
+            header = struct.pack(">BBQ", TEXT, 127, size)
+        self.transport.write(header + payload)
+        return True
+
+    # --- for uvicorn ----------------------------------------------------------------------------------------
+
+    def handle_connect(self, event: Request) -> None:
+        """Add the extension to the scope."""
+        super().handle_connect(event)
+        if not self.close_sent:
+            self.scope["extensions"][TEXT_EXTENSION] = self  # type: ignore[assignment]
+
+    async def send(self, message: Any) -> None:
+        """As uvicorn; from the acceptance on, frames are found here."""
+        await super().send(message)
+        if message["type"] == "websocket.accept":
+            # Bytes that came too early lie in the parser, which then goes on alone.
+            self._by_frame = self.conn.state is OPEN and not self._early_bytes
+
+    def data_received(self, data: bytes) -> None:
+        """Take whole texts out of what came; the parser gets the other frames."""
+        if not self._by_frame:
+            self._early_bytes = self.handshake_initiated
+            super().data_received(data)
+            return
+        if self._rest or self._resting:
+            self._rest += data
+            if not self._resting:
+                self._take_frames(self._rest)
+        else:
+            self._take_frames(data)
+
+    def send_receive_event_to_app(self) -> None:
+        """A message that the parser put together: a text goes to whoever hears."""
+        if self._hear is None or self.curr_msg_data_type != "text":
+            super().send_receive_event_to_app()
+            return
+        payload, self.frames = b"".join(self.frames), []
+        self._heard(payload)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _take_frames(self, data: "bytes | bytearray") -> None:
+        """Go through the frames of `data`; what is left of it is `_rest` afterwards."""
+        position, end = 0, len(data)
+        limit = self.config.ws_max_size
+        while end - position >= 6 and not self._resting:
+            size = data[position + 1] - 0x80
+            start = position + _HEADER_OF_LENGTH.get(size, 6)
+            if start > end:
+                break
+            if size >= 126:
+                size = int.from_bytes(data[position + 2 : start - 4], "big")
+            if not 0 <= size <= limit or self.conn.state is not OPEN:
+                # The parser knows what to say to an unmasked or boundless frame, and to all that follows.
+                self._by_frame = False
+                self._parse(data[position:])
+                position = end
+                break
+            stop = start + size
+            if stop > end:
+                break
+            if data[position] == TEXT and self._hear is not None and self.conn.current_size is None:
+                self._heard(apply_mask(bytes(data[start:stop]), bytes(data[start - 4 : start])))
+            else:
+                self._parse(data[position:stop])
+            position = stop
+        if data is self._rest:
+            del self._rest[:position]
+        elif position < end:
+            self._rest += data[position:]
+
+    def _parse(self, frames: "bytes | bytearray") -> None:
+        super().data_received(bytes(frames))
+
+    def _heard(self, payload: bytes) -> None:
+        if self.close_sent or self._hear is None:
+            return
+        try:
+            text = payload.decode()
+        except UnicodeDecodeError:
+            self.conn.fail(1007, "the text is not UTF-8")
+            self.handle_parser_exception()
+            return
+        pause_s = self._hear(text)
+        if pause_s > 0 and not self._resting:
+            self._resting = True
+            self.transport.pause_reading()
+            self.loop.call_later(pause_s, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = False
+        if self.transport.is_closing():
+            return
+        self._take_frames(self._rest)
+        if not self._resting and not self.read_paused:
+            self.transport.resume_reading()

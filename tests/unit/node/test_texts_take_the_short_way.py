@@ -1,0 +1,201 @@
+"""Whatever way a frame comes in, the application hears the same texts in the same order, or a close code."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+
+from coordinator.sockets import TEXT_EXTENSION
+from node.websocket import TextWebSocket
+
+BOUND_S = 10.0
+FRAME_LIMIT_BYTES = 100_000
+MASK = b"\x11\x82\x33\xf4"
+REQUEST = (
+    b"GET / HTTP/1.1\r\nHost: node\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+TEXT, CONTINUATION, BINARY, CLOSE, PING = 1, 0, 2, 8, 9
+
+
+def frame(payload: bytes, opcode: int = TEXT, *, last: bool = True, masked: bool = True) -> bytes:
+    size, bit = len(payload), 0x80 if masked else 0
+    head = bytes([(0x80 if last else 0) | opcode])
+    if size < 126:
+        head += bytes([bit | size])
+    elif size < 65_536:
+        head += struct.pack(">BH", bit | 126, size)
+    else:
+        head += struct.pack(">BQ", bit | 127, size)
+    if not masked:
+        return head + payload
+    return head + MASK + bytes(byte ^ MASK[place % 4] for place, byte in enumerate(payload))
+
+
+class Application:
+    """Echoes each text by the short way; `pause_s` is what it answers to each."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.events: list[str] = []
+        self.refusals = 0
+        self.pause_s = 0.0
+        self.line: Any = None
+        self.ended = asyncio.Event()
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        self.line = scope["extensions"][TEXT_EXTENSION]
+        await receive()
+        self.line.hear_by(self.hear)
+        await send({"type": "websocket.accept"})
+        while (event := await receive())["type"] != "websocket.disconnect":
+            self.events.append(event["type"])
+        self.ended.set()
+
+    def hear(self, text: str) -> float:
+        self.heard.append(text)
+        self.refusals += not self.line.say_now(text.encode())
+        return self.pause_s
+
+
+class Peer:
+    """A raw client behind an open websocket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def next_frame(self) -> tuple[int, bytes]:
+        first, size = await self.reader.readexactly(2)
+        if size == 126:
+            (size,) = struct.unpack(">H", await self.reader.readexactly(2))
+        elif size == 127:
+            (size,) = struct.unpack(">Q", await self.reader.readexactly(8))
+        return first & 0x0F, await self.reader.readexactly(size)
+
+
+@asynccontextmanager
+async def connected(application: Application) -> AsyncIterator[Peer]:
+    settings = uvicorn.Config(
+        application,  # type: ignore[arg-type]
+        port=0,
+        ws=TextWebSocket,
+        ws_ping_interval=None,
+        ws_per_message_deflate=False,
+        ws_max_size=FRAME_LIMIT_BYTES,
+        lifespan="off",
+        log_config=None,
+    )
+    server = uvicorn.Server(settings)
+    settings.load()
+    server.lifespan = settings.lifespan_class(settings)
+    async with asyncio.timeout(BOUND_S):
+        await server.startup()
+        port = server.servers[0].sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(REQUEST)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
+        try:
+            yield Peer(reader, writer)
+        finally:
+            writer.close()
+            await application.ended.wait()
+            await server.shutdown()
+
+
+async def test_many_texts_of_one_segment_are_echoed_in_order() -> None:
+    application = Application()
+    async with connected(application) as peer:
+        texts = [b"", b"x" * 125, b"x" * 126, b"x" * 65_535, b"x" * 65_536, "Grüße".encode()]
+        peer.send(b"".join(frame(text) for text in texts))
+        assert [await peer.next_frame() for _ in texts] == [(TEXT, text) for text in texts]
+    assert application.events == []
+
+
+async def test_a_text_may_be_cut_anywhere() -> None:
+    application = Application()
+    async with connected(application) as peer:
+        whole = frame(b"one") + frame(b"y" * 300) + frame(b"three")
+        for place in range(len(whole)):
+            peer.send(whole[place : place + 1])
+            await peer.writer.drain()
+            await asyncio.sleep(0)
+        assert [(await peer.next_frame())[1] for _ in range(3)] == [b"one", b"y" * 300, b"three"]
+
+
+async def test_fragments_and_pings_between_texts_keep_their_order() -> None:
+    application = Application()
+    async with connected(application) as peer:
+        peer.send(
+            frame(b"one")
+            + frame(b"t", last=False)
+            + frame(b"hello", PING)
+            + frame(b"wo", CONTINUATION)
+            + frame(b"three")
+        )
+        answers = [await peer.next_frame() for _ in range(4)]
+    assert application.heard == ["one", "two", "three"]
+    assert [payload for opcode, payload in answers if opcode == TEXT] == [b"one", b"two", b"three"]
+    assert (10, b"hello") in answers
+
+
+async def test_a_binary_message_reaches_the_application_as_an_event() -> None:
+    application = Application()
+    async with connected(application) as peer:
+        peer.send(frame(b"\0", BINARY) + frame(b"after"))
+        assert await peer.next_frame() == (TEXT, b"after")
+    assert application.events == ["websocket.receive"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "close_code"),
+    [
+        (lambda: frame(b"no mask", masked=False), 1002),
+        (lambda: bytes([0x81, 0xFF]) + struct.pack(">Q", FRAME_LIMIT_BYTES + 1) + MASK, 1009),
+        (lambda: bytes([0x81, 0xFF]) + struct.pack(">Q", 2**63) + MASK, 1009),
+        (lambda: frame(b"\xff\xfe"), 1007),
+        (lambda: bytes([0xC1]) + frame(b"a reserved bit")[1:], 1002),
+        (lambda: frame(b"t", last=False) + frame(b"not a continuation"), 1002),
+    ],
+)
+async def test_what_breaks_the_protocol_is_closed_with_its_code(
+    wrong: Callable[[], bytes], close_code: int
+) -> None:
+    application = Application()
+    async with connected(application) as peer:
+        peer.send(frame(b"fine") + wrong())
+        assert await peer.next_frame() == (TEXT, b"fine")
+        opcode, payload = await peer.next_frame()
+        assert (opcode, int.from_bytes(payload[:2], "big")) == (CLOSE, close_code)
+    assert application.heard == ["fine"]
+
+
+async def test_nothing_is_heard_while_reading_rests() -> None:
+    application = Application()
+    application.pause_s = 0.05
+    async with connected(application) as peer:
+        began = asyncio.get_running_loop().time()
+        peer.send(frame(b"one") + frame(b"two") + frame(b"three")[:5])
+        peer.send(frame(b"three")[5:])
+        assert [(await peer.next_frame())[1] for _ in range(3)] == [b"one", b"two", b"three"]
+        # A bound from below, which no slow machine can break.
+        assert asyncio.get_running_loop().time() - began >= 0.09
+
+
+async def test_a_peer_that_reads_nothing_is_told_nothing_at_once() -> None:
+    application = Application()
+    async with connected(application) as peer:
+        sent = 0
+        while not application.refusals:
+            peer.send(frame(b"z" * 60_000))
+            sent += 1
+            await asyncio.sleep(0)
+        assert application.refusals >= 1
+        for _ in range(len(application.heard) - application.refusals):
+            assert await peer.next_frame() == (TEXT, b"z" * 60_000)
