@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sys
 import time
 from typing import Any
 
@@ -17,6 +18,10 @@ from runtime.ports import ConnectionLost
 from runtime.postgres import Postgres
 
 WAIT_FOR_DATABASE_S = 60.0
+SWITCH_INTERVAL_S = 0.0005
+"""A lane's thread waits for the interpreter after each round trip; Python's 5 ms, four times a batch of
+commits, were half of a commit's latency while the loop was busy (measured)."""
+
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,31}")
 
 log = structlog.get_logger(__name__)
@@ -34,15 +39,26 @@ class Command(BaseCommand):
         try:
             _wait_for_database()
             _refuse_unknown_schema()
-            asyncio.run(_run())
+            with asyncio.Runner(loop_factory=_new_loop) as runner:
+                runner.run(_run())
         except WrongDatabase as error:
             raise CommandError(str(error)) from error
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it exists: it costs a busy node a tenth less."""
+    if sys.platform == "win32":
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()
 
 
 async def _run() -> None:
     from node.serve import Node
 
     node = Node()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     calm_collector()
     await node.run()
 
