@@ -33,7 +33,7 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
     """One member's connection, from the handshake to the close.
 
     Channels' own dispatch awaits a chain of coroutines for each frame; one loop serves four times
-    the frames a second, and a server that offers `TextLine` twice as many again (measured).
+    the frames a second (measured), and a server that offers `TextLine` saves most of what is left.
     """
 
     def __init__(self, door: ConsumerDoor) -> None:
