@@ -83,7 +83,7 @@ class Peer:
 @asynccontextmanager
 async def connected(application: Application) -> AsyncIterator[Peer]:
     settings = uvicorn.Config(
-        application,  # type: ignore[arg-type]
+        application,
         port=0,
         ws=TextWebSocket,
         ws_ping_interval=None,
