@@ -29,7 +29,7 @@ from muster.messages import cluster
 log = structlog.get_logger(__name__)
 
 OBEY_AT_ONCE_MS: Final = 20
-"""For so long rows are obeyed before the loop may do something else; each may make or open a log."""
+"""For so long rows are obeyed before the loop may do something else."""
 
 DRAIN_MS: Final = 1_000
 FLUSH_INTERVAL_S: Final = 5.0
@@ -205,6 +205,7 @@ class BrokerProcess:
 
     async def _perform(self, heeded: Heeded) -> None:
         """Let each replica obey; a link that breaks in between is made good by the next snapshot."""
+        await self._plane.open_logs(heeded.rows)
         rested_at = clock_ms()
         for row in heeded.rows:
             self._plane.obey(row, from_snapshot=heeded.from_snapshot)

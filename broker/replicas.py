@@ -5,9 +5,12 @@ waits is woken. Everything runs on the broker's loop; nothing here waits.
 """
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -15,14 +18,17 @@ import structlog
 from broker.core.replica import Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd
 from broker.hosted import HostedPartition
-from broker.log.partition_log import LogSettings, StorageFailed
+from broker.log.partition_log import LogSettings, PartitionLog, StorageFailed
 from broker.log.shelf import LogShelf, PartitionKey
 from kafkaserver.cluster_answers import ClusterView
 from muster.kernel.ids import TopicName, TopicPartition
-from muster.kernel.instants import Instant
+from muster.kernel.instants import Instant, after
 from muster.messages.cluster import HighWatermark, IsrProposal, PartitionRow
 
 log = structlog.get_logger(__name__)
+
+READ_AT_ONCE_MS: Final = 50
+"""For so long logs are read in a thread before the loop puts them to use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,7 @@ class DataPlane:
         self._hosted: dict[PartitionKey, HostedPartition] = {}
         self._by_name: dict[tuple[str, int], HostedPartition] = {}
         self._told_high_watermarks: dict[PartitionKey, int] = {}
+        self._opening: asyncio.Future[None] | None = None
 
     # -- what is here
 
@@ -126,6 +133,46 @@ class DataPlane:
             if hosted.key.topic_id == topic_id:
                 hosted.log.settings = topic.log
                 hosted.replica.min_insync_replicas = topic.min_insync_replicas
+
+    async def open_logs(self, rows: Iterable[PartitionRow]) -> None:
+        """Open beside the loop what `rows` need of the logs on disk; what cannot be opened, `obey` says.
+
+        After a kill every batch is checked, seconds of work for a large segment, and the link must ping.
+        """
+        if self._opening is not None:
+            # Begun for a link that is gone: nobody may open, or set aside, the same log meanwhile.
+            await asyncio.wait((self._opening,))
+        cold = deque(
+            (key, topic)
+            for row in rows
+            if (key := PartitionKey(row.topic_id, row.partition)) not in self._hosted
+            and self.broker_id in row.assigned
+            and self._shelf.is_cold(key)
+            and (topic := self._topics.get(row.topic_id)) is not None
+        )
+        if cold:
+            self._opening = asyncio.ensure_future(self._open_cold(cold))
+            await asyncio.shield(self._opening)
+        self._opening = None
+
+    async def _open_cold(self, cold: "deque[tuple[PartitionKey, _Topic]]") -> None:
+        while cold:
+            for key, topic, opened in await asyncio.to_thread(self._read_some, cold):
+                self._shelf.keep(key, topic.name, opened)
+
+    def _read_some(
+        self, cold: "deque[tuple[PartitionKey, _Topic]]"
+    ) -> "list[tuple[PartitionKey, _Topic, PartitionLog]]":
+        """In a thread: read logs for a moment; one large log may take longer."""
+        opened = []
+        until = after(self.clock(), READ_AT_ONCE_MS)
+        while cold and self.clock() < until:
+            key, topic = cold.popleft()
+            if self._shelf.is_cold(key):
+                with contextlib.suppress(StorageFailed):
+                    log_on_disk = self._shelf.read(key, topic.name, topic.log, self.wall_clock_ms())
+                    opened.append((key, topic, log_on_disk))
+        return opened
 
     def obey(self, row: PartitionRow, *, from_snapshot: bool = False) -> None:
         """Host, lead, follow or stop what `row` says (replication.md section 3).

@@ -45,7 +45,7 @@ def load_offsets(path: Path) -> dict[TopicPartition, int]:
 
 def save_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     """Replace the file at `path`. Raises OSError."""
-    rows = [f"{key.topic} {key.partition} {offset}" for key, offset in sorted(offsets.items())]
+    rows = [f"{key.topic} {key.partition} {offset}" for key, offset in offsets.items()]
     replace_file(path, _document(rows))
 
 

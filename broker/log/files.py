@@ -3,6 +3,7 @@
 import contextlib
 import os
 import resource
+import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import Final
@@ -36,32 +37,35 @@ MOST_OPEN_FILES: Final = 1_000
 class OpenFiles:
     """The files used last, at most `limit` of them; what falls out is closed once it is not in use.
 
-    By default at most half of what the system allows this process: the rest is for connections.
+    By default at most half of what the system allows this process: the rest is for connections. Threads may
+    share it: logs are opened beside the loop.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._limit = limit or (MOST_OPEN_FILES if allowed < 0 else min(MOST_OPEN_FILES, allowed // 2))
         self._files: OrderedDict[Path, LogFile] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._files)
 
     def get(self, path: Path) -> LogFile:
         """The open file at `path`, created if it is not there. Raises OSError."""
-        file = self._files.get(path)
-        if file is not None:
-            self._files.move_to_end(path)
+        with self._lock:
+            file = self._files.get(path)
+            if file is not None:
+                self._files.move_to_end(path)
+                return file
+            file = self._files[path] = LogFile(path)
+            if len(self._files) > self._limit:
+                self._files.popitem(last=False)
             return file
-        file = LogFile(path)
-        self._files[path] = file
-        if len(self._files) > self._limit:
-            self._files.popitem(last=False)
-        return file
 
     def forget(self, path: Path) -> None:
         """The file at `path` is deleted or renamed: open it no more under this name."""
-        self._files.pop(path, None)
+        with self._lock:
+            self._files.pop(path, None)
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -6,7 +6,7 @@ batch: the promise of design.md section 8 rests on replicas.
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -71,7 +71,17 @@ class TimestampedOffset(NamedTuple):
 class PartitionLog:
     """An append-only sequence of record batches in one folder; fulfils `broker.core.ReplicaLog`."""
 
-    def __init__(self, folder: Path, topic_id: UUID, files: OpenFiles, settings: LogSettings) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        topic_id: UUID,
+        files: OpenFiles,
+        settings: LogSettings,
+        make_folder: Callable[[], None] | None = None,
+    ) -> None:
+        """`make_folder` makes the folder of a log that begins empty; called before its first file. May raise
+        OSError, and is called again then.
+        """
         self.folder = folder
         self.topic_id = topic_id
         self.settings = settings
@@ -81,6 +91,7 @@ class PartitionLog:
         """Everything below is durable: a start after a kill need not check it."""
         self.producers = Producers()
         self._files = files
+        self._make_folder = make_folder
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._epochs = LeaderEpochs()
@@ -215,8 +226,14 @@ class PartitionLog:
         self._epochs.assign(leader_epoch, placed[0][1])
         self.end_offset = next_offset
 
+    def _have_folder(self) -> None:
+        if self._make_folder is not None:
+            self._make_folder()
+            self._make_folder = None
+
     def _begin_epoch(self, leader_epoch: int) -> None:
         """State the epoch in its file before its first batch; a load drops it if the batch never came."""
+        self._have_folder()
         ahead = LeaderEpochs(self._epochs.entries)
         ahead.assign(leader_epoch, self.end_offset)
         save_epochs(self.folder / LEADER_EPOCHS, ahead)
@@ -227,6 +244,7 @@ class PartitionLog:
             if active.size_bytes + size_bytes <= self.settings.segment_bytes or not active.size_bytes:
                 return active
             self._roll(active, now_ms)
+        self._have_folder()
         segment = Segment(self.folder, self.end_offset, self._files)
         _ = segment.file
         self._add(segment)
@@ -339,6 +357,7 @@ class PartitionLog:
         Raises StorageFailed.
         """
         try:
+            self._have_folder()
             for segment in self._segments:
                 segment.delete()
             self._segments, self._bases = [], []

@@ -221,9 +221,13 @@ class Segment:
         self._index_times = stored[2 + 2 * count :]
         self._indexed_to = self._index_positions[-1] + INDEX_INTERVAL_BYTES if count else 0
 
-    def _index_anew(self) -> None:
+    def _forget_index(self) -> None:
         self._index_offsets, self._index_positions, self._index_times = array("q"), array("q"), array("q")
         self._indexed_to, self.max_timestamp_ms = 0, _NO_TIME
+        self._hints = {}
+
+    def _index_anew(self) -> None:
+        self._forget_index()
         for position, header in self.headers():
             self.note(header.base_offset, position, header.size_bytes, header.max_timestamp_ms)
 
@@ -233,6 +237,7 @@ class Segment:
         Raises OSError. `expected_offset` is where the first batch must begin at the earliest.
         """
         self.size_bytes = os.stat(self.path).st_size
+        self._forget_index()
         good = 0
         for position, header in self.headers():
             whole = memoryview(self.read(position, header.size_bytes))
@@ -244,11 +249,10 @@ class Segment:
                 break
             expected_offset = header.next_offset
             good = position + header.size_bytes
+            self.note(header.base_offset, position, header.size_bytes, header.max_timestamp_ms)
         if good != self.size_bytes:
             os.ftruncate(self.file.fileno(), good)
             self.size_bytes = good
-        self._hints = {}
-        self._index_anew()
         return expected_offset
 
     def last_header(self) -> BatchHeader | None:

@@ -8,7 +8,8 @@ more becomes `…-stray` for a day, because a wrong or partial snapshot must not
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID, uuid4
@@ -45,7 +46,7 @@ class LogShelf:
         self._was_clean = was_clean
         self._files = OpenFiles() if files is None else files
         self._found: dict[PartitionKey, Path] = {}
-        self._names: dict[Path, TopicPartition] = {}
+        self._names: dict[PartitionKey, TopicPartition] = {}
         self._open: dict[PartitionKey, PartitionLog] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -76,7 +77,7 @@ class LogShelf:
             self._set_aside(path, topic or path.name, STRAY)
             return
         self._found[key] = path
-        self._names[path] = TopicPartition(TopicName(topic), int(partition))
+        self._names[key] = TopicPartition(TopicName(topic), int(partition))
 
     @property
     def keys(self) -> frozenset[PartitionKey]:
@@ -89,42 +90,58 @@ class LogShelf:
         return self._open.items()
 
     def log(self, key: PartitionKey, topic: str, settings: LogSettings, now_ms: int) -> PartitionLog:
-        """The log of `key`, found on disk or begun empty. Raises StorageFailed."""
+        """The log of `key`, found on disk or empty. Raises StorageFailed.
+
+        An empty log that was never on disk takes no room there before its first record: a topic of ten
+        thousand partitions is made without touching the disk, and most of them may never be written.
+        """
         opened = self._open.get(key)
-        if opened is not None:
-            return opened
-        name = TopicPartition(TopicName(topic), key.partition)
-        folder = self._found.get(key)
-        if folder is None:
-            folder = self._make(key, topic)
-        opened = PartitionLog(folder, key.topic_id, self._files, settings)
-        opened.open(self._was_clean, self._recovery_points.get(name, 0), now_ms)
-        self._found[key] = folder
-        self._names[folder] = name
-        self._open[key] = opened
+        if opened is None:
+            opened = self.read(key, topic, settings, now_ms)
+            self.keep(key, topic, opened)
         return opened
 
-    def _make(self, key: PartitionKey, topic: str) -> Path:
-        """Begin a log. A turn may make ten thousand, so nothing here waits for the disk.
+    def is_cold(self, key: PartitionKey) -> bool:
+        """True for a log that lies on disk and is not in use: to open it may take seconds after a kill."""
+        return key in self._found and key not in self._open
+
+    def read(self, key: PartitionKey, topic: str, settings: LogSettings, now_ms: int) -> PartitionLog:
+        """The log of `key` as it lies on disk, or empty. Raises StorageFailed.
+
+        Any thread may call it; `keep` then puts it to use. The same log must not be read twice at once.
+        """
+        folder = self._found.get(key)
+        if folder is None:
+            folder = self._folder / f"{topic}-{key.partition}"
+            make = partial(self._make, key, topic, folder)
+            return PartitionLog(folder, key.topic_id, self._files, settings, make)
+        found = PartitionLog(folder, key.topic_id, self._files, settings)
+        name = TopicPartition(TopicName(topic), key.partition)
+        found.open(self._was_clean, self._recovery_points.get(name, 0), now_ms)
+        return found
+
+    def keep(self, key: PartitionKey, topic: str, opened: PartitionLog) -> None:
+        """From now on `log` answers with this one."""
+        self._names[key] = TopicPartition(TopicName(topic), key.partition)
+        self._open[key] = opened
+
+    def _make(self, key: PartitionKey, topic: str, folder: Path) -> None:
+        """Begin a log on disk; nothing here waits for it. Raises OSError.
 
         A kill -9 takes nothing that was written; one between the two steps leaves a folder that `_find` sets
         aside, and it is empty. A machine crash may take the whole folder: that is a lost tail like any other,
         and the next hello confesses it (another boot id and no clean mark; replication.md section 1).
         """
-        folder = self._folder / f"{topic}-{key.partition}"
         try:
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                # another topic id under the old name: that log is stray and never used again
-                self._set_aside(folder, topic, STRAY)
-                self._found = {known: path for known, path in self._found.items() if path != folder}
-                folder.mkdir()
-            stated = {"version": 0, "topic_id": str(key.topic_id)}
-            (folder / METADATA_FILE).write_bytes(json.dumps(stated).encode())
-        except OSError as error:
-            raise StorageFailed(str(error)) from error
-        return folder
+            folder.mkdir()
+        except FileExistsError:
+            # another topic id under the old name: that log is stray and never used again
+            self._set_aside(folder, topic, STRAY)
+            self._found = {known: path for known, path in self._found.items() if path != folder}
+            folder.mkdir()
+        stated = {"version": 0, "topic_id": str(key.topic_id)}
+        (folder / METADATA_FILE).write_bytes(json.dumps(stated).encode())
+        self._found[key] = folder
 
     def make_stray(self, key: PartitionKey) -> None:
         """Set the log of `key` aside; it is not served any more. Raises StorageFailed."""
@@ -139,14 +156,14 @@ class LogShelf:
     def _close_and_move(self, key: PartitionKey, suffix: str) -> Path | None:
         folder = self._found.pop(key, None)
         opened = self._open.pop(key, None)
+        name = self._names.pop(key, None)
+        if name is not None:
+            self._recovery_points.pop(name, None)
+            self.high_watermarks.pop(name, None)
         if opened is not None:
             opened.close()
         if folder is None:
             return None
-        name = self._names.pop(folder, None)
-        if name is not None:
-            self._recovery_points.pop(name, None)
-            self.high_watermarks.pop(name, None)
         try:
             return self._set_aside(folder, folder.name.rpartition("-")[0], suffix)
         except OSError as error:
@@ -173,16 +190,26 @@ class LogShelf:
                 erased += 1
         return erased
 
-    def checkpoint(self, high_watermarks: dict[PartitionKey, int]) -> None:
-        """Save high watermarks and recovery points. Raises StorageFailed."""
+    def checkpoint(self, high_watermarks: Mapping[PartitionKey, int]) -> None:
+        """Save high watermarks and recovery points, if there are others. Raises StorageFailed."""
+        recovery_points = dict(self._recovery_points)
+        known = dict(self.high_watermarks)
         for key, opened in self._open.items():
-            name = self._names[opened.folder]
-            self._recovery_points[name] = opened.recovery_point
-            if key in high_watermarks:
-                self.high_watermarks[name] = high_watermarks[key]
+            name = self._names[key]
+            if opened.end_offset:
+                recovery_points[name] = opened.recovery_point
+                known[name] = high_watermarks.get(key, 0)
+            else:
+                # What is not named begins at 0: an empty log needs no line.
+                recovery_points.pop(name, None)
+                known.pop(name, None)
         try:
-            save_offsets(self._folder / RECOVERY_POINTS, self._recovery_points)
-            save_offsets(self._folder / HIGH_WATERMARKS, self.high_watermarks)
+            if recovery_points != self._recovery_points:
+                save_offsets(self._folder / RECOVERY_POINTS, recovery_points)
+                self._recovery_points = recovery_points
+            if known != self.high_watermarks:
+                save_offsets(self._folder / HIGH_WATERMARKS, known)
+                self.high_watermarks = known
         except OSError as error:
             raise StorageFailed(str(error)) from error
 

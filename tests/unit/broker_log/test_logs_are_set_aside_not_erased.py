@@ -39,7 +39,9 @@ def test_a_log_states_its_topic_id_and_is_found_by_it(tmp_path: Path) -> None:
 def test_a_topic_made_anew_never_gets_the_old_log(tmp_path: Path) -> None:
     append(_log(_shelf(tmp_path)), b"old")
     again = _shelf(tmp_path)
-    assert _log(again, PartitionKey(ORDERS_AGAIN, 0)).end_offset == 0
+    anew = _log(again, PartitionKey(ORDERS_AGAIN, 0))
+    assert anew.end_offset == 0
+    append(anew, b"new")
     assert len(list(tmp_path.glob("orders-0.*-stray"))) == 1
     assert again.keys == {PartitionKey(ORDERS_AGAIN, 0)}
 
@@ -71,7 +73,7 @@ def test_a_folder_that_names_no_topic_id_is_set_aside(tmp_path: Path) -> None:
 
 def test_the_longest_topic_name_can_be_set_aside(tmp_path: Path) -> None:
     shelf = _shelf(tmp_path)
-    shelf.log(FIRST, "t" * 240, LogSettings(), 0)
+    append(shelf.log(FIRST, "t" * 240, LogSettings(), 0), b"a")
     shelf.make_stray(FIRST)
     assert len(list(tmp_path.glob("*-stray"))) == 1
 
