@@ -184,7 +184,13 @@ class ShardService:
         if not isinstance(message, PingResponse):
             self._moved_at = self.premises.node.now()
         self._hand_in(
-            connection.group_id or "", Heard(connection.connection_id, message, client_host=connection.peer)
+            connection.group_id or "",
+            Heard(
+                connection.connection_id,
+                message,
+                client_host=connection.peer,
+                commits_before=connection.commits_heard,
+            ),
         )
 
     def commit(self, connection: MemberConnection, message: CommitOffsetsRequest) -> None:
@@ -192,6 +198,7 @@ class ShardService:
         if connection.unanswered_commits >= self.premises.settings.door.unanswered_commits:
             connection.hang_up(POLICY_VIOLATION_CLOSE, "too many CommitOffsets are unanswered")
             return
+        connection.commits_heard += 1
         self._commits.add(connection, message)
         self._offer_commits()
 

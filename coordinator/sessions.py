@@ -61,6 +61,7 @@ class MemberConnection:
         self.shard: int | None = None
         self.closing = False
         self.unanswered_commits = 0
+        self.commits_heard = 0
         self.verified_at = Instant(0)
         self._send = send
         self._say_now = say_now

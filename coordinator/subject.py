@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from coordinator.cluster_view import ClusterView
@@ -26,6 +27,7 @@ from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.errors import NORMAL_CLOSE, POLICY_VIOLATION_CLOSE
+from muster.messages.member import PingResponse
 from runtime.ports import Entry, NodeContext
 
 logger = logging.getLogger("muster.coordinator")
@@ -90,7 +92,7 @@ class Groups:
     def decide(
         self, key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant
     ) -> Decision[GroupRecord, Saying]:
-        news = [event for event in events if not self._is_adopted(key, state, event)]
+        news = [self._in_its_place(event) for event in events if not self._is_adopted(key, state, event)]
         return core.decide(state, news, now, self._settings, self._view.surroundings())
 
     def _is_adopted(self, key: str, state: GroupState, event: GroupEvent) -> bool:
@@ -100,6 +102,14 @@ class Groups:
         if not isinstance(event, ItemFinished | ItemFailed):
             return False
         return not state.rows.handler_asked or event.item_id == self._adopted.get(key)
+
+    def _in_its_place(self, event: GroupEvent) -> GroupEvent:
+        """Say of a ping answer whether a commit that came after it may have been written before it."""
+        if isinstance(event, Heard) and isinstance(event.message, PingResponse):
+            connection = self._connections.get(event.connection)
+            if connection is None or connection.commits_heard != event.commits_before:
+                return replace(event, overtaken=True)
+        return event
 
     def before(self, key: str, state: GroupState) -> GroupRows:
         return state.rows

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -20,15 +22,20 @@ from coordinator.settings import CoordinatorSettings
 from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupStore
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.ids import TopicId, TopicName
 from muster.kernel.instants import Instant
+from muster.kernel.topology import Layouts, TopicLayout
 from muster.messages.member import (
     CommitOffsetsRequest,
+    CommitOffsetsResponse,
     Frame,
     LeaveRequest,
+    PingResponse,
     RegisterConsumerRequest,
     StartFetcherRequest,
     TopicCount,
 )
+from muster.messages.partitions import Partition, Position, positions_by_topic
 from runtime import clock, work
 from runtime.freshness import Freshness
 from runtime.lanes import HeldLane, Lanes
@@ -132,12 +139,12 @@ class Shard:
         )
         return [row.id for row in rows]
 
-    def finish(self, item: str) -> ItemFinished:
+    def finish(self, item: str, layouts: Layouts | None = None) -> ItemFinished:
         """A worker does the item; the event that tells of it."""
         claimed = self.link.transaction(lambda connection: work_table(connection).claim(item, "worker"))
         assert claimed is not None
         rows = self.link.transaction(lambda connection: self.store.load(connection, GROUP))
-        proposal = rebalance.compute(rows, {}, lambda pattern, topic: False)
+        proposal = rebalance.compute(rows, layouts or {}, lambda pattern, topic: False)
         result = msgspec.to_builtins(proposal)
         self.link.transaction(
             lambda connection: work_table(connection).finish(item, claimed.claim_epoch, result, "")
@@ -239,3 +246,24 @@ async def test_rows_read_before_a_turn_do_not_replace_what_it_left(shard: Shard)
     await shard.turn(shard.registering(shard.connect(), "ann"))
     shard.groups.preload(before, clock.now())
     assert "ann" in shard.groups.states[GROUP].rows.members
+
+
+async def test_a_ping_answer_that_a_commit_has_overtaken_takes_nothing_back(shard: Shard) -> None:
+    orders = Partition("orders", UUID(int=1), 0)
+    ann = shard.connect()
+    await shard.turn(shard.registering(ann, "ann"))
+    [item] = shard.open_items()
+    layout = TopicLayout(TopicName(orders.topic), TopicId(orders.topic_id), 1)
+    await shard.turn(shard.finish(item, {layout.name: layout}))
+    state = shard.groups.states[GROUP]
+    pinged = replace(state.memory.sessions["ann"], ping_number=1, ping_unanswered=True)
+    shard.groups.states[GROUP] = replace(state, memory=replace(state.memory, sessions={"ann": pinged}))
+    # Both lie in the socket's buffer: the batch is written before the turn, and what is acknowledged stays.
+    before, after = (positions_by_topic({orders: Position(offset, 1)}) for offset in (5, 6))
+    shard.service.hear(ann, PingResponse(consumer_id="ann", number=1, offset_info=before))
+    shard.service.commit(ann, CommitOffsetsRequest(correlation_id=7, consumer_id="ann", offset_info=after))
+    await shard.heard(ann, CommitOffsetsResponse)
+    await shard.turn()
+    assert not shard.groups.states[GROUP].memory.sessions["ann"].ping_unanswered
+    assert shard.groups.states[GROUP].memory.dirty == {}
+    assert shard.groups.states[GROUP].rows.offsets == {orders: 6}
