@@ -24,6 +24,9 @@ class Patch:
     old: str
     new: str
 
+    def __str__(self) -> str:
+        return self.function.__name__
+
 
 @dataclass(frozen=True)
 class Mutant:

@@ -49,7 +49,7 @@ def test_the_simulation_notices(mutant: Mutant) -> None:
         assert any(_notices(seed) for seed in (*mutant.seeds, *range(SEEDS))), mutant.rule
 
 
-@pytest.mark.parametrize(("transcript", "patch"), TRANSCRIPT_MUTANTS, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("transcript", "patch"), TRANSCRIPT_MUTANTS, ids=str)
 def test_the_transcript_notices(transcript: str, patch: Patch) -> None:
     path = FOLDER / f"{transcript}.txt"
     with applied(Mutant(transcript, "", (patch,))):
