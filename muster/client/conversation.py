@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -41,7 +41,7 @@ LAST_BACKOFF_S = 1.0
 METADATA_TIMEOUT_S = 3.0
 SHORT_LIFE_MS = 1_000
 UNWELCOME_MS = 5_000
-"""How long nodes may refuse the token before it is believed: a node that starts does not know tokens yet."""
+"""How long nodes may refuse the token before it is believed: not every node has heard of a new one yet."""
 
 
 @dataclass(slots=True)
@@ -67,6 +67,7 @@ class Conversation:
         self._registered = asyncio.Event()
         self._clock_changed = asyncio.Event()
         self._ending: dict[int, list[Tenure]] = {}
+        self._uncommitted: dict[Partition, Position] = {}
         self._tenures = 0
         self._tasks: asyncio.TaskGroup | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -249,10 +250,7 @@ class Conversation:
             case StartFetchers(offsets):
                 self._learn_brokers(self.session.brokers)
                 for partition, offset in offsets.items():
-                    generation = self.session.fetching[partition].generation
-                    self._tenures += 1
-                    where = partition.topic, partition.topic_id, partition.number
-                    self.fetching.start(Tenure(*where, generation, offset, self._tenures))
+                    self._start_fetcher(partition, offset)
             case Disconnect(text):
                 logger.info("hanging up: %s", text)
                 self._hang_up()
@@ -269,37 +267,56 @@ class Conversation:
             case Left():
                 self.left.set()
 
+    def _start_fetcher(self, partition: Partition, offset: int) -> None:
+        generation = self.session.fetching[partition].generation
+        lost = self._uncommitted.get(partition)
+        if lost is not None and lost.generation == generation and lost.offset <= offset:
+            # Nobody else had it in between: what was handed out before the break was committed after all.
+            del self._uncommitted[partition]
+        self._tenures += 1
+        where = partition.topic, partition.topic_id, partition.number
+        self.fetching.start(Tenure(*where, generation, offset, self._tenures))
+
     def _end_fetchers(self, partitions: frozenset[Partition], answer: int | None) -> None:
         ended = [self.fetching.stop((one.topic_id, one.number)) for one in partitions]
         tenures = [tenure for tenure in ended if tenure is not None]
-        if answer is not None:
+        if answer is None:
+            self._give_up_committing(tenures)
+        else:
             self._ending[answer] = tenures
             self._begin(self._answer_when_ended(tenures, answer), f"ending {answer}")
+
+    def _give_up_committing(self, tenures: Iterable[Tenure]) -> None:
+        """These cannot be committed any more: the next `commit` says so, instead of passing them over."""
+        for tenure in tenures:
+            if tenure.has_uncommitted:
+                self._uncommitted[_partition_of(tenure)] = Position(tenure.delivered_to, tenure.generation)
 
     async def _answer_when_ended(self, tenures: list[Tenure], answer: int) -> None:
         """A record that the application holds is waited for, so that nobody else consumes it meanwhile."""
         await self.processing.wait_until_free(tenures, self.session.wishes.session_timeout_ms / 3000)
         del self._ending[answer]
         self._tell_positions(tenures)
-        self._obey(self.session.fetchers_ended(answer, clock.now()))
+        asked = self.session.fetchers_ended(answer, clock.now())
+        told = self.session.wishes.auto_commit and any(isinstance(one, Send) for one in asked)
+        self._give_up_committing(one for one in tenures if not told or one.finished_to < one.delivered_to)
+        self._obey(asked)
 
     def _tell_positions(self, ended: Iterable[Tenure] = ()) -> None:
         for tenure in (*self.fetching.tenures(), *ended):
             if tenure.finished_to != UNKNOWN:
-                partition = Partition(tenure.topic, tenure.topic_id, tenure.partition)
-                self.session.advance(partition, tenure.finished_to)
+                self.session.advance(_partition_of(tenure), tenure.finished_to)
 
     def _out_of_range(self, tenure: Tenure) -> None:
         self._tell_positions()
-        partition = Partition(tenure.topic, tenure.topic_id, tenure.partition)
-        self._obey(self.session.out_of_range(partition, clock.now()))
+        self._obey(self.session.out_of_range(_partition_of(tenure), clock.now()))
 
     # What the application asks.
 
     async def commit(self) -> None:
         """Commit what was handed out, the record in hand included; returns after the coordinator's COMMIT.
 
-        Raises CommitFailed.
+        Raises CommitFailed, also for what was handed out of partitions that this member has lost since.
         """
         within_ms = self.session.wishes.session_timeout_ms
         try:
@@ -315,16 +332,18 @@ class Conversation:
         if self.failure is not None or self.left.is_set():
             raise CommitFailed("the session is over")
         tenures = {
-            Partition(tenure.topic, tenure.topic_id, tenure.partition): tenure
+            _partition_of(tenure): tenure
             # Also of those that are about to be handed over: the application may hold their last record.
             for tenure in chain(self.fetching.tenures(), *self._ending.values())
             if tenure.delivered_to not in (UNKNOWN, tenure.committed_to)
         }
-        positions = {
-            partition: Position(tenure.delivered_to, tenure.generation)
-            for partition, tenure in tenures.items()
-        }
+        positions = {}
+        for partition, tenure in tenures.items():
+            # A ping must not take back what this commits.
+            tenure.finished_to = tenure.delivered_to
+            positions[partition] = Position(tenure.delivered_to, tenure.generation)
         if not positions:
+            self._own_up({})
             return True
         number, directives = self.session.commit(positions)
         if not number:
@@ -338,10 +357,18 @@ class Conversation:
         for partition, tenure in tenures.items():
             if partition not in answer.refused and answer.error_code is ErrorCode.NONE:
                 tenure.committed_to = positions[partition].offset
-        if answer.error_code is not ErrorCode.NONE or answer.refused:
-            named = ", ".join(f"{one}: {why.name}" for one, why in answer.refused.items())
-            raise CommitFailed(named or answer.error_code.name, answer.refused)
+        if answer.error_code is not ErrorCode.NONE:
+            raise CommitFailed(answer.error_code.name, answer.refused)
+        self._own_up(answer.refused)
         return True
+
+    def _own_up(self, refused: Mapping[Partition, ErrorCode]) -> None:
+        """Raise CommitFailed if something that was handed out is not committed and will not be; once."""
+        lost = dict.fromkeys(self._uncommitted, ErrorCode.NOT_PARTITION_OWNER)
+        self._uncommitted.clear()
+        if failed := {**lost, **refused}:
+            named = ", ".join(f"{one}: {why.name}" for one, why in failed.items())
+            raise CommitFailed(named, failed)
 
     def _answer_commit(self, correlation_id: int, answer: CommitAnswered | None) -> None:
         future = self._commits.pop(correlation_id, None)
@@ -352,6 +379,10 @@ class Conversation:
         """End fetchers, commit, leave; `left` is set when it is done."""
         self._tell_positions()
         self._obey(self.session.leave(clock.now()))
+
+
+def _partition_of(tenure: Tenure) -> Partition:
+    return Partition(tenure.topic, tenure.topic_id, tenure.partition)
 
 
 def _first(problems: BaseExceptionGroup[ConsumerError]) -> ConsumerError:

@@ -22,7 +22,8 @@ class CommitFailed(ConsumerError):
     """Some offsets were not committed: `refused` says which and why; empty: no answer came in time.
 
     A partition that was given to another member is refused with NOT_PARTITION_OWNER or
-    ILLEGAL_GENERATION; its records will be consumed again by that member.
+    ILLEGAL_GENERATION; its records will be consumed again by that member. So is one that this member lost
+    while it was away, even if it fetches it again by now.
     """
 
     def __init__(self, text: str, refused: Mapping[Partition, ErrorCode] | None = None) -> None:

@@ -240,6 +240,7 @@ class Fetching:
             except BrokerUnavailable as problem:
                 logger.info("broker %d: %s", broker_id, problem)
                 if connection is not None:
+                    connection.close()
                     self._connections.discard(connection)
                     connection = None
                 self._lose_leader(led)
@@ -283,11 +284,15 @@ class Fetching:
 
     async def _fetch(self, connection: BrokerConnection, led: list[Tenure]) -> None:
         options = self._options
-        asked = {tenure.key: tenure for tenure in led if not tenure.ended and tenure.fetched_to != UNKNOWN}
+        asked = {
+            tenure.key: (tenure, tenure.wanted())
+            for tenure in led
+            if not tenure.ended and tenure.fetched_to != UNKNOWN
+        }
         if not asked:
             return
         question = questions.ask_fetch(
-            [tenure.wanted() for tenure in asked.values()],
+            [wanted for _, wanted in asked.values()],
             wait_ms=options.wait_ms,
             max_bytes=options.request_max_bytes,
             partition_max_bytes=options.partition_max_bytes,
@@ -297,8 +302,9 @@ class Fetching:
             raise BrokerUnavailable(f"Fetch answered {int(answer.error_code)}")
         lost = []
         for fetched in questions.read_fetch(answer):
-            tenure = asked.get((fetched.topic_id, fetched.partition))
-            if tenure is None or tenure.ended:
+            tenure, wanted = asked.get((fetched.topic_id, fetched.partition), (None, None))
+            if tenure is None or wanted is None or tenure.ended or tenure.fetched_to != wanted.offset:
+                # Also when its buffer was dropped meanwhile: what was asked for lies behind a gap now.
                 continue
             if fetched.error_code == ErrorCode.NONE:
                 self._take_in(tenure, fetched.records)

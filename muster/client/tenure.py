@@ -15,8 +15,9 @@ class Tenure:
 
     `fetched_to` is the next offset to ask a broker for, `delivered_to` the next one to hand to the
     application, `finished_to` the next one that the application has not finished: it finishes a
-    record by asking for the next; `committed_to` is what `commit` last heard to be durable. All are
-    −1 until auto_offset_reset has found where to begin. `number` rises with each tenure of one consumer.
+    record by asking for the next, or by committing it; `committed_to` is what `commit` last heard to be
+    durable, `began_at` where it began. All are −1 until auto_offset_reset has found where to begin.
+    `number` rises with each tenure of one consumer.
     """
 
     def __init__(
@@ -27,7 +28,7 @@ class Tenure:
         self.partition = partition
         self.generation = generation
         self.number = number
-        self.fetched_to = self.delivered_to = self.finished_to = offset
+        self.began_at = self.fetched_to = self.delivered_to = self.finished_to = offset
         self.committed_to = UNKNOWN
         self.leader: Leader | None = None
         self.ended = False
@@ -45,7 +46,7 @@ class Tenure:
 
     def begin_at(self, offset: int) -> None:
         """auto_offset_reset found `offset`; whatever was buffered is of no use."""
-        self.fetched_to = self.delivered_to = self.finished_to = offset
+        self.began_at = self.fetched_to = self.delivered_to = self.finished_to = offset
         self.drop_buffer()
 
     def wanted(self) -> Wanted:
@@ -71,6 +72,11 @@ class Tenure:
         batch = self._batches.popleft()
         self.buffered_bytes -= len(batch)
         return list(read_records(batch, self.delivered_to))
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """True if records were handed out that `commit` has not heard to be durable."""
+        return self.delivered_to > max(self.began_at, self.committed_to)
 
     @property
     def has_batches(self) -> bool:

@@ -1,87 +1,14 @@
-"""Fixtures of the coordinator's tests: nodes and workers as real processes.
+"""Members for the coordinator's tests."""
 
-`plane` is shared by the tests of a session, each with a group of its own; tests that kill and stop processes
-share `two_nodes`, which runs whole again for each.
-"""
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
-from uuid import uuid4
-
-import psycopg
 import pytest
-from psycopg import sql
 
-from standalone.postgres import OWNER, Postgres
-from standalone.redis import Redis
 from tests.integration.coordinator.control_plane import ControlPlane
 from tests.integration.coordinator.member import ScriptedMember
 
 NewMember = Callable[..., ScriptedMember]
-
-
-@contextmanager
-def _new_plane(server: Postgres, template: str, home: Path) -> Iterator[ControlPlane]:
-    """A control plane with topics `orders` (4 partitions) and `clicks` (2), and no process yet."""
-    name = f"muster_plane_{uuid4().hex[:12]}"
-    redis = Redis(home / "redis-home")
-    redis.start()
-    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {} STRATEGY FILE_COPY").format(
-                sql.Identifier(name), sql.Identifier(OWNER), sql.Identifier(template)
-            )
-        )
-    plane = ControlPlane(home / "plane", server.url(name), redis)
-    try:
-        plane.add_topic("orders", 4)
-        plane.add_topic("clicks", 2)
-        yield plane
-    finally:
-        plane.stop()
-        redis.stop()
-        with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
-
-
-@pytest.fixture(scope="session")
-def plane(
-    postgres_server: Postgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ControlPlane]:
-    """A node that serves all shards and a worker, shared: tests use groups and topics of their own."""
-    with _new_plane(postgres_server, migrated_template, tmp_path_factory.mktemp("shared")) as shared:
-        shared.start_worker()
-        shared.start_node()
-        shared.wait_until_serving()
-        yield shared
-
-
-@pytest.fixture(scope="session")
-def nodes_to_kill(
-    postgres_server: Postgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ControlPlane]:
-    """Two nodes and a worker, shared by the tests that kill and stop them; take `two_nodes`."""
-    with _new_plane(postgres_server, migrated_template, tmp_path_factory.mktemp("killed")) as shared:
-        yield shared
-
-
-@pytest.fixture
-def two_nodes(nodes_to_kill: ControlPlane) -> ControlPlane:
-    """Two nodes that share the shards, and a worker; what an earlier test killed runs again."""
-    if not nodes_to_kill.workers or nodes_to_kill.workers[-1].ended:
-        nodes_to_kill.start_worker()
-    for name in ("node-1", "node-2"):
-        if name not in nodes_to_kill.nodes or nodes_to_kill.nodes[name].ended:
-            nodes_to_kill.start_node(name)
-    nodes_to_kill.wait_until_serving()
-    return nodes_to_kill
-
-
-@pytest.fixture
-def group() -> str:
-    """The name of a group of this test alone."""
-    return f"departures-{uuid4().hex[:8]}"
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ class Fleet:
         self.faults: list[str] = []
         self.durable: dict[int, int] = {}
 
-    def join(self, *consumer_ids: str, session_timeout_ms: int = 6_000) -> None:
+    def join(self, *consumer_ids: str, session_timeout_ms: int = 3_000) -> None:
         """Start members."""
         for consumer_id in consumer_ids:
             self.members[consumer_id] = FleetMember(self, consumer_id, session_timeout_ms)

@@ -31,7 +31,7 @@ async def test_a_viewer_may_not_consume(plane: ControlPlane) -> None:
         await Transport.open(plane.addresses["node-1"], plane.token("watcher", "viewer"))
 
 
-@pytest.mark.parametrize("session_timeout_ms", [0, 5_999, 2_000_000_000])
+@pytest.mark.parametrize("session_timeout_ms", [0, 1_999, 2_000_000_000])
 async def test_a_session_timeout_out_of_bounds_is_refused(
     plane: ControlPlane, group: str, new_member: NewMember, session_timeout_ms: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the SDK's tests: a broker of the test's own, and the control plane that all tests share."""
+"""Fixtures of the SDK's tests: a broker of the test's own, known to the shared control plane."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -9,11 +9,8 @@ from uuid import uuid4
 import pytest
 
 from muster import Consumer
-from tests.integration.coordinator.conftest import group, plane
 from tests.integration.coordinator.control_plane import ControlPlane
 from tests.integration.sdk.brokers import LoneBroker, topic_id
-
-__all__ = ["broker", "group", "new_consumer", "plane", "topic"]
 
 NewConsumer = Callable[..., Consumer]
 PARTITIONS = 4

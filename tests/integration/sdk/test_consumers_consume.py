@@ -10,6 +10,7 @@ from muster.kernel.error_codes import ErrorCode
 from tests.integration.coordinator.control_plane import ControlPlane, eventually_async
 from tests.integration.sdk.brokers import LoneBroker
 from tests.integration.sdk.conftest import PARTITIONS
+from tests.integration.sdk.processes import commits_gone_back, watch_commits
 
 NewConsumer = Callable[..., Consumer]
 
@@ -175,3 +176,21 @@ async def test_reading_goes_on_when_the_broker_was_killed_and_returns(
         plane.add_broker(1, topic.address)
         later = await asyncio.to_thread(fill, topic, 40, 40)
         assert {record.value for record in await take(consumer, 40)} == later
+
+
+async def test_a_ping_takes_nothing_back_that_was_committed_while_it_was_in_hand(
+    plane: ControlPlane, group: str, topic: LoneBroker, new_consumer: NewConsumer
+) -> None:
+    watch_commits(plane)
+    fill(topic, 4)
+    async with new_consumer("ann", session_timeout_ms=2_000) as consumer:
+        [record] = await take(consumer, 1)
+        await consumer.commit()
+        session = consumer._conversation.session
+        answered = session._answered[0]
+        async with asyncio.timeout(WITHIN_S):
+            # Longer than the interval in which what came with pings is committed.
+            while session._answered[0] < answered + 3:
+                await asyncio.sleep(0.05)
+        assert plane.committed(group)[record.partition] == 1
+    assert commits_gone_back(plane, group) == []

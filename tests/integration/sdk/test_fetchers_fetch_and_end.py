@@ -208,3 +208,20 @@ async def test_fetching_goes_on_when_a_killed_broker_returns(broker: LoneBroker,
     fetchers.fetching.learn_brokers({1: broker.address})
     await asyncio.to_thread(broker.produce, "orders", [b"after"])
     assert [record.value for record in await fetchers.take(1)] == [b"after"]
+
+
+async def test_an_answer_that_was_asked_for_behind_a_corrupt_batch_leaves_no_gap(broker: LoneBroker) -> None:
+    broker.produce("orders", [b"%d" % number for number in range(10)])
+    fetchers = Fetchers(broker, EARLIEST, wait_ms=5_000)
+    tenure = fetchers.start()
+    async with asyncio.timeout(WITHIN_S):
+        # The next request is on its way, for what comes behind the batch.
+        while tenure.fetched_to < 10 or not all(one._turn.locked() for one in fetchers.fetching._connections):
+            await asyncio.sleep(0.01)
+    corrupt = bytearray(tenure._batches[0])
+    corrupt[-1] ^= 0xFF
+    tenure._batches[0] = memoryview(corrupt)
+    taking = asyncio.create_task(fetchers.take(20))
+    await asyncio.to_thread(broker.produce, "orders", [b"%d" % number for number in range(10, 20)])
+    assert [record.offset for record in await taking] == list(range(20))
+    await fetchers.end()
