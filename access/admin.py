@@ -9,9 +9,6 @@ from runtime.admin import ReadOnlyAdmin
 # Users are made by `manage.py create_user`; a second way to change them would go past the audit.
 admin.site.unregister(User)
 admin.site.unregister(Group)
-admin.site.site_header = "Muster: the rows"
-admin.site.site_title = "Muster"
-admin.site.index_title = "Read-only: every table has one writer, and it is not this page"
 
 
 @admin.register(Principal)

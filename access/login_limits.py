@@ -1,7 +1,8 @@
-"""This room bounds how often a wrong password may be tried; the audit is the counter."""
+"""This room bounds how often strangers may try to come in; the audit counts, and is bounded with it."""
 
 from datetime import timedelta
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from access.models import AccessEvent
@@ -10,6 +11,7 @@ WINDOW_MS = 300_000
 FAILURES_OF_A_NAME = 5
 FAILURES_OF_AN_ADDRESS = 20
 SIGN_IN = "sign in"
+SIGN_IN_BY_LINK = "sign in by link"
 
 
 def too_many_failures(name: str, address: str) -> bool:
@@ -17,9 +19,21 @@ def too_many_failures(name: str, address: str) -> bool:
 
     A name is counted together with its address: a stranger cannot lock somebody else out from afar.
     """
-    since = timezone.now() - timedelta(milliseconds=WINDOW_MS)
-    failed = AccessEvent.objects.filter(action=SIGN_IN, allowed=False, at__gt=since, address=address)
+    failed = _failures(SIGN_IN, address)
     return (
         failed.filter(name=name[:150]).count() >= FAILURES_OF_A_NAME
         or failed.count() >= FAILURES_OF_AN_ADDRESS
     )
+
+
+def enough_failed_links(address: str) -> bool:
+    """True if the audit has enough of wrong links from this address: no further line says more.
+
+    A right link signs in all the same: 256 random bits are not guessed.
+    """
+    return _failures(SIGN_IN_BY_LINK, address).count() >= FAILURES_OF_AN_ADDRESS
+
+
+def _failures(action: str, address: str) -> QuerySet[AccessEvent]:
+    since = timezone.now() - timedelta(milliseconds=WINDOW_MS)
+    return AccessEvent.objects.filter(action=action, allowed=False, at__gt=since, address=address)

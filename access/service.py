@@ -25,6 +25,7 @@ __all__ = [
     "create_token",
     "create_user",
     "make_login_link",
+    "may_enter",
     "record",
     "revoke_token",
     "role_of",
@@ -148,7 +149,21 @@ def create_user(name: str, role: Role, password: str | None) -> User:
         user.is_staff = True
         user.save()
         Principal.objects.update_or_create(name=name, defaults={"role": role.value, "user": user})
+        record("user made" if made else "user changed", name, allowed=True, detail=role.value)
     return user
+
+
+def may_enter(name: str, *, allowed: bool) -> bool:
+    """Shut every door to the principal `name`, pages and tokens alike, or open them again; False: unknown.
+
+    A page that is open notices within ten seconds, a node with the next wake-up.
+    """
+    with transaction.atomic():
+        found = Principal.objects.filter(name=name).update(disabled=not allowed)
+        if found:
+            record("let in again" if allowed else "locked out", name, allowed=True)
+    wake.notify("tokens")
+    return bool(found)
 
 
 def make_login_link(name: str, role: Role) -> str:
@@ -158,6 +173,7 @@ def make_login_link(name: str, role: Role) -> str:
     expires_at = timezone.now() + timedelta(milliseconds=LOGIN_LINK_MS)
     LoginLink.objects.filter(expires_at__lt=timezone.now() - timedelta(days=1)).delete()
     LoginLink.objects.create(user=user, digest=_link_digest(secret), expires_at=expires_at)
+    record("link made", name, allowed=True)
     return secret
 
 

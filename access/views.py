@@ -15,14 +15,16 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST
 
 from access import service
-from access.login_limits import SIGN_IN, WINDOW_MS, too_many_failures
+from access.login_limits import (
+    SIGN_IN,
+    SIGN_IN_BY_LINK,
+    WINDOW_MS,
+    enough_failed_links,
+    too_many_failures,
+)
+from access.peers import address_of
 
 _LONGEST_PASSWORD = 1024
-
-
-def address_of(request: HttpRequest) -> str:
-    """The peer's address as the server saw it; a proxy's header is not believed here."""
-    return str(request.META.get("REMOTE_ADDR") or "")
 
 
 @method_decorator([login_not_required, never_cache, sensitive_post_parameters("password")], name="dispatch")
@@ -35,7 +37,8 @@ class SignIn(View):
         return self._page(request)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        name = request.POST.get("username", "").strip()
+        # PostgreSQL stores no zero byte, and no name has one.
+        name = request.POST.get("username", "").replace("\x00", "").strip()
         password = request.POST.get("password", "")
         address = address_of(request)
         if too_many_failures(name, address):
@@ -44,10 +47,10 @@ class SignIn(View):
             page["Retry-After"] = str(WINDOW_MS // 1000)
             return page
         user = None
-        if name and len(password) <= _LONGEST_PASSWORD and len(name) <= 150 and "\x00" not in name + password:
+        if name and len(password) <= _LONGEST_PASSWORD and len(name) <= 150 and "\x00" not in password:
             user = authenticate(request, username=name, password=password)
         if user is None or service.role_of(user) is None:
-            service.record(SIGN_IN, name.replace("\x00", ""), allowed=False, address=address)
+            service.record(SIGN_IN, name, allowed=False, address=address)
             return self._page(request, name=name, refusal="wrong")
         login(request, user)
         service.record(SIGN_IN, name, allowed=True, address=address)
@@ -72,12 +75,14 @@ def sign_in_once(request: HttpRequest, secret: str) -> HttpResponse:
         return HttpResponse(status=204)
     user = service.use_login_link(secret)
     if user is None or service.role_of(user) is None:
-        service.record("sign in by link", "", allowed=False, address=address_of(request))
+        address = address_of(request)
+        if not enough_failed_links(address):
+            service.record(SIGN_IN_BY_LINK, "", allowed=False, address=address)
         page = render(request, "access/login.html", {"refusal": "link", "next": settings.LOGIN_REDIRECT_URL})
         page.status_code = 403
         return page
     login(request, user)
-    service.record("sign in by link", user.get_username(), allowed=True, address=address_of(request))
+    service.record(SIGN_IN_BY_LINK, user.get_username(), allowed=True, address=address_of(request))
     return redirect(settings.LOGIN_REDIRECT_URL)
 
 

@@ -52,6 +52,8 @@ def configure(role: str, level: str) -> None:
                 # One line for each request of each page says nothing that the metrics do not say.
                 "uvicorn.access": {"level": "WARNING"},
                 "django.server": {"level": "WARNING"},
+                # Nor does one for each refusal, of which strangers can have as many as they like.
+                "django.request": {"level": "ERROR"},
             },
         }
     )

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.core import signing
+from django.utils.encoding import escape_uri_path
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -76,14 +77,19 @@ def page_response(
     rows: Sequence[Any],
     key: Callable[[Any], Sequence[Any]],
     show: Callable[[Any], Any],
+    *,
+    more: bool | None = None,
 ) -> Response:
-    """Answer `limit` of the given rows; one row more than `limit` says that there is a next page."""
+    """Answer `limit` of the given rows; one row more than `limit`, or `more`, says that a page follows."""
     shown = rows[: page.limit]
-    following = make_cursor(key(shown[-1]), page.filters) if len(rows) > page.limit else None
+    follows = len(rows) > page.limit if more is None else more
+    following = make_cursor(key(shown[-1]), page.filters) if follows and shown else None
     response = Response({"items": [show(row) for row in shown], "next": following})
     if following:
         query = urlencode({**page.filters, "limit": page.limit, "cursor": following})
-        response["Link"] = f'<{request.build_absolute_uri(request.path)}?{query}>; rel="next"'
+        # `path` is decoded: a name with a question mark or a per cent sign is quoted again.
+        address = request.build_absolute_uri(escape_uri_path(request.path))
+        response["Link"] = f'<{address}?{query}>; rel="next"'
     return response
 
 

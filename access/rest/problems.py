@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.db import DatabaseError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -12,6 +12,8 @@ from rest_framework.response import Response
 from muster.kernel.error_codes import ErrorCode
 
 MEDIA_TYPE = "application/problem+json"
+_SILENT = (OperationalError, InterfaceError)
+"""What it looks like when the database does not answer; any other of its errors is a mistake of ours."""
 
 
 class Problem(exceptions.APIException):
@@ -63,8 +65,8 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response | None:
     wait_s = getattr(refusal, "wait", None)
     if wait_s is not None:
         response["Retry-After"] = str(int(wait_s) + 1)
-    if isinstance(exception, DatabaseError):
-        response["Retry-After"] = "1"
+    if isinstance(exception, _SILENT):
+        response["Retry-After"] = "2"
     return response
 
 
@@ -76,7 +78,10 @@ def _as_refusal(exception: Exception) -> exceptions.APIException | None:
     if isinstance(exception, PermissionDenied):
         text = "The role of this token does not allow it."
         return Problem(403, text, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if isinstance(exception, DatabaseError):
+    if isinstance(exception, DataError):
+        text = "The address holds something that no row can hold."
+        return Problem(400, text, ErrorCode.INVALID_REQUEST)
+    if isinstance(exception, _SILENT):
         return Problem(503, "The database did not answer. Groups and brokers keep working; ask again.")
     return None
 

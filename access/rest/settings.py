@@ -9,7 +9,6 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_THROTTLE_CLASSES": ["access.rest.throttling.TokenThrottle"],
-    "DEFAULT_THROTTLE_RATES": {"token": "6000/min"},
     "EXCEPTION_HANDLER": "access.rest.problems.answer",
     "UNAUTHENTICATED_USER": None,
     "UNAUTHENTICATED_TOKEN": None,

@@ -1,17 +1,18 @@
 """This room tests the door for people: passwords, one-time links, the bound on failures, sign out."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
 from access.grants import Role
 from access.login_limits import FAILURES_OF_A_NAME, FAILURES_OF_AN_ADDRESS
-from access.middleware import IDLE_MS
 from access.models import AccessEvent, LoginLink, Principal
-from access.service import create_user
+from access.service import create_token, create_user, verify
+from access.sessions import IDLE_MS, LONGEST_MS
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "korrekt-horse-battery"
@@ -29,7 +30,8 @@ def test_a_person_signs_in_and_out_and_both_are_recorded(client: Client) -> None
     assert client.get("/groups/").status_code == 200
     assert client.post("/logout/").status_code == 302
     assert client.get("/groups/").headers["Location"].startswith("/login/")
-    assert [(event.action, event.name, event.allowed) for event in AccessEvent.objects.order_by("id")] == [
+    told = AccessEvent.objects.filter(action__startswith="sign").order_by("id")
+    assert [(event.action, event.name, event.allowed) for event in told] == [
         ("sign in", "ann", True),
         ("sign out", "ann", True),
     ]
@@ -144,3 +146,91 @@ def test_the_link_is_stored_as_a_digest(capsys: pytest.CaptureFixture[str]) -> N
     secret = link(capsys).split("/")[3]
     assert secret.encode() not in bytes(LoginLink.objects.get().digest)
     assert len(bytes(LoginLink.objects.get().digest)) == 32
+
+
+def test_no_use_makes_a_session_longer_than_twelve_hours(client: Client) -> None:
+    create_user("ann", Role.VIEWER, PASSWORD)
+    sign_in(client)
+    assert client.get("/").status_code == 200
+    session = client.session
+    session["begun_ms"] -= LONGEST_MS + 1
+    session.save()
+    assert client.get("/").headers["Location"] == "/login/?next=/"
+
+
+def test_the_admin_has_no_door_of_its_own(client: Client) -> None:
+    """A second form would try passwords without bound and without a line in the audit."""
+    create_user("ann", Role.VIEWER, PASSWORD)
+    form = {"username": "ann", "password": PASSWORD, "next": "/admin/"}
+    answer = client.post("/admin/login/?next=/admin/runtime/lease/", form)
+    assert answer.headers["Location"] == "/login/?next=/admin/runtime/lease/"
+    assert client.get("/").status_code == 302
+    sign_in(client)
+    assert client.get("/admin/runtime/lease/").status_code == 200
+    assert client.get("/admin/password_change/").status_code == 404
+    assert "password_change" not in client.get("/admin/").content.decode()
+    assert client.post("/admin/logout/").status_code == 302
+    assert AccessEvent.objects.filter(action="sign out", name="ann").exists()
+
+
+def test_whoever_lost_the_role_is_told_so_by_the_admin(client: Client) -> None:
+    create_user("ann", Role.VIEWER, PASSWORD)
+    sign_in(client)
+    Principal.objects.update(disabled=True)
+    assert client.get("/admin/").status_code == 302
+    assert client.get("/admin/", follow=True).status_code == 403
+
+
+def test_a_name_with_a_zero_byte_is_a_wrong_name(client: Client) -> None:
+    assert sign_in(client, name="an\x00n", password="x\x00y") == 403
+    assert AccessEvent.objects.get().name == "ann"
+
+
+def test_wrong_links_do_not_fill_the_audit(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    path = link(capsys)
+    for number in range(FAILURES_OF_AN_ADDRESS + 5):
+        assert client.get(f"/login/once/wrong-{number}/").status_code == 403
+    assert AccessEvent.objects.filter(allowed=False).count() == FAILURES_OF_AN_ADDRESS
+    assert client.get(path).status_code == 302
+
+
+def test_the_address_is_the_one_that_the_proxy_wrote(client: Client, settings: Any) -> None:
+    forwarded = {"X-Forwarded-For": "198.51.100.1, 203.0.113.9"}
+    client.post("/login/", {"username": "eve", "password": "wrong"}, headers=forwarded)
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    client.post("/login/", {"username": "eve", "password": "wrong"}, headers=forwarded)
+    client.post("/login/", {"username": "eve", "password": "wrong"}, headers={"X-Forwarded-For": "nonsense"})
+    told = AccessEvent.objects.order_by("id").values_list("address", flat=True)
+    assert list(told) == ["127.0.0.1", "203.0.113.9", "127.0.0.1"]
+
+
+def test_whoever_is_locked_out_has_no_door_left_until_let_in_again(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = link(capsys)
+    create_user("mira", Role.OPERATOR, PASSWORD)
+    token = create_token("mira", Role.OPERATOR)
+    sign_in(client, name="mira")
+    call_command("lock_out", "mira")
+    assert client.get("/").status_code == 403
+    assert sign_in(Client(), name="mira") == 403
+    assert Client().get(path).status_code == 403
+    assert verify(token) is None
+    call_command("lock_out", "mira", "--undo")
+    assert client.get("/").status_code == 200
+    assert verify(token) is not None
+    with pytest.raises(CommandError, match="Nobody is named"):
+        call_command("lock_out", "nobody")
+
+
+def test_who_gave_which_door_stands_in_the_audit(capsys: pytest.CaptureFixture[str]) -> None:
+    link(capsys)
+    create_user("mira", Role.VIEWER, None)
+    call_command("lock_out", "mira")
+    told = AccessEvent.objects.order_by("id").values_list("action", "name", "detail")
+    assert list(told) == [
+        ("user made", "mira", "operator"),
+        ("link made", "mira", ""),
+        ("user changed", "mira", "viewer"),
+        ("locked out", "mira", ""),
+    ]

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 
 from access.grants import Role
+from access.rest.throttling import requests_of_tokens, wrong_tokens
 from access.service import create_token
 
 
@@ -30,10 +30,12 @@ class Caller:
 
 @pytest.fixture(autouse=True)
 def nobody_is_throttled_by_the_test_before() -> Iterator[None]:
-    """The throttle counts in this process."""
-    cache.clear()
+    """The bounds count in this process."""
+    for bound in (requests_of_tokens, wrong_tokens):
+        bound.forget()
     yield
-    cache.clear()
+    for bound in (requests_of_tokens, wrong_tokens):
+        bound.forget()
 
 
 @pytest.fixture

@@ -1,0 +1,33 @@
+"""This room says from which address a request came, for the audit and for the bounds on strangers."""
+
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+
+from django.conf import settings
+
+
+def address_of(request: Any) -> str:
+    """The address of whoever asks, of a Django or a REST request.
+
+    Behind our TLS proxy (MUSTER_BEHIND_TLS_PROXY) it is the last one in X-Forwarded-For: the proxy wrote
+    that one; what stands before it is whatever the client liked to say. Else the header is not believed.
+    """
+    peer = str(request.META.get("REMOTE_ADDR") or "")
+    if not getattr(settings, "SECURE_PROXY_SSL_HEADER", None):
+        return peer
+    stated = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip()
+    try:
+        return str(ip_address(stated))
+    except ValueError:
+        return peer
+
+
+def network_of(address: str) -> str:
+    """What one stranger can have of addresses: an IPv4 address, or a /64 of IPv6."""
+    try:
+        known = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(known, IPv6Address):
+        return str(known)
+    return known.ipv4_mapped.compressed if known.ipv4_mapped else known.exploded[:19]

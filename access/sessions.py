@@ -1,0 +1,31 @@
+"""This room says how long a session lives: half an hour after its last use, and twelve hours in all."""
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from django.contrib.sessions.backends.base import SessionBase
+
+IDLE_MS = 1_800_000
+LONGEST_MS = 43_200_000
+"""Counted from the first use after signing in; no use makes it longer."""
+
+_WRITE_EVERY_MS = 60_000
+_BEGUN, _SEEN = "begun_ms", "seen_ms"
+
+Session = SessionBase | MutableMapping[str, Any]
+
+
+def is_over(session: Session, now_ms: int) -> bool:
+    """True if the session was not used for IDLE_MS, or began LONGEST_MS ago."""
+    idle_ms = now_ms - int(session.get(_SEEN, now_ms))
+    age_ms = now_ms - int(session.get(_BEGUN, now_ms))
+    return idle_ms > IDLE_MS or age_ms > LONGEST_MS
+
+
+def note_use(session: Session, now_ms: int) -> bool:
+    """Write down that the session is being used, at most once a minute; True if it has to be saved."""
+    if _SEEN in session and _BEGUN in session and now_ms - int(session[_SEEN]) <= _WRITE_EVERY_MS:
+        return False
+    session[_SEEN] = now_ms
+    session.setdefault(_BEGUN, now_ms)
+    return True
