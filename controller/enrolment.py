@@ -29,6 +29,7 @@ class Enrolment:
     """The hash of each enrolled broker's secret, as last loaded; checking costs no SQL."""
 
     def __init__(self, hashes: dict[int, bytes] | None = None) -> None:
+        self.is_loaded = hashes is not None
         self._hashes = hashes or {}
 
     @classmethod

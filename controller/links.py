@@ -27,6 +27,7 @@ LINKS: Final = 1_000
 """Sockets that may be open before their hello was answered; brokers have one each."""
 
 POLICY_VIOLATION, GOING_AWAY = 1008, 1001
+UNAVAILABLE = 503
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -96,6 +97,10 @@ class Controller(Protocol):
         """True if this is the secret of an enrolled broker."""
 
     @property
+    def knows_secrets(self) -> bool:
+        """False until the secrets of enrolled brokers were read: nobody can be told apart."""
+
+    @property
     def accepts_links(self) -> bool:
         """True while this node holds the lease `controller` and has loaded."""
 
@@ -122,6 +127,9 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
         headers = dict(scope.get("headers", ()))
         credentials = broker_credentials(headers.get(b"authorization"))
         if credentials is None or not await self._controller.admits(*credentials):
+            if credentials is not None and not self._controller.knows_secrets:
+                await _say_unavailable(send)
+                return
             log.warning("broker link refused", peer=_peer(scope), reason="no valid secret")
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return
@@ -208,6 +216,13 @@ async def _frame(receive: Receive) -> cluster.FromBroker | None:
     if text is None:
         raise cluster.MalformedFrame(ErrorCode.MALFORMED_FRAME, "frames are text")
     return cluster.decode_from_broker(text)
+
+
+async def _say_unavailable(send: Send) -> None:
+    """Answer the handshake with 503: a good secret must not be called bad because nobody could look."""
+    headers = [(b"content-length", b"0")]
+    await send({"type": "websocket.http.response.start", "status": UNAVAILABLE, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": b""})
 
 
 def _peer(scope: Scope) -> str:

@@ -140,6 +140,11 @@ class ControllerService:
     # ------------------------------------------------------------------------------ the door
 
     @property
+    def knows_secrets(self) -> bool:
+        """False until enrolment was read (links.Controller)."""
+        return self._enrolment.is_loaded
+
+    @property
     def accepts_links(self) -> bool:
         return self._accepts and not self._node.frozen
 

@@ -27,6 +27,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 UNAUTHORIZED = 401
 FORBIDDEN = 403
 TOO_MANY = 429
+UNAVAILABLE = 503
 VERIFY_AGAIN_MS = 10_000
 
 
@@ -46,11 +47,15 @@ class ConsumerDoor:
     def admit(
         self, headers: Mapping[bytes, bytes], peer: str, send: Send, say_now: SayNow = never_now
     ) -> MemberConnection | int:
-        """A connection for whoever shows a token that may consume, else the HTTP status of the refusal."""
+        """A connection for whoever shows a token that may consume, else the HTTP status of the refusal.
+
+        A node that knows no tokens yet, or none any more, says that it is not available: it must not call
+        a good token bad.
+        """
         presented = bearer(headers.get(b"authorization"))
         caller = self._node.verify_token(presented) if presented else None
         if presented is None or caller is None:
-            return UNAUTHORIZED
+            return UNAUTHORIZED if presented is None or self._node.tokens_known else UNAVAILABLE
         if not caller.may(Operation.CONSUME):
             return FORBIDDEN
         if not self._connections.has_room_for(caller.principal):

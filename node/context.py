@@ -38,6 +38,8 @@ class NodeHeart:
         self._coalescer = wake.Coalescer(self._send_wakes)
         self._tokens: TokenMap | None = None
         self._tokens_at = Instant(0)
+        self._tokens_wanted = False
+        self._reading_tokens = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -91,7 +93,22 @@ class NodeHeart:
         return self._tokens.verify(presented, datetime.now(UTC))
 
     async def refresh_tokens(self) -> None:
-        """Load the map of tokens; at boot, on the wake name `tokens`, and every 10 s."""
+        """Load the map of tokens; at boot, on the wake name `tokens`, and every 10 s.
+
+        Asked while it is being read, it is read once more, however often it was asked for.
+        """
+        self._tokens_wanted = True
+        if self._reading_tokens:
+            return
+        self._reading_tokens = True
+        try:
+            while self._tokens_wanted:
+                self._tokens_wanted = False
+                await self._read_tokens()
+        finally:
+            self._reading_tokens = False
+
+    async def _read_tokens(self) -> None:
         asked_at = clock.now()
         try:
             tokens = await self.queries.query(token_map)

@@ -42,6 +42,8 @@ class Probes:
         if address == "/metrics":
             presented = bearer(headers.get(b"authorization"))
             caller = self._node.verify_token(presented) if presented else None
+            if caller is None and presented and not self._node.tokens_known:
+                return 503, b"tokens are not loaded\n"
             if caller is None:
                 return 401, b"a token is needed\n"
             if not caller.may(Operation.VIEW):

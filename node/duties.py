@@ -80,7 +80,9 @@ class Duties:
         if elapsed_ms(self._swept_at, now) >= SWEEP_MS:
             self._swept_at = now
             self._desk.look()
-        if elapsed_ms(self._tokens_at, now) >= TOKENS_EVERY_MS:
+        # A node that knows no tokens lets nobody in: it asks more often than one whose tokens may be old.
+        every_ms = TOKENS_EVERY_MS if self._heart.tokens_known else SWEEP_MS
+        if elapsed_ms(self._tokens_at, now) >= every_ms:
             self._tokens_at = now
             self._heart.start(self._heart.refresh_tokens())
         if elapsed_ms(self._forgot_at, now) >= FORGET_EVERY_MS and CONTROLLER_LANE in self._keeper.accepted:
