@@ -15,8 +15,9 @@ FLIGHTS ?= 0
 EXIT ?=
 SEEDS ?= 300
 WHAT ?=
-# Of the tests: what to hand to pytest, such as TESTS=tests/unit.
+# Of the tests: what to hand to pytest, such as TESTS=tests/unit, and how many files of them at a time.
 TESTS ?= tests
+JOBS ?= 2
 export VENV NODES BROKERS WORKERS MUSTER_HOME SPEED FLIGHTS EXIT SEEDS
 
 .PHONY: help setup runtime jars browser demo up stop start status test lint bench sim lock clean
@@ -57,7 +58,7 @@ lint: setup  ## ruff, mypy, import contracts
 	$(VENV)/bin/lint-imports --no-cache
 
 test: setup jars browser lint  ## everything: lint, then all tests with one summary (TESTS=tests)
-	$(PY) -m pytest $(TESTS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 bench: setup jars  ## measure, beside Apache Kafka in the same run
 	$(PY) -m tests.benchmarks
