@@ -195,7 +195,8 @@ def _connect(draft: Draft, member_id: str, connection: ConnectionId) -> None:
             slot_at=after(draft.now, third_of(member)),
             stop_due_at=before.stop_due_at if before else None,
             repair_due_at=before.repair_due_at if before else None,
-            misses=before.misses if before else 0,
+            missed_stops=before.missed_stops if before else 0,
+            missed_starts=before.missed_starts if before else 0,
             armed_at=before.armed_at if before else None,
         ),
     )
@@ -237,12 +238,12 @@ def _repair(draft: Draft, member_id: str, fetched: frozenset[Partition]) -> None
 
 def _stop_answered(draft: Draft, member_id: str, answer: StopFetcherResponse) -> None:
     draft.note_offsets(member_id, answer.offset_info)
-    draft.set_session(member_id, replace(draft.sessions[member_id], misses=0))
     key = Key(answer.generation, answer.version)
     if draft.attempt is None or member_id not in draft.waiting or key != draft.attempt.key:
         return
     draft.waiting.discard(member_id)
-    draft.set_session(member_id, replace(draft.sessions[member_id], stop_due_at=None))
+    session = draft.sessions[member_id]
+    draft.set_session(member_id, replace(session, stop_due_at=None, missed_stops=0))
     if not draft.waiting:
         attempts.close(draft)
 
@@ -257,7 +258,7 @@ def _start_answered(draft: Draft, member_id: str, answer: StartFetcherResponse) 
     ]
     if started:
         draft.record(records.PartitionsRunning(member_id, by_topic(started)))
-    session = replace(draft.sessions[member_id], misses=0)
+    session = replace(draft.sessions[member_id], missed_starts=0)
     if not sessions.has_assigned(draft, member_id):
         session = replace(session, repair_due_at=None)
     draft.set_session(member_id, session)

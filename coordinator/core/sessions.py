@@ -30,7 +30,9 @@ def _look_after(draft: Draft, member_id: str) -> None:
     if session.repair_due_at is not None and session.repair_due_at <= draft.now:
         draft.set_session(member_id, replace(session, repair_due_at=None))
         if has_assigned(draft, member_id):
-            _miss(draft, member_id, "StartFetcher")
+            session = draft.sessions[member_id]
+            draft.set_session(member_id, replace(session, missed_starts=session.missed_starts + 1))
+            _expel_the_mute(draft, member_id, "StartFetcher")
     session = draft.sessions[member_id]
     if session.slot_at is not None and session.slot_at <= draft.now:
         session = _ping(draft, member_id, session)
@@ -78,15 +80,16 @@ def _ping(draft: Draft, member_id: str, session: Session) -> Session:
 def _stop_unanswered(draft: Draft, member_id: str) -> None:
     if draft.attempt is not None and member_id in draft.waiting:
         attempts.fail(draft, f"{member_id} did not answer StopFetcher")
-        _miss(draft, member_id, "StopFetcher")
+        session = draft.sessions[member_id]
+        draft.set_session(member_id, replace(session, missed_stops=session.missed_stops + 1))
+        _expel_the_mute(draft, member_id, "StopFetcher")
 
 
-def _miss(draft: Draft, member_id: str, unanswered: str) -> None:
+def _expel_the_mute(draft: Draft, member_id: str, unanswered: str) -> None:
     session = draft.sessions[member_id]
-    session = replace(session, misses=session.misses + 1)
-    draft.set_session(member_id, session)
+    missed = max(session.missed_stops, session.missed_starts)
     limit = draft.settings.rebalance_max_retries
-    if session.misses > limit and draft.settings.on_exhausted == "expel" and not session.expelled:
+    if missed > limit and draft.settings.on_exhausted == "expel" and not session.expelled:
         _expel(draft, member_id, unanswered)
 
 

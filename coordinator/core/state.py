@@ -83,7 +83,9 @@ class GroupRows:
 class Session:
     """What the owner remembers of one member: its connection, its clocks, its silence (section 5).
 
-    `ping_number` is the last one sent on this connection. `armed_at` is the earliest instant for
+    `ping_number` is the last one sent on this connection. `missed_stops` and `missed_starts` count the
+    commands that stayed unanswered since one of their kind was answered: whoever answers StartFetcher and
+    never StopFetcher would otherwise fail every rebalance for ever. `armed_at` is the earliest instant for
     which the timers hold an entry of this member.
     """
 
@@ -96,7 +98,8 @@ class Session:
     ping_sent_at: Instant = START
     stop_due_at: Instant | None = None
     repair_due_at: Instant | None = None
-    misses: int = 0
+    missed_stops: int = 0
+    missed_starts: int = 0
     expelled: bool = False
     armed_at: Instant | None = None
 

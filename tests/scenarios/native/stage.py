@@ -15,6 +15,7 @@
 > consume ann orders-0 5  ann is done with everything before offset 5
 > commit ann              ann commits where she is
 > crash|pause|wake|mute|unmute ann
+> mute ann StopFetcher    ann reacts to everything else
 > take over               another owner loads the group; the old connections are dead
 > drop cache              the same owner loads the group again
 > show                    rows and what everybody fetches
@@ -69,7 +70,8 @@ class Actor:
         self.inbound: deque[Frame] = deque()
         self.outbound: deque[Frame] = deque()
         self.fetchers: dict[Partition, int] = {}
-        self.away = self.mute = False
+        self.away = False
+        self.mute: tuple[str, ...] = ()
 
 
 class Player:
@@ -124,7 +126,7 @@ class Player:
             if not actor.inbound:
                 return
             frame = actor.inbound.popleft()
-            if actor.mute and isinstance(frame, StopFetcherRequest | StartFetcherRequest):
+            if type(frame).__name__.removesuffix("Request") in actor.mute:
                 self._say(f"{name} does not react to {_text(frame)}")
                 continue
             self._obey(actor, actor.session.hear(frame, self.now))  # type: ignore[arg-type]
@@ -222,11 +224,11 @@ class Player:
         actor.away = False
         self._obey(actor, actor.session.tick(self.now))
 
-    def _mute(self, name: str) -> None:
-        self.actors[name].mute = True
+    def _mute(self, name: str, *commands: str) -> None:
+        self.actors[name].mute = commands or ("StopFetcher", "StartFetcher")
 
     def _unmute(self, name: str) -> None:
-        self.actors[name].mute = False
+        self.actors[name].mute = ()
 
     def _take(self, _over: str) -> None:
         self.state = self._load({})

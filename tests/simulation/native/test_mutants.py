@@ -37,6 +37,10 @@ TRANSCRIPT_MUTANTS = (
         Patch(native._why_refused, "if draft.sessions[request.consumer_id].expelled:", "if False:"),
     ),
     (
+        "whoever_answers_start_and_never_stop_is_cut_off_too",
+        Patch(native._start_answered, "missed_starts=0", "missed_starts=0, missed_stops=0"),
+    ),
+    (
         "changed_subscriptions_do_not_starve_the_others",
         Patch(attempts.adopt, "draft.want(MEMBERS_CHANGED)", "draft.want(MEMBERS_CHANGED)\n        return"),
     ),
