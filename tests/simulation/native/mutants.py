@@ -12,8 +12,10 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from coordinator.core import attempts, decide, draft, native, offsets, sessions
+from coordinator.core.draft import Draft
 from muster.client.core.session import MemberSession
 from tests.simulation.native.owner import Owner
+from tests.simulation.native.process import Process
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,117 @@ class Mutant:
 
 NO_REPAIR = Patch(native._repair, "assigned = sessions", "return\n    assigned = sessions")
 
+STARTED = '"" in attempt.lost'
+"""In the mutant below: the attempt has been told who is to start what, and has written nothing of it."""
+
+OWN_AFTER_START = (
+    Patch(
+        attempts.close,
+        "    generation = draft.rows.generation + 1\n"
+        "    draft.record(records.GenerationOpened(generation))\n",
+        f"""    if not ({STARTED}):
+        draft.record(records.GenerationOpened(draft.rows.generation + 1))
+        draft.waiting = set(attempt.losers | attempt.gained.keys())
+        for member_id in sorted(draft.waiting):
+            draft.tell_ownership(member_id)
+        lost = {{**attempt.lost, "": frozenset()}}
+        waiting = frozenset(draft.waiting)
+        draft.attempt = replace(attempt, key=draft.key_of_turn, waiting=waiting, lost=lost)
+        return
+    generation = draft.rows.generation
+""",
+    ),
+    Patch(
+        Draft._commands,
+        "key = state.rows.key\n",
+        f"""key = state.rows.key
+    attempt = self.attempt
+    if attempt is not None and {STARTED}:
+        owned = {{one: dict(rows) for one, rows in state.rows.owned.items()}}
+        for member_id, partitions in attempt.lost.items():
+            for partition in partitions:
+                del owned[member_id][partition]
+        for member_id, partitions in attempt.gained.items():
+            owned.setdefault(member_id, {{}}).update(dict.fromkeys(partitions))
+        state = replace(state, rows=replace(state.rows, owned=owned))
+""",
+    ),
+    Patch(
+        native._start_answered,
+        "    started = [",
+        f"""    attempt = draft.attempt
+    if attempt is not None and {STARTED} and Key(answer.generation, answer.version) == attempt.key:
+        draft.waiting.discard(member_id)
+        if not draft.waiting:
+            attempts.close(draft)
+        return
+    started = [""",
+    ),
+)
+
+KEPT_OPEN = """\
+assigned=count_assigned(rows),
+            attempt=__import__("coordinator.core.state", fromlist=["Attempt"]).Attempt(
+                rows.key, frozenset(), frozenset(), frozenset([""]), {}, {}
+            )
+            if rows.phase == "PreparingRebalance"
+            else None,"""
+
 MUTANTS = (
+    Mutant(
+        "own_after_start",
+        "ownership is written after the Start responses (000 chapter 9, step 4.6)",
+        OWN_AFTER_START,
+        seeds=(83, 88),
+    ),
+    Mutant(
+        "volatile_attempt",
+        "the number in a key lives in memory and begins again at a takeover",
+        (
+            Patch(
+                Owner._say,
+                "connection.to_member(saying.message)",
+                "from msgspec import structs\n"
+                "                message = saying.message\n"
+                "                if hasattr(message, 'version'):\n"
+                "                    before = self.__dict__.setdefault('before', message.version - 1)\n"
+                "                    message = structs.replace(message, version=message.version - before)\n"
+                "                connection.to_member(message)",
+            ),
+            Patch(
+                Owner.frame_arrived,
+                "if isinstance(message, CommitOffsetsRequest):",
+                "from msgspec import structs\n"
+                "    if hasattr(message, 'version') and 'before' in self.__dict__:\n"
+                "        message = structs.replace(message, version=message.version + self.before)\n"
+                "    if isinstance(message, CommitOffsetsRequest):",
+            ),
+        ),
+        seeds=(0, 1),
+    ),
+    Mutant(
+        "two_readers",
+        "a member still reads its old connection after it has opened a new one",
+        (
+            Patch(
+                Process._obey_one,
+                "self._connection.close_by_member()",
+                "pass",
+            ),
+            Patch(
+                Process.frame_arrived,
+                "connection is self._connection and not self.gone",
+                "not self.gone",
+            ),
+        ),
+        seeds=(21, 48),
+    ),
+    Mutant(
+        "resume_prep",
+        "a load keeps the attempt open that was under way",
+        (Patch(decide.load, "assigned=count_assigned(rows),", KEPT_OPEN),),
+        seeds=(3, 7),
+    ),
     Mutant(
         "key_gen_only",
         "StopFetcher bars every StartFetcher of its generation",
