@@ -135,7 +135,7 @@ class PartitionList(APIView):
 
 
 class PartitionDetail(APIView):
-    """One partition; the ETag also tells its high watermark."""
+    """One partition; the ETag also tells its high watermark, and when it was said."""
 
     @detail_schema("Read a partition", PartitionShape)
     def get(self, request: Request, topic: str, partition: int) -> Response:
@@ -143,8 +143,9 @@ class PartitionDetail(APIView):
         found = _partitions().filter(topic__name=topic, partition=partition).first() if fits else None
         if found is None:
             raise Problem(404, "There is no such partition.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        body = _partition(found)
-        return versioned(request, body, f"{found.topic_id}-{found.version}-{body['high_watermark']}")
+        progress = getattr(found, "progress", None)
+        said = f"{progress.high_watermark}-{int(progress.at.timestamp() * 1000)}" if progress else "none"
+        return versioned(request, _partition(found), f"{found.topic_id}-{found.version}-{said}")
 
 
 def _partitions() -> QuerySet[Partition]:

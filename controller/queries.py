@@ -211,16 +211,6 @@ def partitions_of(
     return found
 
 
-def fingerprint() -> str:
-    """Changes whenever the cluster page would: one short statement, read by the live pages."""
-    statement = """
-        SELECT (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
-               (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),
-               (SELECT COALESCE(sum(high_watermark), 0)::text FROM partition_progress)
-    """
-    return "/".join(_read(statement, {})[0])
-
-
 def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)

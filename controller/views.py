@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from access.grants import Operation
 from access.pages import needs
-from controller import queries, standing
+from controller import fingerprints, queries, standing
 
 TOPICS_OF_A_PAGE = 50
 PARTITIONS_OF_A_TOPIC = 20
@@ -53,14 +54,14 @@ class TopicBlock:
 @needs(Operation.VIEW)
 def cluster(request: HttpRequest) -> HttpResponse:
     """Offline and under-replicated counts, the brokers, then topics by broker; filters are in the address."""
-    rendered = queries.fingerprint()
+    rendered = fingerprints.of_cluster()
     here = standing.of(request)
     contains, after = request.GET.get("q", "").strip(), request.GET.get("after", "")
     opened = request.GET.get("open", "")
     show = request.GET.get("show") or ("attention" if here.health.under_replicated else "all")
     texts = (contains, after, opened)
     if show not in SHOWS or any(len(text) > _LONGEST_TEXT or "\x00" in text for text in texts):
-        return HttpResponseBadRequest("The filter does not fit. Begin at /cluster/.")
+        raise BadRequest("The filter in the address does not fit. Begin at /cluster/.")
     topics = queries.topics(here.live, contains=contains, show=show, after=after, limit=TOPICS_OF_A_PAGE + 1)
     shown = topics[:TOPICS_OF_A_PAGE]
     asked = {"q": contains, "show": show if request.GET.get("show") else ""}
@@ -105,13 +106,14 @@ def _blocks(
 ) -> list[TopicBlock]:
     """What is troubled stands open, and so do the topics of a small cluster; else the one asked for."""
     few = len(topics) <= _FEW_TOPICS
+    foldable = show == "all" and not few
+    # One topic may be shown long; fifty of them would be a page of 25,000 rows.
+    limit = PARTITIONS_OF_AN_OPENED_TOPIC if opened and foldable else PARTITIONS_OF_A_TOPIC
     open_ids = [topic.topic_id for topic in topics if few or show != "all" or topic.name == opened]
-    limit = PARTITIONS_OF_AN_OPENED_TOPIC if opened else PARTITIONS_OF_A_TOPIC
     rows = queries.partitions_of(here.live, open_ids, show, limit) if open_ids else {}
     brokers = [row.broker.broker_id for row in here.brokers]
     live = set(here.live)
     blocks = []
-    foldable = show == "all" and not few
     for topic in topics:
         cells = [(*topic.held_by(broker), broker not in live) for broker in brokers]
         partitions = [_row(row, brokers, live) for row in rows.get(topic.topic_id, [])]

@@ -4,17 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 from controller.leases import LeaseHolder, holder_of
 from controller.standing import ClusterStanding
 from groups import queries
-from groups.history import Partition, Rebalance
+from groups.history import Move, Partition, Rebalance
 from groups.journal import rebalances_of
 from groups.models import ConsumerGroup, GroupMember
 
 LANES_UP_TO = 24
-"""More partitions than this are drawn as one stroke each."""
+"""More partitions than this, or more members, are drawn as one stroke for each partition."""
+
+STRIPS_DRAWN = 100
 
 ROWS_OF_PARTITIONS = 100
 REBALANCES_SHOWN = 8
@@ -53,26 +54,36 @@ class Lane:
     def left(self) -> int:
         return self._number("left")
 
-    def strokes(self, kind: str) -> str:
-        """An SVG path with one stroke for each partition of this kind, always at the same place."""
-        inset = 4 if kind == "left" else 2
-        return "".join(
-            f"M{place * _STROKE + 2} {inset}V{16 - inset}"
-            for place, cell in enumerate(self.cells)
-            if cell.kind == kind
-        )
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One member's row where cells would be too many: places of what it kept, what came, what it gave up."""
+
+    owner: str
+    kept: list[int] = field(default_factory=list)
+    came: list[int] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+
+    @property
+    def owns(self) -> int:
+        return len(self.kept) + len(self.came)
 
     @property
     def kept_path(self) -> str:
-        return self.strokes("kept")
+        return _strokes(self.kept, 2)
 
     @property
     def came_path(self) -> str:
-        return self.strokes("came")
+        return _strokes(self.came, 2)
 
     @property
     def left_path(self) -> str:
-        return self.strokes("left")
+        return _strokes(self.left, 4)
+
+
+def _strokes(places: Sequence[int], inset: int) -> str:
+    """An SVG path with one stroke for each partition, always at the same place."""
+    return "".join(f"M{place * _STROKE + 2} {inset}V{16 - inset}" for place in places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +134,13 @@ class GroupPage:
     coordinator: LeaseHolder | None = None
     topics: list[str] = field(default_factory=list)
 
-    @property
+    @cached_property
     def lag(self) -> int | None:
         """The known lag of all partitions; None if nothing is known."""
         known = [row.lag for row in self.standings if row.lag is not None]
         return sum(known) if known else None
 
-    @property
+    @cached_property
     def unknown(self) -> bool:
         """True if the sum has parts that are not known."""
         return any(row.lag is None for row in self.standings)
@@ -150,7 +161,7 @@ class GroupPage:
 
     @property
     def small(self) -> bool:
-        return len(self.standings) <= LANES_UP_TO
+        return len(self.standings) <= LANES_UP_TO and len(self.owners) <= STRIPS_DRAWN
 
     @property
     def rows(self) -> list[queries.PartitionStanding]:
@@ -188,18 +199,49 @@ class GroupPage:
         return max(1, len(self.standings)) * _STROKE
 
     @cached_property
-    def lanes(self) -> list[Lane]:
-        """A lane for each member, and for each former owner of what moved last."""
-        moves = self.settled.moves if self.settled else {}
+    def moves(self) -> dict[Partition, Move]:
+        """What the last rebalance moved, as far as it still is where it came to."""
+        told = self.settled.moves if self.settled else {}
+        moves = {}
+        for row in self.standings:
+            move = told.get((row.topic_name, row.partition))
+            if move is not None and move.before != move.after and move.after == row.owner:
+                moves[row.topic_name, row.partition] = move
+        return moves
+
+    @cached_property
+    def owners(self) -> list[str]:
+        """Every member, then each former owner of what moved last."""
         owners = [row.member.member_id for row in self.members]
-        former = {move.before for move in moves.values() if move.before}
-        owners += sorted(former - set(owners))
-        place = {owner: number for number, owner in enumerate(owners)}
-        return [Lane(owner, [_cell(row, owner, moves, place) for row in self.standings]) for owner in owners]
+        told = self.settled.moves.values() if self.settled else ()
+        former = {move.before for move in told if move.before}
+        return owners + sorted(former - set(owners))
+
+    @cached_property
+    def lanes(self) -> list[Lane]:
+        """A lane of cells for each owner; owners times partitions, so only for a small group."""
+        place = {owner: number for number, owner in enumerate(self.owners)}
+        return [
+            Lane(owner, [_cell(row, owner, self.moves, place) for row in self.standings])
+            for owner in self.owners
+        ]
+
+    @cached_property
+    def strips(self) -> list[Strip]:
+        """The first owners with strokes instead of cells; each partition is looked at once."""
+        strips = {owner: Strip(owner) for owner in self.owners[:STRIPS_DRAWN]}
+        for place, row in enumerate(self.standings):
+            move = self.moves.get((row.topic_name, row.partition))
+            if row.owner in strips:
+                strip = strips[row.owner]
+                (strip.kept if move is None else strip.came).append(place)
+            if move is not None and move.before in strips:
+                strips[move.before].left.append(place)
+        return list(strips.values())
 
     @property
     def moved(self) -> int:
-        return sum(lane.came for lane in self.lanes)
+        return sum(1 for row in self.standings if row.owner and (row.topic_name, row.partition) in self.moves)
 
 
 def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPage:
@@ -219,7 +261,7 @@ def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPag
         members,
         rebalances_of(group.name, group.shard, REBALANCES_SHOWN),
         cluster.live,
-        first,
+        first if first < len(standings) else 0,
         holder_of(f"coordinator/{group.shard}"),
         sorted({row.topic_name for row in standings}),
     )
@@ -230,13 +272,12 @@ def _since(rows: Sequence[queries.PartitionStanding]) -> int | None:
 
 
 def _cell(
-    row: queries.PartitionStanding, owner: str, moves: dict[Partition, Any], place: dict[str, int]
+    row: queries.PartitionStanding, owner: str, moves: dict[Partition, Move], place: dict[str, int]
 ) -> Cell:
     move = moves.get((row.topic_name, row.partition))
-    moved = move is not None and move.before != move.after and move.after == row.owner
-    before, after = (move.before, move.after) if move is not None and moved else (None, None)
+    before, after = (move.before, move.after) if move is not None else (None, None)
     if row.owner == owner:
-        return Cell(row, "came" if moved else "kept", before or "", _down(place, before, after))
+        return Cell(row, "came" if move else "kept", before or "", _down(place, before, after))
     if before == owner:
         return Cell(row, "left", after or "", _down(place, before, after))
     if before in place and after in place and before is not None and after is not None:

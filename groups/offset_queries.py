@@ -40,8 +40,10 @@ class OffsetRow:
 
     @property
     def tag(self) -> str:
-        """Made from versions: of the topic, of the commit, of the log's end."""
-        return f"{self.topic_id}-{self.version}-{-1 if self.high_watermark is None else self.high_watermark}"
+        """Made from versions: of the topic, of the commit, and the moment of the word about the log's end."""
+        said_ms = int(self.progress_at.timestamp() * 1000) if self.progress_at else 0
+        end = -1 if self.high_watermark is None else self.high_watermark
+        return f"{self.topic_id}-{self.version}-{end}-{said_ms}"
 
     def key(self) -> list[Any]:
         """Where the next page goes on."""

@@ -312,32 +312,6 @@ def unsettled_groups(limit: int) -> list[tuple[ConsumerGroup, int]]:
     ]
 
 
-def fingerprint() -> str:
-    """Changes whenever a list of groups would: one short statement, read by the live pages."""
-    statement = """
-        SELECT (SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM consumer_group),
-               (SELECT count(*)::text || '.' || COALESCE(sum(committed_offset), 0) FROM committed_offset)
-    """
-    return "/".join(_read(statement, {})[0])
-
-
-def fingerprints(names: Sequence[str]) -> dict[str, str]:
-    """For each of these groups a text that changes whenever its page would; a deleted group has none."""
-    statement = """
-        SELECT grouped.name, grouped.version::text || '/' || COALESCE((
-            SELECT sum(committed.version)::text || '.' || sum(committed.committed_offset)
-            FROM committed_offset AS committed WHERE committed.group_name = grouped.name), '') || '/' ||
-          COALESCE((
-            SELECT sum(COALESCE(progress.high_watermark, 0))::text || '.' || sum(partition.version)
-            FROM partition LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
-            WHERE partition.topic_id IN (
-                SELECT topic_id FROM committed_offset WHERE group_name = grouped.name UNION
-                SELECT topic_id FROM partition_ownership WHERE group_name = grouped.name)), '')
-        FROM consumer_group AS grouped WHERE grouped.name = ANY (%(names)s)
-    """
-    return dict(_read(statement, {"names": list(names)}))
-
-
 def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)

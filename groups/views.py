@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.core import signing
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
@@ -13,7 +14,7 @@ from access.grants import Operation
 from access.pages import needs
 from controller import standing as cluster_standing
 from controller.findings import Finding
-from groups import group_page, queries, standing
+from groups import fingerprints, group_page, queries, standing
 from groups.models import ConsumerGroup, Phase
 
 ROWS_OF_A_PAGE = 100
@@ -61,7 +62,8 @@ def group_list(request: HttpRequest) -> HttpResponse:
     asked = _asked(request)
     after = _after(request)
     if asked is None or after is False:
-        return HttpResponseBadRequest("The filter or the cursor does not fit. Begin at /groups/.")
+        raise BadRequest("The filter or the cursor in the address does not fit. Begin at /groups/.")
+    rendered = fingerprints.of_lists()
     here = standing.of(request)
     rows = _rows(asked, after, here)
     shown = rows[:ROWS_OF_A_PAGE]
@@ -70,7 +72,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
     context = {
         "section": "groups",
         "watch": "groups",
-        "rendered": queries.fingerprint(),
+        "rendered": rendered,
         "standing": here,
         "rows": [(row, here.by_group.get(row.name)) for row in shown],
         "asked": asked,
@@ -91,7 +93,7 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
     group = ConsumerGroup.objects.filter(name=name).first() if "\x00" not in name else None
     if group is None:
         raise Http404("no such group")
-    rendered = queries.fingerprints([name]).get(name, "")
+    rendered = fingerprints.of_groups([name]).get(name, "")
     finding = standing.of(request).by_group.get(name)
     page = group_page.read(group, cluster_standing.of(request), _whole(request.GET.get("from")))
     context = {

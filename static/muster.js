@@ -89,7 +89,23 @@ function put(old, fresh) {
   if (old.matches("[data-frozen]")) return keep(old, fresh);
   const from = [...old.childNodes], to = [...fresh.childNodes];
   if (from.length === to.length && from.every((node, i) => same(node, to[i]))) from.forEach((node, i) => put(node, to[i]));
-  else if (!busy(old) || old.matches("[data-part]")) old.replaceChildren(...to);
+  else if (old.matches("[data-part]")) merge(old, to);
+  else if (!busy(old)) old.replaceChildren(...to);
+  else owed = old;
+}
+// What a part holds came or went: what is still there stays the same node, so that focus and typed text stay.
+function merge(old, to) {
+  const left = [...old.childNodes];
+  let at = old.firstChild;
+  for (const fresh of to) {
+    const place = left.findIndex((node) => same(node, fresh) && (node.nodeType !== 1 || node.className === fresh.className));
+    const [found] = place < 0 ? [] : left.splice(place, 1);
+    if (!found) { old.insertBefore(fresh, at); continue; }
+    if (found === at) at = at.nextSibling;
+    else if (!found.contains(document.activeElement)) old.insertBefore(found, at);
+    put(found, fresh);
+  }
+  left.forEach((node) => node.remove());
 }
 // Order is frozen while the page is open: rows stay where they are, the button says how many would move.
 function keep(old, fresh) {
@@ -99,7 +115,10 @@ function keep(old, fresh) {
     const found = rows.get(row.dataset.key);
     if (found) put(row, found[0]);
     if (!found || found[1] !== i) moved += 1;
+    row.toggleAttribute("data-gone", !found);
+    rows.delete(row.dataset.key);
   });
+  moved += rows.size;
   const button = one("[data-sort-again]");
   if (!button) return;
   button.hidden = !moved;
@@ -110,27 +129,53 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-connect]")) connect(true);
 });
 
+// Filters by htmx: who was signed out meanwhile goes to the door, and a failure is said, with the list as it was.
+document.addEventListener("htmx:afterSettle", ages);
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (!new URL(event.detail.xhr.responseURL || location.href).pathname.startsWith("/login/")) return;
+  event.detail.shouldSwap = false;
+  location.reload();
+});
+for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"])
+  document.addEventListener(name, () => say("The list could not be read. It is as it was before. Try again.", "bad", true));
+
 const live = one(".live"), watch = body.dataset.watch;
 let socket, boot = "", sequence = 0, heard = 0, tries = 0, retry, reading = false, again = false, paused = false, answers = true;
-function say(text, mark = "done") {
+let owed = null, gone = false, begun = 0, tried = 0;
+function say(text, mark = "done", stays = false) {
   const toast = document.createElement("p"), shape = document.createElement("i");
   toast.className = "toast";
   shape.className = "mark " + mark;
   toast.append(shape, text);
   one(".toasts").replaceChildren(toast);
-  setTimeout(() => toast.remove(), 6000);
+  if (!stays) return setTimeout(() => toast.remove(), 6000);
+  const close = document.createElement("button");
+  close.className = "link";
+  close.textContent = "Close";
+  close.onclick = () => toast.remove();
+  toast.append(" ", close);
 }
 async function read() {
   if (paused) return;
   if (reading) { again = true; return; }
   reading = true;
+  const asked = location.href;
+  tried = Date.now();
   try {
-    const answer = await fetch(location.href, { headers: { "X-Muster-Live": "1" }, credentials: "same-origin" });
+    const answer = await fetch(asked, { headers: { "X-Muster-Live": "1" }, credentials: "same-origin", signal: AbortSignal.timeout(20000) });
     if (answer.redirected && new URL(answer.url).pathname.startsWith("/login/")) return location.reload();
-    if (answer.status === 404) return say("It is gone: deleted while this page was open.", "dead");
+    if (answer.status === 404) {
+      if (!gone) say("It is gone: deleted while this page was open. The values are its last.", "dead", true);
+      gone = answers = true;
+      return;
+    }
     if (!answer.ok) { answers = false; return; }
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    // A filter was changed meanwhile: this is the answer to what nobody asks any more.
+    if (asked !== location.href) { again = true; return; }
     answers = true;
+    gone = false;
+    owed = null;
     document.title = fresh.title;
     for (const name of ["rendered", "now"]) body.dataset[name] = fresh.body.dataset[name] || "";
     ahead = Date.now() - (Number(body.dataset.now) || Date.now());
@@ -148,38 +193,54 @@ async function read() {
 function connect(now) {
   if (!watch || socket && socket.readyState < 2) { if (!now) return; socket?.close(); }
   clearTimeout(retry);
+  begun = Date.now();
   const mine = (socket = new WebSocket(location.origin.replace("http", "ws") + "/ws/live/"));
   mine.onopen = () => mine.send(JSON.stringify({ watch, rendered: body.dataset.rendered, boot, since: sequence }));
   mine.onmessage = (event) => {
-    const word = JSON.parse(event.data), since = sequence;
+    const word = JSON.parse(event.data);
     heard = Date.now();
     tries = 0;
     sequence = word.sequence;
     if (word.boot) {
-      if (word.missed === "nothing" || word.missed === "something") say(`Connected again. Changes ${since} to ${sequence} were sent again. Nothing is missing.`);
+      if (word.missed === "nothing") say("Connected again. Nothing was missed.");
+      else if (word.missed === "something") say("Connected again. What changed meanwhile is read now. Nothing is missing.");
       else if (word.missed) { say("Connected again, with a gap. The page was read again.", "unknown"); read(); }
       boot = word.boot;
     }
     if (word.reading === false) answers = false;
-    else if (word.reading && !answers) { answers = true; read(); }
+    else if (word.reading && !answers && !gone && Date.now() - tried > 3000) read();
     if (word.changed) read();
     show();
   };
   mine.onclose = (event) => {
     if (mine !== socket) return;
     if (event.code === 4401) return location.reload();
-    const wait = Math.min(15, 2 ** tries++) * (0.8 + Math.random() * 0.4);
-    all("[data-again]").forEach((text) => (text.textContent = `Connecting again in ${Math.ceil(wait)}s.`));
-    if (!document.hidden) retry = setTimeout(connect, wait * 1000);
+    lost();
   };
 }
+function lost() {
+  socket = undefined;
+  const wait = Math.min(15, 2 ** tries++) * (0.8 + Math.random() * 0.4);
+  all("[data-again]").forEach((text) => (text.textContent = `Connecting again in ${Math.ceil(wait)}s.`));
+  clearTimeout(retry);
+  if (!document.hidden) retry = setTimeout(connect, wait * 1000);
+}
+// A connection can die without a word, and then says nothing for minutes: after ten silent seconds it counts as lost.
+function watchdog() {
+  const now = Date.now();
+  if (!socket || document.hidden || now - Math.max(heard, begun) < 10000) return;
+  const dead = socket;
+  lost();
+  dead.close();
+}
 function show() {
-  const silent = Date.now() - heard, off = silent > 3000 || !answers, age = written(silent);
-  live.dataset.state = paused ? "paused" : off ? "off" : "on";
+  const silent = Date.now() - heard, off = silent > 3000 || !answers || gone, age = written(silent);
+  const never = !boot && silent <= 3000;
+  live.dataset.state = paused ? "paused" : never ? "wait" : off ? "off" : "on";
   html.toggleAttribute("data-stale", off && !paused);
-  const state = paused ? "Paused, " + age : !off ? `Live, ${(silent / 1000).toFixed(1)}s` : answers ? "Not connected, " + age : "No data now";
+  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? `Live, ${(silent / 1000).toFixed(1)}s` : gone ? "Gone" : answers ? "Not connected, " + age : "No data now";
   if (live.textContent !== state) live.textContent = state;
-  all("[data-notlive]").forEach((strip) => (strip.hidden = !off || paused));
+  all("[data-notlive]").forEach((strip) => (strip.hidden = !off || paused || gone));
   all("[data-old]").forEach((text) => (text.textContent = age));
   all("[data-asof]").forEach((text) => (text.textContent = new Date(heard - ahead).toISOString().slice(11, 19)));
 }
@@ -192,7 +253,13 @@ if (live) {
     if (document.hidden) hidden = setTimeout(() => socket?.close(), 60000);
     else if (!socket || socket.readyState > 1) connect();
   });
-  document.addEventListener("htmx:afterSettle", ages);
-  setInterval(() => { ages(); show(); }, 500);
+  setInterval(() => {
+    ages();
+    watchdog();
+    show();
+    // What was under the pointer or held the focus is put in as soon as it is left.
+    if (owed && !busy(owed)) { owed = null; read(); }
+  }, 500);
   connect();
+  show();
 }

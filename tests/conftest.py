@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -71,6 +72,27 @@ def django_db_setup(
         _point_django_at(postgres_server.url("muster_orm"))
 
 
+@contextmanager
+def database_of_its_own(
+    server: Postgres, template: str, blocker: DjangoDbBlocker, patch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The address of a new database; settings, ORM and the environment of children point at it meanwhile."""
+    from django.conf import settings
+
+    name = f"muster_{next(_numbers)}"
+    _create(server, name, template=template)
+    url = server.url(name)
+    earlier = settings.DATABASE_URL
+    for variable in ("DATABASE_URL", "DATABASE_DIRECT_URL"):
+        patch.setenv(variable, url)
+    with blocker.unblock():
+        _point_django_at(url)
+        yield url
+        _close_connections()
+        _point_django_at(earlier)
+    _drop(server, name)
+
+
 @pytest.fixture
 def fresh_database(
     postgres_server: Postgres,
@@ -82,20 +104,8 @@ def fresh_database(
 
     Django's settings, its ORM, and the environment that child processes inherit point at it as well.
     """
-    from django.conf import settings
-
-    name = f"muster_{next(_numbers)}"
-    _create(postgres_server, name, template=migrated_template)
-    url = postgres_server.url(name)
-    earlier = settings.DATABASE_URL
-    for variable in ("DATABASE_URL", "DATABASE_DIRECT_URL"):
-        monkeypatch.setenv(variable, url)
-    with django_db_blocker.unblock():
-        _point_django_at(url)
+    with database_of_its_own(postgres_server, migrated_template, django_db_blocker, monkeypatch) as url:
         yield url
-        _close_connections()
-        _point_django_at(earlier)
-    _drop(postgres_server, name)
 
 
 @pytest.fixture

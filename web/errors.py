@@ -1,10 +1,15 @@
 """This room answers what went wrong: a page for people, a problem document under /api/."""
 
+import sys
+
 from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import BadRequest
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from access.rest.problems import problem_response
+from web.doors import RETRY_AFTER_S
 
 
 def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str) -> HttpResponse:
@@ -16,8 +21,9 @@ def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str
 
 @login_not_required
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """400: the address or the form does not fit."""
-    return _answer(request, 400, "The request does not fit", "Nothing was changed.", "Go back and try again.")
+    """400: the address or the form does not fit; what a view says about it is shown."""
+    means = str(exception) if isinstance(exception, BadRequest) else "Nothing was changed."
+    return _answer(request, 400, "The request does not fit", means, "Go back, or begin at the overview.")
 
 
 @login_not_required
@@ -43,6 +49,18 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 @login_not_required
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500: our own mistake or a database that does not answer; nothing of it is shown but the request id."""
+    """500: our own mistake; nothing of it is shown but the request id. 503 if the database does not answer.
+
+    Django calls it while the exception is being handled, wherever that was: view, session or middleware.
+    """
+    exception = sys.exc_info()[1]
+    if isinstance(exception, OperationalError | InterfaceError):
+        means = "The database did not answer. Groups and brokers keep working."
+        answer = _answer(request, 503, "The page could not be read", means, "Try again in a few seconds.")
+        answer["Retry-After"] = str(RETRY_AFTER_S)
+        return answer
+    if isinstance(exception, DataError):
+        # What PostgreSQL cannot store or compare, such as a zero byte in an address of the admin.
+        return bad_request(request, exception)
     means = "This page is without data. Groups and brokers keep working."
     return _answer(request, 500, "The page could not be read", means, "Try again.")

@@ -1,4 +1,4 @@
-"""This room answers whether the web process lives, whether it can serve, and what it counted."""
+"""This room answers whether the web process can serve, and what it counted; web.doors says that it lives."""
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
@@ -14,14 +14,6 @@ from access.service import bearer, user_may, verify
 from muster.kernel.error_codes import ErrorCode
 
 _migrated = False
-
-
-@login_not_required
-@never_cache
-@require_safe
-def livez(request: HttpRequest) -> HttpResponse:
-    """200 while the process answers at all."""
-    return HttpResponse("live\n", content_type="text/plain")
 
 
 @login_not_required

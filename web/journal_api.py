@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db.models import Func, IntegerField, QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,6 +11,9 @@ from rest_framework.views import APIView
 from access.rest.paging import page_request, page_response
 from access.rest.shapes import list_schema, text_filter
 from runtime.models import JournalEntry
+
+LARGEST_PAGE_BYTES = 2_000_000
+"""Of records as they lie in the table, compressed; one turn is shown however large it is."""
 
 
 class TurnShape(serializers.Serializer[Any]):
@@ -36,10 +40,31 @@ class Journal(APIView):
     )
     def get(self, request: Request) -> Response:
         page = page_request(request, ("lane", "key"))
-        rows = JournalEntry.objects.filter(**page.filters).order_by("-id")
+        # Of one lane the numbers are read by their index; the ids would be looked through one by one.
+        by = "seq" if "lane" in page.filters and "key" not in page.filters else "id"
+        rows = JournalEntry.objects.filter(**page.filters).order_by(f"-{by}")
         if page.after:
-            rows = rows.filter(id__lt=page.after[0])
-        return page_response(request, page, list(rows[: page.limit + 1]), lambda row: [row.id], _turn)
+            rows = rows.filter(**{f"{by}__lt": page.after[0]})
+        found, more = _light_enough(rows, page.limit)
+        return page_response(request, page, found, lambda row: [getattr(row, by)], _turn, more=more)
+
+
+def _light_enough(rows: QuerySet[JournalEntry], limit: int) -> tuple[list[JournalEntry], bool]:
+    """The first rows, at most `limit`, whose records weigh LARGEST_PAGE_BYTES; True if more follow.
+
+    A turn about ten thousand partitions weighs megabytes, and a page may ask for 500 turns.
+    """
+    weight = Func("records", function="pg_column_size", output_field=IntegerField())
+    listed = list(rows.annotate(weight=weight).values_list("id", "weight")[: limit + 1])
+    chosen: list[int] = []
+    left = LARGEST_PAGE_BYTES
+    for number, weighs in listed[:limit]:
+        left -= weighs
+        if chosen and left < 0:
+            break
+        chosen.append(number)
+    whole = JournalEntry.objects.in_bulk(chosen)
+    return [whole[number] for number in chosen if number in whole], len(listed) > len(chosen)
 
 
 def _turn(row: JournalEntry) -> dict[str, Any]:

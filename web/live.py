@@ -25,11 +25,25 @@ LINGER_MS = 60_000
 LEAST_INTERVAL_MS = 250
 """At most four updates a second for a page."""
 
+REREAD_MS = 30_000
+"""A page reads itself so often although no row changed: some of what it says only time makes true."""
+
+STALE_MS = 3_000
+"""Older than this, what was read is no news any more: pages are told that nothing is being read."""
+
+MOST_WATCHED = 2_000
+"""Beyond it, pages that left are forgotten at once."""
+
 LARGEST_FRAME_BYTES = 4_096
 LONGEST_KEY = 300
 MOST_SOCKETS = 1_000
 MOST_SOCKETS_OF_A_PERSON = 50
 MESSAGES_A_SECOND = 10
+
+
+class Unknown(Exception):
+    """The database did not say whether this person may watch."""
+
 
 Read = Callable[[frozenset[str]], Awaitable[Mapping[str, str]]]
 """Reads the fingerprints of the watched keys; a key without one does not exist."""
@@ -44,6 +58,7 @@ class Page:
     rendered: str | None = None
     changed: bool = False
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    doubt: asyncio.Event = field(default_factory=asyncio.Event)
 
     def tell(self) -> None:
         """Let the page be told at its next turn to speak."""
@@ -64,11 +79,23 @@ class Hub:
         self.pages: set[Page] = set()
         self.boot = secrets.token_hex(4)
         self.sequence = 0
-        self.failing = False
+        self._read_at = time.monotonic()
+        self._failing = False
 
     def woken(self) -> None:
         """A row may have changed; look before the second is over."""
         self._woken.set()
+
+    def doubted(self, person: str) -> None:
+        """This person may have signed out, or lost a role; empty: anybody may."""
+        for page in self.pages:
+            if person in ("", page.person):
+                page.doubt.set()
+
+    @property
+    def reading(self) -> bool:
+        """True while what is watched is being read: a look that hangs counts for nothing."""
+        return not self._failing and time.monotonic() - self._read_at < STALE_MS / 1000
 
     def room_for(self, person: str) -> bool:
         """True if one more page of this person may connect."""
@@ -90,11 +117,11 @@ class Hub:
             started = time.monotonic()
             try:
                 await self.look()
-                self.failing = False
+                self._read_at, self._failing = started, False
             except Exception as error:  # the database may be away: pages say so, the next look tries again
-                if not self.failing:
+                if not self._failing:
                     log.warning("live pages cannot read", error=type(error).__name__)
-                self.failing = True
+                self._failing = True
             await asyncio.sleep(max(0.0, LEAST_INTERVAL_MS / 1000 - (time.monotonic() - started)))
             rest = SWEEP_MS / 1000 - (time.monotonic() - started)
             with contextlib.suppress(TimeoutError):
@@ -127,8 +154,9 @@ class Hub:
         for page in self.pages:
             if page.watch:
                 self._wanted_at[page.watch] = now
+        crowded = len(self._wanted_at) > MOST_WATCHED
         for key, at in list(self._wanted_at.items()):
-            if now - at > LINGER_MS / 1000:
+            if now - at > (0 if crowded else LINGER_MS / 1000):
                 del self._wanted_at[key]
                 self._seen.pop(key, None)
                 self._begun.pop(key, None)
@@ -146,9 +174,13 @@ Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Who = Callable[[Scope], Awaitable[str | None]]
-"""The name of the person whose session the handshake carries, if they may view; None otherwise."""
+"""The name of the person whose session the handshake carries, if they may view; None otherwise.
+
+Raises Unknown if the database does not answer.
+"""
 
 REFUSED, TOO_MANY, MALFORMED, SIGNED_OUT = 4403, 4429, 4400, 4401
+TRY_LATER = 1013
 RECHECK_MS = 10_000
 
 
@@ -166,7 +198,10 @@ class LiveSocket:
     async def run(self) -> None:
         """Refuse before accepting whoever is a stranger; then speak each second and hear what is watched."""
         await self._receive()
-        person = await self._who(self._scope) if same_origin(self._scope) else None
+        try:
+            person = await self._who(self._scope) if same_origin(self._scope) else None
+        except Unknown:
+            return await self._refuse_for_now()
         if person is None or not self._hub.room_for(person):
             # Closing before accepting answers the handshake with 403.
             await self._send({"type": "websocket.close", "code": REFUSED if person is None else TOO_MANY})
@@ -174,7 +209,9 @@ class LiveSocket:
         await self._send({"type": "websocket.accept"})
         page = Page(person)
         self._hub.pages.add(page)
-        tasks = [asyncio.create_task(self._hear(page)), asyncio.create_task(self._speak(page))]
+        tasks = [
+            asyncio.create_task(part) for part in (self._hear(page), self._speak(page), self._check(page))
+        ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             code = next((task.result() for task in done if not task.cancelled()), None)
@@ -195,7 +232,7 @@ class LiveSocket:
             if self._too_fast():
                 return TOO_MANY
             said = _read_frame(event)
-            if said is None:
+            if said is None or page.watch not in ("", said.watch):
                 return MALFORMED
             page.watch, page.rendered = said.watch, said.rendered
             missed = self._hub.missed(said.boot, said.since, said.watch) if said.boot else ""
@@ -206,21 +243,36 @@ class LiveSocket:
 
     async def _speak(self, page: Page) -> int | None:
         """Say what changed at most four times a second, and that the server lives once a second."""
-        checked = time.monotonic()
+        told_at = time.monotonic()
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(page.wake.wait(), SWEEP_MS / 1000)
-            if time.monotonic() - checked > RECHECK_MS / 1000:
-                checked = time.monotonic()
+            page.wake.clear()
+            reading = self._hub.reading
+            old = reading and time.monotonic() - told_at > REREAD_MS / 1000
+            changed, page.changed = page.changed or old, False
+            await self._say({"sequence": self._hub.sequence, "changed": changed, "reading": reading})
+            if changed:
+                told_at = time.monotonic()
+                await asyncio.sleep(LEAST_INTERVAL_MS / 1000)
+
+    async def _check(self, page: Page) -> int:
+        """Ask in doubt, and now and then, whether the person may still watch; silence sends nobody away."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(page.doubt.wait(), RECHECK_MS / 1000)
+            page.doubt.clear()
+            with contextlib.suppress(Unknown):
                 if await self._who(self._scope) is None:
                     return SIGNED_OUT
-            page.wake.clear()
-            changed, page.changed = page.changed, False
-            await self._say(
-                {"sequence": self._hub.sequence, "changed": changed, "reading": not self._hub.failing}
-            )
-            if changed:
-                await asyncio.sleep(LEAST_INTERVAL_MS / 1000)
+
+    async def _refuse_for_now(self) -> None:
+        """503, which a page takes as a reason to come back, and not to sign in."""
+        if "websocket.http.response" not in self._scope.get("extensions", {}):
+            return await self._send({"type": "websocket.close", "code": TRY_LATER})
+        headers = [(b"retry-after", b"2"), (b"content-type", b"text/plain")]
+        await self._send({"type": "websocket.http.response.start", "status": 503, "headers": headers})
+        await self._send({"type": "websocket.http.response.body", "body": b"the database does not answer\n"})
 
     async def _say(self, message: dict[str, Any]) -> None:
         await self._send({"type": "websocket.send", "text": json.dumps(message)})
@@ -267,4 +319,13 @@ def _read_frame(event: Mapping[str, Any]) -> Said | None:
         isinstance(watch, str) and isinstance(rendered, str) and isinstance(boot, str) and type(since) is int
     ):
         return None
-    return Said(watch, rendered, boot, since) if 0 < len(watch) <= LONGEST_KEY else None
+    fits = 0 < len(watch) <= LONGEST_KEY and _can_be_asked(watch)
+    return Said(watch, rendered, boot, since) if fits else None
+
+
+def _can_be_asked(text: str) -> bool:
+    """True if PostgreSQL takes the text: one page must not make the look of all pages fail."""
+    try:
+        return b"\x00" not in text.encode()
+    except UnicodeEncodeError:
+        return False

@@ -4,6 +4,7 @@ import re
 import secrets
 from collections.abc import Callable
 
+import structlog
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
@@ -11,7 +12,7 @@ _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 class RequestIds:
-    """Takes a well-formed X-Request-Id over, makes one otherwise, and sends it back."""
+    """Takes a well-formed X-Request-Id over, makes one otherwise, and sends it back; log lines carry it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response
@@ -20,7 +21,8 @@ class RequestIds:
         stated = request.headers.get("X-Request-Id", "")
         request_id = stated if _ID.fullmatch(stated) else secrets.token_hex(8)
         request.request_id = request_id  # type: ignore[attr-defined]
-        response = self._get_response(request)
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            response = self._get_response(request)
         response["X-Request-Id"] = request_id
         return response
 

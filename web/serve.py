@@ -13,11 +13,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 import uvicorn
 from django.conf import settings
 
+from access import sessions
 from config.asgi import application as django_application
+from runtime.ports import EVERYTHING
 from runtime.wake import Listener
+from web.doors import HttpDoor
 from web.live import Hub, LiveSocket, Receive, Scope, Send
 from web.metrics import LIVE_CHANGES, LIVE_PAGES
-from web.watching import fingerprints, person_of
+from web.protocol import BoundedHttp
+from web.watching import Watching
 
 LIVE_PATH = "/ws/live/"
 
@@ -26,7 +30,9 @@ class WebProcess:
     """The ASGI application: HTTP goes to Django, `/ws/live/` to the hub, which lives with the process."""
 
     def __init__(self) -> None:
-        self.hub = Hub(fingerprints)
+        self._watching = Watching()
+        self._door = HttpDoor(django_application.handle)  # type: ignore[arg-type]  # its stubs want Mappings
+        self.hub = Hub(self._watching.fingerprints)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,9 +41,11 @@ class WebProcess:
         elif scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         else:
-            await django_application(scope, receive, send)  # type: ignore[arg-type]
+            await self._door(dict(scope), receive, send)
 
     def _woken(self, name: str, key: str) -> None:
+        if name in (sessions.WAKE_NAME, EVERYTHING):
+            self.hub.doubted(key)
         # Whatever was said: the hub compares rows, a word only hastens its look.
         self.hub.woken()
 
@@ -46,7 +54,7 @@ class WebProcess:
             await receive()
             await send({"type": "websocket.close", "code": 4404})
             return
-        await LiveSocket(self.hub, person_of, scope, receive, send).run()
+        await LiveSocket(self.hub, self._watching.person_of, scope, receive, send).run()
 
     async def _live_and_die(self, receive: Receive, send: Send) -> None:
         while True:
@@ -64,6 +72,8 @@ class WebProcess:
                 for task in self._tasks:
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
+                await self._door.close()
+                await self._watching.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
@@ -90,6 +100,7 @@ async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
         application,
         host=host,
         port=port,
+        http=BoundedHttp,
         lifespan="on",
         log_config=None,
         access_log=False,

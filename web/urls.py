@@ -9,7 +9,6 @@ urlpatterns = [
     path("", include("access.urls")),
     path("", include("groups.urls")),
     path("", include("controller.urls")),
-    path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
 ]

@@ -4,12 +4,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-import controller.queries
 import groups.queries
 from access.grants import Operation
 from access.pages import needs
 from controller import standing as cluster_standing
 from controller.journal import last_turns
+from groups import fingerprints
 from groups import standing as group_standing
 from groups.journal import last_rebalances
 
@@ -21,7 +21,7 @@ LAST_SHOWN = 6
 @needs(Operation.VIEW)
 def overview(request: HttpRequest) -> HttpResponse:
     """What is wrong, since when, because of what, what you may do; above 200 groups the roll shows counts."""
-    rendered = controller.queries.fingerprint() + groups.queries.fingerprint()
+    rendered = fingerprints.of_lists()
     cluster, standing = cluster_standing.of(request), group_standing.of(request)
     if standing.total <= ROLL_UP_TO:
         roll = groups.queries.groups_by_name(groups.queries.GroupFilter(), "", ROLL_UP_TO)

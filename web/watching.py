@@ -1,52 +1,91 @@
 """This room says which fingerprint belongs to which page, and whose session a handshake carries."""
 
-from collections.abc import Mapping
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.db import close_old_connections
+from django.contrib.sessions.backends.base import UpdateError
+from django.db import DatabaseError, close_old_connections
 from django.http import HttpRequest
-from django.http.request import validate_host
+from django.http.request import split_domain_port, validate_host
 
-import controller.queries
-import groups.queries
+from access import sessions
 from access.grants import Operation
 from access.service import user_may
+from controller import fingerprints as of_cluster
+from groups import fingerprints as of_groups
+from web.desks import end_thread
+from web.live import Scope, Unknown
+
+Result = TypeVar("Result")
 
 GROUP = "group "
 """A page about one group watches `group <name>`."""
 
 OVERVIEW, GROUPS, CLUSTER = "overview", "groups", "cluster"
+HANDSHAKES_AT_ONCE = 2
+ANSWER_WITHIN_MS = 6_000
 
 
-@sync_to_async
-def fingerprints(watched: frozenset[str]) -> Mapping[str, str]:
-    """The fingerprint of each watched page, read in a thread, with at most three statements."""
-    close_old_connections()
+class Watching:
+    """What the live pages ask of the database, in threads of their own: they never wait for a page's desk."""
+
+    def __init__(self) -> None:
+        self._looking = ThreadPoolExecutor(1, thread_name_prefix="look")
+        self._greeting = ThreadPoolExecutor(HANDSHAKES_AT_ONCE, thread_name_prefix="greet")
+
+    async def fingerprints(self, watched: frozenset[str]) -> Mapping[str, str]:
+        """The fingerprint of each watched page. Raises whatever the database makes of it."""
+        return await _in(self._looking, lambda: _fingerprints(watched))
+
+    async def person_of(self, scope: Scope) -> str | None:
+        """The name of the signed-in person of a handshake who may view; None for anybody else.
+
+        It counts as use of the session. Raises Unknown if the database does not say.
+        """
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_MS / 1000):
+                return await _in(self._greeting, lambda: _person(scope))
+        except (DatabaseError, TimeoutError) as error:
+            raise Unknown from error
+
+    async def close(self) -> None:
+        """Take no question any more."""
+        for executor in (self._looking, self._greeting):
+            await end_thread(executor)
+
+
+async def _in(executor: ThreadPoolExecutor, ask: Callable[[], Result]) -> Result:
+    def asked() -> Result:
+        close_old_connections()
+        return ask()
+
+    return await asyncio.get_running_loop().run_in_executor(executor, asked)
+
+
+def _fingerprints(watched: frozenset[str]) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    cluster = controller.queries.fingerprint() if watched & {OVERVIEW, GROUPS, CLUSTER} else ""
-    listed = groups.queries.fingerprint() if watched & {OVERVIEW, GROUPS} else ""
-    for key, value in ((OVERVIEW, cluster + listed), (GROUPS, cluster + listed), (CLUSTER, cluster)):
-        if key in watched:
-            found[key] = value
+    if watched & {OVERVIEW, GROUPS}:
+        found[OVERVIEW] = found[GROUPS] = of_groups.of_lists()
+    if CLUSTER in watched:
+        found[CLUSTER] = of_cluster.of_cluster()
     names = [key.removeprefix(GROUP) for key in watched if key.startswith(GROUP)]
     if names:
-        found |= {GROUP + name: value for name, value in groups.queries.fingerprints(names).items()}
-    return found
+        found |= {GROUP + name: value for name, value in of_groups.of_groups(names).items()}
+    return {key: value for key, value in found.items() if key in watched}
 
 
-@sync_to_async
-def person_of(scope: Mapping[str, Any]) -> str | None:
-    """The name of the signed-in person of a handshake who may view; None for anybody else."""
-    close_old_connections()
+def _person(scope: Scope) -> str | None:
     headers = {
         name: value.decode("latin-1") for name, value in scope["headers"] if name in (b"cookie", b"host")
     }
-    host = headers.get(b"host", "").rsplit(":", 1)[0]
+    host, _ = split_domain_port(headers.get(b"host", ""))
     if not validate_host(host, settings.ALLOWED_HOSTS):
         return None
     try:
@@ -57,5 +96,20 @@ def person_of(scope: Mapping[str, Any]) -> str | None:
         return None
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(cookie.value)
-    user = get_user(request)
-    return user.get_username() if user.is_authenticated and user_may(user, Operation.VIEW) else None
+    user: Any = get_user(request)
+    if not user.is_authenticated or not user_may(user, Operation.VIEW):
+        return None
+    return user.get_username() if _goes_on(request.session) else None
+
+
+def _goes_on(session: Any) -> bool:
+    """True if the session is not over; an open page counts as use of it."""
+    now_ms = int(time.time() * 1000)
+    if sessions.is_over(session, now_ms):
+        return False
+    if sessions.note_use(session, now_ms):
+        try:
+            session.save()
+        except UpdateError:  # signed out in this moment: it is not brought back
+            return False
+    return True

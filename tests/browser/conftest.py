@@ -3,14 +3,19 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
+from django.conf import settings
+from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from pytest_django import DjangoDbBlocker
 
 from access.grants import Role
-from access.service import make_login_link
-from tests.integration.web.served import WebProcess
+from access.service import create_user
+from standalone.postgres import Postgres
+from tests.conftest import database_of_its_own
+from tests.integration.web.served import SharedWeb, WebProcess
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
 PATIENCE_MS = 30_000
@@ -39,18 +44,41 @@ def browser(migrated_template: str) -> Iterator[Browser]:
         opened.close()
 
 
-@pytest.fixture
-def web(fresh_database: str, tmp_path: Path) -> Iterator[WebProcess]:
-    """A web process of the cluster aero-prod, on a database of its own."""
-    process = WebProcess(
-        tmp_path / "web.log", MUSTER_CLUSTER_NAME="aero-prod", MUSTER_ENVIRONMENT="Production"
-    )
-    yield process
-    process.stop()
+@pytest.fixture(scope="module")
+def shared_web(
+    postgres_server: Postgres,
+    migrated_template: str,
+    django_db_blocker: DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[SharedWeb]:
+    """A web process of the cluster aero-prod, on a database of this module."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        database_of_its_own(postgres_server, migrated_template, django_db_blocker, patch),
+    ):
+        log = tmp_path_factory.mktemp("web") / "web.log"
+        shared = SharedWeb(log, MUSTER_CLUSTER_NAME="aero-prod", MUSTER_ENVIRONMENT="Production")
+        yield shared
+        shared.stop()
 
 
 @pytest.fixture
-def open_page(browser: Browser, web: WebProcess) -> Iterator[Open]:
+def web(shared_web: SharedWeb) -> WebProcess:
+    """The web process on empty tables."""
+    return shared_web.for_a_test()
+
+
+@pytest.fixture
+def session(web: WebProcess) -> dict[str, Any]:
+    """The cookie of an operator's session; that a link gives one is tested elsewhere."""
+    client = Client()
+    client.force_login(create_user("mira", Role.OPERATOR, None))
+    value = client.cookies[settings.SESSION_COOKIE_NAME].value
+    return {"name": settings.SESSION_COOKIE_NAME, "value": value, "url": web.url}
+
+
+@pytest.fixture
+def open_page(browser: Browser, web: WebProcess, session: dict[str, Any]) -> Iterator[Open]:
     """Opens an address at a width and in a theme, signed in; a script error fails the test."""
     contexts: list[BrowserContext] = []
     errors: list[str] = []
@@ -64,11 +92,11 @@ def open_page(browser: Browser, web: WebProcess) -> Iterator[Open]:
         )
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
+        if signed_in:
+            context.add_cookies([session])  # type: ignore[list-item]
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda said: errors.append(said.text) if "Content Security" in said.text else None)
-        if signed_in:
-            page.goto(f"{web.url}/login/once/{make_login_link('mira', Role.OPERATOR)}/")
         page.goto(f"{web.url}{address}")
         return page
 

@@ -1,4 +1,4 @@
-"""This room runs the real web process beside a test and asks it over real sockets."""
+"""This room runs the real web process beside tests and asks it over real sockets."""
 
 import os
 import selectors
@@ -7,7 +7,15 @@ import sys
 import time
 from pathlib import Path
 
+from django.contrib.auth.models import User
+from django.db import connection
+
+from access.grants import Role
+from access.service import create_user
+
 READY_WITHIN_S = 120
+_KEPT = ("django_migrations", "django_content_type", "auth_permission", "django_session", "auth_user")
+"""Tables that emptying leaves alone: the schema's own, and who is signed in."""
 
 
 class WebProcess:
@@ -45,3 +53,34 @@ class WebProcess:
             self.process.stdout.close()
         self._log.close()
         return code
+
+
+def empty_tables() -> None:
+    """Begin a test with empty tables; whoever is signed in stays so, and is an operator again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        names = sorted(f'"{name}"' for (name,) in cursor.fetchall() if name not in _KEPT)
+        cursor.execute(f"TRUNCATE {', '.join(names)}")
+    for user in User.objects.all():
+        create_user(user.get_username(), Role.OPERATOR, None)
+
+
+class SharedWeb:
+    """One web process and one database for a module; each test finds it empty, and ended ones begin anew."""
+
+    def __init__(self, log: Path, **environment: str) -> None:
+        self._log = log
+        self._environment = environment
+        self._process: WebProcess | None = None
+
+    def for_a_test(self) -> WebProcess:
+        """The process, on emptied tables."""
+        empty_tables()
+        if self._process is None or self._process.process.poll() is not None:
+            self._process = WebProcess(self._log, **self._environment)
+        return self._process
+
+    def stop(self) -> None:
+        """End the process, if it was ever asked for."""
+        if self._process is not None and self._process.process.poll() is None:
+            self._process.stop()

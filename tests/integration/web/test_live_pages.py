@@ -3,8 +3,6 @@
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,9 @@ from websockets.typing import Origin
 from access.grants import Role
 from access.models import Principal
 from access.service import create_token, create_user
+from access.sessions import LONGEST_MS
 from groups.models import ConsumerGroup
+from runtime.models import NodeSession
 from tests.integration.web import cast
 from tests.integration.web.served import WebProcess
 
@@ -25,15 +25,7 @@ SOON_S = 15
 
 
 @pytest.fixture
-def web(fresh_database: str, tmp_path: Path) -> Iterator[WebProcess]:
-    """A web process on a database of its own."""
-    process = WebProcess(tmp_path / "web.log")
-    yield process
-    process.stop()
-
-
-@pytest.fixture
-def session(fresh_database: str) -> str:
+def session(web: WebProcess) -> str:
     """The cookie of a viewer's session."""
     client = Client()
     client.force_login(create_user("mira", Role.VIEWER, None))
@@ -92,14 +84,14 @@ def test_a_change_is_told_without_and_with_a_notification(web: WebProcess, sessi
 
 
 def test_another_groups_change_is_not_told(web: WebProcess, session: str) -> None:
-    cast.add_group("departures")
-    cast.add_group("arrivals")
+    cast.add_group("alone")
+    cast.add_group("aside")
     with live(web, session) as here, live(web, session) as there:
-        watch(here, "group departures")
-        watch(there, "group arrivals")
+        watch(here, "group alone")
+        watch(there, "group aside")
         until(here, lambda word: "boot" not in word)
         until(there, lambda word: "boot" not in word)
-        ConsumerGroup.objects.filter(name="arrivals").update(version=418)
+        ConsumerGroup.objects.filter(name="aside").update(version=418)
         told = until(there, lambda word: word.get("changed"))
         words = [until(here, lambda word: word["sequence"] >= told["sequence"]) for _ in range(2)]
         assert not any(word.get("changed") for word in words)
@@ -113,25 +105,27 @@ def test_what_changed_while_the_page_was_on_its_way_is_told(web: WebProcess, ses
 
 
 def test_a_page_that_comes_back_is_told_what_it_missed(web: WebProcess, session: str) -> None:
-    cast.add_group("departures")
+    cast.add_group("returning")
     with live(web, session) as socket:
-        first = watch(socket, "group departures")
+        first = watch(socket, "group returning")
         last = until(socket, lambda word: "boot" not in word)
     resume = {"boot": first["boot"], "since": last["sequence"]}
     with live(web, session) as socket:
-        assert watch(socket, "group departures", **resume)["missed"] == "nothing"
+        assert watch(socket, "group returning", **resume)["missed"] == "nothing"
         ConsumerGroup.objects.update(version=420)
         until(socket, lambda word: word.get("changed"))
     with live(web, session) as socket:
-        assert watch(socket, "group departures", **resume)["missed"] == "something"
+        assert watch(socket, "group returning", **resume)["missed"] == "something"
         assert until(socket, lambda word: word.get("changed"))
     with live(web, session) as socket:
-        assert watch(socket, "group departures", boot="another", since=3)["missed"] == "unknown"
+        assert watch(socket, "group returning", boot="another", since=3)["missed"] == "unknown"
         assert until(socket, lambda word: word.get("changed"))
 
 
 def test_a_malformed_word_ends_the_connection(web: WebProcess, session: str) -> None:
     frames: list[str | bytes] = ["{", "[]", '{"watch": 7}', '{"watch": ""}', "x" * 5_000, b"\0"]
+    # What PostgreSQL cannot be asked would make the look of every page fail.
+    frames += [r'{"watch": "group \u0000"}', r'{"watch": "group \ud800"}']
     for frame in frames:
         with live(web, session) as socket:
             socket.send(frame)
@@ -148,10 +142,49 @@ def test_a_page_that_talks_too_fast_is_cut_off(web: WebProcess, session: str) ->
     assert caught.value.rcvd is not None and caught.value.rcvd.code == 4429
 
 
+def test_a_page_watches_one_thing(web: WebProcess, session: str) -> None:
+    with live(web, session) as socket:
+        watch(socket, "overview")
+        socket.send(json.dumps({"watch": "cluster"}))
+        with pytest.raises(ConnectionClosed) as caught:
+            until(socket, lambda word: False)
+    assert caught.value.rcvd is not None and caught.value.rcvd.code == 4400
+
+
+def test_a_session_that_is_over_is_refused_and_an_open_page_keeps_it(web: WebProcess, session: str) -> None:
+    stored = SessionStore(session.partition("=")[2])
+    with live(web, session) as socket:
+        watch(socket, "overview")
+    seen = SessionStore(stored.session_key)["seen_ms"]
+    stored.update({"seen_ms": seen - 120_000, "begun_ms": seen - 120_000})
+    stored.save()
+    with live(web, session) as socket:
+        watch(socket, "overview")
+    assert SessionStore(stored.session_key)["seen_ms"] >= seen
+    stored.update({"seen_ms": seen, "begun_ms": seen - LONGEST_MS - 1})
+    stored.save()
+    assert refused(web, cookie=session) == 403
+
+
+def test_a_takeover_is_told(web: WebProcess, session: str) -> None:
+    """What has no owner does not move: the page must say so without another change."""
+    cast.add_cluster()
+    cast.add_group("departures")
+    with live(web, session) as here, live(web, session) as there:
+        for socket, key in ((here, "overview"), (there, "group departures")):
+            watch(socket, key)
+            until(socket, lambda word: "boot" not in word and not word["changed"])
+        NodeSession.objects.update(ended=True)
+        for socket in (here, there):
+            assert until(socket, lambda word: word.get("changed"))
+
+
 def test_signing_out_ends_the_connection(web: WebProcess, session: str) -> None:
     with live(web, session) as socket:
         watch(socket, "overview")
-        SessionStore(session.partition("=")[2]).delete()
+        elsewhere = Client()
+        elsewhere.cookies["muster_session"] = session.partition("=")[2]
+        assert elsewhere.post("/logout/").status_code == 302
         with pytest.raises(ConnectionClosed) as caught:
             until(socket, lambda word: False)
         assert caught.value.rcvd is not None and caught.value.rcvd.code == 4401

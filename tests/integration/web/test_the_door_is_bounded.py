@@ -1,0 +1,250 @@
+"""This room tests the web process's bounds: heads, bodies, desks, and a database that stopped itself."""
+
+import asyncio
+import http.client
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import uvicorn
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections, connections
+from uvicorn.server import ServerState
+
+from access.grants import Role
+from access.service import create_token, make_login_link
+from standalone.postgres import Postgres
+from tests.integration.web.served import WebProcess
+from web import protocol
+from web.desks import Busy, Desks, Message
+from web.protocol import LARGEST_HEAD_BYTES
+
+_END_ALL = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()
+"""
+SCOPE: dict[str, Any] = {"type": "http", "path": "/", "headers": []}
+
+
+def send(web: WebProcess, text: bytes) -> socket.socket:
+    """A connection on which these bytes were sent."""
+    parts = urlsplit(web.url)
+    assert parts.hostname and parts.port
+    opened = socket.create_connection((parts.hostname, parts.port), timeout=20)
+    opened.sendall(text)
+    return opened
+
+
+def status(web: WebProcess, text: bytes) -> int:
+    """The status of the answer to these bytes."""
+    with send(web, text) as opened:
+        answer = http.client.HTTPResponse(opened)
+        answer.begin()
+        answer.read()
+        return answer.status
+
+
+def is_closed(opened: socket.socket) -> bool:
+    """True as soon as the other side has hung up; a reset counts, too."""
+    try:
+        return opened.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_a_body_that_no_form_has_is_refused_before_it_is_kept(web: WebProcess) -> None:
+    head = b"POST /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    assert status(web, head + b"Content-Length: 99999999999\r\n\r\n") == 413
+    chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+    assert status(web, head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 20) == 413
+    assert status(web, b"POST /api/v1/groups HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n") == 413
+
+
+def test_a_head_that_never_ends_is_hung_up_on(web: WebProcess) -> None:
+    endless = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * (LARGEST_HEAD_BYTES + 1)
+    with send(web, endless) as opened:
+        assert is_closed(opened)
+    with send(web, b"GET /" + b"x" * (LARGEST_HEAD_BYTES + 1)) as opened:
+        assert is_closed(opened)
+
+
+def test_who_says_nothing_or_too_slowly_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_WITHIN_MS", 200)
+
+    async def story() -> list[bytes]:
+        settings = uvicorn.Config(nobody, http=protocol.BoundedHttp, lifespan="off", log_config=None)
+        settings.load()
+        state, loop = ServerState(), asyncio.get_running_loop()
+        server = await loop.create_server(lambda: protocol.BoundedHttp(settings, state, {}), "127.0.0.1", 0)
+        heard = []
+        for said in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\n"):
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(said)
+            heard.append(await reader.read())
+            writer.close()
+        server.close()
+        return heard
+
+    assert asyncio.run(story()) == [b"", b"", b""]
+
+
+async def nobody(scope: Any, receive: Any, send_answer: Any) -> None:
+    raise AssertionError("no request was whole")
+
+
+def test_one_connection_carries_many_requests(web: WebProcess) -> None:
+    parts = urlsplit(web.url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=20)
+    for _ in range(3):
+        connection.request("GET", "/login/")
+        answer = connection.getresponse()
+        assert (answer.status, b"Sign in" in answer.read()) == (200, True)
+    connection.close()
+
+
+def backends(server: Postgres, database: str) -> list[int]:
+    """The process ids of PostgreSQL that serve the web process."""
+    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = %s AND application_name LIKE 'muster-web%%'",
+            [database],
+        ).fetchall()
+    return [pid for (pid,) in rows]
+
+
+@pytest.fixture
+def database(web: WebProcess) -> str:
+    """The name of the web process's database."""
+    return str(connections["default"].settings_dict["NAME"])
+
+
+@pytest.fixture
+def closed_database(web: WebProcess, database: str, postgres_server: Postgres) -> Iterator[None]:
+    """Nobody gets into the database, as while it restarts; open again after the test."""
+    with psycopg.connect(postgres_server.superuser_url(), autocommit=True) as superuser:
+        superuser.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+        superuser.execute(_END_ALL, [database])
+        try:
+            yield
+        finally:
+            superuser.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+            connections["default"].close()
+
+
+@pytest.fixture
+def cookie(web: WebProcess) -> str:
+    """The session of an operator."""
+    path = f"/login/once/{make_login_link('mira', Role.OPERATOR)}/"
+    connection = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=20)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    cookies = answer.headers.get_all("Set-Cookie") or []
+    connection.close()
+    return next(one.partition(";")[0] for one in cookies if one.startswith("muster_session="))
+
+
+@pytest.fixture
+def token(web: WebProcess) -> str:
+    """The token of a viewer."""
+    return create_token("viewer", Role.VIEWER)
+
+
+def ask(web: WebProcess, path: str, **headers: str) -> tuple[int, http.client.HTTPMessage, str]:
+    """Status, headers and body of a GET."""
+    connection = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=30)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, answer.headers, body
+
+
+def test_without_a_database_doors_say_503_and_when_to_ask_again(
+    web: WebProcess, cookie: str, token: str, closed_database: None
+) -> None:
+    for path in ("/", "/groups/", "/groups/orders/", "/cluster/", "/admin/", "/login/once/x/"):
+        code, headers, body = ask(web, path, Cookie=cookie)
+        assert (code, headers["Retry-After"]) == (503, "2"), path
+        assert "The database did not answer" in body and "request " in body, path
+    code, headers, body = ask(web, "/api/v1/groups", Authorization=f"Bearer {token}")
+    assert (code, headers["Retry-After"]) == (503, "2")
+    assert headers["Content-Type"].startswith("application/problem+json")
+    assert ask(web, "/readyz")[0] == 503
+    assert ask(web, "/livez")[0] == 200
+    assert ask(web, "/login/")[0] == 200
+
+
+def test_a_page_comes_back_with_the_database(web: WebProcess, cookie: str, database: str) -> None:
+    assert ask(web, "/groups/", Cookie=cookie)[0] == 200
+    # Every connection that the process keeps is dead, as after a restart of PostgreSQL.
+    with connections["default"].cursor() as cursor:
+        cursor.execute(_END_ALL, [database])
+    assert ask(web, "/groups/", Cookie=cookie)[0] == 200
+
+
+def test_few_connections_serve_many_requests(
+    web: WebProcess, cookie: str, database: str, postgres_server: Postgres
+) -> None:
+    async def many() -> list[int]:
+        asked = (asyncio.to_thread(ask, web, "/cluster/", Cookie=cookie) for _ in range(40))
+        return [code for code, _, _ in await asyncio.gather(*asked)]
+
+    assert set(asyncio.run(many())) == {200}
+    # Eight desks, the look, two handshakes, and the one that listens.
+    assert len(backends(postgres_server, database)) <= 12
+
+
+def test_a_frozen_backend_costs_one_desk_for_a_while(fresh_database: str) -> None:
+    """SIGSTOP, not a dead server: nothing is ever answered, and no timeout of PostgreSQL runs."""
+    frozen: list[int] = []
+
+    async def handle(scope: Any, receive: Any, send_answer: Any) -> None:
+        def work() -> None:
+            close_old_connections()  # as Django does when a request begins
+            with connections["default"].cursor() as cursor:
+                cursor.execute("SELECT pg_backend_pid()")
+                if scope["path"] == "/freeze":
+                    frozen.append(cursor.fetchone()[0])
+                    os.kill(frozen[0], signal.SIGSTOP)
+                    cursor.execute("SELECT 1")
+
+        await sync_to_async(work)()
+        await send_answer({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def story() -> list[Message]:
+        desks = Desks(handle, number=1, work_ms=500)
+        with pytest.raises(Busy):
+            await desks.answer({**SCOPE, "path": "/freeze"}, b"")
+        # The desk's socket was cut: its thread is free again although the backend still stands still.
+        said = await desks.answer(SCOPE, b"")
+        await desks.close()
+        return said
+
+    try:
+        (said,) = asyncio.run(story())
+        assert said["status"] == 200
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_queue_that_is_full_or_too_slow_is_refused() -> None:
+    async def handle(scope: Any, receive: Any, send_answer: Any) -> None:
+        assert (await receive())["type"] == "http.request"
+        assert (await receive())["type"] == "http.disconnect"
+
+    async def story() -> None:
+        desks = Desks(handle, number=1, wait_ms=100, work_ms=1_000)
+        first = asyncio.create_task(desks.answer(SCOPE, b""))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy):
+            await desks.answer(SCOPE, b"")
+        with pytest.raises(Busy):
+            await first
+        await desks.close()
+
+    asyncio.run(story())

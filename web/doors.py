@@ -1,0 +1,108 @@
+"""This room is the outermost door of pages and REST: bounds first, then Django, and honest refusals."""
+
+import json
+import secrets
+import time
+from functools import cache
+
+from django.conf import settings
+from django.template.loader import render_to_string
+
+from access.rest.problems import MEDIA_TYPE, document
+from web.desks import Busy, Desks, Gone, Handle, Message, Receive, Scope, Send, TooLarge, read_body
+from web.metrics import ANSWER_MS, ANSWERS
+from web.middleware import CONTENT_SECURITY_POLICY
+
+RETRY_AFTER_S = 2
+_WORDS = {
+    408: ("The request was too slow", "It did not arrive whole. Nothing was changed.", "Send it again."),
+    413: ("The request is too large", "Nothing was changed.", "No form or request here needs so much."),
+    503: (
+        "The page could not be read",
+        "The database did not answer in time, or too many asked at once. Groups and brokers keep working.",
+        "Try again in a few seconds.",
+    ),
+}
+
+
+class HttpDoor:
+    """ASGI's HTTP: `/livez` is answered by the loop itself, everything else at a desk."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._desks: Desks | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/livez":
+            # It must not wait for a database: who restarts a web process for an outage makes two of it.
+            return await _say(send, 200, b"live\n", "text/plain")
+        began = time.monotonic()
+        try:
+            said = await self._at_a_desk(scope, receive)
+        except Gone:
+            return None
+        except TooLarge:
+            said = refusal(scope["path"], 413)
+        except Busy:
+            said = refusal(scope["path"], 503)
+        except TimeoutError:
+            said = refusal(scope["path"], 408)
+        ANSWERS.labels(f"{said[0]['status'] // 100}xx").inc()
+        ANSWER_MS.observe((time.monotonic() - began) * 1000)
+        for message in said:
+            await send(message)
+
+    async def close(self) -> None:
+        """End the threads."""
+        if self._desks is not None:
+            await self._desks.close()
+
+    async def _at_a_desk(self, scope: Scope, receive: Receive) -> list[Message]:
+        body = await read_body(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        if self._desks is None:
+            self._desks = Desks(self._handle)
+        said = await self._desks.answer(scope, body)
+        return said or refusal(scope["path"], 503)
+
+
+def refusal(path: str, status: int) -> list[Message]:
+    """An answer without Django, in the words and the shape that all refusals have."""
+    request_id = secrets.token_hex(8)
+    if path.startswith("/api/"):
+        title, means, _ = _WORDS[status]
+        body = json.dumps(document(status, f"{title}. {means}", request_id)).encode()
+        return _messages(status, body, MEDIA_TYPE, request_id)
+    body = _page(status).replace(b"REQUEST-ID", request_id.encode())
+    return _messages(status, body, "text/html; charset=utf-8", request_id)
+
+
+@cache
+def _page(status: int) -> bytes:
+    title, means, todo = _WORDS[status]
+    words = {"title": title, "means": means, "todo": todo, "request_id": "REQUEST-ID"}
+    return render_to_string("error.html", {**words, "cluster_name": settings.MUSTER_CLUSTER_NAME}).encode()
+
+
+async def _say(send: Send, status: int, body: bytes, kind: str) -> None:
+    for message in _messages(status, body, kind, secrets.token_hex(8)):
+        await send(message)
+
+
+def _messages(status: int, body: bytes, kind: str, request_id: str) -> list[Message]:
+    headers = {
+        "Content-Type": kind,
+        "Content-Length": str(len(body)),
+        "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+        "Cache-Control": "private, no-store",
+        "X-Content-Type-Options": "nosniff",
+        "X-Request-Id": request_id,
+    }
+    if status == 503:
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    if status in (408, 413):
+        headers["Connection"] = "close"
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    return [
+        {"type": "http.response.start", "status": status, "headers": raw},
+        {"type": "http.response.body", "body": body, "more_body": False},
+    ]
