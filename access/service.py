@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from access import sessions
 from access.grants import Operation, Role, role_may
 from access.models import AccessEvent, ApiToken, LoginLink, Principal
 from access.tokens import SECRET_BYTES, Caller, KnownToken, TokenMap, bearer, new_token, read_token
@@ -29,6 +30,7 @@ __all__ = [
     "record",
     "revoke_token",
     "role_of",
+    "signed_out",
     "token_map",
     "use_login_link",
     "user_may",
@@ -150,6 +152,7 @@ def create_user(name: str, role: Role, password: str | None) -> User:
         user.save()
         Principal.objects.update_or_create(name=name, defaults={"role": role.value, "user": user})
         record("user made" if made else "user changed", name, allowed=True, detail=role.value)
+    wake.notify(sessions.WAKE_NAME, name)
     return user
 
 
@@ -163,6 +166,7 @@ def may_enter(name: str, *, allowed: bool) -> bool:
         if found:
             record("let in again" if allowed else "locked out", name, allowed=True)
     wake.notify("tokens")
+    wake.notify(sessions.WAKE_NAME, name)
     return bool(found)
 
 
@@ -175,6 +179,12 @@ def make_login_link(name: str, role: Role) -> str:
     LoginLink.objects.create(user=user, digest=_link_digest(secret), expires_at=expires_at)
     record("link made", name, allowed=True)
     return secret
+
+
+def signed_out(name: str, address: str) -> None:
+    """Write down that the session of `name` was ended by its person; other pages of it are closed."""
+    record("sign out", name, allowed=True, address=address)
+    wake.notify(sessions.WAKE_NAME, name)
 
 
 def use_login_link(secret: str) -> User | None:

@@ -9,6 +9,9 @@ IDLE_MS = 1_800_000
 LONGEST_MS = 43_200_000
 """Counted from the first use after signing in; no use makes it longer."""
 
+WAKE_NAME = "sessions"
+"""The person in the key of this wake-up signed out, or may do something else than before."""
+
 _WRITE_EVERY_MS = 60_000
 _BEGUN, _SEEN = "begun_ms", "seen_ms"
 

@@ -91,7 +91,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session and say so in the audit."""
     name = request.user.get_username()
     logout(request)
-    service.record("sign out", name, allowed=True, address=address_of(request))
+    service.signed_out(name, address_of(request))
     return redirect(settings.LOGIN_URL)
 
 
