@@ -101,6 +101,9 @@ def main() -> None:
         except ConnectionLost as error:
             log.warning("spare process lost its connection", error=str(error))
             link = None
+        except Exception:
+            # The claim goes back to the owner, who asks again; the other items need not wait for a new process.
+            log.exception("spare process could not do an item", item=line.strip())
 
 
 if __name__ == "__main__":
