@@ -62,7 +62,9 @@ class TurnLane(Protocol):
 
 
 class GaveUp(Exception):
-    """A turn conflicted or lost its connection ATTEMPTS times: what it decides cannot be written."""
+    """A turn lost its connection ATTEMPTS times. No single event is to blame, and to try them one by one
+    would hold up the other lanes of the connection: all are refused, and whoever is hung up on comes again.
+    """
 
 
 class NotSpoken(Exception):
@@ -72,10 +74,12 @@ class NotSpoken(Exception):
 async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> None:
     """Decide `events` of `key` at once, write, and only then speak (design chapter 4.2).
 
-    Returns when it was spoken. Raises LaneLost if this node may not write any more, NotSpoken, GaveUp, or
-    what the subject or its store raised; the cache is then dropped, and but for NotSpoken nothing of these
-    events was written.
+    Returns when it was spoken. Raises LaneLost if this node may not write any more, NotSpoken, GaveUp, what
+    the subject or its store raised, or the last of ATTEMPTS conflicts: as rows are read anew each time, one
+    of the events must be what they do not fit. The cache is then dropped, and but for NotSpoken nothing of
+    these events was written.
     """
+    last: VersionConflict | None = None
     for _ in range(ATTEMPTS):
         try:
             await lane.thawed()
@@ -85,13 +89,16 @@ async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events
             decision = subject.decide(key, state, events, lane.now())
             if await _conclude(lane, subject, key, state, events, decision):
                 return
+            last = None
         except VersionConflict as conflict:
             metrics.version_misses.inc()
             log.info("turn conflicted", lane=lane.name, key=key, text=str(conflict))
             subject.drop(key)
+            last = conflict
         except ConnectionLost:
             # In a load: nothing was written, but what comes next needs a connection, and it must be ours.
             subject.drop(key)
+            last = None
             await lane.take_again()
         except Fenced as error:
             metrics.turns.labels("fenced").inc()
@@ -106,6 +113,8 @@ async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events
             subject.drop(key)
             raise
     metrics.turns.labels("gave_up").inc()
+    if last is not None:
+        raise last
     raise GaveUp(f"{lane.name}: {key}")
 
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 
 import pytest
 
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from runtime.lanes import HeldLane
-from runtime.ports import LaneLost
+from runtime.ports import LaneLost, VersionConflict
 from tests.conformance.conftest import Rig
 from tests.conformance.counters import Added, Counter, Counters, CounterStore, read_journal
 
@@ -78,6 +79,23 @@ async def test_the_guilty_event_is_refused_and_the_others_are_decided(rig: Rig) 
     await lane.submit_turn(rig.counters, "orders", 1, -5, 2)
     assert stored(rig, "orders").total == 3
     assert rig.counters.refused == [("orders", (-5,))]
+
+
+async def test_an_event_that_no_row_fits_is_refused_and_the_others_are_decided(rig: Rig) -> None:
+    class Contested(CounterStore):
+        """Whatever is read, somebody else has changed it before 7 is added."""
+
+        def save(self, connection: object, key: str, before: Counter, records: Sequence[Added]) -> None:
+            if Added(7) in records:
+                raise VersionConflict(key)
+            super().save(connection, key, before, records)
+
+    rig.counters.store = Contested()
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1, 7, 2)
+    assert stored(rig, "orders").total == 3
+    assert rig.counters.refused == [("orders", (7,))]
+    assert rig.counters.said == [("orders", 1), ("orders", 2)]
 
 
 async def test_the_lane_asks_again_when_the_decision_wants_it(rig: Rig, until) -> None:  # type: ignore[no-untyped-def]
