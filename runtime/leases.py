@@ -91,6 +91,7 @@ class LeaseKeeper:
         self._free_since: dict[str, Instant] = {}
         self._holdings: dict[str, _Holding] = {}
         self._taking: set[str] = set()
+        self._parting: set[str] = set()
         self._moved_at: dict[str, Instant] = {}
         self._moves: set[asyncio.Task[None]] = set()
         self._farewells: set[asyncio.Task[None]] = set()
@@ -339,7 +340,8 @@ class LeaseKeeper:
         nodes = [node for node in self._standing.nodes if node.run in there]
         if self._draining or self._lanes is None:
             return
-        busy = self._taking | {name for name, moved in self._moved_at.items() if moved >= sent_at}
+        moved = {name for name, moved_at in self._moved_at.items() if moved_at >= sent_at}
+        busy = self._taking | self._parting | moved
         free_for = {name: elapsed_ms(since, self._clock()) for name, since in self._free_since.items()}
         for lease in to_take(look.leases, self.run, self._holdings.keys() | busy, nodes, free_for):
             if lease.name in self._services:
@@ -424,8 +426,12 @@ class LeaseKeeper:
         except Exception as error:
             log.warning("wind down failed", lane=name, error=repr(error))
         await holding.lane.resign()
+        if self._holdings.get(name) is not holding:
+            # Lost before it could be given: whoever saw that shows the members where to go.
+            return
         self._moved_at[name] = self._clock()
-        self._holdings.pop(name, None)
+        del self._holdings[name]
+        self._parting.add(name)
         log.info("lease given away", lane=name, to=to.node if to else None)
         self._on_moved()
         await self._tell_given_up(name, holding, to.address if to else None)
@@ -436,6 +442,7 @@ class LeaseKeeper:
         self._moved_at[name] = self._clock()
         if holding is not None:
             log.warning("lease lost", lane=name)
+            self._parting.add(name)
             task = asyncio.create_task(self._tell_given_up(name, holding, self.owner_address(name)))
             self._farewells.add(task)
             task.add_done_callback(self._farewells.discard)
@@ -451,6 +458,10 @@ class LeaseKeeper:
             await holding.service.give_up(new_owner)
         except Exception:
             log.exception("a service could not give up its lane", lane=name)
+        finally:
+            # Only now may the lease be taken again: the service of a lane is one and the same, and a
+            # farewell to its old lane that came late would leave the new one with nobody to serve it.
+            self._parting.discard(name)
 
     def _move(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Something that the end of our run cuts short."""

@@ -10,7 +10,8 @@ from muster.kernel.instants import Instant
 from runtime.freshness import LEASE_TTL_MS, Freshness
 from runtime.leases import LeaseKeeper
 from runtime.memory import MemoryDatabase, MemoryLink
-from runtime.ports import ConnectionLost, Lane
+from runtime.ports import ConnectionLost, Lane, LaneLost
+from runtime.sharing import WAIT_FOR_BEST_MS
 from tests.conformance.counters import Counters
 
 LANE = "coordinator/0"
@@ -40,6 +41,7 @@ class Service:
 
     lane: Lane | None = None
     given_back_ms: list[int] = field(default_factory=list)
+    takes_leave: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def accept(self, lane: Lane) -> None:
         self.lane = lane
@@ -48,6 +50,7 @@ class Service:
         pass
 
     async def give_up(self, new_owner: str | None) -> None:
+        await self.takes_leave.wait()
         self.lane = None
 
     def freeze(self) -> None:
@@ -109,6 +112,7 @@ class Node:
 @pytest.fixture
 async def node() -> AsyncIterator[Node]:
     made = Node()
+    made.service.takes_leave.set()
     await made.until(lambda: made.service.lane is not None and LANE in made.keeper.accepted)
     yield made
     await made.stop()
@@ -173,3 +177,20 @@ async def test_time_that_a_thaw_gives_back_is_not_given_twice(node: Node) -> Non
     node.database.gone = False
     await node.renewed()
     assert node.service.given_back_ms == [3_001]
+
+
+async def test_a_lease_comes_back_only_after_the_farewell_to_its_old_lane(node: Node) -> None:
+    service, old = node.service, node.service.lane
+    assert old is not None
+    service.takes_leave.clear()
+    # Somebody else takes the lease, and is gone at once: it is free again.
+    assert node.database.connect("robber", "lanes").take(LANE, old.epoch, "robber")
+    with pytest.raises(LaneLost):
+        await old.submit_turn(Counters(), "orders", 1)
+    for _ in range(3):
+        node.at += WAIT_FOR_BEST_MS
+        await node.renewed()
+    assert service.lane is old and LANE not in node.keeper.held
+    service.takes_leave.set()
+    await node.until(lambda: LANE in node.keeper.accepted)
+    assert service.lane not in (None, old)
