@@ -102,7 +102,7 @@ def main() -> None:
             log.warning("spare process lost its connection", error=str(error))
             link = None
         except Exception:
-            # The claim goes back to the owner, who asks again; the other items need not wait for a new process.
+            # The owner takes the claim back and asks again; the others need not wait for a new process.
             log.exception("spare process could not do an item", item=line.strip())
 
 

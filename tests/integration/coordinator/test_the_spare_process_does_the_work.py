@@ -1,4 +1,4 @@
-"""Without any worker and without Redis a node's spare process computes the rebalances, also after a kill -9."""
+"""Without any worker and without Redis a node's spare process does the work, also after a kill -9."""
 
 import psutil
 
