@@ -7,6 +7,8 @@ from celery import Celery
 from celery.signals import worker_before_create_process
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+# A worker would run Django's checks, most of a second, and look at no result of theirs.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 from django.conf import settings
 

@@ -16,7 +16,7 @@ class SettingError(Exception):
 
 
 def text(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> str:
-    """The value of ``name``, or the content of the file that ``name_FILE`` points at.
+    """The value of ``name``, empty counting as not set, or the content of the file that ``name_FILE`` names.
 
     Raises SettingError when both are given, or when the file cannot be read.
     """
@@ -25,7 +25,7 @@ def text(name: str, default: str = "", environment: Mapping[str, str] = os.envir
     if file_name and value:
         raise SettingError(f"{name} and {name}_FILE are both set; keep one.")
     if not file_name:
-        return default if value is None else value
+        return value or default
     try:
         return Path(file_name).read_text(encoding="utf-8").strip()
     except OSError as error:
@@ -70,8 +70,8 @@ def host_of(address: str) -> str:
 
 def process_role(arguments: list[str]) -> str:
     """What this process is, told from its command line: node, web, worker or tool."""
-    program = Path(arguments[0]).name if arguments else ""
-    if program == "celery" or "celery" in Path(arguments[0] if arguments else "").parts:
+    program = Path(arguments[0]) if arguments else Path()
+    if program.name == "celery" or program.parts[-2:] == ("celery", "__main__.py"):
         return "worker"
     command = arguments[1] if len(arguments) > 1 else ""
     return {"run_node": "node", "run_web": "web"}.get(command, "tool")
