@@ -5,6 +5,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 JARS = Path(__file__).parent / "jars"
+# A job lives for seconds on few cores: it never earns back what the second compiler and parallel
+# collectors cost.
+SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class JarsMissing(RuntimeError):
@@ -24,6 +27,7 @@ def open_session(name: str, *, cores: int = 2, memory: str = "640m") -> SparkSes
         .master(f"local[{cores}]")
         .config("spark.jars", ",".join(str(jar) for jar in jars))
         .config("spark.driver.memory", memory)
+        .config("spark.driver.extraJavaOptions", SHORT_LIFE)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")

@@ -1,5 +1,6 @@
 """This room checks the pure transforms of the departures job on a handful of flights, in a real Spark."""
 
+import contextlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -17,12 +18,14 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def spark() -> "Iterator[SparkSession]":
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from pipeline.session import JARS, open_session
 
     if not any(JARS.glob("*.jar")):
         pytest.skip("no jars in pipeline/jars: `make jars` needs Maven")
-    session = open_session("tests", cores=1)
+    # Spark leaves an empty folder where it is started.
+    with contextlib.chdir(tmp_path_factory.mktemp("spark")):
+        session = open_session("tests", cores=1)
     yield session
     session.stop()
 
