@@ -20,7 +20,7 @@ TESTS ?= tests
 JOBS ?= 2
 export VENV NODES BROKERS WORKERS MUSTER_HOME SPEED FLIGHTS EXIT SEEDS
 
-.PHONY: help setup runtime jars browser demo up stop start status test lint bench sim lock clean
+.PHONY: help setup runtime jars browser demo up stop start status test lint bench sim accept lock clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -43,13 +43,13 @@ demo: runtime jars  ## replay the year 2013 through a whole stack (EXIT=1 SPEED=
 up: runtime  ## run a stack in front until Ctrl-C (NODES=1 BROKERS=3 WORKERS=1 MUSTER_HOME=.muster)
 	@exec $(PY) manage.py up
 
-stop:  ## stop one process of a running stack (WHAT=broker-2)
+stop: runtime  ## stop one process of a running stack (WHAT=broker-2)
 	@$(PY) manage.py stop_process "$(WHAT)"
 
-start:  ## start it again (WHAT=broker-2)
+start: runtime  ## start it again (WHAT=broker-2)
 	@$(PY) manage.py start_process "$(WHAT)"
 
-status:  ## show the processes of a running stack
+status: runtime  ## show the processes of a running stack
 	@$(PY) manage.py status
 
 lint: setup  ## ruff, mypy, import contracts
@@ -66,10 +66,14 @@ bench: setup jars  ## measure, beside Apache Kafka in the same run
 sim: setup  ## more seeds of the simulation (SEEDS=300)
 	$(PY) -m tests.simulation.run --seeds $(SEEDS)
 
+accept: setup  ## write the transcripts of tests/scenarios anew, as the rules now run; read the diff
+	$(PY) -m tests.scenarios.native.transcripts
+	-@git diff --stat -- tests/scenarios/native
+
 lock: setup  ## write requirements*.txt anew from pyproject.toml
 	@sh .ci/lock
 
-clean:  ## remove caches and the stopped stack's folder
-	@$(PY) manage.py remove_stack
+clean:  ## remove caches, and what stopped stacks left in MUSTER_HOME
+	@if [ -x $(PY) ]; then $(PY) manage.py remove_stack; fi
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
