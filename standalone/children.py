@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,9 @@ from pathlib import Path
 LAUNCHER = Path(__file__).with_name("launch.py")
 # Below Linux's ephemeral range (32768 to 60999), so that no outgoing connection can take a port we chose.
 FIRST_PORT, LAST_PORT = 12000, 32000
-LONGEST_SOCKET_PATH_BYTES = 107
+# Of 20,000, so that throwing dice finds free ones soon.
+MOST_PORTS = 1_000
+GROUP_LOOKS_AGAIN_S = 0.02
 
 
 class StartError(Exception):
@@ -52,19 +55,38 @@ def launch(
 
 
 def end(process: subprocess.Popen[bytes], *signals: signal.Signals, patience_s: float = 5.0) -> None:
-    """Send each signal in turn until the process has ended; SIGKILL is the last word."""
+    """Send each signal in turn until the process has ended, and what it started with it; SIGKILL is the last.
+
+    A signal goes to the process, which tells its own children what it wants; without it, to whom it left.
+    """
     for number in (*signals, signal.SIGKILL):
-        if process.poll() is not None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            continue
+        if process.poll() is None:
+            process.send_signal(number)
+        else:
+            _tell_group(process.pid, number)
+        give_up_at = time.monotonic() + patience_s
+        while time.monotonic() < give_up_at:
+            if process.poll() is not None and not _tell_group(process.pid, 0):
+                return
+            time.sleep(GROUP_LOOKS_AGAIN_S)
+
+
+def _tell_group(leader: int, number: int) -> bool:
+    """Signal what is left of the group that `launch` made of a process; False when nobody is."""
+    try:
+        os.killpg(leader, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def free_ports(count: int) -> list[int]:
-    """``count`` different ports on 127.0.0.1 that nobody listens on, at random, not ephemeral ones."""
+    """``count`` different ports on 127.0.0.1 that nobody listens on, at random, not ephemeral ones.
+
+    Raises StartError for more than 1,000.
+    """
+    if count > MOST_PORTS:
+        raise StartError(f"So many processes need {count} ports; a stack on one machine has {MOST_PORTS}.")
     dice = random.SystemRandom()
     held: list[socket.socket] = []
     try:

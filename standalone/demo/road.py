@@ -1,6 +1,7 @@
 """This room is the road of `make demo`: through the whole product, with real parts and real kills."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -29,8 +30,10 @@ from standalone.processes import ROOT
 from standalone.stack import Stack
 
 TOPIC, GROUP, PARTITIONS, REPLICAS = "flights", "departures", 6, 3
+DAYS_OF_THE_YEAR = 365.0
 SETTLE_SECONDS = 60.0
 PIPELINE_SECONDS = 300.0
+OLDEST_JAVA = 17
 SLOW_DAYS_A_SECOND = 0.25
 RELATIVE_ERROR = 1e-9
 
@@ -102,7 +105,8 @@ class Road:
         month = 0
         while replay.is_alive() and not self.ended.wait(0.05):
             passed = time.monotonic() - (replay.started_at or time.monotonic())
-            calendar = flights.YEAR_STARTS + timedelta(days=passed * self.wishes.days_a_second)
+            days = min(passed * self.wishes.days_a_second, DAYS_OF_THE_YEAR)
+            calendar = flights.YEAR_STARTS + timedelta(days=days)
             for event in plan.due(calendar):
                 self.say(f"   {event.day:%e %b}  {event.act()}")
             if calendar.month != month and calendar < flights.YEAR_ENDS:
@@ -189,25 +193,32 @@ class Road:
 
     def _pipeline(self, year: list[flights.Flight]) -> None:
         promise = "Spark's table equals the one computed from the CSV"
-        if shutil.which("java") is None or not any((ROOT / "pipeline" / "jars").glob("*.jar")):
+        if not has_java() or not (ROOT / "pipeline" / "jars" / ".fetched").exists():
             self.say("7  skipped: install Java 17 and Maven, then run `make demo` again")
             self.account.skipped.append(promise)
             return
         self.say("7  PySpark reads the topic through its own Kafka source")
         started = time.monotonic()
         log = self.stack.home / "log" / "pipeline.log"
+        # Spark leaves files where it works and where it is started.
+        scratch = self.stack.home / "spark"
+        scratch.mkdir(exist_ok=True)
         job = [sys.executable, "-m", "pipeline.jobs.departures", "--bootstrap", self.stack.info["bootstrap"]]
-        environment = os.environ | {"DATABASE_URL": self.stack.info["database_url"]}
-        failure = self._run_to_its_end([*job, "--topic", TOPIC], environment, log)
+        environment = os.environ | {
+            "DATABASE_URL": self.stack.info["database_url"],
+            "PYTHONPATH": str(ROOT),
+            "SPARK_LOCAL_DIRS": str(scratch),
+        }
+        failure = self._run_to_its_end([*job, "--topic", TOPIC], scratch, environment, log)
         self.account.pipeline_seconds = time.monotonic() - started
         if failure:
             self.account.checks.append(Check(promise, False, failure))
             return
         self.account.checks.append(self._compare(promise, flights.routes_by_hour(year)))
 
-    def _run_to_its_end(self, job: list[str], environment: dict[str, str], log: Path) -> str:
+    def _run_to_its_end(self, job: list[str], folder: Path, environment: dict[str, str], log: Path) -> str:
         """Run the job; why it failed, or nothing. It is ended when a person ends the demo."""
-        running = launch(job, folder=ROOT, log=log, environment=environment)
+        running = launch(job, folder=folder, log=log, environment=environment)
         try:
             code = running.wait(PIPELINE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -246,6 +257,17 @@ class Road:
                 pass
             replay.stop()
             replay.join(5)
+
+
+def has_java() -> bool:
+    """Whether the Java that Spark would start is new enough for it."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if java is None:
+        return False
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', told)
+    return found is not None and int(found.group(1)) >= OLDEST_JAVA
 
 
 def same(one: flights.RouteHour | None, other: flights.RouteHour | None) -> bool:

@@ -1,73 +1,54 @@
 """This room is the command that starts a stack and walks the demo's road through it."""
 
+import math
 import os
-import shutil
-import signal
-import sys
+import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from config import environment
-from standalone.children import StartError
+from standalone.commanding import InFrontCommand
 from standalone.demo.road import Road, Wishes
-from standalone.ending import EndRequested, end_with_parent, listen_for_the_end
-from standalone.stack import Stack, remove
+from standalone.folder import DEMO, remove
+from standalone.stack import Stack
 
 
-class Command(BaseCommand):
+class Command(InFrontCommand):
     help = "Replay 2013 through a stack: SPEED= days a second, FLIGHTS= how many, EXIT=1 to stop after it."
-    # The checks need a database that this command is about to start.
-    requires_system_checks = ()
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        wishes = Wishes(
+    def stack(self, home: Path, options: Mapping[str, Any]) -> Stack:
+        self.wishes = Wishes(
             days_a_second=wanted("SPEED", 8.0, 0.01),
             flights=int(wanted("FLIGHTS", 0, 0)),
             exit_after_summary=environment.flag("EXIT"),
         )
-        home = Path(settings.MUSTER_HOME)
-        end_with_parent(os.environ.get("MAKELEVEL"))
-        ended = listen_for_the_end()
-        began = time.monotonic()
-        stack: Stack | None = None
-        try:
-            # A replay begins with an empty log: what an earlier demo left here would be counted twice.
-            remove(home / "demo")
-            shutil.rmtree(home / "demo", ignore_errors=True)
-            stack = Stack(home / "demo", nodes=1, brokers=3, workers=1)
-            stack.start(lambda line: self._say(f"1  {line}"))
-            self._say(f"1  the dashboard, with a login that works once: {stack.login_url()}")
-            kept = Road(stack, wishes, self._say, ended).walk()
-            if not kept and not ended.is_set():
-                raise CommandError("A check was broken; the summary says which.")
-        except EndRequested:
-            pass
-        except StartError as error:
-            raise CommandError(str(error)) from error
-        finally:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            if stack is not None:
-                self._say("stopping everything")
-                stack.stop()
-            self._say(f"the demo took {time.monotonic() - began:.0f} s")
+        self.began = time.monotonic()
+        return Stack(home / DEMO, nodes=1, brokers=3, workers=1)
 
-    def _say(self, line: str) -> None:
-        self.stdout.write(line)
-        sys.stdout.flush()
+    def run(self, stack: Stack, ended: threading.Event) -> None:
+        # A replay begins with an empty log: what an earlier demo left here would be counted twice.
+        remove(stack.home)
+        stack.start(lambda line: self.say(f"1  {line}"))
+        self.say(f"1  the dashboard, with a login that works once: {stack.login_url()}")
+        kept = Road(stack, self.wishes, self.say, ended).walk()
+        if not kept and not ended.is_set():
+            raise CommandError("A check was broken; the summary says which.")
+
+    def at_the_end(self) -> None:
+        self.say(f"stopping everything; the demo took {time.monotonic() - self.began:.0f} s")
 
 
 def wanted(name: str, default: float, least: float) -> float:
-    """A number from the environment. Raises CommandError if it is none, or too small."""
+    """A number from the environment. Raises CommandError if it is none, too small or without end."""
     text = os.environ.get(name, "").strip()
     try:
         number = float(text) if text else default
     except ValueError:
-        number = -1.0
-    if number < least:
+        number = math.nan
+    if not least <= number < math.inf:
         raise CommandError(f"{name}={text} does not work: give a number of at least {least:g}.")
     return number

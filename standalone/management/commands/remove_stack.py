@@ -1,20 +1,17 @@
-"""This room is the command that deletes a stopped stack's folder and data."""
+"""This room is the command that deletes what a stopped stack left."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
-
-from standalone.stack import AlreadyRunning, remove
+from standalone.commanding import StackCommand
+from standalone.folder import remove
 
 
-class Command(BaseCommand):
-    help = "Delete MUSTER_HOME and the embedded PostgreSQL's data, unless a stack runs there."
-    requires_system_checks = ()
+class Command(StackCommand):
+    help = "Delete what stacks left in MUSTER_HOME, the embedded PostgreSQL's data included, unless one runs."
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            remove(Path(settings.MUSTER_HOME))
-        except AlreadyRunning as error:
-            raise CommandError(str(error)) from error
+    def act(self, home: Path, options: Mapping[str, Any]) -> None:
+        others = remove(home)
+        if others:
+            self.say(f"{home} holds more than a stack's files, which stays: {', '.join(others[:5])}")

@@ -1,28 +1,21 @@
 """This room is the command that shows the processes of a running stack."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
-
-from standalone.stack import read_info
-from standalone.supervision import NotRunning, Supervision
+from standalone.commanding import StackCommand, running
+from standalone.folder import read_info
 
 
-class Command(BaseCommand):
-    help = "Show the processes of the stack in MUSTER_HOME."
-    requires_system_checks = ()
+class Command(StackCommand):
+    help = "Show the processes of the stack in MUSTER_HOME, or of the demo's there."
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        home = Path(settings.MUSTER_HOME)
-        try:
-            states = Supervision(home).states()
-        except NotRunning as error:
-            raise CommandError(str(error)) from error
-        info = read_info(home)
-        self.stdout.write(f"bootstrap={info.get('bootstrap', '')} web={info.get('web', '')}")
+    def act(self, home: Path, options: Mapping[str, Any]) -> None:
+        supervision, states = running(home)
+        info = read_info(supervision.home)
+        self.say(f"bootstrap={info.get('bootstrap', '')} web={info.get('web', '')}")
         for row in info.get("processes", []):
             state = states.get(row["name"])
             pid, text = (state.pid, state.text) if state else (0, "not started")
-            self.stdout.write(f"{row['name']:12} {pid or '-':>8}  {text:24} {row['log']}")
+            self.say(f"{row['name']:12} {pid or '-':>8}  {text:24} {row['log']}")

@@ -1,0 +1,118 @@
+"""This room is what the commands on a stack share: how they speak, fail, and end what runs in front."""
+
+import contextlib
+import os
+import sys
+import threading
+from abc import abstractmethod
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from config.environment import SettingError
+from standalone.children import StartError
+from standalone.ending import EndRequested, do_not_disturb, end_with_parent, listen_for_the_end
+from standalone.folder import DEMO, update_info
+from standalone.stack import Stack
+from standalone.supervision import NotRunning, State, Supervision
+
+
+class StackCommand(BaseCommand):
+    """A command on the stack in MUSTER_HOME; whatever a person can mend fails with one line."""
+
+    # The checks need a database, which a stack that is about to start does not have yet.
+    requires_system_checks = ()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with _one_line_for_each_failure():
+            self.act(Path(settings.MUSTER_HOME).absolute(), options)
+
+    @abstractmethod
+    def act(self, home: Path, options: Mapping[str, Any]) -> None:
+        """Do it."""
+
+    def say(self, line: str) -> None:
+        """Print a line at once. That nobody listens any more, or that a sign is not known there, is no reason
+        to break off."""
+        if sys.stdout is None:
+            return
+        try:
+            print(line, flush=True)
+        except UnicodeEncodeError:
+            print(line.encode("ascii", "replace").decode(), flush=True)
+        except OSError:
+            # Python would try once more at its end, and complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class InFrontCommand(StackCommand):
+    """A command that runs a stack in front: however it ends, the stack ends in good order before it."""
+
+    def act(self, home: Path, options: Mapping[str, Any]) -> None:
+        stack = self.stack(home, options)
+        end_with_parent(os.environ.get("MAKELEVEL"))
+        ended = listen_for_the_end()
+        try:
+            self.run(stack, ended)
+        except EndRequested:
+            pass
+        finally:
+            do_not_disturb()
+            self.at_the_end()
+            stack.stop()
+
+    @abstractmethod
+    def stack(self, home: Path, options: Mapping[str, Any]) -> Stack:
+        """The stack to be, not started."""
+
+    @abstractmethod
+    def run(self, stack: Stack, ended: threading.Event) -> None:
+        """Start it and do the work; EndRequested may be raised anywhere in it."""
+
+    def at_the_end(self) -> None:
+        """What there is to say before everything stops."""
+
+
+class OneProcessCommand(StackCommand):
+    """A command on one process of a running stack, named as `make status` shows it."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("what", metavar="WHAT", help="the process's name, as `make status` shows it")
+
+    def act(self, home: Path, options: Mapping[str, Any]) -> None:
+        name = options["what"]
+        supervision, states = running(home)
+        if name not in states:
+            raise CommandError(f"There is no process {name!r}; WHAT is one of {', '.join(sorted(states))}.")
+        self.change(supervision, name)
+        states = supervision.states()
+        update_info(supervision.home, states)
+        self.say(f"{name} {states[name].text} (pid {states[name].pid})")
+
+    @abstractmethod
+    def change(self, supervision: Supervision, name: str) -> None:
+        """Do it to the process ``name``."""
+
+
+def running(home: Path) -> tuple[Supervision, dict[str, State]]:
+    """The stack that runs in ``home``, or the demo's, and its processes. Raises NotRunning."""
+    for folder in (home, home / DEMO):
+        supervision = Supervision(folder)
+        with contextlib.suppress(NotRunning):
+            return supervision, supervision.states()
+    raise NotRunning(f"No stack runs in {home}.")
+
+
+@contextlib.contextmanager
+def _one_line_for_each_failure() -> Iterator[None]:
+    try:
+        yield
+    except (NotRunning, StartError, SettingError) as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        raise CommandError(f"{error.strerror or error}{where}") from error
