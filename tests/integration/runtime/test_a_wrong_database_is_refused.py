@@ -1,12 +1,15 @@
 """A process does not run on a database that is not the one in which its cluster was made."""
 
+import os
+import signal
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from runtime import cluster
-from runtime.postgres import LaneConnection, Postgres, open_connection
+from runtime.ports import ConnectionLost
+from runtime.postgres import LaneConnection, Postgres, open_connection, told
 from tests.conformance.databases import LANES
 
 
@@ -66,3 +69,13 @@ def test_the_floor_is_never_lowered(connection: LaneConnection) -> None:
     cluster.raise_epoch_floor(connection, 9)
     cluster.raise_epoch_floor(connection, 4)
     assert cluster.epoch_floor(connection) == 9
+
+
+def test_a_server_that_stays_silent_is_not_waited_for(connection: LaneConnection) -> None:
+    backend = connection.info.backend_pid
+    os.kill(backend, signal.SIGSTOP)
+    try:
+        with pytest.raises(ConnectionLost), told(connection):
+            cluster.refuse_wrong_database(connection, backend, within_s=0.1)
+    finally:
+        os.kill(backend, signal.SIGCONT)
