@@ -157,7 +157,6 @@ class BrokerProcess:
             case cluster.CreateTopicsAnswer() | cluster.ProducerIds():
                 self._forwarding.hear(frame)
             case cluster.BrokerPingAnswer():
-                self._known.obey(frame)
                 self._link.learn_nodes(tuple(node.address for node in frame.nodes if node.address))
             case cluster.SnapshotChunk() | cluster.Changes() | cluster.AlterPartitionAnswer():
                 await self._heed(frame)

@@ -192,10 +192,7 @@ class ControllerService:
             return
         pace.applied(ping.metadata_version)
         self._progress.add(ping.high_watermarks)
-        nodes = tuple(
-            cluster.NodeRow(node_id=0, name=node.node, address=node.address)
-            for node in self._node.live_nodes()
-        )
+        nodes = tuple(cluster.NodeRow(node.node, node.address) for node in self._node.live_nodes())
         link.say(cluster.BrokerPingAnswer(number=ping.number, nodes=nodes))
 
     def _tell(self, event: told.Event) -> None:

@@ -9,11 +9,9 @@ from uuid import UUID
 
 from muster.messages.cluster import (
     AlterPartitionAnswer,
-    BrokerPingAnswer,
     BrokerRow,
     Changes,
     IsrAnswer,
-    NodeRow,
     PartitionRow,
     SnapshotChunk,
     TopicRow,
@@ -52,8 +50,6 @@ class ClusterView:
         self.topics: dict[UUID, TopicRow] = {}
         self.topic_ids: dict[str, UUID] = {}
         self.partitions: dict[PartitionKey, PartitionRow] = {}
-        self.nodes: tuple[NodeRow, ...] = ()
-        self.lease_holders: dict[str, int] = {}
         self._had_snapshot = False
         self._newest_row_version = 0
         """An answer may run ahead of its turn's frame: no snapshot below it is obeyed either."""
@@ -64,7 +60,7 @@ class ClusterView:
         self.ready = False
         self._chunks = []
 
-    def obey(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer | BrokerPingAnswer) -> Heeded:
+    def obey(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> Heeded:
         """Take over what `frame` says as far as it is not older than what was obeyed."""
         match frame:
             case SnapshotChunk():
@@ -73,9 +69,6 @@ class ClusterView:
                 return self._change(frame)
             case AlterPartitionAnswer():
                 return self._hear_answers(frame)
-            case BrokerPingAnswer():
-                self.nodes, self.lease_holders = frame.nodes, frame.lease_holders
-                return Heeded()
 
     def strays(self, on_disk: Iterable[PartitionKey]) -> list[PartitionKey]:
         """Logs that no row assigns to this broker; none are named before one whole snapshot (002 C.3)."""

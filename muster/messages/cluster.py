@@ -75,12 +75,10 @@ class BrokerRow(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """One live node: websocket address, and its Kafka endpoints by listener as soon as it has any."""
+    """One live node and its websocket address."""
 
-    node_id: int
     name: str
     address: str
-    endpoints: dict[str, str] = {}
 
 
 # ---------------------------------------------------------------------------------- from the broker
@@ -248,11 +246,10 @@ class AlterPartitionAnswer(
 
 
 class BrokerPingAnswer(msgspec.Struct, frozen=True, tag="BrokerPingAnswer", tag_field="type", kw_only=True):
-    """The ping's number; `nodes` and `lease_holders` (lane name to node id) are whole: latest wins."""
+    """The ping's number, and the live nodes, whole: latest wins. A broker looks for its controller there."""
 
     number: int
     nodes: tuple[NodeRow, ...] = ()
-    lease_holders: dict[str, int] = {}
 
 
 class CreatedTopic(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from controller.links import BrokerLink
 from controller.service import CLUSTER, ControllerService
 from muster.kernel.instants import Instant
 from muster.messages import cluster
-from runtime.ports import ConnectionLost
+from runtime.ports import ConnectionLost, LiveNode
 
 ORDERS = UUID(int=1)
 
@@ -35,8 +35,8 @@ class HereAndNow:
 
     def wake(self, name: str, key: str = "") -> None: ...
 
-    def live_nodes(self) -> tuple[()]:
-        return ()
+    def live_nodes(self) -> tuple[LiveNode, ...]:
+        return (LiveNode("a-run", "node-1", "ws://one"),)
 
     async def query(self, function: Callable[[Any], Any]) -> Any:
         raise ConnectionLost("no database")
@@ -100,4 +100,5 @@ async def test_pings_count_and_are_answered_while_rows_are_loaded_again() -> Non
             if isinstance(frame, cluster.BrokerPingAnswer):
                 break
     assert frame.number == 4
+    assert frame.nodes == (cluster.NodeRow("node-1", "ws://one"),)
     links[1].hang_up("the end")
