@@ -1,0 +1,86 @@
+"""What a room imports is locked for where the room runs: in the image, in the demo, in the tests."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from tests.tidy.sources import ROOMS, ROOT, modules, shown, tree
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# What each lock file is made of (.ci/lock), and which rooms run on it.
+LOCKS = {
+    "docker/requirements.txt": ("server",),
+    "requirements.txt": ("server", "standalone", "demo"),
+    "requirements-dev.txt": ("server", "standalone", "demo", "dev"),
+}
+OUTSIDE_OF_THE_IMAGE = ("standalone", "pipeline")
+
+
+def _locked(lock: str) -> dict[str, Version]:
+    lines = (ROOT / lock).read_text(encoding="utf-8").splitlines()
+    found = (re.match(r"([A-Za-z0-9_.-]+)(?:\[[^]]*\])?==([^\s;]+)", line) for line in lines)
+    return {canonicalize_name(match[1]): Version(match[2]) for match in found if match}
+
+
+def _wanted(extras: tuple[str, ...]) -> list[Requirement]:
+    lists = (PROJECT["optional-dependencies"][extra] for extra in extras)
+    return [Requirement(text) for texts in (PROJECT["dependencies"], *lists) for text in texts]
+
+
+def _imported(path: Path) -> set[str]:
+    """The packages that are not Python's and not ours; what only a type checker reads does not count."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = [tree(path)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names - sys.stdlib_module_names - {*ROOMS, "tests", "docker"}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_what_pyproject_asks_for(lock: str) -> None:
+    locked = _locked(lock)
+    unmet = [
+        str(wish)
+        for wish in _wanted(LOCKS[lock])
+        if not wish.specifier.contains(locked.get(canonicalize_name(wish.name), "0"), prereleases=True)
+    ]
+    assert unmet == [], "run `make lock`"
+
+
+@pytest.mark.parametrize("smaller", ["docker/requirements.txt", "requirements.txt"])
+def test_the_larger_lock_holds_the_smaller_one(smaller: str) -> None:
+    """`.ci/setup` takes a venv with the tests' packages for one that runs the product."""
+    larger = _locked("requirements-dev.txt")
+    assert {name: larger.get(name) for name in _locked(smaller)} == _locked(smaller)
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_import_is_locked(lock: str) -> None:
+    distributions = packages_distributions()
+    locked = _locked(lock)
+    missing = []
+    for path in modules(tests=lock == "requirements-dev.txt"):
+        room = path.relative_to(ROOT).parts[0]
+        if lock == "docker/requirements.txt" and room in OUTSIDE_OF_THE_IMAGE:
+            continue
+        for package in _imported(path):
+            names = {canonicalize_name(name) for name in distributions.get(package, [package])}
+            if not names & locked.keys():
+                missing.append(f"{shown(path)} imports {package}")
+    assert missing == []
