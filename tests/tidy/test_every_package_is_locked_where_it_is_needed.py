@@ -4,7 +4,9 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -36,7 +38,7 @@ def _wanted(extras: tuple[str, ...]) -> list[Requirement]:
 
 
 def _imported(path: Path) -> set[str]:
-    """The packages that are not Python's and not ours; what only a type checker reads does not count."""
+    """The modules that are not Python's and not ours; what only a type checker reads does not count."""
     names: set[str] = set()
     waiting: list[ast.AST] = [tree(path)]
     while waiting:
@@ -45,11 +47,36 @@ def _imported(path: Path) -> set[str]:
             waiting += node.orelse
             continue
         waiting += ast.iter_child_nodes(node)
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.add(node.module.partition(".")[0])
-    return names - sys.stdlib_module_names - {*ROOMS, "tests", "docker"}
+        names |= _named(node)
+    return {name for name in names if _package(name) not in {*ROOMS, "tests", "docker"}}
+
+
+def _named(node: ast.AST) -> set[str]:
+    """The modules that an import statement names, Python's own left out."""
+    names: set[str] = set()
+    if isinstance(node, ast.Import):
+        names = {alias.name for alias in node.names}
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        names = {node.module}
+    return {name for name in names if _package(name) not in sys.stdlib_module_names}
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+@cache
+def _needed(module: str) -> frozenset[str]:
+    """The packages without which ``module`` cannot be imported: its own, and what it imports itself.
+
+    uvicorn.protocols.http.httptools_impl comes with uvicorn, and httptools does not.
+    """
+    spec = find_spec(module)
+    named: set[str] = {module}
+    if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
+        body = ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body
+        named = named.union(*map(_named, body))
+    return frozenset(map(_package, named))
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -79,7 +106,7 @@ def test_every_import_is_locked(lock: str) -> None:
         room = path.relative_to(ROOT).parts[0]
         if lock == "docker/requirements.txt" and room in OUTSIDE_OF_THE_IMAGE:
             continue
-        for package in _imported(path):
+        for package in sorted({package for module in _imported(path) for package in _needed(module)}):
             names = {canonicalize_name(name) for name in distributions.get(package, [package])}
             if not names & locked.keys():
                 missing.append(f"{shown(path)} imports {package}")
