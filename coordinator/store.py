@@ -51,7 +51,7 @@ class GroupStore:
         self._node = node
 
     def load(self, connection: Connection[Any], key: str) -> GroupRows:
-        """One group; a group without a row has version 0 and starts above the cluster's epoch floor."""
+        """One group; a group without a row has version 0 and starts at the cluster's epoch floor."""
         return self._load(connection, shard_of(key), key).get(key) or GroupRows(
             group_id=key, generation=cluster.read(connection).epoch_floor
         )
@@ -224,7 +224,8 @@ class GroupStore:
     def _delete_group(self, connection: Connection[Any], after: GroupRows) -> None:
         for table in ("delete_offsets", "delete_group"):
             connection.execute(statement(table), {"group": after.group_id})
-        cluster.raise_epoch_floor(connection, after.generation)
+        # Its members compare keys with the last they obeyed: a group under the same name starts above them.
+        cluster.raise_epoch_floor(connection, after.generation + 1)
         # A result that came later would be adopted by a group that does not exist.
         work.withdraw(connection, REBALANCE, after.group_id)
 

@@ -169,4 +169,4 @@ def test_a_deleted_group_leaves_nothing_and_its_successor_starts_above_its_gener
     )
     for table in ("consumer_group", "group_member", "partition_ownership", "committed_offset"):
         assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
-    assert turns.store.load(connection, "departures").generation == 1
+    assert turns.store.load(connection, "departures").generation == 2
