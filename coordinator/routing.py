@@ -162,7 +162,10 @@ class ConsumerDoor:
         if service is None:
             connection.hang_up(POLICY_VIOLATION_CLOSE, "RegisterConsumer comes first")
         elif not self._still_admitted(connection):
-            connection.hang_up(POLICY_VIOLATION_CLOSE, "AUTHENTICATION_FAILED: the token is gone")
+            if self._node.tokens_known:
+                connection.hang_up(POLICY_VIOLATION_CLOSE, "AUTHENTICATION_FAILED: the token is gone")
+            else:
+                connection.hang_up(GOING_AWAY_CLOSE, "COORDINATOR_NOT_AVAILABLE: no token can be looked up")
         elif not service.serving:
             owner = self._view.owner_of(connection.group_id or "")
             connection.hang_up(GOING_AWAY_CLOSE, f"NOT_COORDINATOR {owner.address if owner else ''}".rstrip())
