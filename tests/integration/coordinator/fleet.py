@@ -75,7 +75,7 @@ class Fleet:
         self.group = group
         self.topic = topic
         self.partitions = partitions
-        self.token = plane.token(group)
+        self.token = plane.token()
         self.members: dict[str, FleetMember] = {}
         self.refusals: list[str] = []
         self.faults: list[str] = []
