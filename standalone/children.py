@@ -1,5 +1,6 @@
 """This room knows how to start a child that dies with us, and which ports and folders are free for it."""
 
+import contextlib
 import os
 import random
 import signal
@@ -10,6 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+
+import psutil
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 # Below Linux's ephemeral range (32768 to 60999), so that no outgoing connection can take a port we chose.
@@ -63,21 +66,33 @@ def end(process: subprocess.Popen[bytes], *signals: signal.Signals, patience_s: 
         if process.poll() is None:
             process.send_signal(number)
         else:
-            _tell_group(process.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
         give_up_at = time.monotonic() + patience_s
         while time.monotonic() < give_up_at:
-            if process.poll() is not None and not _tell_group(process.pid, 0):
+            if process.poll() is not None and not _lives(process.pid):
                 return
             time.sleep(GROUP_LOOKS_AGAIN_S)
 
 
-def _tell_group(leader: int, number: int) -> bool:
-    """Signal what is left of the group that `launch` made of a process; False when nobody is."""
+def _lives(group: int) -> bool:
+    """True while somebody runs of the group that `launch` made of a process."""
     try:
-        os.killpg(leader, number)
+        os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    return True
+    # Orphans lie as zombies until whoever takes them in fetches them, in some containers for good.
+    return any(
+        one.info["status"] != psutil.STATUS_ZOMBIE and _group_of(one) == group
+        for one in psutil.process_iter(["status"])
+    )
+
+
+def _group_of(process: psutil.Process) -> int:
+    try:
+        return os.getpgid(process.pid)
+    except ProcessLookupError:
+        return 0
 
 
 def free_ports(count: int) -> list[int]:

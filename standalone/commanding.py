@@ -38,15 +38,15 @@ class StackCommand(BaseCommand):
     def say(self, line: str) -> None:
         """Print a line at once. That nobody listens any more, or that a sign is not known there, is no reason
         to break off."""
-        if sys.stdout is None:
+        stream = sys.stdout
+        if stream is None:
             return
+        known = line.encode(stream.encoding or "utf-8", "replace").decode(stream.encoding or "utf-8")
         try:
-            print(line, flush=True)
-        except UnicodeEncodeError:
-            print(line.encode("ascii", "replace").decode(), flush=True)
+            print(known, file=stream, flush=True)
         except OSError:
             # Python would try once more at its end, and complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class InFrontCommand(StackCommand):

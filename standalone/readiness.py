@@ -3,7 +3,7 @@
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from standalone.children import StartError, log_tail
@@ -17,20 +17,30 @@ LOOK_AGAIN_S = 0.1
 _straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def wait_for_door(child: Child, states: Callable[[], Mapping[str, State]]) -> None:
-    """Wait until the child's /readyz answers 200. Raises StartError: its last answer, the log's end."""
+def wait_for_doors(
+    children: Iterable[Child],
+    states: Callable[[], Mapping[str, State]],
+    ready: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Wait until /readyz of each child that has one answers 200, and tell who is ``ready`` at once.
+
+    Raises StartError as soon as one of them has ended: its last answer, the end of its log.
+    """
     give_up_at = time.monotonic() + DOOR_LIMIT_S
-    while True:
-        answer = ask(child.ready_url)
-        if answer == "":
-            return
-        state = states()[child.name]
-        if not state.running or time.monotonic() > give_up_at:
-            how = answer if state.running else state.text
-            raise StartError(
-                f"{child.name} is not ready: {how}; the end of {child.log}:\n{log_tail(child.log)}"
-            )
-        time.sleep(LOOK_AGAIN_S)
+    waiting = [child for child in children if child.ready_url]
+    while waiting:
+        now = states()
+        for child in list(waiting):
+            answer = ask(child.ready_url)
+            if answer == "":
+                waiting.remove(child)
+                ready(child.name)
+            elif not now[child.name].running or time.monotonic() > give_up_at:
+                how = answer if now[child.name].running else now[child.name].text
+                raise StartError(
+                    f"{child.name} is not ready: {how}; the end of {child.log}:\n{log_tail(child.log)}"
+                )
+        time.sleep(LOOK_AGAIN_S if waiting else 0)
 
 
 def ask(url: str) -> str:

@@ -88,10 +88,12 @@ class Stack:
 
     def wait_ready(self, progress: Progress = lambda line: None) -> None:
         """Wait until every door says ready and one work item went through a worker. Raises StartError."""
-        for role in ("web", "node", "broker"):
-            for child in [child for child in self._children.values() if child.role == role]:
-                with _told(progress, child.name):
-                    readiness.wait_for_door(child, lambda: self.states())
+        started = time.monotonic()
+        readiness.wait_for_doors(
+            self._children.values(),
+            self.states,
+            lambda name: progress(f"{name}  ({time.monotonic() - started:.1f} s)"),
+        )
         if self.workers:
             with _told(progress, "one work item through a worker"):
                 logs = [child.log for child in self._children.values() if child.role == "worker"]
@@ -116,9 +118,8 @@ class Stack:
         """Start one process again; with ``wait``, return when its door says ready."""
         self.supervisor.start(name)
         self._write_info()
-        child = self._children[name]
-        if wait and child.ready_url:
-            readiness.wait_for_door(child, self.states)
+        if wait:
+            readiness.wait_for_doors([self._children[name]], self.states)
 
     def run_client(
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None

@@ -24,8 +24,8 @@ RUNNING_STATES = frozenset({"STARTING", "RUNNING", "STOPPING"})
 LOG_LIMIT = "50MB"
 START_LIMIT_S = 10.0
 END_LIMIT_S = 2.0
-# What begins a comment in supervisor's settings, or another line.
-UNSPEAKABLE = re.compile(r"\s[;#]|[\r\n]")
+# What supervisor's settings cannot hold: anywhere, in a variable, in a path.
+COMMENT, QUOTES, PERCENT = re.compile(r"\s[;#]|[\r\n]"), re.compile("[\"']"), re.compile("%")
 # Supervisor looks after its children once a second, or whenever somebody asks it something.
 LOOK_AGAIN_S = 0.05
 # PostgreSQL stops last and must not pay for who was slow before it.
@@ -215,15 +215,15 @@ class Supervisor(Supervision):
         return "\n".join(
             [
                 "[supervisord]",
-                f"logfile = {_value(str(self.log))}",
+                f"logfile = {_path(self.log)}",
                 "logfile_maxbytes = 0",
                 "silent = true",
-                f"pidfile = {_value(str(self.home / 'run' / 'supervisor.pid'))}",
-                f"childlogdir = {_value(str(self.home / 'log'))}",
+                f"pidfile = {_path(self.home / 'run' / 'supervisor.pid')}",
+                f"childlogdir = {_path(self.home / 'log')}",
                 "umask = 077",
                 "",
                 "[unix_http_server]",
-                f"file = {_value(str(self.socket))}",
+                f"file = {_path(self.socket)}",
                 "chmod = 0700",
                 "",
                 "[rpcinterface:supervisor]",
@@ -240,7 +240,7 @@ def program_section(child: Child) -> str:
             f"[program:{child.name}]",
             f"command = {_value(shlex.join(command))}",
             f"environment = {','.join(_assignment(*pair) for pair in child.environment.items())}",
-            f"stdout_logfile = {_value(str(child.log))}",
+            f"stdout_logfile = {_path(child.log)}",
             f"stdout_logfile_maxbytes = {LOG_LIMIT}",
             "stdout_logfile_backups = 1",
             "redirect_stderr = true",
@@ -256,15 +256,21 @@ def program_section(child: Child) -> str:
 
 
 def _assignment(name: str, value: str) -> str:
-    if '"' in value or "'" in value:
-        raise StartError(f"{value!r} has quotes, which supervisor cannot take; choose another MUSTER_HOME.")
-    return f'{name}="{_value(value)}"'
+    return f'{name}="{_value(value, forbidden=QUOTES)}"'
 
 
-def _value(text: str) -> str:
+def _path(path: Path) -> str:
+    # Some of these values are expanded once, others twice.
+    return _value(str(path), forbidden=PERCENT)
+
+
+def _value(text: str, forbidden: re.Pattern[str] | None = None) -> str:
     """A value of supervisor's settings file. Raises StartError for what that file cannot hold."""
-    if UNSPEAKABLE.search(text):
-        raise StartError(f"{text!r} looks like a comment to supervisor; choose another MUSTER_HOME.")
+    found = COMMENT.search(text) or (forbidden.search(text) if forbidden else None)
+    if found:
+        raise StartError(
+            f"supervisor cannot take {found.group()!r} in {text!r}: choose another MUSTER_HOME, or checkout."
+        )
     return text.replace("%", "%%")
 
 

@@ -29,9 +29,7 @@ async def consume(arguments: argparse.Namespace) -> None:
     ) as consumer:
         stopper = asyncio.create_task(_close_when(stopping, consumer))
         async for record in consumer:
-            os.write(
-                evidence, line(Seen(record.partition, record.offset, record.tenure, record.key or b""))
-            )
+            os.write(evidence, line(Seen(record.partition, record.offset, record.tenure, record.key or b"")))
         await stopper
 
 

@@ -84,3 +84,13 @@ def test_a_process_knows_its_role_from_its_command_line(command: list[str], role
 )
 def test_loopback_is_told_from_the_world(address: str, near: bool) -> None:
     assert environment.is_loopback(environment.host_of(address)) is near
+
+
+def test_an_empty_variable_is_one_that_is_not_set() -> None:
+    """`MUSTER_HOME= make clean` must not mean the checkout itself."""
+    assert environment.text("MUSTER_HOME", ".muster", {"MUSTER_HOME": ""}) == ".muster"
+    assert environment.number("BROKERS", 3, {"BROKERS": ""}) == 3
+
+
+def test_a_checkout_in_a_folder_called_celery_is_no_worker() -> None:
+    assert environment.process_role(["/home/ann/celery/manage.py", "run_node"]) == "node"

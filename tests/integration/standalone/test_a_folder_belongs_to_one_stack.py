@@ -1,0 +1,104 @@
+"""A stack's folder: one holder at a time, and whoever deletes it deletes nothing else."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from standalone import postgres
+from standalone.children import StartError
+from standalone.folder import AlreadyRunning, held, read_info, remove, update_info, write_info
+from standalone.postgres import Postgres
+from standalone.stack import Stack
+from standalone.supervision import State
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder in which a stack ran and ended."""
+    home = tmp_path / "home"
+    with held(home):
+        pass
+    return home
+
+
+def test_a_stack_that_is_refused_takes_nothing_from_the_one_that_runs(home: Path) -> None:
+    with held(home):
+        write_info(home, {"web": "http://127.0.0.1:12000"})
+        second = Stack(home, brokers=1)
+        with pytest.raises(AlreadyRunning, match=rf"process {os.getpid()}\)"):
+            second.start()
+        second.stop()
+        assert read_info(home) == {"web": "http://127.0.0.1:12000"}
+
+
+def test_what_a_killed_stack_told_is_gone_before_the_next_one_tells(home: Path) -> None:
+    write_info(home, {"web": "http://127.0.0.1:12000"})
+    with held(home):
+        assert read_info(home) == {}
+
+
+def test_whoever_stops_a_process_of_a_stack_that_just_ended_tells_nothing(home: Path) -> None:
+    update_info(home, {"web": State("web", False, 0, "stopped")})
+    assert not (home / "stack.json").exists()
+
+
+def test_deleting_leaves_what_no_stack_put_there(home: Path) -> None:
+    (home / "broker-1" / "partitions").mkdir(parents=True)
+    (home / "thesis.txt").write_text("years of work", encoding="utf-8")
+    assert remove(home) == ["thesis.txt"]
+    assert [path.name for path in home.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_in_which_no_stack_ever_ran_is_not_touched(tmp_path: Path) -> None:
+    """`make clean MUSTER_HOME=$HOME`, or MUSTER_HOME= and the checkout."""
+    for name in ("log", "run", "broker-1"):
+        (tmp_path / name).mkdir()
+    assert remove(tmp_path) == ["broker-1", "log", "run"]
+
+
+def test_nothing_is_deleted_while_the_demo_runs_inside(home: Path) -> None:
+    with held(home / "demo"), pytest.raises(AlreadyRunning, match="demo"):
+        remove(home)
+    assert (home / "demo" / "log").is_dir() and (home / "log").is_dir()
+    assert remove(home) == [] and not home.exists()
+
+
+def test_deleting_a_stack_deletes_the_data_that_lies_elsewhere(home: Path) -> None:
+    server = Postgres(home, throw_away=True)
+    server.prepare()
+    assert server.data.exists()
+    remove(home)
+    assert not server.folder.exists() and not home.exists()
+
+
+def test_a_home_that_is_moved_keeps_its_data(home: Path, tmp_path: Path) -> None:
+    before = Postgres(home, throw_away=True)
+    before.prepare()
+    (before.data / "marker").touch()
+    home.rename(tmp_path / "moved")
+    after = Postgres(tmp_path / "moved", throw_away=True)
+    after.prepare()
+    assert (after.data / "marker").exists()
+    after.remove()
+
+
+def test_a_copy_of_a_home_neither_shares_nor_deletes_the_data_of_its_original(
+    home: Path, tmp_path: Path
+) -> None:
+    original = Postgres(home, throw_away=True)
+    if not original.user:
+        pytest.skip("only root's data lies outside of its home")
+    original.prepare()
+    shutil.copytree(home, tmp_path / "copy")
+    copy = Postgres(tmp_path / "copy", throw_away=True)
+    with pytest.raises(StartError, match="is a copy of"):
+        copy.prepare()
+    with pytest.raises(StartError, match="is a copy of"):
+        remove(tmp_path / "copy")
+    assert original.data.exists()
+    (tmp_path / "copy" / postgres.POINTER).unlink()
+    remove(tmp_path / "copy")
+    assert original.data.exists()
+    original.remove()

@@ -1,0 +1,91 @@
+"""Ctrl-C, SIGTERM and a closed terminal end what runs in front, and with a process what it started."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from standalone.children import end, launch
+
+LIMIT_S = 30.0
+WAITER = """
+import signal, sys
+from standalone.ending import EndRequested, do_not_disturb, listen_for_the_end
+ended = listen_for_the_end()
+try:
+    print("listening", flush=True)
+    ended.wait(60)
+except EndRequested:
+    do_not_disturb()
+    print("ended in good order", flush=True)
+"""
+SPEAKER = """
+from standalone.commanding import StackCommand
+class Command(StackCommand):
+    def act(self, home, options): pass
+command = Command()
+input()
+command.say("nobody hears this █")
+command.say("nor this")
+"""
+
+
+def _waiter(*prefix: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen([*prefix, sys.executable, "-c", WAITER], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "listening\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_each_ending_is_an_orderly_one(number: signal.Signals) -> None:
+    process = _waiter()
+    process.send_signal(number)
+    assert process.communicate(timeout=LIMIT_S)[0] == "ended in good order\n"
+    assert process.returncode == 0
+
+
+def test_a_hangup_that_was_to_be_ignored_is_ignored() -> None:
+    process = _waiter("sh", "-c", "trap '' HUP; exec \"$@\"", "sh")
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=LIMIT_S)[0] == "ended in good order\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_reader_who_went_away_breaks_nothing_off(encoding: str) -> None:
+    """`make up | head -1`, or a terminal that was closed."""
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings", "PYTHONIOENCODING": encoding}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SPEAKER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    process.stdin.write(b"\n")
+    process.stdin.close()
+    complaints = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(LIMIT_S), complaints) == (0, b"")
+
+
+def test_ending_a_process_ends_what_it_left(tmp_path: Path) -> None:
+    """Spark's Java outlives the Python that started it by its own clean-up, or for good."""
+    log = tmp_path / "log"
+    script = "trap '' TERM; sleep 600 & echo $! ; trap - TERM; wait"
+    process = launch(["/bin/sh", "-c", script], folder=tmp_path, log=log, environment=os.environ)
+    give_up_at = time.monotonic() + LIMIT_S
+    while not log.read_text(encoding="utf-8").strip():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+    left = int(log.read_text(encoding="utf-8"))
+    end(process, signal.SIGTERM, patience_s=0.3)
+    # Whoever takes orphans in may leave a zombie lying for a moment.
+    assert not psutil.pid_exists(left) or psutil.Process(left).status() == psutil.STATUS_ZOMBIE
