@@ -134,6 +134,38 @@ def test_a_broker_accepts_its_settings(tmp_path: Path) -> None:
     assert len(set(listened)) == len(listened) == 9
 
 
+def test_secrets_are_made_once_and_behind_a_closed_door(tmp_path: Path) -> None:
+    """The files themselves are readable: each container has a user of its own."""
+    (tmp_path / "make-secrets").write_bytes((DOCKER / "make-secrets").read_bytes())
+    made = []
+    for _ in range(2):
+        subprocess.run(["sh", str(tmp_path / "make-secrets")], check=True, capture_output=True)
+        made.append({path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()})
+    assert made[0] == made[1] and made[0].keys() == COMPOSE["secrets"].keys()
+    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
+    assert made[0]["postgres_password"] in made[0]["database_url"]
+    assert made[0]["redis_password"] in made[0]["redis_url"]
+
+
+def test_no_secret_becomes_an_argument_of_a_process() -> None:
+    """A shell writes it to a file before it becomes the program."""
+    for name, service in SERVICES.items():
+        for word in service.get("command", []):
+            program = word.partition("exec ")[2] or (word if word.startswith("$") else "")
+            assert "$(" not in program and "/run/secrets" not in program, name
+
+
+def test_every_container_ends_in_time_and_keeps_few_logs() -> None:
+    for name, service in SERVICES.items():
+        assert set(service["logging"]["options"]) == {"max-size", "max-file"}, name
+    assert all(service["stop_grace_period"] and service["init"] for service in OURS.values())
+    assert SERVICES["postgres"]["stop_grace_period"]
+
+
+def test_postgres_is_healthy_only_for_those_who_come_by_tcp() -> None:
+    assert "--host 127.0.0.1" in SERVICES["postgres"]["healthcheck"]["test"][1]
+
+
 def test_the_proxy_leads_to_the_web_process() -> None:
     upstream = re.search(r"reverse_proxy (\S+):(\d+)", (DOCKER / "Caddyfile").read_text(encoding="utf-8"))
     assert upstream is not None
