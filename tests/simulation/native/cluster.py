@@ -26,7 +26,7 @@ class Cluster:
 
     def __init__(self, seed: int, settings: GroupSettings | None = None) -> None:
         self.world = World(seed, settings)
-        self.truth: dict[int, tuple[object, Truth]] = {}
+        self.truth: dict[int, tuple[object, Truth, int]] = {}
         self.processes: list[Process] = []
         self.owners: list[Owner] = []
         self.progress: Counter[Partition] = Counter()

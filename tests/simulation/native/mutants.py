@@ -209,7 +209,7 @@ MUTANTS = (
         (Patch(native._ping_answered, "if draft.attempt is None:", "if True:"),),
         seeds=(36, 130),
     ),
-    Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(40, 57)),
+    Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(40, 89)),
     Mutant(
         "repair_set_only",
         "ping repair compares sets only, not `assigned`",
@@ -245,6 +245,12 @@ MUTANTS = (
         "commit rule without since_generation",
         (Patch(offsets.refusal, "tenure.since_generation <= position.generation", "position.generation"),),
         seeds=(7, 12),
+    ),
+    Mutant(
+        "late_ping",
+        "a ping answer counts although a commit that came after it was written before it",
+        (Patch(native._ping_answered, "if not overtaken:", "if True:"),),
+        seeds=(9, 213),
     ),
     Mutant(
         "stamp_current",
@@ -287,7 +293,7 @@ MUTANTS = (
                 "if False:",
             ),
         ),
-        seeds=(0, 1),
+        seeds=(0, 8),
     ),
     Mutant(
         "expiry_unfenced",
@@ -299,7 +305,7 @@ MUTANTS = (
         "expel_at_once",
         "a member that answers pings but not Stop or Start is removed at once",
         (Patch(sessions._expel, "expelled=True", "expelled=True, ends_at=draft.now"),),
-        seeds=(684, 722),
+        seeds=(684, 762),
     ),
     Mutant(
         "heard_renews",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from coordinator.core import offsets, records, sessions
@@ -44,6 +44,7 @@ class _Commit:
     connection: Connection
     request: CommitOffsetsRequest
     truth: Truth
+    arrival: int
 
 
 class Owner:
@@ -58,6 +59,9 @@ class Owner:
         self.loses_next_turn = False
         self.connections: dict[ConnectionId, Connection] = {}
         self._inbox: deque[GroupEvent | _Commit] = deque()
+        self._arrivals = 0
+        self._commits_heard: Counter[str] = Counter()
+        self._acknowledged: dict[Partition, tuple[str, int, int]] = {}
         self._busy = False
         self._tick_at: float | None = None
         self._stopped_at = 0.0
@@ -69,12 +73,15 @@ class Owner:
 
     def frame_arrived(self, connection: Connection, message: FromMember, truth: Truth) -> None:
         self.connections.setdefault(ConnectionId(connection.id), connection)
+        self._arrivals += 1
         if isinstance(message, CommitOffsetsRequest):
-            self._receive(_Commit(connection, message, truth))
+            self._commits_heard[connection.id] += 1
+            self._receive(_Commit(connection, message, truth, self._arrivals))
             return
         if isinstance(message, PingResponse | StopFetcherResponse):
-            self._inbox_truth(message, truth)
-        self._receive(Heard(ConnectionId(connection.id), message))  # type: ignore[arg-type]
+            self.cluster.truth[id(message)] = (message, truth, self._arrivals)
+        commits_before = self._commits_heard[connection.id]
+        self._receive(Heard(ConnectionId(connection.id), message, commits_before=commits_before))  # type: ignore[arg-type]
 
     def connection_lost(self, connection: Connection) -> None:
         self._receive(ConnectionClosed(ConnectionId(connection.id)))
@@ -82,9 +89,6 @@ class Owner:
     def event(self, event: GroupEvent) -> None:
         """Something that the world tells every owner."""
         self._receive(event)
-
-    def _inbox_truth(self, message: PingResponse | StopFetcherResponse, truth: Truth) -> None:
-        self.cluster.truth[id(message)] = (message, truth)
 
     def _receive(self, event: GroupEvent | _Commit) -> None:
         if self.status == "over":
@@ -156,12 +160,13 @@ class Owner:
         if self.epoch != self.world.database.epoch:
             self.give_up()
             return
-        if self._inbox and isinstance(self._inbox[0], _Commit):
+        if any(isinstance(event, _Commit) for event in self._inbox):
+            # As a lane does: what takes no turn is written before all turns that wait.
             self._commit_batch()
             return
         events: list[GroupEvent] = []
         most = self.world.chance.choice((1, 1, 3, 8))
-        while self._inbox and len(events) < most and not isinstance(self._inbox[0], _Commit):
+        while self._inbox and len(events) < most:
             event = self._inbox.popleft()
             assert not isinstance(event, _Commit)
             events.append(event)
@@ -222,7 +227,13 @@ class Owner:
 
     def _decide(self, events: tuple[GroupEvent, ...]) -> GroupDecision:
         world = self.world
-        return decide(self.state, events, self.clock.now(), world.settings, world.surroundings)
+        news = tuple(map(self._in_its_place, events))
+        return decide(self.state, news, self.clock.now(), world.settings, world.surroundings)
+
+    def _in_its_place(self, event: GroupEvent) -> GroupEvent:
+        if isinstance(event, Heard) and isinstance(event.message, PingResponse):
+            return replace(event, overtaken=self._commits_heard[event.connection] != event.commits_before)
+        return event
 
     def _load(self, bound: dict[str, ConnectionId]) -> None:
         world = self.world
@@ -256,9 +267,10 @@ class Owner:
     def _commit_batch(self) -> None:
         written: dict[Partition, int] = {}
         answers: list[tuple[Connection, CommitOffsetsResponse]] = []
-        while self._inbox and isinstance(self._inbox[0], _Commit):
-            commit = self._inbox.popleft()
-            assert isinstance(commit, _Commit)
+        commits = [event for event in self._inbox if isinstance(event, _Commit)]
+        self._inbox = deque(event for event in self._inbox if not isinstance(event, _Commit))
+        acknowledged: dict[Partition, tuple[str, int, int]] = {}
+        for commit in commits:
             judgement = offsets.judge(self.state, ConnectionId(commit.connection.id), commit.request)
             for partition in judgement.accepted:
                 tenure = self.state.rows.owned[commit.request.consumer_id][partition]
@@ -267,11 +279,14 @@ class Owner:
                     f"an offset of an earlier tenure of {partition} was committed",
                 )
             written.update(judgement.accepted)
+            for partition, offset in judgement.accepted.items():
+                acknowledged[partition] = (commit.connection.id, commit.arrival, offset)
             answers.append((commit.connection, judgement.response))
         if written and not self.world.commit_offsets(self.epoch, written):
             self.give_up()
             return
         self.state = offsets.committed(self.state, written)
+        self._acknowledged.update(acknowledged)
         for connection, response in answers:
             if connection.owner_open:
                 connection.to_member(response)
@@ -318,7 +333,7 @@ class Owner:
     def _check_noted(self, event: Heard, decision: GroupDecision) -> None:
         message = event.message
         assert isinstance(message, PingResponse | StopFetcherResponse)
-        _, truth = self.cluster.truth.pop(id(message), (message, {}))
+        _, truth, arrival = self.cluster.truth.pop(id(message), (message, {}, 0))
         owned = decision.state.rows.owned.get(message.consumer_id, {})
         for partition, position in each_position(message.offset_info):
             noted = decision.state.memory.dirty.get(partition)
@@ -326,6 +341,11 @@ class Owner:
             if tenure is None or noted != position.offset or partition not in truth:
                 continue
             if offsets.refusal(tenure, position, decision.state.rows.generation) == 0:
+                connection, acknowledged_at, offset = self._acknowledged.get(partition, ("", 0, 0))
+                self.world.forbid(
+                    connection == event.connection and arrival < acknowledged_at and position.offset < offset,
+                    f"a position of {partition} was noted that is older than what was acknowledged",
+                )
                 self.world.forbid(
                     truth[partition] < tenure.since_generation,
                     f"an offset of an earlier tenure of {partition} was noted",
