@@ -192,9 +192,7 @@ class BrokerProcess:
         self._plane.live = self._metadata.live
         self._followers.know_brokers(self._known.brokers.values())
         # Clients may be told of new leaders first: a leader that has not heard of it refuses them once.
-        self._plane.view = self._metadata.renew(
-            self._cluster_id, None if everything else _rows_of(frame, heeded)
-        )
+        self._plane.view = self._metadata.renew(self._cluster_id, None if everything else heeded.told)
         await self._perform(heeded)
         self._applied_version = self._known.metadata_version
         if heeded.from_snapshot:
@@ -325,15 +323,6 @@ def data_plane_settings(settings: BrokerSettings) -> DataPlaneSettings:
         replica_lag_time_max_ms=settings.replica_lag_time_max_ms,
         stray_retention_ms=settings.stray_retention_ms,
     )
-
-
-def _rows_of(
-    frame: cluster.SnapshotChunk | cluster.Changes | cluster.AlterPartitionAnswer, heeded: Heeded
-) -> list[cluster.PartitionRow]:
-    """Every row that a frame may have changed."""
-    if isinstance(frame, cluster.Changes):
-        return [*frame.partitions, *frame.leader_and_isr, *frame.stop_replica]
-    return [answer.row for answer in heeded.answers if answer.row is not None]
 
 
 async def _every(interval_s: float, duty: Callable[[], None]) -> None:

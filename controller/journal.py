@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from muster.messages.cluster import NO_LEADER, PartitionRow
+from muster.messages.cluster import NO_LEADER, AlikePartitions
 from runtime.models import JournalEntry
 
 _WORDS = {
     "BrokerChanged": ("broker changed", "brokers changed"),
     "TopicCreated": ("topic created", "topics created"),
-    "PartitionCreated": ("partition created", "partitions created"),
-    "PartitionChanged": ("partition changed", "partitions changed"),
+    "PartitionsCreated": ("partition created", "partitions created"),
+    "PartitionsChanged": ("partition changed", "partitions changed"),
     "PossibleLoss": ("possible loss", "possible losses"),
     "ProducerIdsGiven": ("block of producer ids given", "blocks of producer ids given"),
 }
@@ -44,18 +44,19 @@ def last_turns(most: int) -> list[ControllerTurn]:
 
 def _turn(at: datetime, cause: str, records: Iterable[Mapping[str, Any]]) -> ControllerTurn:
     records = list(records)
-    counted = Counter(record.get("record") for record in records)
+    counted: Counter[Any] = Counter()
+    for record in records:
+        counted[record.get("record")] += len(_alike(record).partitions) if "alike" in record else 1
     words = [
         f"{counted[tag]} {one if counted[tag] == 1 else many}"
         for tag, (one, many) in _WORDS.items()
         if counted[tag]
     ]
-    leaders = [
-        msgspec.convert(record["row"], PartitionRow).leader
-        for record in records
-        if record.get("record") == "PartitionChanged"
-    ]
-    without = leaders.count(NO_LEADER)
-    return ControllerTurn(
-        at, cause, ", ".join(words), len(leaders) - without, without, bool(counted["PossibleLoss"])
-    )
+    changed = [_alike(record) for record in records if record.get("record") == "PartitionsChanged"]
+    without = sum(len(one.partitions) for one in changed if one.leader == NO_LEADER)
+    led = sum(len(one.partitions) for one in changed) - without
+    return ControllerTurn(at, cause, ", ".join(words), led, without, bool(counted["PossibleLoss"]))
+
+
+def _alike(record: Mapping[str, Any]) -> AlikePartitions:
+    return msgspec.convert(record["alike"], AlikePartitions)

@@ -1,12 +1,12 @@
 """This room words a controller turn for people: its cause, its numbers, and who is woken by it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from controller.core import events as told
 from controller.core import records as facts
-from muster.messages.cluster import NO_LEADER
+from muster.messages.cluster import NO_LEADER, AlikePartitions
 from runtime.ports import Entry
 
 NAMES_SHOWN: Final = 20
@@ -28,19 +28,24 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
     for record in records:
         by_kind.setdefault(type(record), []).append(record)
     fenced, registered = _brokers(records)
-    changed = [r for r in records if isinstance(r, facts.PartitionChanged)]
+    created = [r.alike for r in records if isinstance(r, facts.PartitionsCreated)]
+    changed = [r.alike for r in records if isinstance(r, facts.PartitionsChanged)]
     summary: dict[str, object] = {
         "metadata_version": next((r.version for r in records if isinstance(r, facts.TurnStamped)), None),
         "brokers_fenced": fenced,
         "brokers_registered": registered,
         "topics": [r.row.name for r in records if isinstance(r, facts.TopicCreated)][:NAMES_SHOWN],
-        "partitions_created": len(by_kind.get(facts.PartitionCreated, ())),
-        "partitions_changed": len(changed),
-        "partitions_without_leader": sum(1 for r in changed if r.row.leader == NO_LEADER),
+        "partitions_created": _count(created),
+        "partitions_changed": _count(changed),
+        "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
         "possible_losses": len(by_kind.get(facts.PossibleLoss, ())),
         "work_offered": [f"{r.kind} {r.key}" for r in records if isinstance(r, facts.WorkOffered)],
     }
     return Entry(_cause(events, fenced), {name: value for name, value in summary.items() if value})
+
+
+def _count(alike: Iterable[AlikePartitions]) -> int:
+    return sum(len(one.partitions) for one in alike)
 
 
 def _brokers(records: Sequence[facts.ClusterRecord]) -> tuple[list[int], list[int]]:
@@ -71,7 +76,7 @@ def wake_names(records: Sequence[facts.ClusterRecord]) -> tuple[str, ...]:
         names.append("topics")
     if facts.BrokerChanged in kinds:
         names.append("brokers")
-    if kinds & {facts.PartitionCreated, facts.PartitionChanged}:
+    if kinds & {facts.PartitionsCreated, facts.PartitionsChanged}:
         names.append("partitions")
     if kinds:
         names.append("cluster")

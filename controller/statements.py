@@ -4,12 +4,14 @@ Everything is in bulk over `unnest`, arrays travel as text literals (binding 10,
 more than the statement), and every write is conditional: the caller compares the count.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain, repeat
 from typing import Final
 from uuid import UUID
 
 import msgspec
 
+from controller.core.proposing import StoredPartitions
 from muster.messages.cluster import PartitionRow
 
 READ_BROKERS: Final = """
@@ -23,18 +25,27 @@ READ_LIVE: Final = "SELECT broker_id FROM broker WHERE NOT fenced"
 
 READ_CONFIGS: Final = "SELECT topic_id, configs FROM topic WHERE configs <> '{}'"
 
-_PARTITIONS: Final = """
+READ_PARTITIONS: Final = """
 SELECT coalesce(json_agg(json_build_array(topic_id, partition, assigned, leader, leader_epoch, isr, version)
     ORDER BY topic_id, partition), '[]')::text FROM partition"""
 """One text for all rows: msgspec reads it several times faster than a driver makes tuples of arrays."""
 
-READ_PARTITIONS: Final = _PARTITIONS
 
-READ_PARTITIONS_OF_BROKER: Final = f"{_PARTITIONS} WHERE assigned @> ARRAY[%(broker_id)s::int]"
+def _alike(condition: str) -> str:
+    """A statement that reads the partitions of `condition`, alike ones together, as StoredPartitions."""
+    return f"""
+SELECT coalesce(json_agg(json_build_array(
+    json_build_array(topic_id, assigned, leader, leader_epoch, isr, partitions), versions)), '[]')::text
+FROM (SELECT topic_id, assigned, leader, leader_epoch, isr,
+          array_agg(partition) AS partitions, array_agg(version) AS versions
+      FROM partition WHERE {condition} GROUP BY topic_id, assigned, leader, leader_epoch, isr) AS alike"""
 
-READ_PARTITIONS_OF_TOPIC: Final = f"{_PARTITIONS} WHERE topic_id = %(topic_id)s"
 
-READ_LEADERLESS: Final = f"{_PARTITIONS} WHERE leader = -1"
+READ_ALIKE_OF_BROKER: Final = _alike("assigned @> ARRAY[%(broker_id)s::int]")
+
+READ_ALIKE_OF_TOPIC: Final = _alike("topic_id = %(topic_id)s")
+
+READ_ALIKE_LEADERLESS: Final = _alike("leader = -1")
 
 READ_SECRETS: Final = "SELECT broker_id, secret_hash FROM broker"
 
@@ -55,24 +66,32 @@ FROM unnest(%(topic_id)s::uuid[], %(name)s::text[], %(partition_count)s::int[],
     %(replication_factor)s::smallint[], %(configs)s::jsonb[])
     AS u(topic_id, name, partition_count, replication_factor, configs)"""
 
-ADD_PARTITIONS: Final = """
-INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version)
-SELECT topic_id, partition, assigned::int[], '{}', '{}', leader, leader_epoch, isr::int[], version
-FROM unnest(%(topic_id)s::uuid[], %(partition)s::int[], %(assigned)s::text[], %(leader)s::int[],
-    %(leader_epoch)s::int[], %(isr)s::text[], %(version)s::bigint[])
-    AS u(topic_id, partition, assigned, leader, leader_epoch, isr, version)"""
+_ALIKE: Final = """
+WITH alike AS MATERIALIZED (
+    SELECT n::int, topic_id, assigned::int[], leader, leader_epoch, isr::int[], version
+    FROM unnest(%(topic_id)s::uuid[], %(assigned)s::text[], %(leader)s::int[], %(leader_epoch)s::int[],
+        %(isr)s::text[], %(version)s::bigint[]) WITH ORDINALITY
+        AS u(topic_id, assigned, leader, leader_epoch, isr, version, n))"""
+"""What is alike travels once; the numbers of the partitions come beside it, each with its place in here."""
 
-CHANGE_PARTITIONS: Final = """
-UPDATE partition SET assigned = u.assigned::int[], leader = u.leader, leader_epoch = u.leader_epoch,
-    isr = u.isr::int[], version = u.version, changed_at = now()
-FROM unnest(%(topic_id)s::uuid[], %(partition)s::int[], %(assigned)s::text[], %(leader)s::int[],
-    %(leader_epoch)s::int[], %(isr)s::text[], %(version)s::bigint[], %(version_before)s::bigint[])
-    AS u(topic_id, partition, assigned, leader, leader_epoch, isr, version, version_before)
-WHERE partition.topic_id = u.topic_id AND partition.partition = u.partition
-    AND partition.version = u.version_before AND partition.leader_epoch <= u.leader_epoch"""
+ADD_PARTITIONS: Final = f"""{_ALIKE}
+INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version)
+SELECT topic_id, partition, assigned, '{{}}', '{{}}', leader, leader_epoch, isr, version
+FROM unnest(%(n)s::int[], %(partition)s::int[]) AS u(n, partition) JOIN alike USING (n)"""
+
+CHANGE_PARTITIONS: Final = f"""{_ALIKE}
+UPDATE partition SET assigned = alike.assigned, leader = alike.leader, leader_epoch = alike.leader_epoch,
+    isr = alike.isr, version = alike.version, changed_at = now()
+FROM unnest(%(n)s::int[], %(partition)s::int[], %(version_before)s::bigint[])
+    AS u(n, partition, version_before) JOIN alike USING (n)
+WHERE partition.topic_id = alike.topic_id AND partition.partition = u.partition
+    AND partition.version = u.version_before AND partition.leader_epoch <= alike.leader_epoch"""
 """As many rows as were given, or one of them is not what was decided on."""
 
-PLAN_FOR_BULK: Final = "SET LOCAL enable_nestloop = off; SET LOCAL enable_seqscan = off"
+PLAN_FOR_BULK: Final = (
+    "SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off"
+)
+"""The planner cannot know how many numbers come with a few alike rows: thousands are found by hashing."""
 
 NOTE_PROGRESS: Final = """
 INSERT INTO partition_progress (partition_id, high_watermark, at)
@@ -96,24 +115,30 @@ def numbers(values: Iterable[int]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def uuids(values: Iterable[UUID | str]) -> str:
+def uuids(values: Iterable[UUID]) -> str:
     """The literal of an array of UUIDs."""
-    # A topic has many partitions, which may share its id's object: the text of each object is made once.
-    texts: dict[int, str] = {}
-    kept = list(values)
-    return "{" + ",".join([texts.get(id(v)) or texts.setdefault(id(v), str(v)) for v in kept]) + "}"
+    return "{" + ",".join(map(str, values)) + "}"
 
 
-def arrays(values: Sequence[tuple[int, ...]]) -> str:
+def arrays(values: Iterable[Iterable[int]]) -> str:
     """The literal of an array of texts, each the literal of an array of whole numbers."""
-    # Ten thousand partitions share a few sets of replicas.
-    literals = {value: numbers(value) for value in set(values)}
-    return '{"' + '","'.join([literals[value] for value in values]) + '"}' if values else "{}"
+    return "{" + ",".join(f'"{numbers(value)}"' for value in values) + "}"
+
+
+def places(sizes: Iterable[int]) -> str:
+    """The literal of an array that holds 1 as often as the first size says, then 2, and so on."""
+    return numbers(chain.from_iterable(repeat(place, size) for place, size in enumerate(sizes, start=1)))
 
 
 _partition_rows = msgspec.json.Decoder(list[PartitionRow])
+_stored_partitions = msgspec.json.Decoder(list[StoredPartitions])
 
 
 def partition_rows(answer: tuple[str] | None) -> list[PartitionRow]:
-    """The rows that one of the statements above has read."""
+    """The rows that READ_PARTITIONS has read."""
     return _partition_rows.decode(answer[0]) if answer else []
+
+
+def stored_partitions(answer: tuple[str] | None) -> list[StoredPartitions]:
+    """The alike partitions that one of the statements above has read."""
+    return _stored_partitions.decode(answer[0]) if answer else []

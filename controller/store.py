@@ -6,6 +6,7 @@ It runs inside the turn's transaction, on the lane's connection, behind the fenc
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -15,8 +16,8 @@ from controller import statements
 from controller.core import records as facts
 from controller.core.records import ClusterRecord
 from controller.core.state import ClusterRows
-from controller.statements import arrays, numbers, partition_rows, uuids
-from muster.messages.cluster import BrokerRow, HighWatermark, PartitionRow, TopicRow
+from controller.statements import arrays, numbers, partition_rows, places, uuids
+from muster.messages.cluster import BrokerRow, HighWatermark, TopicRow
 from runtime import cluster, work
 from runtime.ports import VersionConflict
 
@@ -71,9 +72,9 @@ def save(connection: Connection[Any], before: ClusterRows, records: Sequence[Clu
             _save_brokers(cursor, brokers, version)
         if topics := [record.row for record in kinds[facts.TopicCreated]]:
             _add_topics(cursor, topics, version)
-        if created := [record.row for record in kinds[facts.PartitionCreated]]:
+        if created := kinds[facts.PartitionsCreated]:
             _add_partitions(cursor, created)
-        if changed := kinds[facts.PartitionChanged]:
+        if changed := kinds[facts.PartitionsChanged]:
             _change_partitions(cursor, changed)
     for offered in kinds[facts.WorkOffered]:
         work.offer(connection, offered.kind, offered.key, offered.based_on, {})
@@ -138,36 +139,33 @@ def _add_topics(cursor: Cursor[Any], topics: Sequence[TopicRow], version: int) -
     )
 
 
-def _add_partitions(cursor: Cursor[Any], rows: Sequence[PartitionRow]) -> None:
-    cursor.execute(statements.ADD_PARTITIONS, _columns(rows))
+def _add_partitions(cursor: Cursor[Any], created: Sequence[facts.PartitionsCreated]) -> None:
+    cursor.execute(statements.ADD_PARTITIONS, _columns(created))
 
 
-def _change_partitions(cursor: Cursor[Any], changed: Sequence[facts.PartitionChanged]) -> None:
-    first_base: dict[tuple[Any, int], int] = {}
-    latest: dict[tuple[Any, int], PartitionRow] = {}
-    for record in changed:
-        # One turn may change a partition twice (a death, then a return): stored once, from where it was.
-        key = record.row.key
-        first_base.setdefault(key, record.base_version)
-        latest[key] = record.row
-    # By number: UUIDs compare in Python, and ten thousand of them would cost more than the statement.
-    rows = sorted(latest.values(), key=lambda row: (row.topic_id.int, row.partition))
-    if len(rows) >= BULK:
+def _change_partitions(cursor: Cursor[Any], changed: Sequence[facts.PartitionsChanged]) -> None:
+    count = sum(len(record.alike.partitions) for record in changed)
+    bases = chain.from_iterable(record.base_versions for record in changed)
+    is_bulk = count >= BULK
+    if is_bulk:
         cursor.execute(statements.PLAN_FOR_BULK)
-    bases = numbers(first_base[row.key] for row in rows)
-    cursor.execute(statements.CHANGE_PARTITIONS, {**_columns(rows), "version_before": bases})
-    _require(cursor, len(rows), "partition")
+    values = {**_columns(changed), "version_before": numbers(bases)}
+    # A plan for thousands must not be kept for the next statement, which may change one.
+    cursor.execute(statements.CHANGE_PARTITIONS, values, prepare=False if is_bulk else None)
+    _require(cursor, count, "partition")
 
 
-def _columns(rows: Sequence[PartitionRow]) -> dict[str, str]:
+def _columns(records: Sequence[facts.PartitionsCreated | facts.PartitionsChanged]) -> dict[str, str]:
+    alike = [record.alike for record in records]
     return {
-        "topic_id": uuids(row.topic_id for row in rows),
-        "partition": numbers(row.partition for row in rows),
-        "assigned": arrays([row.assigned for row in rows]),
-        "leader": numbers(row.leader for row in rows),
-        "leader_epoch": numbers(row.leader_epoch for row in rows),
-        "isr": arrays([row.isr for row in rows]),
-        "version": numbers(row.version for row in rows),
+        "topic_id": uuids(one.topic_id for one in alike),
+        "assigned": arrays(one.assigned for one in alike),
+        "leader": numbers(one.leader for one in alike),
+        "leader_epoch": numbers(one.leader_epoch for one in alike),
+        "isr": arrays(one.isr for one in alike),
+        "version": numbers(record.version for record in records),
+        "n": places(len(one.partitions) for one in alike),
+        "partition": numbers(chain.from_iterable(one.partitions for one in alike)),
     }
 
 

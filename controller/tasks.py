@@ -29,12 +29,12 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Any:
         configs: dict[UUID, dict[str, str]] = dict(cursor.execute(statements.READ_CONFIGS).fetchall())
         match task:
             case Task.BROKER_CHANGE:
-                cursor.execute(statements.READ_PARTITIONS_OF_BROKER, {"broker_id": int(item.key)})
+                cursor.execute(statements.READ_ALIKE_OF_BROKER, {"broker_id": int(item.key)})
             case Task.TOPIC_CHANGE:
-                cursor.execute(statements.READ_PARTITIONS_OF_TOPIC, {"topic_id": UUID(item.key)})
+                cursor.execute(statements.READ_ALIKE_OF_TOPIC, {"topic_id": UUID(item.key)})
             case Task.CONTROLLER_FAILOVER:
-                cursor.execute(statements.READ_LEADERLESS)
-        rows = statements.partition_rows(cursor.fetchone())
+                cursor.execute(statements.READ_ALIKE_LEADERLESS)
+        stored = statements.stored_partitions(cursor.fetchone())
     policies: dict[UUID, Policy] = {}
 
     def policy(topic_id: UUID) -> Policy:
@@ -45,4 +45,4 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Any:
 
     # A broker whose death is the task may have said hello since; the lane knows, and decides then.
     gone = {int(item.key)} if task is Task.BROKER_CHANGE else set()
-    return msgspec.to_builtins(propose(task, item.key, rows, live - gone, policy))
+    return msgspec.to_builtins(propose(task, item.key, stored, live - gone, policy))

@@ -27,6 +27,8 @@ class Heeded:
     rows: list[PartitionRow] = field(default_factory=list)
     """Give each to its Replica, in order; a row that assigns this broker may need a new one."""
     from_snapshot: bool = False
+    told: list[PartitionRow] = field(default_factory=list)
+    """Every row that changes or answers named, here or elsewhere: what clients are told may be another."""
     answers: list[IsrAnswer] = field(default_factory=list)
     """Give each to `Replica.hear_answer`."""
     gone: list[PartitionKey] = field(default_factory=list)
@@ -130,10 +132,11 @@ class ClusterView:
             self.topics[topic.topic_id] = topic
             self.topic_ids[topic.name] = topic.topic_id
         heeded = Heeded(topics=list(frame.topics))
-        for row in frame.partitions:
-            self._take_over(row)
-        for rows in (frame.leader_and_isr, frame.stop_replica):
-            heeded.rows += [row for row in rows if self._take_over(row)]
+        for alike in frame.partitions:
+            heeded.told += filter(self._take_over, alike.rows(frame.metadata_version))
+        for alike in (*frame.leader_and_isr, *frame.stop_replica):
+            heeded.rows += filter(self._take_over, alike.rows(frame.metadata_version))
+        heeded.told += heeded.rows
         if frame.complete:
             self.metadata_version = frame.metadata_version
         return heeded
@@ -141,10 +144,8 @@ class ClusterView:
     def _hear_answers(self, frame: AlterPartitionAnswer) -> Heeded:
         if not self.ready:
             return Heeded(hang_up="an answer came before the snapshot")
-        for answer in frame.answers:
-            if answer.row is not None:
-                self._take_over(answer.row)
-        return Heeded(answers=list(frame.answers))
+        rows = [answer.row for answer in frame.answers if answer.row is not None]
+        return Heeded(answers=list(frame.answers), told=list(filter(self._take_over, rows)))
 
     def _take_over(self, row: PartitionRow) -> bool:
         known = self.partitions.get(row.key)

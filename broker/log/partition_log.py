@@ -4,7 +4,6 @@ Everything runs on the broker's loop; a write is a copy into the page cache. Not
 batch: the promise of design.md section 8 rests on replicas.
 """
 
-import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from uuid import UUID
 from broker.core.leader_epochs import LeaderEpochs
 from broker.core.producers import Duplicate, Producers, Refused
 from broker.core.replica_log import EpochEnd
+from broker.log import producer_snapshots
 from broker.log.checkpoints import LEADER_EPOCHS, load_epochs, save_epochs
-from broker.log.files import OpenFiles, replace_file
+from broker.log.files import OpenFiles
 from broker.log.segment import Segment
 from kafkaserver.outbox import FileRegion
 from muster.kafkawire import batches
@@ -27,7 +27,6 @@ from muster.kernel.invariants import invariant
 
 UNBOUNDED: Final = -1
 _LARGEST_CODEC: Final = 4
-_SNAPSHOTS_KEPT: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +78,7 @@ class PartitionLog:
         settings: LogSettings,
         make_folder: Callable[[], None] | None = None,
     ) -> None:
-        """`make_folder` makes the folder of a log that begins empty; called before its first file. May raise
-        OSError, and is called again then.
-        """
+        """`make_folder` is called before the first file of a log that begins empty; it may raise OSError."""
         self.folder = folder
         self.topic_id = topic_id
         self.settings = settings
@@ -254,7 +251,7 @@ class PartitionLog:
         """Close the active segment: its index and the producers up to its end go into files."""
         self.producers.forget_silent(now_ms, self.settings.producer_id_expiration_ms)
         full.save_index()
-        self._save_producers()
+        producer_snapshots.save(self.folder, self.producers, self.end_offset)
 
     def _add(self, segment: Segment) -> None:
         self._segments.append(segment)
@@ -406,25 +403,9 @@ class PartitionLog:
 
     # -- producers
 
-    def _save_producers(self) -> None:
-        path = self.folder / f"{self.end_offset:020}.snapshot"
-        replace_file(path, json.dumps(self.producers.saved()).encode())
-        for old in sorted(self.folder.glob("*.snapshot"))[:-_SNAPSHOTS_KEPT]:
-            old.unlink(missing_ok=True)
-
     def _rebuild_producers(self, now_ms: int) -> None:
         """From the newest snapshot that is not behind the end, and the batches behind it."""
-        self.producers, offset = Producers(), self.start_offset
-        for path in sorted(self.folder.glob("*.snapshot"), reverse=True):
-            at = int(path.stem)
-            if at > self.end_offset:
-                path.unlink(missing_ok=True)
-                continue
-            try:
-                self.producers, offset = Producers.restored(json.loads(path.read_bytes())), at
-                break
-            except (ValueError, TypeError):
-                path.unlink(missing_ok=True)
+        self.producers, offset = producer_snapshots.newest(self.folder, self.start_offset, self.end_offset)
         for header in self.headers_from(offset):
             if header.base_offset >= offset:
                 self.producers.stored(header, header.base_offset, now_ms)
@@ -511,7 +492,7 @@ class PartitionLog:
         try:
             if self._segments and self._segments[-1].size_bytes:
                 self._segments[-1].save_index()
-                self._save_producers()
+                producer_snapshots.save(self.folder, self.producers, self.end_offset)
             for segment in self._segments:
                 self._files.forget(segment.path)
         except OSError as error:

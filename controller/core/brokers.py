@@ -84,10 +84,10 @@ def end_overdue_sessions(draft: Draft, now: Instant) -> list[HangUp]:
         row = draft.broker(broker_id)
         if row is not None and row.live:
             draft.brokers[broker_id] = _fenced(row)
-        if leaders.count_touched(draft, broker_id) <= draft.settings.max_elections_in_the_turn:
-            leaders.remove(draft, broker_id, lost_tail=False)
-        else:
+        if leaders.touches_more(draft, broker_id, draft.settings.max_elections_in_the_turn):
             draft.other_records.append(WorkOffered(str(Task.BROKER_CHANGE), str(broker_id), draft.version))
+        else:
+            leaders.remove(draft, broker_id, lost_tail=False)
     return hang_ups
 
 

@@ -130,8 +130,7 @@ def _places(draft: Draft, live: set[int]) -> list[Place]:
 
 def _preferred_leaders(draft: Draft) -> Counter[int]:
     """How many partitions each broker is to lead; counted once a request, however many topics it names."""
-    rows = {**draft.rows.partitions, **draft.partitions}
-    return Counter(row.assigned[0] for row in rows.values())
+    return Counter(row.assigned[0] for row in draft.all_partitions())
 
 
 def _write(draft: Draft, topic: TopicRow, assignments: list[tuple[int, ...]]) -> None:

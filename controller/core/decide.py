@@ -179,7 +179,7 @@ class _Turn:
             version,
             registered.values(),
             {**draft.rows.topics, **draft.topics}.values(),
-            {**draft.rows.partitions, **draft.partitions}.values(),
+            draft.all_partitions(),
         )
         for link, broker_id in self.hellos:
             accepted = HelloAccepted(

@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from muster.messages.cluster import (
     MAX_ROWS_PER_CHANGES,
     MAX_ROWS_PER_FRAME,
+    AlikePartitions,
     BrokerRow,
     Changes,
     PartitionRow,
@@ -14,11 +17,15 @@ from muster.messages.cluster import (
 )
 
 
-class RowChange(NamedTuple):
-    """A partition's row before the turn (None: new) and after it."""
+class AlikeChange(NamedTuple):
+    """Partitions that a turn made alike, and the version of each before it.
 
-    before: PartitionRow | None
-    row: PartitionRow
+    `assigned_before` is what all of them were assigned to; None: they are new.
+    """
+
+    assigned_before: tuple[int, ...] | None
+    alike: AlikePartitions
+    base_versions: tuple[int, ...]
 
 
 class TurnChanges(NamedTuple):
@@ -26,7 +33,7 @@ class TurnChanges(NamedTuple):
 
     metadata_version: int
     controller_epoch: int
-    partitions: Sequence[RowChange]
+    partitions: Sequence[AlikeChange]
     brokers: Sequence[BrokerRow]
     topics: Sequence[TopicRow]
 
@@ -36,29 +43,45 @@ def frames_for(broker_id: int, turn: TurnChanges) -> list[Changes]:
 
     One frame, also where nothing concerns the broker: it states the version of the turn in its pings.
     """
-    parts = [
-        turn.partitions[at : at + MAX_ROWS_PER_CHANGES]
-        for at in range(0, len(turn.partitions), MAX_ROWS_PER_CHANGES)
-    ] or [()]
+    parts = _in_parts(turn.partitions)
     return [
         _frame(broker_id, turn, part, number == 0, number == len(parts) - 1)
         for number, part in enumerate(parts)
     ]
 
 
+def _in_parts(changes: Sequence[AlikeChange]) -> list[list[AlikeChange]]:
+    """At most MAX_ROWS_PER_CHANGES partitions in each; one part at least."""
+    parts: list[list[AlikeChange]] = [[]]
+    room = MAX_ROWS_PER_CHANGES
+    for change in changes:
+        numbers = change.alike.partitions
+        at = 0
+        while at < len(numbers):
+            if not room:
+                parts.append([])
+                room = MAX_ROWS_PER_CHANGES
+            taken = numbers[at : at + room]
+            alike = msgspec.structs.replace(change.alike, partitions=taken)
+            parts[-1].append(change._replace(alike=alike))
+            at += len(taken)
+            room -= len(taken)
+    return parts
+
+
 def _frame(
-    broker_id: int, turn: TurnChanges, part: Sequence[RowChange], first: bool, complete: bool
+    broker_id: int, turn: TurnChanges, part: Sequence[AlikeChange], first: bool, complete: bool
 ) -> Changes:
-    leader_and_isr: list[PartitionRow] = []
-    stop_replica: list[PartitionRow] = []
-    partitions: list[PartitionRow] = []
-    for before, row in part:
-        if broker_id in row.assigned:
-            leader_and_isr.append(row)
-        elif before is not None and broker_id in before.assigned:
-            stop_replica.append(row)
+    leader_and_isr: list[AlikePartitions] = []
+    stop_replica: list[AlikePartitions] = []
+    partitions: list[AlikePartitions] = []
+    for assigned_before, alike, _ in part:
+        if broker_id in alike.assigned:
+            leader_and_isr.append(alike)
+        elif assigned_before is not None and broker_id in assigned_before:
+            stop_replica.append(alike)
         else:
-            partitions.append(row)
+            partitions.append(alike)
     return Changes(
         metadata_version=turn.metadata_version,
         controller_epoch=turn.controller_epoch,

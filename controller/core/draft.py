@@ -1,27 +1,33 @@
 """This room holds one turn while it is decided: the state as it would be, and what that takes.
 
-Everything a turn touches is laid over the rows, so a turn costs what it changes; each changed partition
-becomes one record, stamped with the version of the turn, however often it changed on the way.
+Everything a turn touches is laid over the rows, so a turn costs what it changes. Each changed partition is
+in one record, with all that became alike and stamped with the version of the turn, however often it changed
+on the way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TypeAlias
 from uuid import UUID
 
-from controller.core.dispatch import RowChange, TurnChanges
+from controller.core.dispatch import AlikeChange, TurnChanges
 from controller.core.election import Choice, Policy
 from controller.core.records import (
     BrokerChanged,
     ClusterRecord,
-    PartitionChanged,
-    PartitionCreated,
+    PartitionsChanged,
+    PartitionsCreated,
     PossibleLoss,
     TopicCreated,
     TurnStamped,
 )
 from controller.core.settings import ControllerSettings
-from controller.core.state import ClusterState, PartitionKey, folded
+from controller.core.state import ClusterState, PartitionKey, PartitionTable, folded
 from controller.core.topics import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
-from muster.messages.cluster import BrokerRow, PartitionRow, TopicRow
+from muster.messages.cluster import AlikePartitions, BrokerRow, PartitionRow, TopicRow
+
+_Alike: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...], int, int, tuple[int, ...]]
+"""Replicas before the turn (None: new), then replicas, leader, leader epoch and ISR after it."""
 
 
 class Draft:
@@ -33,7 +39,7 @@ class Draft:
         self.settings = settings
         self.version = state.rows.metadata_version + 1
         self.next_producer_id = state.rows.next_producer_id
-        self.partitions: dict[PartitionKey, PartitionRow] = {}
+        self.partitions = PartitionTable()
         self.brokers: dict[int, BrokerRow] = {}
         self.topics: dict[UUID, TopicRow] = {}
         self._topic_ids: dict[str, UUID] = {}
@@ -55,11 +61,22 @@ class Draft:
         """Brokers that have a session."""
         return set(self.memory.sessions)
 
+    def topic_ids(self) -> list[UUID]:
+        """Every topic that has partitions."""
+        return list({**self.rows.partitions.by_topic, **self.partitions.by_topic})
+
+    def all_partitions(self) -> Iterator[PartitionRow]:
+        """Every row as it is in this turn."""
+        return chain.from_iterable(map(self.partitions_of_topic, self.topic_ids()))
+
     def partitions_of(self, broker_id: int) -> list[PartitionRow]:
-        """Rows that assign `broker_id`, as they are in this turn."""
-        keys = self.rows.by_broker.get(broker_id, {})
-        found = [self.partitions.get(key) or self.rows.partitions[key] for key in keys]
-        return found + [r for k, r in self.partitions.items() if k not in keys and broker_id in r.assigned]
+        """Rows that assign `broker_id`."""
+        return [row for row in self.all_partitions() if broker_id in row.assigned]
+
+    def partitions_of_topic(self, topic_id: UUID) -> Iterable[PartitionRow]:
+        stored = self.rows.partitions.by_topic.get(topic_id, {})
+        drafted = self.partitions.by_topic.get(topic_id)
+        return {**stored, **drafted}.values() if drafted else stored.values()
 
     def topic_named_like(self, name: str) -> TopicRow | None:
         """The topic whose folded name is that of `name`."""
@@ -68,13 +85,6 @@ class Draft:
             return self.rows.topics[topic_id]
         topic_id = self._topic_ids.get(folded(name))
         return None if topic_id is None else self.topics[topic_id]
-
-    def partitions_of_topic(self, topic_id: UUID) -> Iterator[PartitionRow]:
-        topic = self.topics.get(topic_id) or self.rows.topics.get(topic_id)
-        for number in range(topic.partition_count if topic else 0):
-            row = self.partition((topic_id, number))
-            if row is not None:
-                yield row
 
     def policy(self, topic_id: UUID) -> Policy:
         """What the topic's configs, or the defaults, say about elections."""
@@ -94,7 +104,7 @@ class Draft:
 
     def put_partition(self, row: PartitionRow) -> None:
         """A new row; its version is that of this turn."""
-        self.partitions[row.key] = row
+        self.partitions.put(row)
 
     def choose(self, row: PartitionRow, choice: Choice) -> None:
         """Leader and ISR become those of `choice`; the leader epoch rises with every election.
@@ -103,14 +113,16 @@ class Draft:
         without one; a change of the ISR alone keeps the epoch.
         """
         elected = choice.leader != row.leader
-        self.partitions[row.key] = PartitionRow(
-            row.topic_id,
-            row.partition,
-            row.assigned,
-            choice.leader,
-            row.leader_epoch + elected,
-            choice.isr,
-            self.version,
+        self.partitions.put(
+            PartitionRow(
+                row.topic_id,
+                row.partition,
+                row.assigned,
+                choice.leader,
+                row.leader_epoch + elected,
+                choice.isr,
+                self.version,
+            )
         )
         if choice.possible_loss:
             self.note_possible_loss(row, choice.leader, choice.possible_loss)
@@ -120,26 +132,41 @@ class Draft:
 
     # ------------------------------------------------------------------------------ the end of the turn
 
-    def partition_changes(self) -> list[RowChange]:
-        """What each touched partition was and is; a row that is again what it was keeps its old version."""
-        changes = [RowChange(self.rows.partitions.get(key), row) for key, row in self.partitions.items()]
-        changed = [one for one in changes if one.before is None or _differs(one.before, one.row)]
-        if len(changed) < len(changes):
-            self.partitions = {one.row.key: one.row for one in changed}
-        return changed
+    def partition_changes(self) -> list[AlikeChange]:
+        """What became of the touched partitions; a row that is again what it was keeps its old version."""
+        changes = []
+        for topic_id, drafted in self.partitions.by_topic.items():
+            stored = self.rows.partitions.by_topic.get(topic_id, {})
+            gathered: dict[_Alike, tuple[list[int], list[int]]] = {}
+            for number, row in tuple(drafted.items()):
+                before = stored.get(number)
+                if before is not None and not _differs(before, row):
+                    del drafted[number]
+                    continue
+                assigned_before = before.assigned if before is not None else None
+                alike = (assigned_before, row.assigned, row.leader, row.leader_epoch, row.isr)
+                numbers, bases = gathered.get(alike) or gathered.setdefault(alike, ([], []))
+                numbers.append(number)
+                bases.append(before.version if before is not None else 0)
+            for (assigned_before, assigned, leader, epoch, isr), (numbers, bases) in gathered.items():
+                partitions = AlikePartitions(topic_id, assigned, leader, epoch, isr, tuple(numbers))
+                changes.append(AlikeChange(assigned_before, partitions, tuple(bases)))
+        return changes
 
-    def records(self, changes: list[RowChange]) -> tuple[ClusterRecord, ...]:
+    def records(self, changes: list[AlikeChange]) -> tuple[ClusterRecord, ...]:
         """Everything that became true, stamped; nothing at all if nothing did."""
         found: list[ClusterRecord] = [BrokerChanged(row) for row in self.brokers.values()]
         found += [TopicCreated(row) for row in self.topics.values()]
         found += [
-            PartitionCreated(row) if before is None else PartitionChanged(row, before.version)
-            for before, row in changes
+            PartitionsCreated(alike, self.version)
+            if assigned_before is None
+            else PartitionsChanged(alike, self.version, base_versions)
+            for assigned_before, alike, base_versions in changes
         ]
         found += self.other_records
         return (TurnStamped(self.version), *found) if found else ()
 
-    def turn_changes(self, changes: list[RowChange]) -> TurnChanges:
+    def turn_changes(self, changes: list[AlikeChange]) -> TurnChanges:
         return TurnChanges(
             metadata_version=self.version,
             controller_epoch=self.memory.controller_epoch,
@@ -160,9 +187,9 @@ def policy_of(configs: dict[str, str], settings: ControllerSettings) -> Policy:
 
 
 def _differs(before: PartitionRow, row: PartitionRow) -> bool:
-    return (before.leader, before.leader_epoch, before.isr, before.assigned) != (
-        row.leader,
-        row.leader_epoch,
-        row.isr,
-        row.assigned,
+    return (
+        before.leader_epoch != row.leader_epoch
+        or before.leader != row.leader
+        or before.isr != row.isr
+        or before.assigned != row.assigned
     )

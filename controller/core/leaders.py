@@ -1,6 +1,8 @@
 """This room changes leaders and ISRs in bulk: deaths, returns, first leaders, adopted proposals."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from itertools import islice, repeat
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from controller.core.draft import Draft
@@ -10,6 +12,12 @@ from controller.core.in_sync import fewest
 from controller.core.proposing import LeaderProposal, Task
 from controller.core.records import WorkAdopted, WorkOffered
 from muster.messages.cluster import NO_LEADER, PartitionRow
+
+_Proposed: TypeAlias = dict[int, tuple[int, int]]
+"""By the partition's number: the version that a proposal is based on, and the proposal's place."""
+
+_NOWHERE: Final = -1
+_NOT_PROPOSED: Final = (-1, _NOWHERE)
 
 
 def remove(draft: Draft, broker_id: int, lost_tail: bool) -> None:
@@ -21,20 +29,17 @@ def remove(draft: Draft, broker_id: int, lost_tail: bool) -> None:
             draft.choose(row, choice)
 
 
-def count_touched(draft: Draft, broker_id: int) -> int:
-    """Partitions that the death of `broker_id` may change."""
-    return sum(1 for row in draft.partitions_of(broker_id) if row.leader == broker_id or broker_id in row.isr)
+def touches_more(draft: Draft, broker_id: int, bound: int) -> bool:
+    """True if the death of `broker_id` may change more than `bound` partitions."""
+    rows = draft.partitions_of(broker_id)
+    touched = (row for row in rows if row.leader == broker_id or broker_id in row.isr)
+    return next(islice(touched, bound, None), None) is not None
 
 
 def elect_leaderless(draft: Draft, broker_id: int, lost_tail: bool) -> None:
     """`broker_id` is live: it leads what has no leader and keeps it in the ISR, or never had a leader."""
     live = draft.live()
-    leaderless = [key for key in draft.rows.leaderless if key not in draft.partitions]
-    leaderless += [key for key, row in draft.partitions.items() if row.leader == NO_LEADER]
-    for key in leaderless:
-        row = draft.partition(key)
-        if row is None or broker_id not in row.assigned:
-            continue
+    for row in [one for one in draft.partitions_of(broker_id) if one.leader == NO_LEADER]:
         choice = after_return(row, live, draft.policy(row.topic_id))
         if choice is None:
             continue
@@ -50,44 +55,50 @@ def change_isr(draft: Draft, row: PartitionRow, isr: tuple[int, ...]) -> None:
 
 def want_first_leaders(draft: Draft) -> None:
     """After a takeover: partitions that never had a leader get one (002 D.6), by a worker."""
-    if any(never_led(draft.rows.partitions[key]) for key in draft.rows.leaderless):
+    if any(never_led(row) for row in draft.rows.partitions.values()):
         draft.other_records.append(WorkOffered(str(Task.CONTROLLER_FAILOVER), "", draft.version))
 
 
 def adopt(draft: Draft, event: ProposalsReady) -> None:
     """Take over each proposal that still fits; what the task was for and no longer fits is decided here."""
     draft.other_records.append(WorkAdopted(event.item_id))
-    live = draft.live()
-    proposed = {(one.topic_id, one.partition): one for one in event.proposals}
-    fitting: dict[tuple[object, ...], bool] = {}
-    for row in list(_concerned(draft, event.task, event.key)):
-        proposal = proposed.get(row.key)
-        if proposal is not None and proposal.base_version == row.version:
-            policy = draft.policy(row.topic_id)
-            # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
-            alike = (proposal.leader, proposal.isr, row.leader, row.isr, row.assigned, never_led(row), policy)
-            fits = fitting.get(alike)
-            if fits is None:
-                fits = fitting[alike] = _fits(row, proposal, live, event, policy)
-            if fits:
-                draft.choose(row, Choice(proposal.leader, proposal.isr))
-                continue
-        choice: Choice | None
-        if event.task is Task.BROKER_CHANGE:
-            choice = after_loss(row, int(event.key), live, draft.policy(row.topic_id))
-        else:
-            choice = first_leader(row, live) if never_led(row) else None
+    if event.task is Task.BROKER_CHANGE and int(event.key) in draft.memory.sessions:
+        return  # It is back, and its hello has decided what becomes of its partitions.
+    proposed: dict[UUID, _Proposed] = defaultdict(dict)
+    for place, one in enumerate(event.proposals):
+        based = zip(one.base_versions, repeat(place), strict=False)
+        proposed[one.topic_id].update(zip(one.partitions, based, strict=False))
+    topic_ids = [UUID(event.key)] if event.task is Task.TOPIC_CHANGE else draft.topic_ids()
+    for topic_id in topic_ids:
+        _adopt_of_topic(draft, event, topic_id, proposed[topic_id])
+
+
+def _adopt_of_topic(draft: Draft, event: ProposalsReady, topic_id: UUID, proposed: _Proposed) -> None:
+    live, policy = draft.live(), draft.policy(topic_id)
+    # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
+    judged: dict[tuple[object, ...], Choice | None] = {}
+    for row in tuple(draft.partitions_of_topic(topic_id)):
+        base_version, place = proposed.get(row.partition, _NOT_PROPOSED)
+        if base_version != row.version:
+            place = _NOWHERE
+        alike = (place, row.leader, row.leader_epoch, row.isr, row.assigned)
+        if alike not in judged:
+            proposal = event.proposals[place] if place != _NOWHERE else None
+            judged[alike] = _judged(row, proposal, live, event, policy)
+        choice = judged[alike]
         if choice is not None:
             draft.choose(row, choice)
 
 
-def _concerned(draft: Draft, task: Task, key: str) -> Iterable[PartitionRow]:
-    """The rows that a task is about, as they now are; none if its reason is gone."""
-    if task is Task.BROKER_CHANGE:
-        return [] if int(key) in draft.memory.sessions else draft.partitions_of(int(key))
-    if task is Task.TOPIC_CHANGE:
-        return draft.partitions_of_topic(UUID(key))
-    return [row for key in draft.rows.leaderless if (row := draft.partition(key)) is not None]
+def _judged(
+    row: PartitionRow, proposal: LeaderProposal | None, live: set[int], event: ProposalsReady, policy: Policy
+) -> Choice | None:
+    """The proposal that is based on this row if it fits, or what this turn decides; None: no change."""
+    if proposal is not None and _fits(row, proposal, live, event, policy):
+        return Choice(proposal.leader, proposal.isr)
+    if event.task is Task.BROKER_CHANGE:
+        return after_loss(row, int(event.key), live, policy)
+    return first_leader(row, live) if never_led(row) else None
 
 
 def _fits(

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from controller.core.election import Choice, Policy, after_loss, first_leader, never_led
-from muster.messages.cluster import PartitionRow
+from muster.messages.cluster import AlikePartitions
 
 
 class Task(StrEnum):
@@ -25,42 +25,46 @@ class Task(StrEnum):
     """No key: all partitions that never had a leader."""
 
 
+class StoredPartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Alike partitions as a worker reads them, and the version of each."""
+
+    alike: AlikePartitions
+    versions: tuple[int, ...]
+
+
 class LeaderProposal(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A leader and an ISR for the row of `base_version`, and for no other."""
+    """A leader and an ISR for partitions of one topic, each for the row of its base version and no other."""
 
     topic_id: UUID
-    partition: int
-    base_version: int
     leader: int
     isr: tuple[int, ...]
+    partitions: tuple[int, ...]
+    base_versions: tuple[int, ...]
 
 
 def propose(
     task: Task,
     key: str,
-    rows: Iterable[PartitionRow],
+    stored: Iterable[StoredPartitions],
     live: Container[int],
     policy_of: Callable[[UUID], Policy],
 ) -> tuple[LeaderProposal, ...]:
-    """Proposals for all of `rows` that `task` concerns; rows without a change are left out.
+    """Proposals for all that is `stored` and concerns `task`; what does not change is left out.
 
     An election with a possible loss is never proposed: it is decided in the turn that journals it.
     """
     proposals = []
-    gone = int(key) if task is Task.BROKER_CHANGE else None
-    chosen: dict[tuple[object, ...], Choice | None] = {}
-    for row in rows:
-        policy = policy_of(row.topic_id)
-        # Ten thousand partitions share a few sets of replicas: what is alike is chosen once.
-        alike = (row.leader, row.isr, row.assigned, never_led(row), policy)
-        if alike not in chosen:
-            if gone is not None:
-                chosen[alike] = after_loss(row, gone, live, policy)
-            else:
-                chosen[alike] = first_leader(row, live) if never_led(row) else None
-        choice = chosen[alike]
+    for one in stored:
+        alike, versions = one.alike, one.versions
+        # What is chosen for one of them is chosen for all.
+        row = alike.row(alike.partitions[0], versions[0])
+        choice: Choice | None
+        if task is Task.BROKER_CHANGE:
+            choice = after_loss(row, int(key), live, policy_of(alike.topic_id))
+        else:
+            choice = first_leader(row, live) if never_led(row) else None
         if choice is not None and not choice.possible_loss:
             proposals.append(
-                LeaderProposal(row.topic_id, row.partition, row.version, choice.leader, choice.isr)
+                LeaderProposal(alike.topic_id, choice.leader, choice.isr, alike.partitions, versions)
             )
     return tuple(proposals)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from muster.messages.cluster import BrokerRow, PartitionRow, TopicRow
+from muster.messages.cluster import AlikePartitions, BrokerRow, TopicRow
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="record", tag=True):
@@ -33,17 +33,22 @@ class TopicCreated(Record, frozen=True):
     row: TopicRow
 
 
-class PartitionCreated(Record, frozen=True, gc=False):
-    """A partition that never had a leader."""
+class PartitionsCreated(Record, frozen=True, gc=False):
+    """New partitions; until now none of them had a leader. `version` is that of the turn."""
 
-    row: PartitionRow
+    alike: AlikePartitions
+    version: int
 
 
-class PartitionChanged(Record, frozen=True, gc=False):
-    """Another leader, epoch, ISR or replicas; written only where the row still has `base_version`."""
+class PartitionsChanged(Record, frozen=True, gc=False):
+    """Another leader, epoch, ISR or replicas; `version` is that of the turn.
 
-    row: PartitionRow
-    base_version: int
+    Written only where each row still has its base version, in the order of `alike.partitions`.
+    """
+
+    alike: AlikePartitions
+    version: int
+    base_versions: tuple[int, ...]
 
 
 class PossibleLoss(Record, frozen=True):
@@ -80,8 +85,8 @@ ClusterRecord: TypeAlias = (
     TurnStamped
     | BrokerChanged
     | TopicCreated
-    | PartitionCreated
-    | PartitionChanged
+    | PartitionsCreated
+    | PartitionsChanged
     | PossibleLoss
     | ProducerIdsGiven
     | WorkOffered

@@ -1,28 +1,61 @@
 """This room holds what the controller knows: rows, which only `apply` changes, and its own memory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from uuid import UUID
 
 from controller.core.events import Link
 from controller.core.records import (
     BrokerChanged,
     ClusterRecord,
-    PartitionChanged,
-    PartitionCreated,
+    PartitionsChanged,
+    PartitionsCreated,
     ProducerIdsGiven,
     TopicCreated,
     TurnStamped,
 )
 from muster.kernel.instants import Instant
 from muster.kernel.invariants import invariant
-from muster.messages.cluster import NO_LEADER, BrokerRow, CreatedTopic, PartitionRow, TopicRow
+from muster.messages.cluster import BrokerRow, CreatedTopic, PartitionRow, TopicRow
 
 PartitionKey = tuple[UUID, int]
 
 
+class PartitionTable:
+    """Rows of partitions by topic, then by number.
+
+    In two steps because the hash of a UUID is computed in Python: who goes through the ten thousand
+    partitions of a topic pays for it once.
+    """
+
+    def __init__(self) -> None:
+        self.by_topic: dict[UUID, dict[int, PartitionRow]] = {}
+
+    def __getitem__(self, key: PartitionKey) -> PartitionRow:
+        return self.by_topic[key[0]][key[1]]
+
+    def get(self, key: PartitionKey) -> PartitionRow | None:
+        return self.by_topic.get(key[0], {}).get(key[1])
+
+    def values(self) -> Iterator[PartitionRow]:
+        return chain.from_iterable(rows.values() for rows in self.by_topic.values())
+
+    def of_topic(self, topic_id: UUID) -> dict[int, PartitionRow]:
+        """The rows of one topic by number, to be changed in place."""
+        return self.by_topic.setdefault(topic_id, {})
+
+    def put(self, row: PartitionRow) -> None:
+        self.of_topic(row.topic_id)[row.partition] = row
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionTable) and self.by_topic == other.by_topic
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class ClusterRows:
-    """Brokers, topics and partitions as they are stored, with the indexes that decisions need.
+    """Brokers, topics and partitions as they are stored.
 
     Changed in place by `apply`, and by nothing else: one change of an ISR among ten thousand partitions
     copies none of them.
@@ -36,10 +69,7 @@ class ClusterRows:
         self.topics: dict[UUID, TopicRow] = {}
         self.topic_ids: dict[str, UUID] = {}
         """By folded name: `.` and `_` are one character there (conformance line 199)."""
-        self.partitions: dict[PartitionKey, PartitionRow] = {}
-        self.by_broker: dict[int, dict[PartitionKey, None]] = {}
-        """Partitions assigned to each broker, in order of creation."""
-        self.leaderless: dict[PartitionKey, None] = {}
+        self.partitions = PartitionTable()
 
     @classmethod
     def of(
@@ -58,27 +88,12 @@ class ClusterRows:
         for topic in topics:
             rows.put_topic(topic)
         for partition in partitions:
-            rows.put_partition(partition)
+            rows.partitions.put(partition)
         return rows
 
     def put_topic(self, row: TopicRow) -> None:
         self.topics[row.topic_id] = row
         self.topic_ids[folded(row.name)] = row.topic_id
-
-    def put_partition(self, row: PartitionRow) -> None:
-        # The key is made once: its hash is computed in Python, and an election does this ten thousand times.
-        key = row.key
-        before = self.partitions.get(key)
-        if before is None or before.assigned != row.assigned:
-            for broker_id in before.assigned if before else ():
-                self.by_broker[broker_id].pop(key, None)
-            for broker_id in row.assigned:
-                self.by_broker.setdefault(broker_id, {})[key] = None
-        self.partitions[key] = row
-        if row.leader == NO_LEADER:
-            self.leaderless[key] = None
-        elif before is not None and before.leader == NO_LEADER:
-            self.leaderless.pop(key, None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClusterRows) and self._content == other._content
@@ -105,10 +120,13 @@ def folded(name: str) -> str:
 def apply(rows: ClusterRows, record: ClusterRecord) -> None:
     """Make `record` true. Raises InvariantViolation for one that was decided on another state."""
     match record:
-        case PartitionChanged():
-            known = rows.partitions[record.row.key]
-            invariant(known.version == record.base_version, "a partition changed underneath the turn")
-            rows.put_partition(record.row)
+        case PartitionsChanged():
+            known = rows.partitions.of_topic(record.alike.topic_id)
+            changed = zip(record.alike.rows(record.version), record.base_versions, strict=True)
+            for row, base_version in changed:
+                before = known[row.partition]
+                invariant(before.version == base_version, "a partition changed underneath the turn")
+                known[row.partition] = row
         case TurnStamped():
             invariant(record.version == rows.metadata_version + 1, "a turn was decided on another version")
             rows.metadata_version = record.version
@@ -116,9 +134,11 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
             rows.brokers[record.row.broker_id] = record.row
         case TopicCreated():
             rows.put_topic(record.row)
-        case PartitionCreated():
-            invariant(record.row.key not in rows.partitions, "a partition is created twice")
-            rows.put_partition(record.row)
+        case PartitionsCreated():
+            known = rows.partitions.of_topic(record.alike.topic_id)
+            for row in record.alike.rows(record.version):
+                invariant(row.partition not in known, "a partition is created twice")
+                known[row.partition] = row
         case ProducerIdsGiven():
             rows.next_producer_id = record.first + record.count
         case _:

@@ -31,7 +31,7 @@ MAX_FRAME_TO_BROKER_BYTES: Final = 16 * 1024 * 1024
 
 
 class PartitionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One partition as the controller wrote it; a bare array on the wire, as a turn may change ten thousand.
+    """One partition as the controller wrote it; a bare array on the wire, as a snapshot names every one.
 
     `version` is the metadata_version of the turn that last changed this row: the condition of every change
     of the ISR, and the order of all that is told about this partition. `isr` is empty and `leader_epoch` 0
@@ -51,6 +51,31 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def key(self) -> tuple[UUID, int]:
         return self.topic_id, self.partition
+
+
+class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Partitions of one topic whose rows differ in nothing but number and version.
+
+    The death of a broker changes ten thousand rows to a few outcomes: what is alike is said, stored and
+    journalled once.
+    """
+
+    topic_id: UUID
+    assigned: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partitions: tuple[int, ...]
+
+    def row(self, partition: int, version: int) -> PartitionRow:
+        """The row of one of them."""
+        return PartitionRow(
+            self.topic_id, partition, self.assigned, self.leader, self.leader_epoch, self.isr, version
+        )
+
+    def rows(self, version: int) -> list[PartitionRow]:
+        """The row of each, all of one version."""
+        return [self.row(partition, version) for partition in self.partitions]
 
 
 class TopicRow(msgspec.Struct, frozen=True):
@@ -214,15 +239,15 @@ class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_o
 
     `leader_and_isr` and `stop_replica` (002 C) concern replicas of this broker, `partitions` are rows that
     it needs only for its answers to clients. `stop_replica` names rows that no longer assign this broker.
-    The turn is applied when the frame with `complete` was.
+    The version of each row is `metadata_version`. The turn is applied when the frame with `complete` was.
     """
 
     metadata_version: int
     controller_epoch: int = 0
     complete: bool = True
-    leader_and_isr: tuple[PartitionRow, ...] = ()
-    stop_replica: tuple[PartitionRow, ...] = ()
-    partitions: tuple[PartitionRow, ...] = ()
+    leader_and_isr: tuple[AlikePartitions, ...] = ()
+    stop_replica: tuple[AlikePartitions, ...] = ()
+    partitions: tuple[AlikePartitions, ...] = ()
     brokers: tuple[BrokerRow, ...] = ()
     topics: tuple[TopicRow, ...] = ()
 

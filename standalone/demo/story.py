@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from muster.messages.cluster import NO_LEADER, PartitionRow
+from muster.messages.cluster import NO_LEADER, AlikePartitions
 
 
 @dataclass(slots=True)
@@ -34,9 +34,10 @@ def elections_of(turns: Iterable[Mapping[str, Any]]) -> list[Election]:
     for turn in turns:
         at = _time(turn)
         changed = [
-            msgspec.convert(record["row"], PartitionRow)
+            row
             for record in turn["records"]
-            if record.get("record") == "PartitionChanged"
+            if record.get("record") == "PartitionsChanged"
+            for row in msgspec.convert(record["alike"], AlikePartitions).rows(record["version"])
         ]
         moved = [row for row in changed if leaders.get(row.key) not in (None, row.leader)]
         leaders.update({row.key: row.leader for row in changed})

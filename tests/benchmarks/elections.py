@@ -65,8 +65,8 @@ class LinkClient:
                 self.rows.update((row.key, row) for row in frame.partitions)
                 self.version = frame.metadata_version if frame.last else self.version
             case cluster.Changes():
-                for rows in (frame.leader_and_isr, frame.stop_replica, frame.partitions):
-                    self.rows.update((row.key, row) for row in rows)
+                for alike in (*frame.leader_and_isr, *frame.stop_replica, *frame.partitions):
+                    self.rows.update((row.key, row) for row in alike.rows(frame.metadata_version))
                 self.version = frame.metadata_version if frame.complete else self.version
             case cluster.CreateTopicsAnswer():
                 self.answers[frame.correlation_id] = frame

@@ -15,6 +15,7 @@ from controller.enrolment import Enrolment, enroll
 from muster.messages.cluster import BrokerRow, HighWatermark, PartitionRow, TopicRow
 from runtime import cluster
 from runtime.ports import VersionConflict
+from tests.unit.messages.made_rows import changed, stored
 
 ORDERS = UUID(int=1)
 
@@ -50,13 +51,13 @@ def turn(connection: Connection[Any], rows: ClusterRows, *records: facts.Cluster
 
 def with_orders(connection: Connection[Any], partitions: int = 3) -> ClusterRows:
     rows = store.load(connection)
-    created = [facts.PartitionCreated(new_partition(number)) for number in range(partitions)]
+    new = stored(new_partition(number) for number in range(partitions))
     turn(
         connection,
         rows,
         *(facts.BrokerChanged(broker(broker_id)) for broker_id in (1, 2, 3)),
         facts.TopicCreated(TopicRow(ORDERS, "orders", partitions, 3, {"min.insync.replicas": "2"})),
-        *created,
+        *(facts.PartitionsCreated(one.alike, 1) for one in new),
     )
     return rows
 
@@ -67,7 +68,7 @@ def test_what_was_folded_is_what_is_loaded(connection: Connection[Any]) -> None:
     turn(
         connection,
         rows,
-        facts.PartitionChanged(led, 1),
+        changed(led, 1),
         facts.BrokerChanged(broker(3, live=False)),
         facts.ProducerIdsGiven(0, 1_000),
     )
@@ -86,9 +87,9 @@ def test_a_broker_that_never_registered_is_not_loaded(connection: Connection[Any
 def test_a_turn_on_an_old_metadata_version_writes_nothing(connection: Connection[Any]) -> None:
     rows = with_orders(connection)
     outdated = store.load(connection)
-    turn(connection, rows, facts.PartitionChanged(PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1, 2), 2), 1))
+    turn(connection, rows, changed(PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1, 2), 2), 1))
     with pytest.raises(VersionConflict, match="metadata_version"):
-        change = facts.PartitionChanged(PartitionRow(ORDERS, 1, (1, 2, 3), 2, 1, (2,), 2), 1)
+        change = changed(PartitionRow(ORDERS, 1, (1, 2, 3), 2, 1, (2,), 2), 1)
         store.save(connection, outdated, (facts.TurnStamped(2), change))
     connection.rollback()
     assert store.load(connection) == rows
@@ -96,8 +97,8 @@ def test_a_turn_on_an_old_metadata_version_writes_nothing(connection: Connection
 
 def test_a_partition_that_changed_underneath_is_not_overwritten(connection: Connection[Any]) -> None:
     rows = with_orders(connection)
-    fits = facts.PartitionChanged(PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1,), 2), 1)
-    misfit = facts.PartitionChanged(PartitionRow(ORDERS, 1, (1, 2, 3), 1, 1, (1,), 2), 9)
+    fits = changed(PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1,), 2), 1)
+    misfit = changed(PartitionRow(ORDERS, 1, (1, 2, 3), 1, 1, (1,), 2), 9)
     with pytest.raises(VersionConflict, match="partition: 1 rows of 2"):
         store.save(connection, rows, (facts.TurnStamped(2), fits, misfit))
     connection.rollback()
@@ -117,20 +118,6 @@ def test_a_stranger_is_not_registered(connection: Connection[Any]) -> None:
         store.save(connection, rows, (facts.TurnStamped(1), facts.BrokerChanged(broker(9))))
 
 
-def test_a_partition_that_changed_twice_in_one_turn_is_stored_as_it_ended(
-    connection: Connection[Any],
-) -> None:
-    rows = with_orders(connection)
-    gone = PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1,), 2)
-    back = PartitionRow(ORDERS, 0, (1, 2, 3), 1, 2, (1, 2), 2)
-    store.save(
-        connection,
-        rows,
-        (facts.TurnStamped(2), facts.PartitionChanged(gone, 1), facts.PartitionChanged(back, 1)),
-    )
-    assert store.load(connection).partitions[ORDERS, 0] == back
-
-
 @pytest.mark.parametrize(
     "forbidden",
     [
@@ -143,7 +130,7 @@ def test_a_partition_that_changed_twice_in_one_turn_is_stored_as_it_ended(
 def test_the_database_refuses_an_impossible_row(connection: Connection[Any], forbidden: PartitionRow) -> None:
     rows = with_orders(connection)
     with pytest.raises(psycopg.errors.CheckViolation):
-        store.save(connection, rows, (facts.TurnStamped(2), facts.PartitionChanged(forbidden, 1)))
+        store.save(connection, rows, (facts.TurnStamped(2), changed(forbidden, 1)))
 
 
 @pytest.mark.parametrize("name", ["orders", "or.ders", "or_ders"])
@@ -158,11 +145,11 @@ def test_two_topics_cannot_have_one_name(connection: Connection[Any], name: str)
 
 def test_thousands_of_partitions_change_in_one_turn(connection: Connection[Any]) -> None:
     rows = with_orders(connection, 3_000)
-    changed = [
-        facts.PartitionChanged(PartitionRow(ORDERS, n, (1, 2, 3), 1 + n % 3, 1, (1, 2, 3), 2), 1)
-        for n in range(3_000)
-    ]
-    turn(connection, rows, *changed)
+    led = stored(PartitionRow(ORDERS, n, (1, 2, 3), 1 + n % 3, 1, (1, 2, 3), 1) for n in range(3_000))
+    turn(connection, rows, *(facts.PartitionsChanged(one.alike, 2, one.versions) for one in led))
+    assert store.load(connection) == rows
+    each = (PartitionRow(ORDERS, n, (1, 2, 3), 1 + n % 3, 1 + n % 9, (1, 2, 3), 3) for n in range(3_000))
+    turn(connection, rows, *(changed(row, 2) for row in each))
     assert store.load(connection) == rows
 
 

@@ -12,11 +12,11 @@ import msgspec
 from django.db import connection
 from django.utils import timezone
 
-from controller.core.records import PartitionChanged
 from controller.models import Broker, Partition, PartitionProgress, Topic
 from groups.models import CommittedOffset, ConsumerGroup, GroupMember, PartitionOwnership
 from muster.messages.cluster import PartitionRow
 from runtime.models import Cluster, JournalEntry, Lease, NodeSession
+from tests.unit.messages.made_rows import changed
 
 
 def ago(**duration: float) -> datetime:
@@ -292,7 +292,7 @@ def one_night(*, groups: int = 40) -> None:
     turn.append({"record": "BrokerChanged", "row": {"broker_id": 3, "live": False}})
     for number, leader in enumerate((1, 1, 1, 1, -1)):
         row = PartitionRow(flights.topic_id, number, (1, 2, 3), leader, 2, (1,), 88_411)
-        turn.append(msgspec.to_builtins(PartitionChanged(row, 1)))
+        turn.append(msgspec.to_builtins(changed(row, 1)))
     journal("controller", "cluster", since, "broker 3 has no session", turn)
 
 

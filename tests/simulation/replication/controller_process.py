@@ -24,6 +24,7 @@ from muster.messages.cluster import (
     decode_to_broker,
     encode,
 )
+from tests.unit.messages.made_rows import stored
 
 
 @dataclass(eq=False)
@@ -173,7 +174,7 @@ def compute(database: Database, settings: ControllerSettings, work: WorkOffered)
         return policy_of(database.rows.topics[topic_id].configs, settings)
 
     live = {broker_id for broker_id, row in database.rows.brokers.items() if row.live}
-    rows = list(database.rows.partitions.values())
+    rows = stored(database.rows.partitions.values())
     return ProposalsReady(
         "item", Task(work.kind), work.key, propose(Task(work.kind), work.key, rows, live, policy)
     )

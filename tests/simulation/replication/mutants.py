@@ -98,10 +98,11 @@ def _() -> Iterator[None]:
     adopt = leaders.adopt
 
     def adopt_unjudged(draft: Draft, event: ProposalsReady) -> None:
-        known = [(one, draft.partition((one.topic_id, one.partition))) for one in event.proposals]
-        proposals = [
-            msgspec.structs.replace(one, base_version=row.version) for one, row in known if row is not None
-        ]
+        proposals = []
+        for one in event.proposals:
+            rows = [draft.partition((one.topic_id, number)) for number in one.partitions]
+            versions = tuple(row.version if row is not None else -1 for row in rows)
+            proposals.append(msgspec.structs.replace(one, base_versions=versions))
         adopt(draft, replace(event, proposals=tuple(proposals)))
 
     with patch.object(leaders, "adopt", adopt_unjudged), patch.object(leaders, "_fits", lambda *_: True):
@@ -112,7 +113,7 @@ def _choose_without_epoch(choose: Any, draft: Draft, row: Any, choice: Any) -> N
     choose(draft, row, choice)
     if row.leader_epoch:
         kept = msgspec.structs.replace(draft.partitions[row.key], leader_epoch=row.leader_epoch)
-        draft.partitions[row.key] = kept
+        draft.partitions.put(kept)
 
 
 @mutant("inc_not_death")

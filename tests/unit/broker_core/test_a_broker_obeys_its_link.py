@@ -5,6 +5,7 @@ from uuid import UUID
 from broker.core.cluster_view import ClusterView
 from muster.messages.cluster import Changes, SnapshotChunk, TopicRow
 from tests.unit.broker_core.stage import ORDERS, row
+from tests.unit.messages.made_rows import alone
 
 TOPICS = (TopicRow(ORDERS, "orders", 1, 3),)
 
@@ -54,11 +55,11 @@ def test_a_change_before_the_snapshot_hangs_up() -> None:
 def test_changes_apply_in_order_and_count_when_complete() -> None:
     view = linked()
     newer = row(leader=2, epoch=2, version=6)
-    heeded = view.obey(Changes(metadata_version=6, complete=False, leader_and_isr=(newer,)))
-    assert heeded.rows == [newer] and view.metadata_version == 5
+    heeded = view.obey(Changes(metadata_version=6, complete=False, leader_and_isr=(alone(newer),)))
+    assert heeded.rows == heeded.told == [newer] and view.metadata_version == 5
     assert view.obey(Changes(metadata_version=6)).rows == []
     assert view.metadata_version == 6
-    assert view.obey(Changes(metadata_version=4, leader_and_isr=(row(version=4),))).rows == []
+    assert view.obey(Changes(metadata_version=4, leader_and_isr=(alone(row(version=4)),))).rows == []
     assert view.partitions[ORDERS, 0] == newer
 
 

@@ -6,10 +6,11 @@ from controller.core.decide import heard, postpone
 from controller.core.election import Policy
 from controller.core.events import HangUp, LinkClosed, ProposalsReady, TimePassed
 from controller.core.proposing import LeaderProposal, Task, propose
-from controller.core.records import PartitionChanged, PossibleLoss, WorkAdopted, WorkOffered
+from controller.core.records import PartitionsChanged, PossibleLoss, WorkAdopted, WorkOffered
 from controller.core.settings import ControllerSettings
 from muster.messages.cluster import Changes
 from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
+from tests.unit.messages.made_rows import stored
 
 BULK = ControllerSettings(max_elections_in_the_turn=0)
 
@@ -85,15 +86,17 @@ def test_many_elections_are_a_workers_work_and_adopted_in_one_turn() -> None:
     assert [one.key for one in death.records if isinstance(one, WorkOffered)] == ["1"]
     assert cluster.partition().leader == 1, "not yet"
 
-    stored = cluster.state.rows.partitions.values()
-    proposals = propose(Task.BROKER_CHANGE, "1", stored, {2, 3}, lambda topic: Policy(1, False))
+    rows = stored(cluster.state.rows.partitions.values())
+    proposals = propose(Task.BROKER_CHANGE, "1", rows, {2, 3}, lambda topic: Policy(1, False))
     travelled = msgspec.convert(msgspec.to_builtins(proposals), tuple[LeaderProposal, ...])
     decision = cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", travelled))
 
     assert {p.leader for p in cluster.state.rows.partitions.values()} == {2}
     assert WorkAdopted(4) in decision.records
     [changes] = said(decision, "link-3a")
-    assert isinstance(changes, Changes) and len(changes.leader_and_isr) == 50
+    assert isinstance(changes, Changes)
+    [alike] = changes.leader_and_isr
+    assert (alike.leader, alike.partitions) == (2, tuple(range(50))), "what is alike is said once"
 
 
 def test_what_changed_underneath_a_proposal_is_decided_again() -> None:
@@ -101,12 +104,28 @@ def test_what_changed_underneath_a_proposal_is_decided_again() -> None:
     cluster.turn(LinkClosed("link-1a"))
     cluster.later(1_000)
     cluster.turn(TimePassed())
-    stale = LeaderProposal(ORDERS, 0, 4, 2, (2, 3))
-    dead = LeaderProposal(ORDERS, 1, 5, 1, (1, 2, 3))
+    stale = LeaderProposal(ORDERS, 2, (2, 3), (0,), (4,))
+    dead = LeaderProposal(ORDERS, 1, (1, 2, 3), (1,), (5,))
     decision = cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (stale, dead)))
 
-    changed = [record for record in decision.records if isinstance(record, PartitionChanged)]
-    assert [(one.row.leader, one.row.isr) for one in changed] == [(2, (2, 3))] * 2
+    [changed] = [record.alike for record in decision.records if isinstance(record, PartitionsChanged)]
+    assert (changed.leader, changed.isr, changed.partitions) == (2, (2, 3), (0, 1))
+
+
+def test_a_proposal_is_adopted_where_it_fits_and_decided_again_where_it_does_not() -> None:
+    """Half of the partitions it names have changed since: to what, only the turn knows."""
+    cluster = Cluster([row(number, (1, 2, 3), 1, (1, 2, 3)) for number in range(4)], settings=BULK)
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+    rows = stored(cluster.state.rows.partitions.values())
+    proposals = propose(Task.BROKER_CHANGE, "1", rows, {2, 3}, lambda topic: Policy(1, False))
+    cluster.turn(LinkClosed("link-2a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+    cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", proposals))
+
+    assert {p.leader for p in cluster.state.rows.partitions.values()} == {3}
 
 
 def test_proposals_about_a_broker_that_is_back_are_dropped() -> None:
@@ -115,5 +134,5 @@ def test_proposals_about_a_broker_that_is_back_are_dropped() -> None:
     cluster.later(1_000)
     cluster.turn(TimePassed())
     cluster.turn(hello(1))
-    cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (LeaderProposal(ORDERS, 0, 5, 2, (2, 3)),)))
+    cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (LeaderProposal(ORDERS, 2, (2, 3), (0,), (5,)),)))
     assert cluster.partition().leader == 1

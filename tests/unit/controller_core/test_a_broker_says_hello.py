@@ -4,6 +4,7 @@ from controller.core.events import HangUp, LinkClosed
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.cluster import Changes, HelloAccepted, HelloRefused, SnapshotChunk
 from tests.unit.controller_core.stage import Cluster, hello, row, said
+from tests.unit.messages.made_rows import alone
 
 
 def test_the_same_incarnation_keeps_its_broker_epoch_and_gets_a_snapshot() -> None:
@@ -29,7 +30,7 @@ def test_a_new_incarnation_is_a_death_first_and_sees_it_in_its_snapshot() -> Non
     assert isinstance(chunk, SnapshotChunk) and chunk.partitions == (partition,)
     assert HangUp("link-1a", "the broker opened another link") in decision.commands
     [changes] = said(decision, "link-2a")
-    assert isinstance(changes, Changes) and changes.leader_and_isr == (partition,)
+    assert isinstance(changes, Changes) and changes.leader_and_isr == (alone(partition),)
 
 
 def test_the_only_member_of_an_isr_leads_again_in_a_later_epoch() -> None:

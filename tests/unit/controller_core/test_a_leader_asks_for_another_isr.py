@@ -6,6 +6,7 @@ from controller.core.events import LinkClosed, Proposed, TimePassed
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.cluster import AlterPartition, AlterPartitionAnswer, Changes, IsrProposal
 from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
+from tests.unit.messages.made_rows import alone
 
 
 def ask(
@@ -26,9 +27,9 @@ def test_an_accepted_proposal_is_answered_with_the_row_and_told_to_all() -> None
     answer, changes = said(decision, "link-1a")
     assert isinstance(answer, AlterPartitionAnswer) and answer.answers[0].row == partition
     assert answer.answers[0].base_version == 5
-    assert isinstance(changes, Changes) and changes.leader_and_isr == (partition,)
+    assert isinstance(changes, Changes) and changes.leader_and_isr == (alone(partition),)
     [follower_hears] = said(decision, "link-2a")
-    assert isinstance(follower_hears, Changes) and follower_hears.leader_and_isr == (partition,)
+    assert isinstance(follower_hears, Changes) and follower_hears.leader_and_isr == (alone(partition),)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ import pytest
 from controller.core.election import Policy
 from controller.core.events import ProposalsReady, TimePassed, TookOver, TopicsWanted
 from controller.core.proposing import Task, propose
-from controller.core.records import PartitionCreated, TopicCreated, WorkOffered
+from controller.core.records import PartitionsCreated, TopicCreated, WorkOffered
 from controller.core.settings import ControllerSettings
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.cluster import CreateTopics, CreateTopicsAnswer, NewTopic
 from tests.unit.controller_core.stage import Cluster, row, said
+from tests.unit.messages.made_rows import stored
 
 CLICKS = UUID(int=20)
 
@@ -83,12 +84,15 @@ def test_validate_only_says_the_same_and_stores_nothing() -> None:
 def test_rows_come_first_then_leaders_then_the_answer() -> None:
     cluster = Cluster()
     created = cluster.turn(wanted(NewTopic(name="clicks", partition_count=6, replication_factor=3)))
-    new = [record.row for record in created.records if isinstance(record, PartitionCreated)]
+    records = [record for record in created.records if isinstance(record, PartitionsCreated)]
+    new = [row for record in records for row in record.alike.rows(record.version)]
     assert [(one.leader, one.leader_epoch, one.isr) for one in new] == [(-1, 0, ())] * 6
     assert any(isinstance(one, WorkOffered) and one.kind == "on_topic_change" for one in created.records)
     assert created.replies == ()
 
-    proposals = propose(Task.TOPIC_CHANGE, str(CLICKS), new, {1, 2, 3}, lambda topic: Policy(1, False))
+    proposals = propose(
+        Task.TOPIC_CHANGE, str(CLICKS), stored(new), {1, 2, 3}, lambda topic: Policy(1, False)
+    )
     adopted = cluster.turn(ProposalsReady(1, Task.TOPIC_CHANGE, str(CLICKS), proposals))
     leaders = [one.leader for one in cluster.state.rows.partitions.values()]
     assert sorted(leaders) == [1, 1, 2, 2, 3, 3]

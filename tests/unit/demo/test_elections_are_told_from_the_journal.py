@@ -5,9 +5,9 @@ from uuid import UUID
 
 import msgspec
 
-from controller.core.records import PartitionChanged
 from muster.messages.cluster import PartitionRow
 from standalone.demo.story import elections_of
+from tests.unit.messages.made_rows import changed
 
 FLIGHTS = UUID(int=1)
 
@@ -18,8 +18,8 @@ def turn(second: float, cause: str, *records: dict[str, Any]) -> dict[str, Any]:
 
 def led_by(leader: int, partition: int = 0) -> dict[str, Any]:
     row = PartitionRow(FLIGHTS, partition, (1, 2, 3), leader, 1, (1, 2, 3), 7)
-    changed: dict[str, Any] = msgspec.to_builtins(PartitionChanged(row, 6))
-    return changed
+    record: dict[str, Any] = msgspec.to_builtins(changed(row, 6))
+    return record
 
 
 OFFERED = {"record": "WorkOffered", "kind": "on_broker_change", "key": "cluster"}
@@ -47,5 +47,5 @@ def test_a_turn_that_elects_by_itself_is_its_own_cause() -> None:
 
 
 def test_a_change_of_the_in_sync_replicas_alone_is_no_election() -> None:
-    changed = turn(3, "a leader changed its in-sync replicas", led_by(1))
-    assert elections_of([turn(1, "", led_by(1)), changed]) == []
+    later = turn(3, "a leader changed its in-sync replicas", led_by(1))
+    assert elections_of([turn(1, "", led_by(1)), later]) == []
