@@ -30,8 +30,9 @@ class Consumer:
     `topics` are names, or compiled patterns (`re.compile("flights-.*")`) that name whole topics; the
     coordinator matches them with RE2. `nodes` are websocket addresses, one that answers is enough.
     `consumer_id` must be unique within the group; by default it is made at random. A record is finished
-    when the next one is asked for; with `auto_commit` what is finished is committed with each ping and at
-    the end. Iterating raises ConsumerRefused when the group refuses this consumer for good, and NoOffset.
+    when the next one is asked for, or when it is committed; with `auto_commit` what is finished is committed
+    with each ping and at the end. Iterating raises ConsumerRefused when the group refuses this consumer for
+    good, and NoOffset.
 
     Everything happens on the event loop that entered the Consumer; it is not to be shared between threads.
     """
