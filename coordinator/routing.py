@@ -79,7 +79,8 @@ class ConsumerDoor:
         if size <= codec.FRAME_LIMIT_BYTES:
             return codec.FRAME_LIMIT_BYTES
         service = self._service_of(connection)
-        return codec.inbound_limit_bytes(service.owned_partitions(connection) if service else 0)
+        owned = service.owned(connection) if service else ()
+        return codec.inbound_limit_bytes(len(owned), len({partition.topic_id for partition in owned}))
 
     def tell_metadata(self, connection: MemberConnection, message: ClusterMetadataRequest) -> None:
         """Answer where the group's coordinator is."""

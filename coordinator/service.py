@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ from muster.messages.member import (
     StartFetcherResponse,
     StopFetcherResponse,
 )
+from muster.messages.partitions import Partition
 from runtime import work
 from runtime.ports import (
     EVERYTHING,
@@ -207,11 +208,11 @@ class ShardService:
         if connection.group_id is not None:
             self._hand_in(connection.group_id, ConnectionClosed(connection.connection_id))
 
-    def owned_partitions(self, connection: MemberConnection) -> int:
-        """How many partitions the member of a connection owns: so much may it say in one frame."""
+    def owned(self, connection: MemberConnection) -> Collection[Partition]:
+        """The partitions that the member of a connection owns: so much may it say in one frame."""
         state = self._groups.states.get(connection.group_id or "")
         member_id = state.memory.bound.get(connection.connection_id) if state else None
-        return len(state.rows.owned.get(member_id, ())) if state and member_id else 0
+        return state.rows.owned.get(member_id, {}).keys() if state and member_id else ()
 
     # What happens by itself.
 

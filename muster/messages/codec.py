@@ -19,6 +19,9 @@ FRAME_LIMIT_BYTES = 64 * 1024
 BYTES_PER_PARTITION = 48
 """An upper bound for one entry of offset_info; a member that owns much may say much."""
 
+BYTES_PER_TOPIC = 400
+"""An upper bound for what surrounds the entries of one topic: its name and its id."""
+
 Message = TypeVar("Message")
 
 _encoder = msgspec.json.Encoder()
@@ -26,9 +29,9 @@ _from_member: msgspec.json.Decoder[FromMember] = msgspec.json.Decoder(FromMember
 _to_member: msgspec.json.Decoder[ToMember] = msgspec.json.Decoder(ToMember)
 
 
-def inbound_limit_bytes(owned_partitions: int) -> int:
-    """The frame limit for a registered member: what a stranger may say, and its own partitions."""
-    return FRAME_LIMIT_BYTES + BYTES_PER_PARTITION * owned_partitions
+def inbound_limit_bytes(owned_partitions: int, owned_topics: int) -> int:
+    """The frame limit for a registered member: what a stranger may say, and its own partitions by topic."""
+    return FRAME_LIMIT_BYTES + BYTES_PER_PARTITION * owned_partitions + BYTES_PER_TOPIC * owned_topics
 
 
 def encode(message: Frame) -> bytes:

@@ -22,6 +22,8 @@ Offset = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 PATTERN_LENGTH_MAX = 256
 TOPICS_MAX = 1_000
+"""In a subscription; a pattern may match any number."""
+OWNED_TOPICS_MAX = 100_000
 PARTITIONS_OF_A_TOPIC_MAX = 100_000
 
 
@@ -103,7 +105,7 @@ class BrokerInfo(Struct, frozen=True):
 
 
 TopicCounts = Annotated[tuple[TopicCount, ...], Meta(min_length=1, max_length=TOPICS_MAX)]
-OffsetInfo = Annotated[tuple[TopicOffsets, ...], Meta(max_length=TOPICS_MAX)]
+OffsetInfo = Annotated[tuple[TopicOffsets, ...], Meta(max_length=OWNED_TOPICS_MAX)]
 AutoOffsetReset = Literal["earliest", "latest", "none"]
 
 

@@ -143,7 +143,17 @@ def test_a_member_that_owns_much_may_say_much() -> None:
         )
     )
     assert len(frame) > codec.FRAME_LIMIT_BYTES
-    assert codec.decode_from_member(frame, codec.inbound_limit_bytes(10_000))
+    assert codec.decode_from_member(frame, codec.inbound_limit_bytes(10_000, 1))
+
+
+def test_a_member_that_owns_a_little_of_very_many_topics_may_say_so() -> None:
+    # A pattern may match them all.
+    topics = tuple(
+        TopicOffsets(f"{number}".rjust(249, "t"), UUID(int=number), (PartitionOffset(0, 2**62, 2**52),))
+        for number in range(2_000)
+    )
+    frame = codec.encode(PingResponse(consumer_id="ann", number=1, offset_info=topics))
+    assert codec.decode_from_member(frame, codec.inbound_limit_bytes(2_000, 2_000))
 
 
 def test_a_command_is_no_frame_of_a_member() -> None:
