@@ -22,7 +22,9 @@ _REPLICAS_BY_BROKER = """
 _STATED = """
     SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
            partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
-           (SELECT count(*) FROM unnest(partition.isr) AS member WHERE member = ANY (%(live)s)) AS in_sync,
+           CASE WHEN partition.isr <@ %(live)s::int[] THEN cardinality(partition.isr) ELSE
+               (SELECT count(*) FROM unnest(partition.isr) AS member WHERE member = ANY (%(live)s))
+           END AS in_sync,
            COALESCE((topic.configs ->> 'min.insync.replicas')::int, 1) AS min_in_sync
     FROM partition JOIN topic ON topic.topic_id = partition.topic_id
 """
@@ -36,7 +38,7 @@ TROUBLES = {
 """What may be asked of partitions by name, in SQL over the stated rows."""
 
 _HEALTH = f"""
-    WITH stated AS ({_STATED})
+    WITH stated AS MATERIALIZED ({_STATED})
     SELECT count(*), COALESCE(sum(cardinality(assigned)), 0),
            count(*) FILTER (WHERE leader = {NO_LEADER}),
            count(*) FILTER (WHERE {TROUBLES["attention"]}),

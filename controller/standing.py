@@ -26,6 +26,11 @@ class ClusterStanding:
         return [row for row in self.brokers if row.attention]
 
 
+def keep(request: HttpRequest, standing: ClusterStanding) -> None:
+    """Let the request go on with a standing that was read before and is still true."""
+    setattr(request, _KEPT, standing)
+
+
 def of(request: HttpRequest) -> ClusterStanding:
     """The standing as this request read it first."""
     if not hasattr(request, _KEPT):

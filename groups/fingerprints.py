@@ -11,7 +11,8 @@ from django.db import connection
 from controller import fingerprints as of_cluster
 
 _OF_LISTS = """
-    SELECT (SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM consumer_group),
+    SELECT (SELECT count(*)::text || '.' || COALESCE(sum(version), 0) || '.'
+                   || COALESCE(sum(hashtext(name)), 0) FROM consumer_group),
            (SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM committed_offset)
 """
 _OF_GROUPS = """
@@ -26,6 +27,11 @@ _OF_GROUPS = """
             SELECT topic_id FROM partition_ownership WHERE group_name = grouped.name)), '')
     FROM consumer_group AS grouped WHERE grouped.name = ANY (%(names)s)
 """
+
+
+def database() -> str:
+    """Which database is being read: what is kept of one is not told of another."""
+    return str(connection.settings_dict["NAME"])
 
 
 def of_lists() -> str:

@@ -1,6 +1,8 @@
 """This room renders the pages about groups: the list of all, and one group whole."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
@@ -63,7 +65,6 @@ def group_list(request: HttpRequest) -> HttpResponse:
     after = _after(request)
     if asked is None or after is False:
         raise BadRequest("The filter or the cursor in the address does not fit. Begin at /groups/.")
-    rendered = fingerprints.of_lists()
     here = standing.of(request)
     rows = _rows(asked, after, here)
     shown = rows[:ROWS_OF_A_PAGE]
@@ -72,7 +73,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
     context = {
         "section": "groups",
         "watch": "groups",
-        "rendered": rendered,
+        "rendered": here.fingerprint,
         "standing": here,
         "rows": [(row, here.by_group.get(row.name)) for row in shown],
         "asked": asked,
@@ -125,7 +126,18 @@ def _rows(asked: Asked, after: Any, here: standing.GroupStanding) -> list[querie
     first.sort(key=lambda row: order[row.name])
     if asked.attention:
         return first
+    if asked.filter == queries.GroupFilter():
+        return first + _next_by_lag(here, after, limit)
     return first + queries.groups_by_lag(asked.filter, tuple(after) if after else None, limit, troubled)
+
+
+def _next_by_lag(here: standing.GroupStanding, after: Any, limit: int) -> list[queries.GroupRow]:
+    """The rows of a list without filters: their order is known already."""
+    begin = bisect_right(here.by_lag, (-after[0], after[1])) if after else 0
+    rest = (name for _, name in islice(here.by_lag, begin, None) if name not in here.by_group)
+    names = list(islice(rest, limit))
+    found = {row.name: row for row in queries.groups_named(names, queries.GroupFilter())}
+    return [found[name] for name in names if name in found]
 
 
 def _asked(request: HttpRequest) -> Asked | None:

@@ -11,7 +11,6 @@ from django.utils.functional import SimpleLazyObject
 
 from access.service import role_of
 from controller import leases
-from controller import standing as cluster_standing
 from groups import standing as group_standing
 from runtime.models import JournalEntry
 from web.wording import clock, count
@@ -64,7 +63,8 @@ def last_turn() -> str:
 
 def board(request: HttpRequest) -> list[Tile]:
     """The tiles: a name and one fact each."""
-    cluster, groups = cluster_standing.of(request), group_standing.of(request)
+    groups = group_standing.of(request)
+    cluster = groups.cluster
     health, fenced = cluster.health, len(cluster.fenced)
     troubled = len(groups.by_group)
     attention = len(groups.findings)

@@ -7,9 +7,7 @@ from django.views.decorators.http import require_safe
 import groups.queries
 from access.grants import Operation
 from access.pages import needs
-from controller import standing as cluster_standing
 from controller.journal import last_turns
-from groups import fingerprints
 from groups import standing as group_standing
 from groups.journal import last_rebalances
 
@@ -21,8 +19,8 @@ LAST_SHOWN = 6
 @needs(Operation.VIEW)
 def overview(request: HttpRequest) -> HttpResponse:
     """What is wrong, since when, because of what, what you may do; above 200 groups the roll shows counts."""
-    rendered = fingerprints.of_lists()
-    cluster, standing = cluster_standing.of(request), group_standing.of(request)
+    standing = group_standing.of(request)
+    cluster = standing.cluster
     if standing.total <= ROLL_UP_TO:
         roll = groups.queries.groups_by_name(groups.queries.GroupFilter(), "", ROLL_UP_TO)
     else:
@@ -30,7 +28,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     context = {
         "section": "overview",
         "watch": "overview",
-        "rendered": rendered,
+        "rendered": standing.fingerprint,
         "cluster": cluster,
         "standing": standing,
         "roll": [(row, standing.by_group.get(row.name)) for row in roll],

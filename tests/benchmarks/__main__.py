@@ -7,7 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 
-BENCHMARKS = ("produce_consume", "members", "commits", "elections", "idle")
+BENCHMARKS = ("produce_consume", "members", "commits", "elections", "pages", "idle")
 """Modules of this folder, each with `run(home) -> lines`; one at a time, so that none disturbs another."""
 
 

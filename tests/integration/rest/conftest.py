@@ -9,6 +9,7 @@ from django.test import Client
 from access.grants import Role
 from access.rest.throttling import requests_of_tokens, wrong_tokens
 from access.service import create_token
+from groups import standing
 
 
 class Caller:
@@ -36,6 +37,12 @@ def nobody_is_throttled_by_the_test_before() -> Iterator[None]:
     yield
     for bound in (requests_of_tokens, wrong_tokens):
         bound.forget()
+
+
+@pytest.fixture(autouse=True)
+def forget_standing() -> None:
+    """What the test before read is not told in this one: its rows are gone, whatever they add up to."""
+    standing.forget()
 
 
 @pytest.fixture

@@ -6,12 +6,15 @@ from html import unescape
 import pytest
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils.html import strip_tags
 
 from access.models import Principal
 from controller.models import Partition
-from groups.models import ConsumerGroup, GroupMember, PartitionOwnership
-from runtime.models import NodeSession
+from controller.standing import ClusterStanding
+from groups import group_page
+from groups.models import CommittedOffset, ConsumerGroup, GroupMember, PartitionOwnership
+from runtime.models import JournalEntry, NodeSession
 from tests.integration.web import cast
 
 pytestmark = pytest.mark.django_db
@@ -315,3 +318,83 @@ def test_a_partition_without_owner_is_named(viewer: Client) -> None:
     PartitionOwnership.objects.filter(partition=5).delete()
     assert "nobody 1 without owner" in text(viewer, "/groups/departures/")
     assert ConsumerGroup.objects.count() == 1
+
+
+def test_what_is_kept_of_the_standing_ends_with_any_change(viewer: Client) -> None:
+    cast.one_night(groups=3)
+    for address in ("/", "/groups/"):
+        text(viewer, address)
+        with CaptureQueriesContext(connection) as asked:
+            text(viewer, address)
+        assert not any(
+            "GREATEST" in one["sql"] and "sum" in one["sql"] and "lags" in one["sql"] for one in asked
+        )
+    NodeSession.objects.update(ended=True)
+    assert "65 lanes have no owner" in text(viewer, "/")
+    cast.add_group("zz-new", error="broken")
+    assert "zz-new has an error" in text(viewer, "/")
+    CommittedOffset.objects.filter(group="departures", partition=0).update(offset=1, version=99_999)
+    page = viewer.get("/groups/").content.decode()
+    assert re.findall(r'data-key="([^"]+)"', page)[:3] == ["gate-display", "departures", "zz-new"]
+
+
+def test_a_group_of_many_members_and_partitions_is_drawn_in_reasonable_space(viewer: Client) -> None:
+    """Members times partitions would be a quarter of a million cells here, and ten million at the limits."""
+    topic = cast.add_topic("clicks", 1_000, [(1,)], high_watermark=10)
+    group = cast.add_group("clicks-raw", generation=2)
+    for number in range(250):
+        cast.add_member(group, f"m-{number:03d}")
+        cast.own(group, topic, f"m-{number:03d}", range(number * 4, number * 4 + 4))
+    page = text(viewer, "/groups/clicks-raw/")
+    assert "The first 100 of 250 members are drawn." in page
+    assert "The first 200 of 250 are listed." in page
+    shown = group_page.read(group, ClusterStanding([], None, []), 0)  # type: ignore[arg-type]
+    assert [(strip.owner, strip.kept) for strip in shown.strips[:2]] == [
+        ("m-000", [0, 1, 2, 3]),
+        ("m-001", [4, 5, 6, 7]),
+    ]
+    assert "lanes" not in shown.__dict__
+
+
+def test_an_offset_past_the_last_partition_is_the_first_page(viewer: Client) -> None:
+    cast.departures(cast.add_topic("flights", 6, [(1,)]))
+    assert "flights-0" in text(viewer, "/groups/departures/?from=999999999999999")
+
+
+def test_a_refusal_says_what_to_do(viewer: Client) -> None:
+    assert "Begin at /groups/" in text(viewer, "/groups/?sort=x", 400)
+    assert "Begin at /cluster/" in text(viewer, "/cluster/?show=x", 400)
+
+
+def test_only_the_topic_asked_for_is_shown_long(viewer: Client) -> None:
+    for number in range(4):
+        cast.add_topic(f"topic-{number}", 60, [(1, 2)])
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True)
+    page = viewer.get("/cluster/?show=attention&open=topic-0").content.decode()
+    assert page.count('class="rep leader"') <= 4 * 20 + 1
+    assert viewer.get("/cluster/?show=all&open=topic-0").content.decode().count('class="rep leader"') == 61
+
+
+def test_the_group_page_says_how_it_assigns(viewer: Client) -> None:
+    cast.add_group("billing", rebalance_mode="eager", assignor="range")
+    page = text(viewer, "/groups/billing/")
+    assert "Assignor range" in page
+    assert "Rebalance mode eager: every member stops at each rebalance" in page
+
+
+def test_the_journal_in_the_admin_is_found_by_its_index(viewer: Client) -> None:
+    cast.one_night(groups=1)
+    turn = JournalEntry.objects.filter(cause="rebalance opened")[0].turn_id
+    for question in ("departures", str(turn)):
+        with CaptureQueriesContext(connection) as asked:
+            assert "rebalance opened" in text(viewer, f"/admin/runtime/journalentry/?q={question}")
+        journal = [one["sql"] for one in asked if 'FROM "journal"' in one["sql"]]
+        assert journal and not any("UPPER" in sql or "DISTINCT" in sql for sql in journal)
+        assert not any('"records"' in sql for sql in journal)
+    assert viewer.get("/admin/runtime/journalentry/?lane=controller").status_code == 200
+
+
+def test_a_zero_byte_in_an_address_of_the_admin_is_refused(viewer: Client) -> None:
+    viewer.raise_request_exception = False
+    assert viewer.get("/admin/groups/consumergroup/?error=%00").status_code == 400
