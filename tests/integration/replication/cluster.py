@@ -131,6 +131,17 @@ class Cluster(ControlPlane):
     def everybody_in_sync(self, topic: str) -> bool:
         return all(set(row["isr"]) == set(row["assigned"]) for row in self.partitions(topic).values())
 
+    def count(self, topic: str, condition: str) -> int:
+        """How many partitions of a topic are as `condition` says, in SQL over their rows."""
+        text = f"SELECT count(*) FROM partition JOIN topic USING (topic_id) WHERE name = %s AND ({condition})"
+        return int(str(self.query(text, topic)[0][0]))
+
+    def newest_version_is_applied(self, brokers: Iterable[int]) -> bool:
+        """True if these brokers have obeyed whatever the controller decided."""
+        version = self.query("SELECT metadata_version FROM cluster")[0][0]
+        line = f"muster_broker_metadata_version {version}\n"
+        return all(line in self.probe(broker_id, "metrics")[1] for broker_id in brokers)
+
     def live_brokers(self) -> set[int]:
         return {int(str(row[0])) for row in self.query("SELECT broker_id FROM broker WHERE NOT fenced")}
 
