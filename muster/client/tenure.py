@@ -66,12 +66,16 @@ class Tenure:
         return self.fetched_to > before
 
     def next_batch(self) -> list[ConsumedRecord]:
-        """The records of the next buffered batch, maybe none. Raises CorruptBatch, UnsupportedCompression."""
+        """The records of the next buffered batch, maybe none.
+
+        Raises CorruptBatch and UnsupportedCompression; the batch then stays where it is, so that whoever goes
+        on after that does not pass over it.
+        """
         if not self._batches:
             return []
-        batch = self._batches.popleft()
-        self.buffered_bytes -= len(batch)
-        return list(read_records(batch, self.delivered_to))
+        records = list(read_records(self._batches[0], self.delivered_to))
+        self.buffered_bytes -= len(self._batches.popleft())
+        return records
 
     @property
     def has_uncommitted(self) -> bool:
