@@ -10,7 +10,7 @@ import structlog
 from muster.kernel.instants import Instant, elapsed_ms
 from runtime import metrics
 from runtime.database import Offered
-from runtime.ports import Connection, ConnectionLost
+from runtime.ports import Connection, ConnectionLost, VersionConflict
 from runtime.work_table import WorkRow, work_table
 
 UNCLAIMED_MS = 250
@@ -98,7 +98,7 @@ class WorkDesk:
             asked_at = self._clock()
             try:
                 rows = await self._query(partial(_open_items, list(self._lanes())))
-            except ConnectionLost:
+            except (ConnectionLost, VersionConflict):
                 return
             await self._judge(rows, asked_at)
             if not self._look_again:
@@ -154,7 +154,7 @@ class WorkDesk:
             taken = await self._query(
                 lambda connection: work_table(connection).reclaim(row.id, row.claim_epoch)
             )
-        except ConnectionLost:
+        except (ConnectionLost, VersionConflict):
             return
         if taken:
             log.warning("claim taken back", item=row.id, kind=row.kind, key=row.key, claim=row.claim_epoch)

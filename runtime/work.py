@@ -99,8 +99,9 @@ def open_keys(connection: Connection, kind: str, keys: Sequence[str]) -> set[str
 def perform(link: Link, item_id: str, worker: str) -> WorkRow | None:
     """Claim the item, compute, finish; None if it was not due or the claim was taken back meanwhile.
 
-    A failed computation finishes the item with an error, which its owner decides about. Raises
-    ConnectionLost; the claim is then taken back by the owner.
+    A failed computation finishes the item with an error, which its owner decides about, and so does a result
+    that cannot be stored: it would be computed for ever. Raises ConnectionLost, and VersionConflict when the
+    server wants it tried again; the claim is then taken back by the owner.
     """
     item = link.transaction(lambda connection: work_table(connection).claim(item_id, worker))
     if item is None:
@@ -117,10 +118,20 @@ def perform(link: Link, item_id: str, worker: str) -> WorkRow | None:
         log.exception("work failed", kind=item.kind, key=item.key, item=item.id)
         error = f"{type(failure).__name__}: {failure}"
     passing("work.computed")
-    claim = item.claim_epoch
-    kept = link.transaction(lambda connection: work_table(connection).finish(item.id, claim, result, error))
+    try:
+        kept = _finish(link, item, result, error)
+    except (ConnectionLost, VersionConflict):
+        raise
+    except Exception as failure:
+        log.exception("result could not be stored", kind=item.kind, key=item.key, item=item.id)
+        kept = _finish(link, item, None, f"the result cannot be stored: {type(failure).__name__}")
     passing("work.finished")
     return item if kept else None
+
+
+def _finish(link: Link, item: WorkRow, result: Any, error: str) -> bool:
+    claim = item.claim_epoch
+    return link.transaction(lambda connection: work_table(connection).finish(item.id, claim, result, error))
 
 
 def _compute(connection: Connection, item: WorkRow) -> Any:

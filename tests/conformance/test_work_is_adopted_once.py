@@ -94,6 +94,20 @@ def test_a_failed_computation_finishes_with_its_error(breakable: Breakable) -> N
     assert done.error == "UnknownKind: nobody knows"
 
 
+def finds_what_no_database_stores(connection: Any, item: work.WorkRow) -> dict[str, str]:
+    return {"member": "a\x00b"}
+
+
+def test_a_result_that_cannot_be_stored_ends_the_work_all_the_same(breakable: Breakable) -> None:
+    work.register("nul", f"{__name__}:finds_what_no_database_stores")
+    link = breakable.direct()
+    item = link.transaction(lambda connection: work.offer(connection, "nul", "k", None, {}, LANE))
+    assert work.perform(link, item, "ann")
+    [done] = link.transaction(lambda connection: work.finished(connection, "nul", ["k"]))
+    # Memory can hold it; PostgreSQL cannot.
+    assert done.error.startswith("the result cannot be stored") or done.result == {"member": "a\x00b"}
+
+
 async def test_a_turn_that_offers_work_tells_the_node_after_its_commit(rig: Rig) -> None:
     class Offering(CounterStore):
         def save(self, connection: Any, key: str, before: Counter, records: Any) -> None:
