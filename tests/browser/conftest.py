@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from pytest_django import DjangoDbBlocker
@@ -71,6 +72,7 @@ def web(shared_web: SharedWeb) -> WebProcess:
 @pytest.fixture
 def session(web: WebProcess) -> dict[str, Any]:
     """The cookie of an operator's session; that a link gives one is tested elsewhere."""
+    Session.objects.all().delete()
     client = Client()
     client.force_login(create_user("mira", Role.OPERATOR, None))
     value = client.cookies[settings.SESSION_COOKIE_NAME].value

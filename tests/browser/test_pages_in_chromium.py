@@ -4,10 +4,13 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.contrib.sessions.models import Session
 from playwright.sync_api import Browser, Page, expect
 
+from controller.models import Partition, Topic
 from groups.models import CommittedOffset, ConsumerGroup
 from runtime import wake
 from tests.browser.conftest import PATIENCE_MS, Open
@@ -241,3 +244,94 @@ def test_the_picture_of_the_readme_is_the_group_page(open_page: Open, tmp_path: 
     target = PICTURE if os.environ.get("WRITE_PICTURES") else tmp_path / "group.png"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(taken)
+
+
+def test_a_page_is_live_only_when_the_server_has_spoken(
+    open_page: Open, web: WebProcess, session: dict[str, Any]
+) -> None:
+    """The socket is refused: a page that says Live until the third second of silence would lie."""
+    cast.add_group("departures")
+    page = open_page("/login/", signed_in=False)
+    page.context.add_init_script(
+        "window.WebSocket = class extends EventTarget { constructor() { super(); this.readyState = 0; }"
+        " close() { this.readyState = 3; this.onclose?.({ code: 1006 }); } };"
+        "window.states = []; const see = () => states.push(document.querySelector('.live')?.textContent);"
+        "new MutationObserver(see).observe(document, { subtree: true, childList: true, characterData: true });"
+    )
+    page.context.add_cookies([session])  # type: ignore[list-item]
+    page.goto(f"{web.url}/groups/")
+    expect(page.locator(".live")).to_contain_text("Not connected", timeout=PATIENCE_MS)
+    assert not [state for state in page.evaluate("states") if state and state.startswith("Live")]
+    # A connection that never says anything is given up, and another is tried.
+    expect(page.locator("[data-again]")).to_contain_text("Connecting again", timeout=PATIENCE_MS)
+
+
+def test_what_is_typed_and_focused_survives_a_change_of_the_part_around_it(open_page: Open) -> None:
+    cast.add_broker(1)
+    topic = cast.add_topic("orders", 1, [(1,)])
+    page = open_page("/cluster/?show=all&q=nothing")
+    live(page)
+    expect(page.locator("#partitions")).to_contain_text("No partition matches")
+    field = page.locator("#partitions [type=search]")
+    field.evaluate("(e) => { e.focus(); e.value = 'typing'; }")
+    Topic.objects.filter(pk=topic.pk).update(name="nothing-else")
+    Partition.objects.update(version=90_000)
+    expect(page.locator("#partitions table.matrix")).to_be_visible()
+    assert page.evaluate("document.activeElement.value") == "typing"
+
+
+def test_what_was_under_the_pointer_is_put_in_when_it_leaves(open_page: Open) -> None:
+    topic = cast.add_topic("flights", 6, [(1, 2, 3)])
+    group = cast.departures(topic)
+    page = open_page("/groups/departures/")
+    live(page)
+    page.locator("#members tbody tr").first.hover()
+    cast.add_member(group, "dora")
+    ConsumerGroup.objects.update(version=500)
+    expect(page.locator("#members h2")).to_have_text("4 members")
+    expect(page.locator("#members tbody tr")).to_have_count(3)
+    page.mouse.move(0, 0)
+    expect(page.locator("#members tbody tr")).to_have_count(4)
+
+
+def test_a_group_that_is_deleted_is_said_to_be_gone_and_one_that_comes_is_counted(open_page: Open) -> None:
+    for name in ("ann", "ben"):
+        cast.add_group(name)
+    page, listed = open_page("/groups/ann/"), open_page("/groups/")
+    live(page)
+    live(listed)
+    ConsumerGroup.objects.filter(name="ann").delete()
+    expect(page.locator(".live")).to_have_text("Gone")
+    expect(page.get_by_role("status")).to_contain_text("It is gone")
+    expect(page.locator("h1")).to_have_text("ann")
+    expect(listed.locator("[data-key=ann]")).to_have_attribute("data-gone", "")
+    cast.add_group("zoe")
+    expect(listed.get_by_role("button", name="2 rows have changed places")).to_be_visible()
+
+
+def test_nothing_of_a_page_stays_in_the_browser(open_page: Open) -> None:
+    cast.one_night(groups=3)
+    page = open_page("/groups/")
+    page.get_by_label("Group or topic contains").press_sequentially("depart")
+    expect(page.locator("#list tbody tr")).to_have_count(1)
+    page.go_back()
+    expect(page.locator("#list tbody tr")).to_have_count(5)
+    assert page.evaluate("Object.keys(localStorage)") == []
+    assert "<" not in page.evaluate("JSON.stringify(sessionStorage)")
+
+
+def test_a_filter_after_the_session_ended_leads_to_the_door_and_a_failure_keeps_the_list(
+    open_page: Open,
+) -> None:
+    cast.one_night(groups=3)
+    page = open_page("/groups/")
+    live(page)
+    page.route("**/groups/?q=*", lambda route: route.fulfill(status=503, body="away"))
+    page.get_by_label("Group or topic contains").press_sequentially("x")
+    expect(page.get_by_role("status")).to_contain_text("The list could not be read")
+    expect(page.locator("#list tbody tr")).to_have_count(5)
+    page.unroute("**/groups/?q=*")
+    page.locator(".live").click()
+    Session.objects.all().delete()
+    page.get_by_label("Group or topic contains").press_sequentially("y")
+    expect(page.get_by_role("heading", name="Sign in to aero-prod")).to_be_visible()
