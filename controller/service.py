@@ -14,6 +14,7 @@ import structlog
 
 from controller import configuration, journalling, store
 from controller.configuration import ServiceSettings
+from controller.core import creation
 from controller.core import decide as core
 from controller.core import events as told
 from controller.core.decide import ClusterDecision
@@ -36,6 +37,7 @@ from runtime.ports import (
     LaneService,
     NodeContext,
 )
+from runtime.turn import NotSpoken
 
 log = structlog.get_logger(__name__)
 
@@ -251,13 +253,20 @@ class ControllerService:
         self._state = None
 
     def refuse(self, key: str, events: Sequence[told.Event], error: Exception) -> None:
+        """Nothing of `events` was written, but for NotSpoken: then any link may lack what was."""
         log.error("events could not be decided", events=[type(e).__name__ for e in events], exc_info=error)
-        for event in events:
-            link = getattr(event, "link", None)
-            if isinstance(link, BrokerLink):
+        if isinstance(error, NotSpoken):
+            for link in tuple(self._links):
                 link.hang_up("our own mistake")
-            if isinstance(event, told.ProposalsReady):
-                self._handed_in.pop(str(event.item_id), None)
+        for event in events:
+            match event:
+                case told.ProposalsReady():
+                    self._handed_in.pop(str(event.item_id), None)
+                case told.TopicsWanted():
+                    # What the database finds too large it finds so again: hanging up would help nobody.
+                    self._speak(creation.not_written(event), self._node.now())
+                case told.Hello() | told.LinkClosed() | told.Proposed() | told.ProducerIdsWanted():
+                    self._speak(told.HangUp(event.link, "our own mistake"), self._node.now())
 
     def _speak(self, saying: told.Saying, now: Instant) -> None:
         link = saying.link

@@ -63,6 +63,17 @@ def create_topics(draft: Draft, event: TopicsWanted, now: Instant) -> list[Say]:
     return []
 
 
+def not_written(event: TopicsWanted) -> Say:
+    """The answer to a request whose turn could not be written."""
+    text = "the database did not take it in time; nothing was created"
+    topics = tuple(
+        CreatedTopic(name=one.name, error=ErrorCode.UNKNOWN_SERVER_ERROR, text=text)
+        for one in event.frame.topics
+    )
+    answer = CreateTopicsAnswer(correlation_id=event.frame.correlation_id, topics=topics)
+    return Say(event.link, answer)
+
+
 def release_answers(draft: Draft, now: Instant) -> list[Say]:
     """Answer whoever's partitions all lead by the end of this turn, and whose time is over."""
     said = []

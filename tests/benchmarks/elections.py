@@ -6,6 +6,7 @@ link's deadline) to the last command that a surviving broker has received.
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import statistics
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -21,6 +23,7 @@ import psycopg
 from psycopg import sql
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.protocol import State
 
 from controller.core.settings import ControllerSettings
 from muster.messages import cluster
@@ -49,15 +52,14 @@ class LinkClient:
 
     async def listen(self) -> None:
         """Take over every frame until the link closes."""
-        try:
+        with contextlib.suppress(ConnectionClosed):
             async for data in self.connection:
                 arrived = time.monotonic()
                 frame = cluster.decode_to_broker(data)
                 self.take(frame)
                 self.heard_at = arrived
                 self.changed.set()
-        except ConnectionClosed:
-            return
+        self.changed.set()
 
     def take(self, frame: cluster.ToBroker) -> None:
         match frame:
@@ -83,11 +85,16 @@ class LinkClient:
 
     async def until_no_leader_is(self, broker_id: int) -> float:
         """When the frame arrived after which nothing is led by `broker_id` any more."""
+        await self.until(lambda: all(row.leader != broker_id for row in self.rows.values()))
+        return self.heard_at
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return when what was heard makes it true; fails as soon as the node hangs up."""
         async with asyncio.timeout(PATIENCE_S):
-            while any(row.leader == broker_id for row in self.rows.values()):
+            while not condition():
+                assert self.connection.state is State.OPEN, f"hung up: {self.connection.close_reason}"
                 self.changed.clear()
                 await self.changed.wait()
-        return self.heard_at
 
 
 async def link(address: str, broker_id: int, secret: str) -> LinkClient:
@@ -124,10 +131,7 @@ async def one_death(plane: ControlPlane, secrets: dict[int, str], partitions: in
         survivor = clients[2]
         wanted = cluster.CreateTopics(correlation_id=1, topics=(topic,), timeout_ms=int(PATIENCE_S * 1000))
         await survivor.connection.send(cluster.encode(wanted), text=True)
-        async with asyncio.timeout(PATIENCE_S):
-            while 1 not in survivor.answers:
-                survivor.changed.clear()
-                await survivor.changed.wait()
+        await survivor.until(lambda: 1 in survivor.answers)
         assert not survivor.answers[1].topics[0].error, survivor.answers[1].topics[0].text
         closed_at = time.monotonic()
         await clients[VICTIM].connection.close()
