@@ -32,6 +32,7 @@ from coordinator.statements import statement
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, each_partition, each_position
 from runtime import cluster, work
+from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.ports import VersionConflict
 
 REBALANCE = "rebalance"
@@ -213,11 +214,11 @@ class GroupStore:
         connection.execute(
             statement("upsert_offsets"),
             {
-                "groups": [group for (group, _), _ in rows],
-                "topic_names": [partition.topic for (_, partition), _ in rows],
-                "topic_ids": [partition.topic_id for (_, partition), _ in rows],
-                "partitions": [partition.number for (_, partition), _ in rows],
-                "offsets": [offset for _, offset in rows],
+                "groups": array_of_texts(group for (group, _), _ in rows),
+                "topic_names": array_of_texts(partition.topic for (_, partition), _ in rows),
+                "topic_ids": array_of_texts(partition.topic_id.hex for (_, partition), _ in rows),
+                "partitions": array_of_numbers(partition.number for (_, partition), _ in rows),
+                "offsets": array_of_numbers(offset for _, offset in rows),
             },
         )
 

@@ -107,7 +107,10 @@ class Link(Protocol):
         """Fence, write, journal, commit. Raises Fenced, or what `write` raises, with nothing written."""
 
     def batch(self, held: Sequence[Held], write: Callable[[Connection], None]) -> None:
-        """Fence all by their count, write, commit. Raises Fenced, or what `write` raises."""
+        """Fence all by their count, write, commit. Raises Fenced, or what `write` raises.
+
+        `write` executes one statement, with values by name; it runs in one round trip with its fence.
+        """
 
     def call(self, function: Callable[[Connection], Result]) -> Result:
         """Run `function` with each of its statements a transaction of its own."""

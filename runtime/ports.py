@@ -104,7 +104,8 @@ class BatchSource(Protocol):
         """On the loop, the instant before the transaction is sent: judge what waits, give the rows by key."""
 
     def write(self, connection: Connection, rows: Mapping[Any, Any]) -> None:
-        """On the lane's thread: write the rows of all lanes of this connection, sorted by key, in bulk.
+        """On the lane's thread: write the rows of all lanes of this connection, sorted by key, in bulk:
+        one statement, its values by name, which must be as good written twice.
 
         Sources whose `write` compares equal are written by one call.
         """

@@ -144,10 +144,20 @@ def write_tally(connection: Any, rows: Mapping[str, int]) -> None:
         return
     keys = sorted(rows)
     connection.execute(
-        "INSERT INTO tally SELECT * FROM unnest(%s::text[], %s::bigint[])"
+        "INSERT INTO tally SELECT * FROM unnest(%(keys)s::text[], %(numbers)s::bigint[])"
         " ON CONFLICT (key) DO UPDATE SET number = EXCLUDED.number",
-        (keys, [rows[key] for key in keys]),
+        {"keys": keys, "numbers": [rows[key] for key in keys]},
     )
+
+
+def take_slowly(connection: Any, lane: str) -> None:
+    """Somebody else's take of a lease, inside a transaction that is not yet committed."""
+    if isinstance(connection, MemoryConnection):
+        _, epoch = connection.table("lease")[lane]
+        connection.table("lease")[lane] = ("bbbbbbbbbbbbbbbb", epoch + 1)
+        return
+    take = "UPDATE lease SET run = 'bbbbbbbbbbbbbbbb', epoch = epoch + 1 WHERE name = %s"
+    connection.execute(take, (lane,))
 
 
 def read_tally(connection: Any) -> dict[str, int]:

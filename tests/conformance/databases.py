@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+import time
 import uuid
 from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
@@ -13,6 +14,10 @@ from runtime.memory import MemoryDatabase
 from runtime.postgres import Postgres, PostgresLink, open_connection
 from tests.conformance.counters import TABLES
 
+COMMITS = (b"COMMIT", b"WITH written AS")
+"""What the end of a turn, and a batch, which is one statement, look like on their way."""
+
+BOUND_S = 10.0
 LANES = ["coordinator/0", "coordinator/1", "coordinator/4"]
 
 
@@ -31,6 +36,9 @@ class Breakable(Protocol):
 
     def direct(self) -> Link:
         """A connection of somebody else, that no fault touches."""
+
+    def wait_until_blocked(self) -> None:
+        """Return when one transaction waits for another."""
 
     def close(self) -> None:
         """End every connection."""
@@ -52,6 +60,9 @@ class BreakableMemory:
 
     def direct(self) -> Link:
         return self.database.connect("somebody", "test")
+
+    def wait_until_blocked(self) -> None:
+        """One lock for all: whoever comes later waits."""
 
     def close(self) -> None:
         for link in self.database.links:
@@ -81,6 +92,13 @@ class BreakablePostgres:
         link = PostgresLink(open_connection(self._url, "muster-test"))
         self._links.append(link)
         return link
+
+    def wait_until_blocked(self) -> None:
+        blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        watcher, give_up_at = self.direct(), time.monotonic() + BOUND_S
+        while watcher.call(lambda connection: connection.execute(blocked).fetchone()) == (0,):
+            assert time.monotonic() < give_up_at, "nobody waits for a lock"
+            time.sleep(0.005)
 
     def close(self) -> None:
         self.proxy.close()
@@ -127,7 +145,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
                 with self._lock:
-                    cut = self._cut if b"COMMIT" in data else None
+                    cut = self._cut if any(word in data for word in COMMITS) else None
                     if cut is not None:
                         self._cut = None
                 if cut is not None:

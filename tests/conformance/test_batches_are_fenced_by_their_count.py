@@ -1,12 +1,14 @@
 """Commit batches of several lanes are one transaction; lost lanes and spoilt shares are found."""
 
 import asyncio
+import threading
+from typing import Any
 
 import pytest
 
 from runtime.ports import LaneLost
-from tests.conformance.conftest import Rig
-from tests.conformance.counters import Tally, read_tally
+from tests.conformance.conftest import BOUND_S, Rig
+from tests.conformance.counters import Tally, read_tally, take_slowly
 
 
 def stored(rig: Rig) -> dict[str, int]:
@@ -43,6 +45,28 @@ async def test_the_lost_lane_is_answered_and_the_rest_is_written(rig: Rig) -> No
     assert stored(rig) == {"coordinator/0:orders": 1}
     assert tallies[1].acknowledged == {}
     assert rig.lost == ["coordinator/4"]
+
+
+async def test_a_batch_waits_for_a_lease_that_is_being_taken_and_then_writes_nothing(rig: Rig) -> None:
+    lane, tally = await rig.take(), Tally("coordinator/0")
+    begun, decided = threading.Event(), threading.Event()
+
+    def take(connection: Any) -> None:
+        take_slowly(connection, lane.name)
+        begun.set()
+        decided.wait(BOUND_S)
+
+    taking = asyncio.create_task(asyncio.to_thread(rig.breakable.direct().transaction, take))
+    assert await asyncio.to_thread(begun.wait, BOUND_S)
+    tally.note("orders", 7)
+    batch = asyncio.create_task(lane.submit_batch(tally))
+    await asyncio.to_thread(rig.breakable.wait_until_blocked)
+    assert not batch.done()
+    decided.set()
+    await taking
+    with pytest.raises(LaneLost):
+        await batch
+    assert stored(rig) == tally.acknowledged == {}
 
 
 async def test_the_share_that_cannot_be_written_spoils_no_other(rig: Rig) -> None:

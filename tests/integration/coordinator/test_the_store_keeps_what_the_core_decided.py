@@ -159,6 +159,16 @@ def test_offsets_of_several_groups_are_one_batch_and_each_row_counts_its_commits
     ]
 
 
+@pytest.mark.parametrize("name", ['"', "\\", '\\"', "a,b", "{a}", "NULL", " ", "Zürich", "a\nb", "'); --"])
+def test_whatever_a_group_and_its_topic_are_called_their_offset_is_stored(
+    connection: "psycopg.Connection[tuple[object, ...]]", name: str
+) -> None:
+    settled(Turns(connection, name))
+    partition = P[0]._replace(topic=name, number=77)
+    GroupStore().write_offsets(connection, {(name, partition): 2**63 - 1, (name, P[0]): 6})
+    assert GroupStore().load(connection, name).offsets.items() >= {partition: 2**63 - 1, P[0]: 6}.items()
+
+
 def test_a_deleted_group_leaves_nothing_and_its_successor_starts_above_its_generation(
     connection: "psycopg.Connection[tuple[object, ...]]",
 ) -> None:
