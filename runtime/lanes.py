@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -165,10 +166,9 @@ class HeldLane:
                 # finds the row free or ours; if ours, we take it back.
                 resigned = False
             finally:
-                if not done.done():
-                    done.set_result(resigned)
+                _set(done, resigned)
 
-        self._stream.submit(job)
+        self._stream.submit(job, partial(_set, done, False))
         resigned = await done
         self._seat.is_lost = True
         self._forget_waiting()
@@ -182,7 +182,7 @@ class HeldLane:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        if self._closed or self.is_lost:
+        if self._closed or self.is_lost or self._stream.stopped:
             raise LaneLost(self.name)
 
     def _queue(self, subject: Subject[Any, Any], key: str) -> _Waiting:
@@ -191,8 +191,8 @@ class HeldLane:
         waiting = self._waiting.get(place)
         if waiting is None:
             waiting = self._waiting[place] = _Waiting(subject, key)
-            self._stream.submit(lambda: self._turn(place))
             metrics.lane_queue.inc()
+            self._stream.submit(partial(self._turn, place), partial(self._drop, place))
         return waiting
 
     def _due(self, subject: Subject[Any, Any], key: str) -> None:
@@ -242,6 +242,19 @@ class HeldLane:
             if not events or (id(subject), key) not in self._timers:
                 self.look_again(subject, key, Instant(self.now() + RETRY_TIME_MS))
 
+    def _drop(self, place: tuple[int, str]) -> None:
+        """The connection stopped before this turn began."""
+        waiting = self._waiting.pop(place, None)
+        if waiting is not None:
+            metrics.lane_queue.dec()
+            self._tell_lost(waiting)
+
+    def _tell_lost(self, waiting: _Waiting) -> None:
+        for future in waiting.spoken:
+            if not future.done():
+                future.set_exception(LaneLost(self.name))
+                future.exception()
+
     def _forget(self) -> None:
         """The seat was lost: nothing waits any more; the keeper tells the service."""
         self._forget_waiting()
@@ -253,10 +266,7 @@ class HeldLane:
         self._timers.clear()
         metrics.lane_queue.dec(len(self._waiting))
         for waiting in self._waiting.values():
-            for future in waiting.spoken:
-                if not future.done():
-                    future.set_exception(LaneLost(self.name))
-                    future.exception()
+            self._tell_lost(waiting)
         self._waiting.clear()
 
 
@@ -321,9 +331,13 @@ class Lanes:
             except (ConnectionLost, VersionConflict) as error:
                 log.info("take failed", lane=name, text=str(error))
             finally:
-                if not done.done():
-                    done.set_result(seq)
+                _set(done, seq)
 
-        stream.submit(job)
+        stream.submit(job, partial(_set, done, None))
         seq = await done
         return None if seq is None else HeldLane(stream, name, seen_epoch + 1, seq, self, on_lost)
+
+
+def _set(future: "asyncio.Future[Result]", result: Result) -> None:
+    if not future.done():
+        future.set_result(result)

@@ -63,6 +63,9 @@ class _Part:
             self.source.refused(self.rows, error)
         except Exception:
             log.exception("commits could not be refused", lane=self.seat.name)
+        self.tell(error)
+
+    def tell(self, error: Exception) -> None:
         for future in self.waiting:
             _fail(future, error)
 
@@ -90,7 +93,8 @@ class Stream:
         self._link: Link | None = None
         self._old_backend: Backend | None = None
         self._work = asyncio.Event()
-        self._jobs: deque[Callable[[], Awaitable[None]]] = deque()
+        self._jobs: deque[tuple[Callable[[], Awaitable[None]], Callable[[], None]]] = deque()
+        self.stopped = False
         self._reads: list[tuple[Seat, Callable[[Any], Any], asyncio.Future[Any]]] = []
         self._parts: dict[tuple[str, int], _Part] = {}
         self._task: asyncio.Task[None] | None = None
@@ -114,14 +118,21 @@ class Stream:
             link.shut()
             self._thread.run(link.close)
         self._thread.stop()
+        self.stopped = True
+        jobs, self._jobs = self._jobs, deque()
+        for _, dropped in jobs:
+            dropped()
         for _, _, future in self._reads:
             _fail(future, LaneLost(self._name))
         for part in self._parts.values():
             part.refused(LaneLost(self._name))
 
-    def submit(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Queue something that needs the connection to itself (a turn, a take)."""
-        self._jobs.append(job)
+    def submit(self, job: Callable[[], Awaitable[None]], dropped: Callable[[], None]) -> None:
+        """Queue what needs the connection to itself (a turn, a take); `dropped` if it never will have it."""
+        if self.stopped:
+            dropped()
+            return
+        self._jobs.append((job, dropped))
         self._work.set()
 
     def read(self, seat: Seat, function: Callable[[Any], Result]) -> "asyncio.Future[Result]":
@@ -230,7 +241,8 @@ class Stream:
                 if self._reads:
                     await self._run_reads()
                 if self._jobs:
-                    await self._jobs.popleft()()
+                    job, _ = self._jobs.popleft()
+                    await job()
             except Exception:
                 # A mistake of ours: whoever waits has been told; the other lanes must go on.
                 log.exception("stream failed", stream=self._name)
@@ -255,6 +267,10 @@ class Stream:
         except ConnectionLost:
             self._reads = reads + self._reads
             return
+        except asyncio.CancelledError:
+            # `stop` tells them.
+            self._reads = reads + self._reads
+            raise
         except Exception as error:
             for _, _, future in reads:
                 _fail(future, error)
@@ -287,7 +303,13 @@ class Stream:
                 part.committed()
         if full:
             started = self._clock()
-            await self._write_batch(full)
+            try:
+                await self._write_batch(full)
+            except asyncio.CancelledError:
+                # Written or not: only the next owner will know.
+                for part in full:
+                    part.tell(LaneLost(self._name))
+                raise
             metrics.batch_ms.observe(self._clock() - started)
 
     async def _write_batch(self, parts: list[_Part]) -> None:
