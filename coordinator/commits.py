@@ -19,6 +19,7 @@ from muster.messages.partitions import Partition
 from runtime.ports import Connection, LaneLost
 
 Row = tuple[str, Partition]
+_Asked = tuple[MemberConnection, CommitOffsetsRequest]
 
 
 @dataclass(slots=True)
@@ -33,10 +34,11 @@ class _Batch:
 class Commits:
     """The commits of one shard that wait; `runtime.ports.BatchSource` for its lane."""
 
-    def __init__(self, groups: Groups, store: GroupStore, reload: Callable[[str], None]) -> None:
+    def __init__(self, groups: Groups, store: GroupStore, load: Callable[[str], None]) -> None:
         self._groups = groups
-        self._reload = reload
-        self._waiting: list[tuple[MemberConnection, CommitOffsetsRequest]] = []
+        self._load = load
+        self._waiting: list[_Asked] = []
+        self._parked: dict[str, list[_Asked]] = {}
         self._batch: _Batch | None = None
         self._flush_due = False
         # The sources of all shards share the store, so that one statement writes what waits in all of them.
@@ -82,15 +84,29 @@ class Commits:
     def _judge(self, connection: MemberConnection, request: CommitOffsetsRequest, batch: _Batch) -> None:
         key = connection.group_id or ""
         state = self._groups.states.get(key)
-        if state is None:
-            # Its cache was dropped; the group is loaded by a turn, and the commit waits for it.
-            self._waiting.append((connection, request))
-            self._reload(key)
+        if state is None or key in self._parked:
+            self._park(key, (connection, request))
             return
         judgement = offsets.judge(state, connection.connection_id, request)
         if judgement.accepted:
             batch.committed[key].update(judgement.accepted)
         batch.answers.append((connection, judgement.response))
+
+    def _park(self, key: str, asked: _Asked) -> None:
+        """The group's cache was dropped: a turn loads it; its commits wait, in their order, for `loaded`."""
+        if key in self._parked:
+            self._parked[key].append(asked)
+        else:
+            self._parked[key] = [asked]
+            self._load(key)
+
+    def loaded(self, key: str) -> None:
+        """The turn that was to load a group is over: its commits can be judged, or can be refused."""
+        parked = self._parked.pop(key, [])
+        if key in self._groups.states:
+            self._waiting[:0] = parked
+        else:
+            _refuse(parked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def committed(self, rows: Mapping[Any, Any]) -> None:
         """The batch is durable."""
@@ -120,14 +136,19 @@ class Commits:
     def give_up(self) -> None:
         """The shard goes to another node: what still waits was not written."""
         waiting, self._waiting = self._waiting, []
-        for connection, request in waiting:
-            code = ErrorCode.NOT_COORDINATOR
-            _say(connection, CommitOffsetsResponse(correlation_id=request.correlation_id, error_code=code))
+        parked, self._parked = self._parked, {}
+        for asked in (waiting, *parked.values()):
+            _refuse(asked, ErrorCode.NOT_COORDINATOR)
 
     def _answer(self, batch: _Batch) -> None:
         for connection, response in batch.answers:
             _say(connection, response)
         batch.answers.clear()
+
+
+def _refuse(asked: list[_Asked], code: ErrorCode) -> None:
+    for connection, request in asked:
+        _say(connection, CommitOffsetsResponse(correlation_id=request.correlation_id, error_code=code))
 
 
 def _say(connection: MemberConnection, message: Frame) -> None:

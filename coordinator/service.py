@@ -91,7 +91,7 @@ class ShardService:
         self._groups = Groups(
             premises.node, premises.store, premises.settings.group, premises.view, premises.connections
         )
-        self._commits = Commits(self._groups, premises.store, self._ask_again)
+        self._commits = Commits(self._groups, premises.store, self._load_group)
         self._lane: Lane | None = None
         self._flushed_at = Instant(0)
         self._moved_at = Instant(0)
@@ -201,7 +201,9 @@ class ShardService:
             return
         connection.commits_heard += 1
         self._commits.add(connection, message)
-        self._offer_commits()
+        if len(self._commits) == 1:
+            # Those that follow are gathered with the first.
+            self._offer_commits()
 
     def closed(self, connection: MemberConnection) -> None:
         """A member's socket is gone."""
@@ -225,13 +227,23 @@ class ShardService:
             # `give_up` follows, and hangs up on everybody.
             logger.info("shard %d is lost", self.shard)
 
-    def _ask_again(self, key: str) -> None:
-        """Load a group whose cache was dropped; then the batch that waits for it."""
-        self._hand_in(key)
+    def _load_group(self, key: str) -> None:
+        """Load a group whose cache was dropped and for which commits wait."""
+        if self._lane is not None:
+            self._start(self._load_for_commits(self._lane, key))
+
+    async def _load_for_commits(self, lane: Lane, key: str) -> None:
+        try:
+            await lane.submit_turn(self._groups, key)
+        except LaneLost:
+            # `give_up` follows, and answers.
+            return
+        self._commits.loaded(key)
         self._offer_commits()
 
     def _offer_commits(self) -> None:
         if self._lane is None:
+            self._commits.give_up()
             return
         try:
             self._lane.offer_batch(self._commits)

@@ -72,13 +72,11 @@ def judge(state: GroupState, connection: ConnectionId, request: CommitOffsetsReq
 
 def committed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
     """The state after a commit batch was written: last received wins, so what was dirty is overtaken."""
-    dirty = state.memory.dirty
+    memory, dirty = state.memory, state.memory.dirty
     if not offsets.keys().isdisjoint(dirty):
-        dirty = {partition: offset for partition, offset in dirty.items() if partition not in offsets}
-    return GroupState(
-        rows=replace(state.rows, offsets={**state.rows.offsets, **offsets}),
-        memory=replace(state.memory, dirty=dirty),
-    )
+        kept = {partition: offset for partition, offset in dirty.items() if partition not in offsets}
+        memory = replace(memory, dirty=kept)
+    return GroupState(replace(state.rows, offsets={**state.rows.offsets, **offsets}), memory)
 
 
 def flushed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:

@@ -45,6 +45,8 @@ from runtime.work_table import work_table
 
 SHARD = 7
 GROUP = next(name for number in count() if shard_of(name := f"departures-{number}") == SHARD)
+ORDERS = Partition("orders", UUID(int=1), 0)
+LAYOUT = TopicLayout(TopicName(ORDERS.topic), TopicId(ORDERS.topic_id), 1)
 BOUND_S = 20.0
 
 
@@ -75,10 +77,19 @@ class Node:
         return None
 
 
-class ConflictingStore(GroupStore):
-    """Somebody else changes the group's row just before it is written, as often as a test says."""
+class TroubledStore(GroupStore):
+    """Somebody else changes the group's row just before it is written, or it cannot be read, as often as a
+    test says.
+    """
 
     conflicts = 0
+    unreadable = 0
+
+    def load(self, connection: Any, key: str) -> GroupRows:
+        if self.unreadable:
+            self.unreadable -= 1
+            raise ValueError("a row that nobody understands")
+        return super().load(connection, key)
 
     def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None:
         if self.conflicts:
@@ -92,7 +103,7 @@ class Shard:
 
     def __init__(self, url: str, lane: HeldLane) -> None:
         self.premises = Premises(Node(), CoordinatorSettings())
-        self.store = self.premises.store = ConflictingStore("node-1")
+        self.store = self.premises.store = TroubledStore("node-1")
         self.service = ShardService(SHARD, self.premises)
         self.lane = lane
         self.said: dict[MemberConnection, list[dict[str, Any]]] = {}
@@ -132,6 +143,26 @@ class Shard:
             **wishes,
         )
         return Heard(connection.connection_id, request)
+
+    def commit(self, connection: MemberConnection, offset: int) -> int:
+        """Commit the offset of the first partition; the correlation id."""
+        number = next(self._numbers)
+        generation = self.groups.states[GROUP].rows.generation if GROUP in self.groups.states else 1
+        positions = positions_by_topic({ORDERS: Position(offset, generation)})
+        self.service.commit(
+            connection,
+            CommitOffsetsRequest(
+                correlation_id=number, consumer_id=connection.consumer_id or "", offset_info=positions
+            ),
+        )
+        return number
+
+    async def answers(self, connection: MemberConnection, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """The answers to these commits."""
+        async with asyncio.timeout(BOUND_S):
+            while not {one.get("correlation_id") for one in self.said[connection]}.issuperset(numbers):
+                await asyncio.sleep(0.005)
+        return [one for one in self.said[connection] if one.get("correlation_id") in numbers]
 
     def open_items(self) -> list[str]:
         rows = self.link.transaction(
@@ -241,6 +272,39 @@ async def test_a_commit_on_a_lost_lane_is_answered(shard: Shard) -> None:
     assert ann.unanswered_commits == 0
 
 
+async def owner(shard: Shard) -> MemberConnection:
+    """Ann, who owns the only partition and fetches it."""
+    ann = shard.connect()
+    await shard.turn(shard.registering(ann, "ann"))
+    [item] = shard.open_items()
+    await shard.turn(shard.finish(item, {LAYOUT.name: LAYOUT}))
+    assert ORDERS in shard.groups.states[GROUP].rows.owned["ann"]
+    return ann
+
+
+async def test_commits_wait_in_their_order_until_the_group_is_loaded_again(shard: Shard) -> None:
+    ann = await owner(shard)
+    shard.groups.drop(GROUP)
+    numbers = [shard.commit(ann, offset) for offset in (5, 9, 7)]
+    answers = await shard.answers(ann, numbers)
+    assert [one.get("error_code", 0) for one in answers] == [0, 0, 0]
+    stored = shard.link.call(lambda connection: shard.store.load(connection, GROUP))
+    assert stored.offsets == shard.groups.states[GROUP].rows.offsets == {ORDERS: 7}
+
+
+async def test_commits_of_a_group_that_cannot_be_loaded_are_refused_at_once(shard: Shard) -> None:
+    ann = await owner(shard)
+    shard.groups.drop(GROUP)
+    shard.store.unreadable = 1_000
+    answers = await shard.answers(ann, [shard.commit(ann, 5), shard.commit(ann, 6)])
+    assert {one["error_code"] for one in answers} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    # One attempt, and at most one that time asked for.
+    assert shard.store.unreadable >= 998
+    shard.store.unreadable = 0
+    [answer] = await shard.answers(ann, [shard.commit(ann, 8)])
+    assert answer.get("error_code", 0) == 0
+
+
 async def test_rows_read_before_a_turn_do_not_replace_what_it_left(shard: Shard) -> None:
     before = shard.link.call(lambda connection: shard.store.load(connection, GROUP))
     await shard.turn(shard.registering(shard.connect(), "ann"))
@@ -249,24 +313,19 @@ async def test_rows_read_before_a_turn_do_not_replace_what_it_left(shard: Shard)
 
 
 async def test_a_ping_answer_that_a_commit_has_overtaken_takes_nothing_back(shard: Shard) -> None:
-    orders = Partition("orders", UUID(int=1), 0)
-    ann = shard.connect()
-    await shard.turn(shard.registering(ann, "ann"))
-    [item] = shard.open_items()
-    layout = TopicLayout(TopicName(orders.topic), TopicId(orders.topic_id), 1)
-    await shard.turn(shard.finish(item, {layout.name: layout}))
+    ann = await owner(shard)
     state = shard.groups.states[GROUP]
     pinged = replace(state.memory.sessions["ann"], ping_number=1, ping_unanswered=True)
     shard.groups.states[GROUP] = replace(state, memory=replace(state.memory, sessions={"ann": pinged}))
     # Both lie in the socket's buffer: the batch is written before the turn, and what is acknowledged stays.
-    before, after = (positions_by_topic({orders: Position(offset, 1)}) for offset in (5, 6))
+    before, after = (positions_by_topic({ORDERS: Position(offset, 1)}) for offset in (5, 6))
     shard.service.hear(ann, PingResponse(consumer_id="ann", number=1, offset_info=before))
     shard.service.commit(ann, CommitOffsetsRequest(correlation_id=7, consumer_id="ann", offset_info=after))
     await shard.heard(ann, CommitOffsetsResponse)
     await shard.turn()
     assert not shard.groups.states[GROUP].memory.sessions["ann"].ping_unanswered
     assert shard.groups.states[GROUP].memory.dirty == {}
-    assert shard.groups.states[GROUP].rows.offsets == {orders: 6}
+    assert shard.groups.states[GROUP].rows.offsets == {ORDERS: 6}
 
 
 async def test_keys_go_on_when_a_group_is_deleted_and_comes_back(shard: Shard) -> None:
