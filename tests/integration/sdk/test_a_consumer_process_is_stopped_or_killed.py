@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.integration.coordinator.control_plane import ControlPlane, eventually
 from tests.integration.sdk.brokers import LoneBroker
@@ -24,15 +25,18 @@ class Records:
     """The values that were produced so far, 5 for each partition a time."""
 
     def __init__(self, topic: LoneBroker) -> None:
-        self._topic = topic
+        self._topic = topic.topic
+        self._producer = Producer({"bootstrap.servers": topic.address, "linger.ms": 0, "log_level": 0})
         self.values: set[str] = set()
 
     def produce(self) -> None:
         first = len(self.values) // PARTITIONS
         for partition in range(PARTITIONS):
-            values = [f"{partition}-{number}" for number in range(first, first + 5)]
-            self._topic.produce(self._topic.topic, [value.encode() for value in values], partition)
-            self.values.update(values)
+            for number in range(first, first + 5):
+                value = f"{partition}-{number}"
+                self._producer.produce(self._topic, value.encode(), partition=partition)
+                self.values.add(value)
+        assert self._producer.flush(20) == 0
 
 
 @pytest.fixture
