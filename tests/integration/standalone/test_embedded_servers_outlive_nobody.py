@@ -143,16 +143,6 @@ def test_root_runs_binaries_that_lie_behind_a_closed_folder(
         shutil.rmtree(postgres.PUBLIC_ROOM)
 
 
-def test_a_long_home_gets_a_short_socket(tmp_path: Path) -> None:
-    home = tmp_path / ("a-very-long-name" * 6)
-    server = Postgres(home, throw_away=True)
-    server.start()
-    try:
-        assert (server.socket_folder / f".s.PGSQL.{server.port}").is_socket()
-    finally:
-        server.remove()
-
-
 def test_redis_asks_for_its_password_and_can_be_paused(redis_server: Redis) -> None:
     import redis
 

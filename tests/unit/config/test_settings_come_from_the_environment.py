@@ -93,4 +93,4 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
 
 
 def test_a_checkout_in_a_folder_called_celery_is_no_worker() -> None:
-    assert environment.process_role(["/home/ann/celery/manage.py", "run_node"]) == "node"
+    assert environment.process_role(["/srv/celery/manage.py", "run_node"]) == "node"
