@@ -256,7 +256,7 @@ def test_a_page_is_live_only_when_the_server_has_spoken(
         "window.WebSocket = class extends EventTarget { constructor() { super(); this.readyState = 0; }"
         " close() { this.readyState = 3; this.onclose?.({ code: 1006 }); } };"
         "window.states = []; const see = () => states.push(document.querySelector('.live')?.textContent);"
-        "new MutationObserver(see).observe(document, { subtree: true, childList: true, characterData: true });"
+        "new MutationObserver(see).observe(document, { subtree: true, childList: true });"
     )
     page.context.add_cookies([session])  # type: ignore[list-item]
     page.goto(f"{web.url}/groups/")
@@ -335,3 +335,34 @@ def test_a_filter_after_the_session_ended_leads_to_the_door_and_a_failure_keeps_
     Session.objects.all().delete()
     page.get_by_label("Group or topic contains").press_sequentially("y")
     expect(page.get_by_role("heading", name="Sign in to aero-prod")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_longest_names_and_many_partitions_fit(width: int, open_page: Open) -> None:
+    """249 letters without a place to break, a group of many members, an error of one long word."""
+    long = "w" * 249
+    cast.add_cluster()
+    cast.add_broker(1, rack=long)
+    topic = cast.add_topic(long, 2, [(1,)], high_watermark=10**9)
+    group = cast.add_group(long, generation=10**12, error="e" * 500)
+    cast.add_member(group, long, client_id=long, client_host="c" * 64, node="n" * 64)
+    cast.own(group, topic, long, [0])
+    cast.commit(group, topic, 0, 1)
+    wide = cast.add_group("wide")
+    clicks = cast.add_topic("clicks", 200, [(1,)])
+    for number in range(20):
+        cast.add_member(wide, f"member-{number}")
+        cast.own(wide, clicks, f"member-{number}", range(number * 10, number * 10 + 10))
+    for address in (
+        "/",
+        "/groups/",
+        f"/groups/{long}/",
+        "/groups/wide/",
+        "/cluster/?show=all",
+        f"/groups/?q={long[1:]}x",
+    ):
+        page = open_page(address, width=width)
+        live(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address[:20]
+        assert page.evaluate(BASICS) == [], address[:20]
+        page.context.close()

@@ -97,3 +97,21 @@ def test_an_unknown_address_is_a_problem_document(viewer: Caller) -> None:
     answer = viewer.get("reassignments")
     assert answer.status_code == 404
     assert answer["Content-Type"].startswith("application/problem+json")
+
+
+def test_an_end_that_went_back_and_came_again_has_another_tag(viewer: Caller) -> None:
+    """A, B, A: a truncated log that grew to the same end is not the same state."""
+    topic = cast.add_topic("orders", 1, [(1,)], high_watermark=100)
+    cast.commit(cast.add_group("billing"), topic, 0, 60)
+    paths = ("partitions/orders/0", "offsets/billing/orders/0")
+    before = [viewer.get(path)["ETag"] for path in paths]
+    cast.reach(topic, 0, 90)
+    cast.reach(topic, 0, 100)
+    for path, tag in zip(paths, before, strict=True):
+        assert viewer.get(path, If_None_Match=tag).status_code == 200, path
+
+
+def test_a_group_says_how_it_assigns(viewer: Caller) -> None:
+    cast.add_group("billing", rebalance_mode="eager", assignor="range")
+    group = viewer.get("groups/billing").json()
+    assert (group["assignor"], group["rebalance_mode"]) == ("range", "eager")

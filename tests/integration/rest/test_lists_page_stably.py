@@ -1,6 +1,7 @@
 """This room tests that a walk through pages sees each row once while others come and go."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -103,3 +104,20 @@ def test_what_is_not_understood_is_400_not_ignored(query: str, viewer: Caller) -
     answer = viewer.get(f"groups?{query}")
     assert answer.status_code == 400
     assert answer["Content-Type"].startswith("application/problem+json")
+
+
+def test_the_link_to_the_next_page_holds_for_any_name(viewer: Caller) -> None:
+    name = "a%25b?c#d e/ü"
+    group = cast.add_group(name)
+    for number in range(2):
+        records = [
+            {"record": "MemberAdded", "member_id": f"m-{number}"},
+            {"record": "GenerationOpened", "generation": number + 1},
+            {"record": "PhaseEntered", "phase": "Stable"},
+        ]
+        cast.journal(f"coordinator/{group.shard}", name, cast.ago(seconds=9 - number), "turn", records)
+    first = viewer.get(f"rebalances/{quote(name, safe='')}?limit=1")
+    address = first["Link"].partition(">")[0].removeprefix("<http://testserver/api/v1/")
+    second = viewer.get(address)
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert [answer.json()["items"][0]["detail"] for answer in (first, second)] == ["m-1", "m-0"]

@@ -1,10 +1,13 @@
 """This room tests the journal and the rebalances of a group over REST."""
 
+import secrets
+
 import pytest
 
 from runtime.models import JournalEntry
 from tests.integration.rest.conftest import Caller
 from tests.integration.web import cast
+from web import journal_api
 
 pytestmark = pytest.mark.django_db
 
@@ -42,3 +45,22 @@ def test_rebalances_tell_cause_length_and_what_moved(viewer: Caller) -> None:
 def test_rebalances_of_an_unknown_group_are_a_problem(viewer: Caller) -> None:
     answer = viewer.get("rebalances/nobody")
     assert answer.status_code == 404 and answer["Content-Type"].startswith("application/problem+json")
+
+
+def test_a_page_of_heavy_turns_is_short_and_goes_on(viewer: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn about ten thousand partitions weighs megabytes, and a page may ask for 500 turns."""
+    monkeypatch.setattr(journal_api, "LARGEST_PAGE_BYTES", 1_000)
+    for number in range(7):
+        records = [{"record": "PartitionChanged", "row": secrets.token_hex(300)}]
+        cast.journal("controller", "cluster", cast.ago(seconds=number), f"turn {number}", records)
+    for query in ("", "lane=controller&", "key=cluster&"):
+        told: list[str] = []
+        cursor = ""
+        while True:
+            page = viewer.get(f"journal?{query}limit=5{cursor}").json()
+            assert 1 <= len(page["items"]) <= 2
+            told += [item["cause"] for item in page["items"]]
+            if page["next"] is None:
+                break
+            cursor = f"&cursor={page['next']}"
+        assert told == [f"turn {number}" for number in reversed(range(7))], query
