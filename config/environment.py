@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 TRANSACTION_LIMIT_MS = 2000
+PAGE_STATEMENT_LIMIT_MS = 5000
+PAGE_CONNECTION_AGE_S = 60
 
 
 class SettingError(Exception):
@@ -81,7 +83,8 @@ def database(url: str, role: str) -> dict[str, Any]:
     """Django's database entry for a ``postgresql://`` address.
 
     A query such as ``?host=/run/postgresql&sslmode=require`` is handed to libpq. Node and worker bound each
-    transaction to 2 s, so that a stopped process cannot hold a lock for longer (design, section 4.3).
+    transaction to 2 s, so that a stopped process cannot hold a lock for longer (design, section 4.3). Web
+    bounds each statement to 5 s, keeps its few connections, and notices a dead peer within half a minute.
     Raises SettingError for any other kind of database.
     """
     parts = urlsplit(url)
@@ -93,6 +96,12 @@ def database(url: str, role: str) -> dict[str, Any]:
         limits = f"-c transaction_timeout={TRANSACTION_LIMIT_MS}"
         limits += f" -c idle_in_transaction_session_timeout={TRANSACTION_LIMIT_MS}"
         options["options"] = f"{options.get('options', '')} {limits}".strip()
+    if role == "web":
+        limits = f"-c statement_timeout={PAGE_STATEMENT_LIMIT_MS}"
+        options["options"] = f"{options.get('options', '')} {limits}".strip()
+        for name, value in (("keepalives_idle", 10), ("keepalives_interval", 5), ("keepalives_count", 3)):
+            options.setdefault(name, value)
+        options.setdefault("tcp_user_timeout", 25_000)
     options.setdefault("connect_timeout", 5)
     options.setdefault("application_name", f"muster-{role}")
     return {
@@ -103,6 +112,6 @@ def database(url: str, role: str) -> dict[str, Any]:
         "HOST": unquote(parts.hostname or socket_folder or ""),
         "PORT": str(parts.port or ""),
         "OPTIONS": options,
-        "CONN_MAX_AGE": 0,
+        "CONN_MAX_AGE": PAGE_CONNECTION_AGE_S if role == "web" else 0,
         "CONN_HEALTH_CHECKS": True,
     }
