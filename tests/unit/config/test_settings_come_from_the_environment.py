@@ -30,13 +30,14 @@ def test_a_number_that_is_none_is_named() -> None:
 
 def test_a_database_address_becomes_djangos_entry() -> None:
     url = "postgresql://ann:p%40ss@db.example:6432/orders?sslmode=require"
-    entry = environment.database(url, "web")
+    entry = environment.database(url, "tool")
     assert (entry["HOST"], entry["PORT"], entry["USER"], entry["PASSWORD"], entry["NAME"]) == (
         *("db.example", "6432"),
         *("ann", "p@ss", "orders"),
     )
     assert entry["OPTIONS"]["sslmode"] == "require"
     assert "options" not in entry["OPTIONS"]
+    assert entry["CONN_MAX_AGE"] == 0
 
 
 def test_a_socket_folder_may_be_the_host() -> None:
@@ -47,6 +48,13 @@ def test_a_socket_folder_may_be_the_host() -> None:
 def test_node_and_worker_bound_every_transaction(role: str) -> None:
     options = environment.database("postgresql://127.0.0.1/orders", role)["OPTIONS"]["options"]
     assert options == "-c transaction_timeout=2000 -c idle_in_transaction_session_timeout=2000"
+
+
+def test_web_bounds_every_statement_and_keeps_its_connections() -> None:
+    entry = environment.database("postgresql://127.0.0.1/orders?options=-c%20work_mem=8MB", "web")
+    assert entry["OPTIONS"]["options"] == "-c work_mem=8MB -c statement_timeout=5000"
+    assert entry["OPTIONS"]["tcp_user_timeout"] == 25_000
+    assert entry["CONN_MAX_AGE"] == 60
 
 
 def test_another_kind_of_database_is_refused() -> None:
