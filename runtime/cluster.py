@@ -1,16 +1,9 @@
 """This room reads and raises the one row of the cluster, and refuses a database that is not its own."""
 
-import contextlib
-import os
-import socket
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
 from runtime.ports import SHARD_COUNT, Connection, VersionConflict
-
-ANSWER_WITHIN_S = 2.0
 
 _IDENTITY = """
 SELECT (SELECT system_identifier FROM pg_control_system()),
@@ -87,40 +80,13 @@ def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> No
     )
 
 
-def refuse_wrong_database(
-    connection: Connection, backend_pid: int, within_s: float = ANSWER_WITHIN_S
-) -> ClusterRow:
+def refuse_wrong_database(connection: Connection, backend_pid: int) -> ClusterRow:
     """The cluster's row, if leases, lanes and LISTEN may run on this connection.
 
     `backend_pid` is what the server said when the connection was made. Raises WrongDatabase for a pooler
     (whoever answers is somebody else), a standby, another PostgreSQL than the cluster was made in, a
-    promoted one, another number of shards. A server that stays silent for `within_s` is cut off, and the
-    connection is broken then: nobody else could break it, as nobody has been given it yet.
+    promoted one, another number of shards.
     """
-    with _cut_off_after(connection, within_s):
-        return _right_database(connection, backend_pid)
-
-
-@contextlib.contextmanager
-def _cut_off_after(connection: Connection, seconds: float) -> Iterator[None]:
-    # A second descriptor of the same socket: closing it leaves libpq's alone.
-    with socket.socket(fileno=os.dup(connection.fileno())) as ours:
-        timer = threading.Timer(seconds, _shut, (ours,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
-
-
-def _shut(ours: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        ours.shutdown(socket.SHUT_RDWR)
-
-
-def _right_database(connection: Connection, backend_pid: int) -> ClusterRow:
     pid, in_recovery = connection.execute("SELECT pg_backend_pid(), pg_is_in_recovery()").fetchone()
     if pid != backend_pid:
         raise WrongDatabase("DATABASE_DIRECT_URL reaches a connection pooler; name PostgreSQL itself.")

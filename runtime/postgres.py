@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, LiteralString, TypeVar
@@ -97,9 +98,10 @@ class Postgres:
         """Open a link (Database.connect). Raises WrongDatabase, which no reconnecting mends."""
         connection = open_connection(self._url, application_name(self._node, run))
         try:
-            with told(connection):
-                cluster.refuse_wrong_database(connection, connection.info.backend_pid)
-            return PostgresLink(connection)
+            with cut_off_after(connection, CONNECT_LIMIT_S):
+                with told(connection):
+                    cluster.refuse_wrong_database(connection, connection.info.backend_pid)
+                return PostgresLink(connection)
         except BaseException:
             connection.close()
             raise
@@ -120,6 +122,28 @@ def open_connection(url: str, name: str) -> LaneConnection:
         raise ConnectionLost(str(error)) from error
     connection.offered = []
     return connection
+
+
+@contextlib.contextmanager
+def cut_off_after(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
+    """Break the connection when the body takes longer: a server that was stopped says nothing for ever, and
+    nobody else can break a connection that nobody was given yet.
+    """
+    # A second descriptor of the same socket: closing it leaves libpq's alone.
+    with socket.socket(fileno=socket.dup(connection.fileno())) as ours:
+        timer = threading.Timer(seconds, _break, (ours,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+
+def _break(ours: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        ours.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager
@@ -346,7 +370,7 @@ class PostgresLink:
             return
         # A second descriptor of the same socket: closing it leaves libpq's alone.
         with contextlib.suppress(OSError), socket.socket(fileno=socket.dup(self._socket)) as ours:
-            ours.shutdown(socket.SHUT_RDWR)
+            _break(ours)
 
     def close(self) -> None:
         """Close the connection (Link.close)."""

@@ -9,7 +9,7 @@ import pytest
 
 from runtime import cluster
 from runtime.ports import ConnectionLost
-from runtime.postgres import LaneConnection, Postgres, open_connection, told
+from runtime.postgres import LaneConnection, Postgres, cut_off_after, open_connection, told
 from tests.conformance.databases import LANES
 
 
@@ -75,7 +75,7 @@ def test_a_server_that_stays_silent_is_not_waited_for(connection: LaneConnection
     backend = connection.info.backend_pid
     os.kill(backend, signal.SIGSTOP)
     try:
-        with pytest.raises(ConnectionLost), told(connection):
-            cluster.refuse_wrong_database(connection, backend, within_s=0.1)
+        with pytest.raises(ConnectionLost), told(connection), cut_off_after(connection, 0.1):
+            cluster.refuse_wrong_database(connection, backend)
     finally:
         os.kill(backend, signal.SIGCONT)
