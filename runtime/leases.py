@@ -22,6 +22,9 @@ from runtime.sharing import best, to_give, to_take
 from runtime.threads import OneThread
 
 RECONNECT_S = 0.1
+TRIES_A_LINE = 300
+"""An outage is said once, then every half minute."""
+
 WIND_DOWN_S = 2.0
 STUCK_EXIT_CODE = 70
 
@@ -85,6 +88,7 @@ class LeaseKeeper:
         self._link: Link | None = None
         self._sent_at: Instant | None = None
         self._renewed_at: Instant | None = None
+        self._failed_renewals = 0
         self._renewing_since: Instant | None = None
         self._look_now = asyncio.Event()
         self._standing = _Standing()
@@ -244,11 +248,14 @@ class LeaseKeeper:
         try:
             look = await self._session(lambda link: link.renew(self.run))
         except ConnectionLost as error:
-            log.warning("session connection lost", error=str(error))
+            if self._failed_renewals % TRIES_A_LINE == 0:
+                log.warning("session connection lost", error=str(error), tries=self._failed_renewals)
+            self._failed_renewals += 1
             await asyncio.sleep(RECONNECT_S)
             return None
         finally:
             self._sent_at = None
+        self._failed_renewals = 0
         if look.renewals is not None:
             self._freshness.confirm(sent_at)
             self._count_renewal()

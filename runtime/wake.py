@@ -16,6 +16,10 @@ CHANNEL = "muster"
 LONGEST_PAYLOAD_BYTES = 7_000
 """PostgreSQL refuses 8,000; a key that is too long wakes by its name alone."""
 
+RECONNECT_S = 0.1
+TRIES_A_LINE = 300
+"""An outage is said once, then every half minute: ten lines a second fill a disk in a night."""
+
 COALESCE_MS = 50
 """At most 20 notifications a second for one name and key."""
 
@@ -107,15 +111,19 @@ class Listener:
         await asyncio.to_thread(self._thread.join, 3)
 
     def _listen(self) -> None:
+        tries = 0
         while not self._stopping.is_set():
             try:
                 with contextlib.closing(open_connection(self._url, self._application_name)) as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
+                    tries = 0
                     self._tell(EVERYTHING, "")
                     self._hear(connection)
             except (psycopg.Error, ConnectionLost) as error:
-                log.warning("listener lost its connection", error=str(error))
-                self._stopping.wait(0.1)
+                if tries % TRIES_A_LINE == 0:
+                    log.warning("listener lost its connection", error=str(error), tries=tries)
+                tries += 1
+                self._stopping.wait(RECONNECT_S)
 
     def _hear(self, connection: psycopg.Connection[Any]) -> None:
         while not self._stopping.is_set():
