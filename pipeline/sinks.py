@@ -16,9 +16,11 @@ def jdbc_options(database_url: str) -> dict[str, str]:
     name = parts.path.lstrip("/")
     if parts.scheme not in ("postgres", "postgresql") or not parts.hostname or not name:
         raise ValueError("the database must be given as postgresql://user:password@host:port/name")
+    # What holds colons is an address of IPv6, whose brackets were taken off.
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     kept = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key.startswith("ssl")])
     options = {
-        "url": f"jdbc:postgresql://{parts.hostname}:{parts.port or 5432}/{name}"
+        "url": f"jdbc:postgresql://{host}:{parts.port or 5432}/{name}"
         + (f"?{kept}" if kept else ""),
         "driver": "org.postgresql.Driver",
         "user": unquote(parts.username or ""),

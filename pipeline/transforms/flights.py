@@ -1,5 +1,8 @@
 """This room turns records of `flights` into what a person asks of them; pure, DataFrame to DataFrame."""
 
+from functools import reduce
+from operator import and_
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -7,9 +10,13 @@ from pipeline.schemas import FLIGHT
 
 
 def decode(records: DataFrame) -> DataFrame:
-    """The flights in the values of Kafka records; a value that is not a flight fails the job."""
+    """The flights in the values of Kafka records; a value that is not a flight, or none, fails the job."""
     value = F.from_json(F.col("value").cast("string"), FLIGHT, {"mode": "FAILFAST"})
-    return records.select(value.alias("flight")).select("flight.*")
+    flights = records.select(value.alias("flight")).select("flight.*")
+    # Spark reads JSON that lacks a field as a row with a null, whatever the schema says.
+    required = [F.col(field.name).isNotNull() for field in FLIGHT if not field.nullable]
+    is_whole = reduce(and_, required)
+    return flights.where(F.assert_true(is_whole, "MALFORMED_RECORD: a value is no flight").isNull())
 
 
 def by_route_and_hour(flights: DataFrame) -> DataFrame:

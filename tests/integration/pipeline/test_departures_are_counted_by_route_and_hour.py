@@ -1,4 +1,4 @@
-"""This room checks the pure transforms of the departures job on a handful of flights, in a real Spark."""
+"""This room checks transforms and result of the departures job on a handful of flights, in a real Spark."""
 
 import contextlib
 import json
@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 if TYPE_CHECKING:
@@ -45,11 +46,12 @@ def flight(**changed: Any) -> str:
     return json.dumps(plain | changed)
 
 
-def rows(spark: "SparkSession", *values: str) -> list[tuple[Any, ...]]:
+def rows(spark: "SparkSession", *values: str | None) -> list[tuple[Any, ...]]:
     from pipeline.transforms import flights
 
     records = spark.createDataFrame(
-        [(b"N14228", value.encode()) for value in values], "key binary, value binary"
+        [(b"N14228", None if value is None else value.encode()) for value in values],
+        "key binary, value binary",
     )
     found = flights.by_route_and_hour(flights.decode(records)).collect()
     return sorted(tuple(row) for row in found)
@@ -73,6 +75,19 @@ def test_routes_and_hours_are_kept_apart(spark: "SparkSession") -> None:
     assert [row[:3] for row in found] == [("EWR", "IAH", 10), ("EWR", "IAH", 11), ("EWR", "MIA", 10)]
 
 
-def test_a_value_that_is_not_a_flight_fails_the_job(spark: "SparkSession") -> None:
+@pytest.mark.parametrize("value", ["not a flight", '{"gate": "A1"}', "null", "", flight(dest=None), None])
+def test_a_value_that_is_not_a_flight_fails_the_job(spark: "SparkSession", value: str | None) -> None:
     with pytest.raises(Exception, match="MALFORMED_RECORD"):
-        rows(spark, "not a flight")
+        rows(spark, flight(), value)
+
+
+def test_a_job_that_runs_again_leaves_what_it_finds_now(spark: "SparkSession", fresh_database: str) -> None:
+    from pipeline.schemas import ROUTE_HOUR, ROUTE_HOUR_TABLE
+    from pipeline.sinks import replace_table
+
+    first = [("EWR", "IAH", hour, 2, 1, 4.0) for hour in range(24)]
+    for expected in (first, first, [("JFK", "MIA", 10, 1, 0, None)]):
+        replace_table(spark.createDataFrame(expected, ROUTE_HOUR), fresh_database, ROUTE_HOUR_TABLE)
+        with psycopg.connect(fresh_database) as connection:
+            stored = connection.execute(f"SELECT * FROM {ROUTE_HOUR_TABLE} ORDER BY hour").fetchall()
+        assert stored == expected

@@ -20,6 +20,10 @@ def test_tls_settings_are_kept_and_others_are_not() -> None:
     assert options["url"] == "jdbc:postgresql://db:5432/muster?sslmode=require"
 
 
+def test_an_address_of_ipv6_keeps_its_brackets() -> None:
+    assert jdbc_options("postgresql://u@[::1]:5433/muster")["url"] == "jdbc:postgresql://[::1]:5433/muster"
+
+
 @pytest.mark.parametrize(
     "address", ["postgresql:///muster?host=/run/postgresql", "mysql://db/muster", "postgresql://db"]
 )
