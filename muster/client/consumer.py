@@ -12,6 +12,8 @@ from muster.client.conversation import Conversation
 from muster.client.core.session import Wishes
 from muster.client.fetching import FetchOptions
 from muster.client.record import Record
+from muster.messages import codec
+from muster.messages.errors import LocalMessageError, RemoteMessageError
 from muster.messages.member import TopicCount
 
 Subscription = str | re.Pattern[str]
@@ -33,6 +35,8 @@ class Consumer:
     when the next one is asked for, or when it is committed; with `auto_commit` what is finished is committed
     with each ping and at the end. Iterating raises ConsumerRefused when the group refuses this consumer for
     good, and NoOffset.
+
+    Raises ValueError for names that are too long, and for what else no coordinator accepts.
 
     Everything happens on the event loop that entered the Consumer; it is not to be shared between threads.
     """
@@ -67,6 +71,11 @@ class Consumer:
         )
         if not wishes.topic_count:
             raise ValueError("topics: at least one topic is needed")
+        try:
+            codec.decode_from_member(codec.encode(wishes.in_a_frame(0, 0)))
+        except (LocalMessageError, RemoteMessageError) as problem:
+            # No coordinator would read it, however often it was said.
+            raise ValueError(f"the consumer cannot register like this: {problem}") from problem
         options = FetchOptions(client_id=client_id, reset_to=_RESET_TO[auto_offset_reset])
         self._conversation = Conversation(wishes, nodes, token, options)
         self._running: asyncio.Task[None] | None = None

@@ -11,9 +11,10 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-# No NUL: PostgreSQL stores none, and a turn that could not be written would cost a whole group its cache.
+# No NUL, nothing longer than its column: a turn that could not be written would cost a whole group its cache.
 _NO_NUL = r"\A[^\x00]*\Z"
 Identifier = Annotated[str, Meta(min_length=1, max_length=249, pattern=_NO_NUL)]
+ClientId = Annotated[str, Meta(max_length=249, pattern=_NO_NUL)]
 Text = Annotated[str, Meta(max_length=1024, pattern=_NO_NUL)]
 Address = Annotated[str, Meta(max_length=512)]
 Token = Annotated[str, Meta(min_length=32, max_length=128)]
@@ -116,7 +117,7 @@ class ClusterMetadataRequest(
 
     correlation_id: Number
     group_id: Identifier
-    client_id: Text = ""
+    client_id: ClientId = ""
 
 
 class ClusterMetadataResponse(Frame, frozen=True, kw_only=True, tag="ClusterMetadataResponse"):
@@ -149,7 +150,7 @@ class RegisterConsumerRequest(
     auto_offset_reset: AutoOffsetReset = "latest"
     ephemeral: bool = False
     generation: Number = 0
-    client_id: Text = ""
+    client_id: ClientId = ""
 
 
 class RegisterConsumerResponse(Frame, frozen=True, kw_only=True, tag="RegisterConsumerResponse"):
@@ -240,7 +241,7 @@ class CommitOffsetsRequest(Frame, frozen=True, kw_only=True, tag="CommitOffsets"
     correlation_id: Number
     consumer_id: Identifier
     offset_info: OffsetInfo
-    client_id: Text = ""
+    client_id: ClientId = ""
 
 
 class PartitionError(Struct, frozen=True, array_like=True):

@@ -73,6 +73,22 @@ class Wishes:
     ephemeral: bool = False
     client_id: str = ""
 
+    def in_a_frame(self, correlation_id: int, generation: int) -> RegisterConsumerRequest:
+        """As they are said to the coordinator; `generation` is the highest that the member has seen."""
+        return RegisterConsumerRequest(
+            correlation_id=correlation_id,
+            group_id=self.group_id,
+            consumer_id=self.consumer_id,
+            token=self.token,
+            topic_count=self.topic_count,
+            session_timeout_ms=self.session_timeout_ms,
+            auto_commit=self.auto_commit,
+            auto_offset_reset=self.auto_offset_reset,
+            ephemeral=self.ephemeral,
+            generation=generation,
+            client_id=self.client_id,
+        )
+
 
 class Stage(Enum):
     """Where the conversation stands."""
@@ -148,25 +164,7 @@ class MemberSession:
         self._registered_at = now
         self._answered = (0, now)
         self._register_id = self._next_id()
-        wishes = self.wishes
-        return [
-            *late,
-            Send(
-                RegisterConsumerRequest(
-                    correlation_id=self._register_id,
-                    group_id=wishes.group_id,
-                    consumer_id=wishes.consumer_id,
-                    token=wishes.token,
-                    topic_count=wishes.topic_count,
-                    session_timeout_ms=wishes.session_timeout_ms,
-                    auto_commit=wishes.auto_commit,
-                    auto_offset_reset=wishes.auto_offset_reset,
-                    ephemeral=wishes.ephemeral,
-                    generation=self.generation,
-                    client_id=wishes.client_id,
-                )
-            ),
-        ]
+        return [*late, Send(self.wishes.in_a_frame(self._register_id, self.generation))]
 
     def disconnected(self, now: Instant) -> list[Directive]:
         """The connection broke or was closed by the other side; fetchers run on until the deadline."""

@@ -86,6 +86,22 @@ async def test_a_malformed_frame_ends_the_connection_with_its_reason(
     assert (await ann.hung_up_on()).startswith("MALFORMED_FRAME")
 
 
+async def test_a_name_that_no_row_holds_ends_only_its_own_connection(
+    plane: ControlPlane, group: str, new_member: NewMember
+) -> None:
+    ann, ben = new_member("ann"), new_member("ben")
+    await ann.connect()
+    await ann.register(client_id="c" * 249)
+    await ann.owns(0, 1, 2, 3)
+    for wish in ({"client_id": "c" * 250}, {"consumer_id": "b" * 250}, {"client_id": "c\x00"}):
+        await ben.connect()
+        await ben.say_register(**wish)
+        assert (await ben.hung_up_on()).startswith("MALFORMED_FRAME")
+    assert not ann.closed
+    [(members,)] = plane.query("SELECT count(*) FROM group_member WHERE group_name = %s", group)
+    assert members == 1
+
+
 async def test_a_binary_frame_ends_the_connection(
     plane: ControlPlane, group: str, new_member: NewMember
 ) -> None:
