@@ -115,6 +115,11 @@ class GroupFilter:
     lag_over: int | None = None
 
     @property
+    def by_lag_alone(self) -> bool:
+        """True if nothing but the lag is asked about."""
+        return not (self.contains or self.phases or self.topic)
+
+    @property
     def values(self) -> dict[str, Any]:
         return {
             "contains": self.contains,
@@ -185,42 +190,20 @@ class StalledPartition:
 
 def groups_by_name(asked: GroupFilter, after: str, limit: int) -> list[GroupRow]:
     """Groups whose name comes after `after`, in the order of their names: stable while rows come and go."""
+    lags = "" if asked.lag_over is None else f"WITH lags AS MATERIALIZED ({_LAG_OF_ALL})"
+    above = (
+        ""
+        if asked.lag_over is None
+        else "AND grouped.name IN (SELECT group_name FROM lags WHERE lag >= %(lag_over)s)"
+    )
     statement = f"""
-        SELECT {_GROUP_COLUMNS}
-        FROM (SELECT * FROM consumer_group AS grouped WHERE grouped.name > %(after)s AND {_MATCHES}
-              ORDER BY grouped.name {"LIMIT %(limit)s" if asked.lag_over is None else ""}) AS grouped
+        {lags} SELECT {_GROUP_COLUMNS}
+        FROM (SELECT * FROM consumer_group AS grouped WHERE grouped.name > %(after)s AND {_MATCHES} {above}
+              ORDER BY grouped.name LIMIT %(limit)s) AS grouped
         {_STANDING}
-        {"" if asked.lag_over is None else "WHERE standing.lag >= %(lag_over)s"}
-        ORDER BY grouped.name LIMIT %(limit)s
+        ORDER BY grouped.name
     """
     return [GroupRow(*row) for row in _read(statement, {**asked.values, "after": after, "limit": limit})]
-
-
-def groups_by_lag(
-    asked: GroupFilter, after: tuple[int, str] | None, limit: int, without: Sequence[str] = ()
-) -> list[GroupRow]:
-    """Groups with the largest known lag first, then by name; a group without known lag comes last (−1)."""
-    statement = f"""
-        WITH lags AS MATERIALIZED ({_LAG_OF_ALL})
-        SELECT {_GROUP_COLUMNS}
-        FROM (SELECT grouped.*, COALESCE(lags.lag, -1) AS lag_key
-              FROM consumer_group AS grouped LEFT JOIN lags ON lags.group_name = grouped.name
-              WHERE {_MATCHES} AND NOT grouped.name = ANY (%(without)s)
-                AND COALESCE(lags.lag, -1) >= COALESCE(%(lag_over)s::bigint, -1)
-                AND (%(after_lag)s::bigint IS NULL
-                     OR (-COALESCE(lags.lag, -1), grouped.name) > (-%(after_lag)s::bigint, %(after_name)s))
-              ORDER BY lag_key DESC, grouped.name LIMIT %(limit)s) AS grouped
-        {_STANDING}
-        ORDER BY grouped.lag_key DESC, grouped.name
-    """
-    values = {
-        **asked.values,
-        "after_lag": after[0] if after else None,
-        "after_name": after[1] if after else "",
-        "limit": limit,
-        "without": list(without),
-    }
-    return [GroupRow(*row) for row in _read(statement, values)]
 
 
 def lag_order() -> list[tuple[int, str]]:
@@ -233,24 +216,26 @@ def lag_order() -> list[tuple[int, str]]:
     return sorted(_read(statement, {}))
 
 
-def groups_named(names: Sequence[str], asked: GroupFilter) -> list[GroupRow]:
-    """The groups of these names that also fit the filter."""
+def groups_named(names: Sequence[str]) -> list[GroupRow]:
+    """The groups of these names, in the order of their names."""
     statement = f"""
         SELECT {_GROUP_COLUMNS}
-        FROM (SELECT * FROM consumer_group AS grouped
-              WHERE grouped.name = ANY (%(names)s) AND {_MATCHES}) AS grouped
+        FROM (SELECT * FROM consumer_group AS grouped WHERE grouped.name = ANY (%(names)s)) AS grouped
         {_STANDING}
-        {"" if asked.lag_over is None else "WHERE standing.lag >= %(lag_over)s"}
         ORDER BY grouped.name
     """
-    return [GroupRow(*row) for row in _read(statement, {**asked.values, "names": list(names)})]
+    return [GroupRow(*row) for row in _read(statement, {"names": list(names)})]
 
 
-def count_by_phase(asked: GroupFilter | None = None) -> dict[str, int]:
-    """How many groups are in each phase, of those that fit the filter."""
-    asked = asked or GroupFilter()
-    statement = f"SELECT grouped.phase, count(*) FROM consumer_group AS grouped WHERE {_MATCHES} GROUP BY 1"
-    counted = dict(_read(statement, asked.values))
+def names_of(asked: GroupFilter) -> list[str]:
+    """The names of the groups that fit the filter, its lag left aside."""
+    statement = f"SELECT grouped.name FROM consumer_group AS grouped WHERE {_MATCHES}"
+    return [name for (name,) in _read(statement, asked.values)]
+
+
+def count_by_phase() -> dict[str, int]:
+    """How many groups are in each phase."""
+    counted = dict(_read("SELECT phase, count(*) FROM consumer_group GROUP BY 1", {}))
     return {str(phase): counted.get(phase, 0) for phase in _PHASES_IN_ORDER}
 
 

@@ -1,8 +1,8 @@
 """This room renders the pages about groups: the list of all, and one group whole."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,6 +22,10 @@ from groups.models import ConsumerGroup, Phase
 ROWS_OF_A_PAGE = 100
 _SALT = "muster.groups.page"
 _SORTS = ("lag", "name")
+_FIRST, _REST = 0, 1
+Key = tuple[int, int, str]
+"""The place of a group in a list: needs attention or not, how urgent or −lag, name."""
+
 _WORDS_OF_PHASES = {
     "stable": Phase.STABLE,
     "preparing": Phase.PREPARING_REBALANCE,
@@ -62,24 +66,24 @@ class Asked:
 def group_list(request: HttpRequest) -> HttpResponse:
     """A page of 100 groups: what needs attention first, then the largest lag, as the address asks."""
     asked = _asked(request)
-    after = _after(request)
+    after: Any = _after(request, asked) if asked else False
     if asked is None or after is False:
         raise BadRequest("The filter or the cursor in the address does not fit. Begin at /groups/.")
     here = standing.of(request)
-    rows = _rows(asked, after, here)
-    shown = rows[:ROWS_OF_A_PAGE]
-    more = len(rows) > ROWS_OF_A_PAGE
-    counted = queries.count_by_phase(asked.filter) if asked.narrowed else here.by_phase
+    keys = _keys(asked, here)
+    begin = bisect_right(keys, tuple(after)) if after else 0
+    shown = keys[begin : begin + ROWS_OF_A_PAGE]
+    more = len(keys) > begin + ROWS_OF_A_PAGE
     context = {
         "section": "groups",
         "watch": "groups",
         "rendered": here.fingerprint,
         "standing": here,
-        "rows": [(row, here.by_group.get(row.name)) for row in shown],
+        "rows": [(row, here.by_group.get(row.name)) for row in _rows(shown)],
         "asked": asked,
         "states": [(word, phase, here.by_phase[phase]) for word, phase in _WORDS_OF_PHASES.items()],
-        "matching": sum(counted.values()),
-        "next": asked.address(after=_cursor(shown[-1], asked.sort)) if more and shown else "",
+        "matching": len(keys),
+        "next": asked.address(after=_cursor(shown[-1], asked)) if more else "",
         "first": "" if after is None else asked.address(),
         "by_lag": asked.address(sort=""),
         "by_name": asked.address(sort="name"),
@@ -115,29 +119,33 @@ def _stalled(finding: Finding | None) -> set[str]:
     return {row.name for row in finding.facts["rows"]}
 
 
-def _rows(asked: Asked, after: Any, here: standing.GroupStanding) -> list[queries.GroupRow]:
-    limit = ROWS_OF_A_PAGE + 1
+def _keys(asked: Asked, here: standing.GroupStanding) -> list[Key]:
+    """The places of all groups that fit: what needs attention first, the rest by lag; or all by name.
+
+    No rows yet: they are read for one page only.
+    """
+    least = asked.filter.lag_over
+    if asked.sort == "name" and not asked.attention and least is None:
+        return [(_REST, 0, name) for name in sorted(queries.names_of(asked.filter))]
+    names = None if asked.filter.by_lag_alone else set(queries.names_of(asked.filter))
+    listed = [
+        (key, name)
+        for key, name in here.by_lag
+        if (names is None or name in names) and (least is None or -key >= least)
+    ]
     if asked.sort == "name" and not asked.attention:
-        return queries.groups_by_name(asked.filter, after[1] if after else "", limit)
-    troubled = list(here.by_group)
-    # Attention rows stand first and are not repeated below; they are few, and all on the first page.
-    first = queries.groups_named(troubled, asked.filter) if after is None else []
-    order = {name: place for place, name in enumerate(troubled)}
-    first.sort(key=lambda row: order[row.name])
+        return sorted((_REST, 0, name) for _, name in listed)
+    fitting = {name for _, name in listed}
+    first: list[Key] = [(_FIRST, place, name) for place, name in enumerate(here.by_group) if name in fitting]
     if asked.attention:
         return first
-    if asked.filter == queries.GroupFilter():
-        return first + _next_by_lag(here, after, limit)
-    return first + queries.groups_by_lag(asked.filter, tuple(after) if after else None, limit, troubled)
+    return first + [(_REST, key, name) for key, name in listed if name not in here.by_group]
 
 
-def _next_by_lag(here: standing.GroupStanding, after: Any, limit: int) -> list[queries.GroupRow]:
-    """The rows of a list without filters: their order is known already."""
-    begin = bisect_right(here.by_lag, (-after[0], after[1])) if after else 0
-    rest = (name for _, name in islice(here.by_lag, begin, None) if name not in here.by_group)
-    names = list(islice(rest, limit))
-    found = {row.name: row for row in queries.groups_named(names, queries.GroupFilter())}
-    return [found[name] for name in names if name in found]
+def _rows(keys: Sequence[Key]) -> list[queries.GroupRow]:
+    """The rows at these places; a group that was deleted since is left out."""
+    found = {row.name: row for row in queries.groups_named([name for _, _, name in keys])}
+    return [found[name] for _, _, name in keys if name in found]
 
 
 def _asked(request: HttpRequest) -> Asked | None:
@@ -159,16 +167,21 @@ def _whole(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 
-def _cursor(row: queries.GroupRow, sort: str) -> str:
-    return signing.dumps([-1 if row.lag is None else row.lag, row.name], salt=_SALT + sort)
+def _cursor(key: Key, asked: Asked) -> str:
+    return signing.dumps(key, salt=_salt(asked))
 
 
-def _after(request: HttpRequest) -> Any:
-    """(lag, name) of the last row of the page before; None on the first page, False if it is not ours."""
+def _salt(asked: Asked) -> str:
+    """A cursor of one order is none of another: their places do not compare."""
+    return f"{_SALT}{asked.sort}{'.attention' if asked.attention else ''}"
+
+
+def _after(request: HttpRequest, asked: Asked) -> Any:
+    """The place of the last row of the page before; None on the first page, False if it is not ours."""
     cursor = request.GET.get("after")
     if not cursor:
         return None
     try:
-        return signing.loads(cursor, salt=_SALT + (request.GET.get("sort") or _SORTS[0]))
+        return signing.loads(cursor, salt=_salt(asked))
     except signing.BadSignature:
         return False

@@ -24,7 +24,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     if standing.total <= ROLL_UP_TO:
         roll = groups.queries.groups_by_name(groups.queries.GroupFilter(), "", ROLL_UP_TO)
     else:
-        roll = groups.queries.groups_named(list(standing.by_group)[:ROLL_UP_TO], groups.queries.GroupFilter())
+        roll = groups.queries.groups_named(list(standing.by_group)[:ROLL_UP_TO])
     context = {
         "section": "overview",
         "watch": "overview",

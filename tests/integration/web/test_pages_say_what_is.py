@@ -398,3 +398,25 @@ def test_the_journal_in_the_admin_is_found_by_its_index(viewer: Client) -> None:
 def test_a_zero_byte_in_an_address_of_the_admin_is_refused(viewer: Client) -> None:
     viewer.raise_request_exception = False
     assert viewer.get("/admin/groups/consumergroup/?error=%00").status_code == 400
+
+
+def test_more_groups_in_trouble_than_a_page_holds_are_all_found(viewer: Client) -> None:
+    topic = cast.add_topic("orders", 1, [(1,)], high_watermark=1_000)
+    cast.many_groups(topic, 20)
+    for number in range(120):
+        cast.add_group(f"broken-{number:03d}", error="does not settle")
+    for query, expected in (("", 140), ("?state=attention", 120), ("?sort=name", 140), ("?q=broken", 120)):
+        seen: list[str] = []
+        address = f"/groups/{query}"
+        while address:
+            page = viewer.get(address).content.decode()
+            seen += re.findall(r'data-key="([^"]+)"', page)
+            assert f"{expected} match." in page
+            found = re.search(r'rel="next" href="([^"]+)"', page)
+            address = "/groups/" + unescape(found[1]) if found else ""
+        assert len(seen) == len(set(seen)) == expected, query
+
+
+def test_the_number_of_matches_counts_the_lag_too(viewer: Client) -> None:
+    cast.one_night(groups=5)
+    assert "1 rows. 1 matches." in text(viewer, "/groups/?lag=30000")
