@@ -258,6 +258,7 @@ class ControllerService:
         if isinstance(error, NotSpoken):
             for link in tuple(self._links):
                 link.hang_up("our own mistake")
+        self._begin_adopting_anew()
         for event in events:
             match event:
                 case told.ProposalsReady():
@@ -267,6 +268,13 @@ class ControllerService:
                     self._speak(creation.not_written(event), self._node.now())
                 case told.Hello() | told.LinkClosed() | told.Proposed() | told.ProducerIdsWanted():
                     self._speak(told.HangUp(event.link, "our own mistake"), self._node.now())
+
+    def _begin_adopting_anew(self) -> None:
+        """What one turn left to the next may be what spoils it: the desk brings it again by itself."""
+        if self._memory is not None:
+            for event in self._memory.adopting:
+                self._handed_in.pop(str(event.item_id), None)
+            self._memory.adopting = []
 
     def _speak(self, saying: told.Saying, now: Instant) -> None:
         link = saying.link

@@ -19,6 +19,7 @@ def take_over(draft: Draft, event: TookOver, now: Instant) -> None:
         broker_id: Session(None, deadline) for broker_id, row in draft.rows.brokers.items() if row.incarnation
     }
     draft.memory.parked = []
+    draft.memory.adopting = []
 
 
 def refusal(draft: Draft, frame: BrokerHello) -> HelloRefused | None:

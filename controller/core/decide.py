@@ -62,6 +62,11 @@ class _Turn:
         self.replies: list[Saying] = []
         self.hang_ups: list[HangUp] = []
 
+    def unfinished(self) -> list[ProposalsReady]:
+        """What the last turn left to this one."""
+        left, self.draft.memory.adopting = self.draft.memory.adopting, []
+        return left
+
     def take(self, event: Event) -> None:
         draft, now = self.draft, self.now
         match event:
@@ -147,7 +152,7 @@ class _Turn:
             records=records,
             replies=tuple(self.replies),
             commands=tuple(commands),
-            look_again_at=brokers.next_deadline(draft),
+            look_again_at=self.now if draft.memory.adopting else brokers.next_deadline(draft),
             memory=draft.memory,
         )
 
@@ -196,7 +201,9 @@ def decide(
 ) -> ClusterDecision:
     """One turn for all `events`, and for every session that is over; changes nothing of `state`."""
     turn = _Turn(state, now, settings)
-    for event in events:
+    # A hello that came since may have made it needless.
+    unfinished = turn.unfinished()
+    for event in (*events, *unfinished):
         turn.take(event)
     return turn.close()
 

@@ -44,6 +44,7 @@ class Draft:
         self.topics: dict[UUID, TopicRow] = {}
         self._topic_ids: dict[str, UUID] = {}
         self.other_records: list[ClusterRecord] = []
+        self.room_to_adopt = settings.max_adopted_in_the_turn
         self._policies: dict[UUID, Policy] = {}
 
     # ------------------------------------------------------------------------------ reading

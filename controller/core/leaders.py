@@ -1,6 +1,7 @@
 """This room changes leaders and ISRs in bulk: deaths, returns, first leaders, adopted proposals."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import islice, repeat
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -60,20 +61,39 @@ def want_first_leaders(draft: Draft) -> None:
 
 
 def adopt(draft: Draft, event: ProposalsReady) -> None:
-    """Take over each proposal that still fits; what the task was for and no longer fits is decided here."""
-    draft.other_records.append(WorkAdopted(event.item_id))
-    if event.task is Task.BROKER_CHANGE and int(event.key) in draft.memory.sessions:
-        return  # It is back, and its hello has decided what becomes of its partitions.
+    """Take over each proposal that still fits; what the task was for and no longer fits is decided here.
+
+    What is too much for one turn is left to the next, and the work counts as adopted with the last of it: a
+    new owner begins again, and what was adopted by then is based on another version and stays as it is.
+    """
+    is_back = event.task is Task.BROKER_CHANGE and int(event.key) in draft.memory.sessions
+    # Whoever is back said hello, and that turn decided what becomes of its partitions.
+    if is_back or _adopt_everything(draft, event):
+        draft.other_records.append(WorkAdopted(event.item_id))
+    else:
+        draft.memory.adopting.append(event)
+
+
+def _adopt_everything(draft: Draft, event: ProposalsReady) -> bool:
+    """False: the turn is full."""
     proposed: dict[UUID, _Proposed] = defaultdict(dict)
     for place, one in enumerate(event.proposals):
         based = zip(one.base_versions, repeat(place), strict=False)
         proposed[one.topic_id].update(zip(one.partitions, based, strict=False))
     topic_ids = [UUID(event.key)] if event.task is Task.TOPIC_CHANGE else draft.topic_ids()
     for topic_id in topic_ids:
-        _adopt_of_topic(draft, event, topic_id, proposed[topic_id])
+        for row, choice in _choices(draft, event, topic_id, proposed[topic_id]):
+            if not draft.room_to_adopt:
+                return False
+            draft.choose(row, choice)
+            draft.room_to_adopt -= 1
+    return True
 
 
-def _adopt_of_topic(draft: Draft, event: ProposalsReady, topic_id: UUID, proposed: _Proposed) -> None:
+def _choices(
+    draft: Draft, event: ProposalsReady, topic_id: UUID, proposed: _Proposed
+) -> Iterator[tuple[PartitionRow, Choice]]:
+    """What becomes of the partitions of one topic that the task concerns and that change."""
     live, policy = draft.live(), draft.policy(topic_id)
     # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
     judged: dict[tuple[object, ...], Choice | None] = {}
@@ -87,7 +107,7 @@ def _adopt_of_topic(draft: Draft, event: ProposalsReady, topic_id: UUID, propose
             judged[alike] = _judged(row, proposal, live, event, policy)
         choice = judged[alike]
         if choice is not None:
-            draft.choose(row, choice)
+            yield row, choice
 
 
 def _judged(

@@ -18,4 +18,6 @@ class ControllerSettings:
     max_partitions_per_request: int = 10_000
     max_elections_in_the_turn: int = 200
     """A death that touches more partitions is computed by a worker (`on_broker_change`), not on the node."""
+    max_adopted_in_the_turn: int = 10_000
+    """More of a worker's proposals are adopted turn by turn: a transaction of two seconds would be ended."""
     producer_ids_per_block: int = 1_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from uuid import UUID
 
-from controller.core.events import Link
+from controller.core.events import Link, ProposalsReady
 from controller.core.records import (
     BrokerChanged,
     ClusterRecord,
@@ -171,10 +171,12 @@ class Memory:
     controller_epoch: int = 0
     sessions: dict[int, Session] = field(default_factory=dict)
     parked: list[ParkedAnswer] = field(default_factory=list)
+    adopting: list[ProposalsReady] = field(default_factory=list)
+    """Proposals that are adopted in part; the next turn goes on with them."""
 
     def copy(self) -> "Memory":
         """Another memory with the same Session objects: what is heard meanwhile counts in both."""
-        return Memory(self.controller_epoch, dict(self.sessions), list(self.parked))
+        return Memory(self.controller_epoch, dict(self.sessions), list(self.parked), list(self.adopting))
 
     def broker_of(self, link: Link) -> int | None:
         """The broker that `link` is bound to; None: unbound, nothing from it is read."""

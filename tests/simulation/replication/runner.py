@@ -16,6 +16,7 @@ FAIR_ORDER = (
     "control",
     "work",
     "finish",
+    "go_on",
     "receive",
     "fetch",
     "propose",

@@ -55,7 +55,10 @@ class World:
         self.budget = dict(budget or {})
         self.min_insync = min_insync
         self.settings = ControllerSettings(
-            default_min_insync_replicas=min_insync, max_elections_in_the_turn=in_the_turn
+            default_min_insync_replicas=min_insync,
+            max_elections_in_the_turn=in_the_turn,
+            # Where workers decide deaths, a world of two partitions shows a turn that is full, too.
+            max_adopted_in_the_turn=max(1, in_the_turn),
         )
         self.database = Database()
         self.controller = Controller(self.database, self.settings, self.now)
@@ -126,6 +129,8 @@ class World:
                 found += self._possible_for(b, key, replica)
         found += [("work", i) for i in range(len(self.database.work))]
         found += [("finish", i) for i in range(len(self.finished_work))]
+        if self.controller.state.memory.adopting:
+            found.append(("go_on",))
         found += [("late_arrives", i) for i in range(len(self.late))]
         return found
 
@@ -293,6 +298,9 @@ class World:
     def _finish(self, index: int) -> None:
         self.controller.turn([self.finished_work.pop(index)], self.now)
 
+    def _go_on(self) -> None:
+        self.controller.turn([], self.now)
+
     def _kill(self, b: int) -> None:
         self.brokers[b].kill()
 
@@ -305,6 +313,8 @@ class World:
             link.close()
 
     def _takeover(self) -> None:
+        # A work item that is adopted in part is still done: the new owner finds it.
+        self.finished_work += self.controller.state.memory.adopting
         self.zombie = self.controller
         self.controller = Controller(self.database, self.settings, self.now)
 

@@ -4,7 +4,7 @@ import msgspec
 
 from controller.core.decide import heard, postpone
 from controller.core.election import Policy
-from controller.core.events import HangUp, LinkClosed, ProposalsReady, TimePassed
+from controller.core.events import HangUp, LinkClosed, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import LeaderProposal, Task, propose
 from controller.core.records import PartitionsChanged, PossibleLoss, WorkAdopted, WorkOffered
 from controller.core.settings import ControllerSettings
@@ -13,6 +13,7 @@ from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
 from tests.unit.messages.made_rows import stored
 
 BULK = ControllerSettings(max_elections_in_the_turn=0)
+FEW_A_TURN = ControllerSettings(max_elections_in_the_turn=0, max_adopted_in_the_turn=10)
 
 
 def test_a_silent_leader_is_replaced_by_the_first_live_member_in_order_of_assignment() -> None:
@@ -126,6 +127,54 @@ def test_a_proposal_is_adopted_where_it_fits_and_decided_again_where_it_does_not
     cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", proposals))
 
     assert {p.leader for p in cluster.state.rows.partitions.values()} == {3}
+
+
+def dead_leader_of(partitions: int, settings: ControllerSettings) -> tuple[Cluster, ProposalsReady]:
+    """Broker 1 led them all and is dead; a worker has proposed."""
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(partitions)], settings=settings)
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+    rows = stored(cluster.state.rows.partitions.values())
+    proposals = propose(Task.BROKER_CHANGE, "1", rows, {2, 3}, lambda topic: Policy(1, False))
+    return cluster, ProposalsReady(4, Task.BROKER_CHANGE, "1", proposals)
+
+
+def led_by(cluster: Cluster, broker_id: int) -> int:
+    return sum(one.leader == broker_id for one in cluster.state.rows.partitions.values())
+
+
+def test_more_than_a_turn_takes_is_adopted_turn_by_turn() -> None:
+    cluster, ready = dead_leader_of(25, FEW_A_TURN)
+    first = cluster.turn(ready)
+    assert led_by(cluster, 2) == 10
+    assert first.look_again_at == cluster.now, "the next turn follows at once"
+    assert WorkAdopted(4) not in first.records, "a new owner would find the rest"
+
+    second, last = cluster.turn(), cluster.turn(TimePassed())
+    assert WorkAdopted(4) not in second.records and WorkAdopted(4) in last.records
+    assert led_by(cluster, 2) == 25
+    assert {one.leader_epoch for one in cluster.state.rows.partitions.values()} == {2}
+    assert cluster.turn(TimePassed()).records == ()
+
+
+def test_a_broker_that_is_back_between_two_such_turns_ends_them() -> None:
+    cluster, ready = dead_leader_of(25, FEW_A_TURN)
+    cluster.turn(ready)
+    decision = cluster.turn(hello(1))
+    assert WorkAdopted(4) in decision.records
+    assert (led_by(cluster, 2), led_by(cluster, 1)) == (10, 15)
+
+
+def test_a_new_owner_goes_on_where_the_old_one_stopped() -> None:
+    cluster, ready = dead_leader_of(25, FEW_A_TURN)
+    cluster.turn(ready)
+    cluster.turn(TookOver(8))
+    del cluster.state.memory.sessions[1]
+    for _ in range(2):
+        cluster.turn(ready)
+    assert led_by(cluster, 2) == 25
+    assert {one.leader_epoch for one in cluster.state.rows.partitions.values()} == {2}
 
 
 def test_proposals_about_a_broker_that_is_back_are_dropped() -> None:
