@@ -24,6 +24,9 @@ from runtime.ports import NodeContext, shard_lane
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
+PEER_LENGTH = 64
+"""What a member's row holds. A proxy's header may say anything, and must not fail a group's turn."""
+
 UNAUTHORIZED = 401
 FORBIDDEN = 403
 TOO_MANY = 429
@@ -60,7 +63,7 @@ class ConsumerDoor:
             return FORBIDDEN
         if not self._connections.has_room_for(caller.principal):
             return TOO_MANY
-        connection = MemberConnection(send, peer, caller.principal, presented, say_now)
+        connection = MemberConnection(send, peer[:PEER_LENGTH], caller.principal, presented, say_now)
         connection.verified_at = self._node.now()
         self._connections.add(connection)
         return connection

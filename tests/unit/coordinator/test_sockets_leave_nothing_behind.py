@@ -11,6 +11,7 @@ from coordinator import sessions
 from coordinator.routing import ConsumerDoor
 from coordinator.service import build
 from coordinator.sockets import ConsumerSocket
+from groups.models import GroupMember
 from muster.kernel.instants import Instant
 from runtime.ports import NodeContext
 
@@ -88,3 +89,10 @@ async def test_a_farewell_leaves_before_the_socket_ends() -> None:
         opened[0].hang_up(1000, "enough")
         await serving
     assert [one["type"] for one in peer.heard] == ["websocket.accept", "websocket.send", "websocket.close"]
+
+
+async def test_a_proxy_that_names_its_client_at_length_fails_no_row() -> None:
+    door, peer = new_door(), Peer()
+    connection = door.admit(dict(SCOPE["headers"]), "x" * 1_000, peer.send)
+    assert isinstance(connection, sessions.MemberConnection)
+    assert len(connection.peer) == GroupMember._meta.get_field("client_host").max_length
