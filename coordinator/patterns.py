@@ -15,7 +15,8 @@ class InvalidPattern(ValueError):
     """A pattern that RE2 does not understand, or that is too long or too large."""
 
 
-@lru_cache(maxsize=4096)
+# Strangers choose the patterns: with what one may take, this bounds the memory of all.
+@lru_cache(maxsize=512)
 def _compiled(pattern: str) -> Any:
     if not 0 < len(pattern) <= PATTERN_LENGTH_MAX:
         raise InvalidPattern(f"a pattern has 1 to {PATTERN_LENGTH_MAX} characters")
