@@ -110,7 +110,7 @@ def test_the_link_to_the_next_page_holds_for_any_name(viewer: Caller) -> None:
     name = "a%25b?c#d e/ü"
     group = cast.add_group(name)
     for number in range(2):
-        records = [
+        records: list[dict[str, Any]] = [
             {"record": "MemberAdded", "member_id": f"m-{number}"},
             {"record": "GenerationOpened", "generation": number + 1},
             {"record": "PhaseEntered", "phase": "Stable"},
