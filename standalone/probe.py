@@ -1,6 +1,7 @@
 """This room sends one work item through a Celery worker, to see that workers work."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -25,8 +26,11 @@ def answer(connection: Any, item: Any) -> dict[str, str]:
     return {"key": item.key}
 
 
-def probe(database_url: str) -> None:
-    """Offer an item, ask Celery until a worker has done it, and adopt it. Raises NoWorker."""
+def probe(database_url: str, one_runs: Callable[[], bool]) -> None:
+    """Offer an item, ask Celery until a worker has done it, and adopt it.
+
+    Raises NoWorker after 90 s, or as soon as not even ``one_runs``.
+    """
     with psycopg.connect(database_url, autocommit=True) as connection:
         key = f"probe-{time.time_ns()}"
         item_id = work.offer(connection, KIND, key, None, {}, lane=LANE)
@@ -37,6 +41,8 @@ def probe(database_url: str) -> None:
             if time.monotonic() >= ask_at:
                 asking = _ask(item_id)
                 ask_at = time.monotonic() + ASK_AGAIN_S
+            if not one_runs():
+                raise NoWorker("Every worker has ended.")
             if time.monotonic() > give_up_at:
                 raise NoWorker(f"No worker did the item within {LIMIT_S:.0f} s. {asking}".strip())
             time.sleep(LOOK_AGAIN_S)

@@ -4,7 +4,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 from standalone.children import StartError, log_tail
 from standalone.probe import NoWorker, probe
@@ -54,10 +53,17 @@ def ask(url: str) -> str:
         return f"nobody answers at {url} ({getattr(error, 'reason', error)})"
 
 
-def wait_for_a_worker(database_url: str, logs: Sequence[Path]) -> None:
+def wait_for_a_worker(
+    database_url: str, workers: Sequence[Child], states: Callable[[], Mapping[str, State]]
+) -> None:
     """Offer one work item to the workers and wait until one of them has done it. Raises StartError."""
+
+    def one_runs() -> bool:
+        now = states()
+        return any(now[worker.name].running for worker in workers)
+
     try:
-        probe(database_url)
+        probe(database_url, one_runs)
     except NoWorker as error:
-        ends = "\n".join(f"the end of {log}:\n{log_tail(log)}" for log in logs)
+        ends = "\n".join(f"the end of {worker.log}:\n{log_tail(worker.log)}" for worker in workers)
         raise StartError(f"no worker did the first work item.\n{error}\n{ends}") from error

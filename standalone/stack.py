@@ -96,8 +96,8 @@ class Stack:
         )
         if self.workers:
             with _told(progress, "one work item through a worker"):
-                logs = [child.log for child in self._children.values() if child.role == "worker"]
-                readiness.wait_for_a_worker(self.database_url, logs)
+                workers = [child for child in self._children.values() if child.role == "worker"]
+                readiness.wait_for_a_worker(self.database_url, workers, self.states)
 
     # --- one process ----------------------------------------------------------------------------------------
 
