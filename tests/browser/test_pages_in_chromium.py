@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +77,34 @@ def live(page: Page) -> None:
     page.wait_for_function("document.querySelector('.live').textContent.startsWith('Live')")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
-def test_pages_fit_and_are_readable(width: int, theme: str, open_page: Open) -> None:
+SIZES = [(width, theme) for width in (1440, 390) for theme in ("light", "dark")]
+
+
+def looks(page: Page) -> Iterator[str]:
+    """The page at each width and in each theme, one after the other, without loading it again."""
+    for width, theme in SIZES:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        yield f"{page.url} {width} {theme}"
+
+
+def width_of(page: Page) -> tuple[int, int]:
+    """How wide the page's content is, and how wide the window."""
+    measured = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    return measured[0], measured[1]
+
+
+def test_pages_fit_and_are_readable(open_page: Open) -> None:
     cast.one_night()
-    for name, address in PAGES.items():
-        page = open_page(address, width=width, theme=theme)
+    for address in PAGES.values():
+        page = open_page(address)
         live(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-        assert page.evaluate(BASICS) == [], name
-        assert page.evaluate(CONTRAST) == [], name
         assert "| aero-prod | Muster" in page.title()
+        for look in looks(page):
+            content, window = width_of(page)
+            assert content <= window, look
+            assert page.evaluate(BASICS) == [], look
+            assert page.evaluate(CONTRAST) == [], look
         page.context.close()
 
 
@@ -337,8 +355,7 @@ def test_a_filter_after_the_session_ended_leads_to_the_door_and_a_failure_keeps_
     expect(page.get_by_role("heading", name="Sign in to aero-prod")).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_the_longest_names_and_many_partitions_fit(width: int, open_page: Open) -> None:
+def test_the_longest_names_and_many_partitions_fit(open_page: Open) -> None:
     """249 letters without a place to break, a group of many members, an error of one long word."""
     long = "w" * 249
     cast.add_cluster()
@@ -361,8 +378,10 @@ def test_the_longest_names_and_many_partitions_fit(width: int, open_page: Open) 
         "/cluster/?show=all",
         f"/groups/?q={long[1:]}x",
     ):
-        page = open_page(address, width=width)
+        page = open_page(address)
         live(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, address[:20]
-        assert page.evaluate(BASICS) == [], address[:20]
+        for look in looks(page):
+            content, window = width_of(page)
+            assert content <= window, look
+            assert page.evaluate(BASICS) == [], look
         page.context.close()
