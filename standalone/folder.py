@@ -13,7 +13,7 @@ from typing import Any
 from standalone.children import StartError
 from standalone.postgres import POINTER, Postgres
 from standalone.private import write_private
-from standalone.supervision import State
+from standalone.supervision import State, socket_path
 
 INFO_FILE = "stack.json"
 LOCK_FILE = "stack.lock"
@@ -99,6 +99,8 @@ def remove(home: Path) -> list[str]:
             holding.enter_context(held(folder))
         for folder in stacks:
             Postgres(folder).remove()
+            # It may lie elsewhere, too.
+            shutil.rmtree(socket_path(folder).parent, ignore_errors=True)
             _delete_ours(folder)
     for folder in (home / DEMO, home):
         with contextlib.suppress(OSError):

@@ -175,8 +175,8 @@ class Postgres(Embedded):
         if folder is not None:
             self.folder = folder
             self._end_survivor()
-            forget_socket_folder(self.socket_folder)
-            shutil.rmtree(folder, ignore_errors=True)
+            for path in (self.socket_folder, folder):
+                shutil.rmtree(path, ignore_errors=True)
         (self.home / POINTER).unlink(missing_ok=True)
 
     # --- doors ----------------------------------------------------------------------------------------------

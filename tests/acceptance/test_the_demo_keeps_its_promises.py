@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from standalone.folder import remove
 from standalone.supervision import Supervision
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,3 +100,4 @@ def test_the_demo_keeps_its_promises_through_outages_and_leaves_nothing_behind(t
     with_spark = shutil.which("java") is not None and shutil.which("mvn") is not None
     assert ("\n  skipped " in demo.told) is not with_spark, demo.told[-6000:]
     assert processes_of(tmp_path) == []
+    assert remove(demo.home) == [] and not demo.home.exists()

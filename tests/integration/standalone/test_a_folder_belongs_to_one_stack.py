@@ -11,7 +11,7 @@ from standalone.children import StartError
 from standalone.folder import AlreadyRunning, held, read_info, remove, update_info, write_info
 from standalone.postgres import Postgres
 from standalone.stack import Stack
-from standalone.supervision import State
+from standalone.supervision import State, socket_path
 
 
 @pytest.fixture
@@ -71,6 +71,21 @@ def test_deleting_a_stack_deletes_the_data_that_lies_elsewhere(home: Path) -> No
     assert server.data.exists()
     remove(home)
     assert not server.folder.exists() and not home.exists()
+
+
+def test_deleting_a_killed_stack_with_a_long_name_deletes_its_short_folders(tmp_path: Path) -> None:
+    home = tmp_path / ("long" * 40)
+    with held(home):
+        pass
+    left = [socket_path(home).parent]
+    if not Postgres(home).user:
+        # Root's lies beside the data, whose folder has a short name anyway.
+        left.append(Postgres(home).socket_folder)
+    for folder in left:
+        folder.mkdir(exist_ok=True, parents=True)
+        (folder / "socket").touch()
+    remove(home)
+    assert not any(folder.exists() for folder in left)
 
 
 def test_a_home_that_is_moved_keeps_its_data(home: Path, tmp_path: Path) -> None:
