@@ -52,7 +52,7 @@ class SignIn(View):
         if user is None or service.role_of(user) is None:
             service.record(SIGN_IN, name, allowed=False, address=address)
             return self._page(request, name=name, refusal="wrong")
-        login(request, user)
+        _enter(request, user)
         service.record(SIGN_IN, name, allowed=True, address=address)
         return redirect(_next(request))
 
@@ -81,9 +81,15 @@ def sign_in_once(request: HttpRequest, secret: str) -> HttpResponse:
         page = render(request, "access/login.html", {"refusal": "link", "next": settings.LOGIN_REDIRECT_URL})
         page.status_code = 403
         return page
-    login(request, user)
+    _enter(request, user)
     service.record(SIGN_IN_BY_LINK, user.get_username(), allowed=True, address=address_of(request))
     return redirect(settings.LOGIN_REDIRECT_URL)
+
+
+def _enter(request: HttpRequest, user: Any) -> None:
+    """Begin a session; the rows of sessions that ended go, or there would be more of them for ever."""
+    login(request, user)
+    request.session.clear_expired()
 
 
 @require_POST

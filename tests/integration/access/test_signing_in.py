@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
@@ -234,3 +235,12 @@ def test_who_gave_which_door_stands_in_the_audit(capsys: pytest.CaptureFixture[s
         ("user changed", "mira", "viewer"),
         ("locked out", "mira", ""),
     ]
+
+
+def test_rows_of_sessions_that_ended_go_when_somebody_comes(client: Client) -> None:
+    create_user("ann", Role.VIEWER, PASSWORD)
+    for _ in range(3):
+        sign_in(Client())
+    Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
+    sign_in(client)
+    assert Session.objects.count() == 1
