@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -50,6 +51,7 @@ def fill() -> None:
 
     django.setup()
     from django.conf import settings
+    from django.db import connection
     from django.test import Client
 
     from access.grants import Role
@@ -60,17 +62,54 @@ def fill() -> None:
     for broker in range(1, 7):
         cast.add_broker(broker)
     orders = cast.add_topic("orders", PARTITIONS, [(1, 2, 4), (4, 5, 6)], high_watermark=1_000)
-    cast.many_groups(orders, GROUPS)
+    _many_groups(orders)
     wide = cast.add_topic("wide", 10_000, [(1, 2, 3), (4, 5, 6), (2, 4, 6)], high_watermark=50)
     group = cast.add_group("wide", generation=2)
     for number in range(1_000):
         cast.add_member(group, f"member-{number:04d}")
-        cast.own(group, wide, f"member-{number:04d}", range(number * 10, number * 10 + 10))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO partition_ownership (group_name, topic_id, topic_name, partition, copy, owner,"
+            " since_generation, state) SELECT 'wide', %s, 'wide', n, 0,"
+            " 'member-' || lpad((n / 10)::text, 4, '0'), 2, 'running' FROM generate_series(0, 9999) AS n",
+            [wide.topic_id],
+        )
+        cursor.execute("ANALYZE")
     client = Client()
     client.force_login(create_user("mira", Role.OPERATOR, None))
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
     print(f"{settings.SESSION_COOKIE_NAME}={session}")
     print(create_token("viewer", Role.VIEWER))
+
+
+def _many_groups(topic: Any) -> None:
+    """Groups `service-00000` and on, one in thirteen without a member; each has committed every partition."""
+    from django.db import connection
+
+    values = {"topic": topic.topic_id, "name": topic.name, "groups": GROUPS, "partitions": PARTITIONS}
+    with connection.cursor() as cursor:
+        cursor.execute(_FILL, values)
+
+
+_FILL = """
+    INSERT INTO consumer_group (name, shard, protocol, phase, generation, version, rebalance_mode, assignor,
+                                error, ephemeral)
+    SELECT 'service-' || lpad(n::text, 5, '0'), n %% 64, 'native',
+           CASE WHEN n %% 13 = 12 THEN 'Empty' ELSE 'Stable' END, 3, n, 'incremental', 'sticky', '', false
+    FROM generate_series(0, %(groups)s - 1) AS n;
+    INSERT INTO group_member (group_name, member_id, token_hash, subscription, session_timeout_ms,
+                              auto_commit, auto_offset_reset, client_id, client_host, node)
+    SELECT name, 'ann', decode(repeat('00', 32), 'hex'), '[]', 10000, true, 'latest', '', '', ''
+    FROM consumer_group WHERE phase = 'Stable';
+    INSERT INTO partition_ownership (group_name, topic_id, topic_name, partition, copy, owner,
+                                     since_generation, state)
+    SELECT name, %(topic)s, %(name)s, part, 0, 'ann', 3, 'running'
+    FROM consumer_group, generate_series(0, %(partitions)s - 1) AS part WHERE phase = 'Stable';
+    INSERT INTO committed_offset (group_name, topic_id, topic_name, partition, committed_offset, leader_epoch,
+                                  metadata, version)
+    SELECT name, %(topic)s, %(name)s, part, 1000 - (hashtext(name || part) & 31), -1, '', 1
+    FROM consumer_group, generate_series(0, %(partitions)s - 1) AS part;
+"""
 
 
 @contextmanager
