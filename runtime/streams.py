@@ -19,6 +19,9 @@ from runtime.threads import OneThread
 
 RECONNECT_S = 0.1
 BATCH_ATTEMPTS = 5
+LINGER_S = 0.001
+"""Who shared the last batch comes back shortly after the others: if the first did not wait a moment it would
+have a batch of its own, for which all others would wait."""
 
 Result = TypeVar("Result")
 Writer = Callable[[Any, Mapping[Any, Any]], None]
@@ -95,6 +98,7 @@ class Stream:
         self._work = asyncio.Event()
         self._jobs: deque[tuple[Callable[[], Awaitable[None]], Callable[[], None]]] = deque()
         self.stopped = False
+        self._crowded = False
         self._reads: list[tuple[Seat, Callable[[Any], Any], asyncio.Future[Any]]] = []
         self._parts: dict[tuple[str, int], _Part] = {}
         self._task: asyncio.Task[None] | None = None
@@ -234,6 +238,8 @@ class Stream:
             if not (self._jobs or self._reads or self._parts):
                 self._work.clear()
                 await self._work.wait()
+                if self._crowded and not (self._jobs or self._reads):
+                    await asyncio.sleep(LINGER_S)
             await self._freshness.wait()
             try:
                 if self._parts:
@@ -331,7 +337,9 @@ class Stream:
                 await self._find_guilty(parts, error)
                 return
             else:
-                metrics.batch_rows.observe(sum(len(part.rows) for part in parts))
+                rows = sum(len(part.rows) for part in parts)
+                metrics.batch_rows.observe(rows)
+                self._crowded = rows > 1
                 for part in parts:
                     part.committed()
                 return

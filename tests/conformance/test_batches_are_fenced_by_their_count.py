@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from runtime import streams
 from runtime.ports import LaneLost
 from tests.conformance.conftest import BOUND_S, Rig
 from tests.conformance.counters import Tally, read_tally, take_slowly
@@ -45,6 +46,21 @@ async def test_the_lost_lane_is_answered_and_the_rest_is_written(rig: Rig) -> No
     assert stored(rig) == {"coordinator/0:orders": 1}
     assert tallies[1].acknowledged == {}
     assert rig.lost == ["coordinator/4"]
+
+
+async def test_who_shared_a_batch_shares_the_next_one(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "LINGER_S", 0.2)
+    lane, tally = await rig.take(), Tally("coordinator/0")
+    for key in ("orders", "clicks"):
+        tally.note(key, 1)
+    await lane.submit_batch(tally)
+    tally.note("orders", 2)
+    first = asyncio.create_task(lane.submit_batch(tally))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    tally.note("clicks", 2)
+    await first
+    assert stored(rig) == {"coordinator/0:orders": 2, "coordinator/0:clicks": 2}
 
 
 async def test_a_batch_waits_for_a_lease_that_is_being_taken_and_then_writes_nothing(rig: Rig) -> None:
