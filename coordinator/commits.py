@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator.connections import MemberConnection
 from coordinator.core import offsets
-from coordinator.sessions import MemberConnection
 from coordinator.store import GroupStore
 from coordinator.subject import Groups
 from muster.kernel.error_codes import ErrorCode

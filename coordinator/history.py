@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from coordinator.core.phases import Phase
-from coordinator.core.records import (
+from coordinator.core.memory import GroupState
+from groups.core.phases import Phase
+from groups.core.records import (
     ErrorShown,
     GenerationOpened,
     GroupDeleted,
@@ -17,7 +18,6 @@ from coordinator.core.records import (
     PartitionsRunning,
     PhaseEntered,
 )
-from coordinator.core.state import GroupState
 from muster.kernel.instants import Instant, elapsed_ms
 from runtime.ports import Entry
 

@@ -10,6 +10,7 @@ import msgspec
 
 from coordinator.cluster_view import ClusterView
 from coordinator.commits import Commits
+from coordinator.connections import Connections, MemberConnection
 from coordinator.core.events import (
     ConnectionClosed,
     GroupEvent,
@@ -21,13 +22,12 @@ from coordinator.core.events import (
 )
 from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import interests
-from coordinator.core.state import GroupRows
 from coordinator.patterns import matches
-from coordinator.sessions import Connections, MemberConnection
 from coordinator.settings import CoordinatorSettings, read_settings
 from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupStore
 from coordinator.subject import Groups
+from groups.core.state import GroupRows
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.errors import GOING_AWAY_CLOSE, POLICY_VIOLATION_CLOSE
 from muster.messages.member import (

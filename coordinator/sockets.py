@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from channels.consumer import AsyncConsumer
 
-from coordinator.routing import ConsumerDoor
-from coordinator.sessions import MemberConnection, never_now
+from coordinator.connections import MemberConnection, never_now
+from coordinator.door import ConsumerDoor
 from muster.messages import codec
 from muster.messages.errors import INVALID_PAYLOAD_CLOSE, POLICY_VIOLATION_CLOSE, RemoteMessageError
 from muster.messages.member import ClusterMetadataRequest, CommitOffsetsRequest, RegisterConsumerRequest

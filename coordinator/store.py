@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 from psycopg import Connection
 
-from coordinator.core.phases import Phase
-from coordinator.core.records import (
+from coordinator.shards import shard_of
+from coordinator.statements import statement
+from groups.core.phases import Phase
+from groups.core.records import (
     GroupDeleted,
     GroupRecord,
     HandlerAsked,
@@ -25,10 +27,8 @@ from coordinator.core.records import (
     PartitionsReleased,
     PartitionsRunning,
 )
-from coordinator.core.rows import apply
-from coordinator.core.state import GroupRows, Member, Tenure
-from coordinator.shards import shard_of
-from coordinator.statements import statement
+from groups.core.rows import apply
+from groups.core.state import GroupRows, Member, Tenure
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, each_partition, each_position
 from runtime import cluster, work

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from coordinator.cluster_view import ClusterView
+from coordinator.connections import Connections
 from coordinator.core import decide as core
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import (
@@ -17,12 +18,12 @@ from coordinator.core.events import (
     ItemFinished,
     Saying,
 )
-from coordinator.core.records import GroupDeleted, GroupRecord, ItemAdopted
+from coordinator.core.memory import GroupState
 from coordinator.core.settings import GroupSettings
-from coordinator.core.state import GroupRows, GroupState
 from coordinator.history import History
-from coordinator.sessions import Connections
 from coordinator.store import GroupStore
+from groups.core.records import GroupDeleted, GroupRecord, ItemAdopted
+from groups.core.state import GroupRows
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.core import attempts, native, sessions
 from coordinator.core.draft import Draft, GroupDecision, session_length_ms, third_of
 from coordinator.core.events import ConnectionId, GroupEvent
-from coordinator.core.rows import count_assigned
+from coordinator.core.memory import GroupState, Memory, Session
+from coordinator.core.native import attempts, frames, handle, sessions
 from coordinator.core.settings import GroupSettings, Surroundings
-from coordinator.core.state import GroupRows, GroupState, Memory, Session
+from groups.core.rows import count_assigned
+from groups.core.state import GroupRows
 from muster.kernel.instants import Instant, after
 
 LOADED = "the group was loaded"
@@ -26,10 +27,10 @@ def decide(
     """
     draft = Draft(state, now, settings, surroundings)
     for event in events:
-        native.handle(draft, event)
+        handle.happened(draft, event)
     sessions.time_passed(draft)
     attempts.settle(draft)
-    return draft.finish()
+    return draft.finish(frames.word)
 
 
 def load(
@@ -64,4 +65,4 @@ def load(
         )
         draft.set_session(member_id, session)
     attempts.settle(draft)
-    return draft.finish()
+    return draft.finish(frames.word)

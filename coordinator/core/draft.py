@@ -1,23 +1,22 @@
 """This room holds a group while one turn changes it, and makes the turn's Decision of it at the end.
 
-Commands are collected by member and written at the end, from the rows as they then are: whoever is
-told twice in a turn hears one StartFetcher with the whole ownership and the turn's key. Their order is
-StartFetcher; StopFetcher of an attempt that is still open; pings; hang-ups. Answers precede all of them.
+Commands are collected by member and worded at the end, from the rows as they then are: whoever is
+told twice in a turn hears its ownership once, whole, with the turn's key.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from coordinator.core import records
 from coordinator.core.events import ConnectionId, HangUp, ItemFinished, Say, Saying
-from coordinator.core.frames import start_fetcher
+from coordinator.core.memory import START, Attempt, GroupState, Memory, Session
 from coordinator.core.offsets import refusal
-from coordinator.core.phases import phase_of
-from coordinator.core.records import GroupRecord
-from coordinator.core.rows import RowsBuilder
 from coordinator.core.settings import GroupSettings, Surroundings
-from coordinator.core.state import START, Attempt, GroupState, Key, Member, Memory, Session
+from groups.core import records
+from groups.core.phases import phase_of
+from groups.core.records import GroupRecord
+from groups.core.rows import RowsBuilder
+from groups.core.state import Key, Member
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
@@ -25,11 +24,9 @@ from muster.kernel.invariants import InvariantViolation
 from muster.messages.member import (
     OffsetInfo,
     PingRequest,
-    RegisterConsumerResponse,
-    StopFetcherRequest,
     ToMember,
 )
-from muster.messages.partitions import Partition, Position, by_topic, each_position, positions_by_topic
+from muster.messages.partitions import Partition, Position, each_position, positions_by_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +37,7 @@ class GroupDecision(Decision[GroupRecord, Saying]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Welcome:
+class Welcome:
     """An accepted Register; its answer is written when the turn's key is known."""
 
     connection: ConnectionId
@@ -75,7 +72,7 @@ class Draft:
         self.stops: Mapping[str, Iterable[Partition]] = {}
         self.pings: list[tuple[ConnectionId, PingRequest]] = []
         self.hang_ups: list[HangUp] = []
-        self._answers: list[Say | _Welcome] = []
+        self.answers: list[Say | Welcome] = []
         self._my_sessions: dict[str, Session] | None = None
         self._my_bound: dict[ConnectionId, str] | None = None
         self._my_dirty: dict[Partition, int] | None = None
@@ -176,11 +173,11 @@ class Draft:
 
     def answer(self, connection: ConnectionId, message: ToMember) -> None:
         """Answer a request."""
-        self._answers.append(Say(connection, message))
+        self.answers.append(Say(connection, message))
 
     def welcome(self, connection: ConnectionId, correlation_id: int, *, known: bool) -> None:
         """Answer a Register that was accepted."""
-        self._answers.append(_Welcome(connection, correlation_id, known))
+        self.answers.append(Welcome(connection, correlation_id, known))
 
     def tell_ownership(self, member_id: str) -> None:
         """Send the member its whole ownership, as it is at the end of the turn."""
@@ -192,8 +189,8 @@ class Draft:
 
     # -- the end ----------------------------------------------------------------------------
 
-    def finish(self) -> GroupDecision:
-        """Everything that was decided, with the key of the turn in every frame."""
+    def finish(self, word: "Wording") -> GroupDecision:
+        """Everything that was decided; `word` says it, with the key of the turn in every frame."""
         memory = self.before.memory
         assigned = memory.assigned + self.rows.assigned_change
         phase = phase_of(
@@ -222,36 +219,14 @@ class Draft:
                 assigned=assigned,
             ),
         )
+        replies, commands = word(self, state)
         return GroupDecision(
             records=tuple(self.records),
-            replies=tuple(_answer(answer, rows.key) for answer in self._answers),
-            commands=tuple(self._commands(state)),
+            replies=replies,
+            commands=commands,
             look_again_at=look_again_at(state),
             state=state,
         )
-
-    def _commands(self, state: GroupState) -> Iterable[Saying]:
-        key = state.rows.key
-        for member_id in self.starts:
-            session = self.sessions.get(member_id)
-            if session is not None and session.connection is not None:
-                yield Say(session.connection, start_fetcher(state, member_id, self.surroundings))
-        if self.attempt is not None:
-            for member_id, partitions in self.stops.items():
-                connection = self.sessions[member_id].connection
-                if connection is not None:
-                    yield Say(
-                        connection,
-                        StopFetcherRequest(
-                            consumer_id=member_id,
-                            generation=key.generation,
-                            version=key.version,
-                            partitions=by_topic(partitions),
-                        ),
-                    )
-        for connection, ping in self.pings:
-            yield Say(connection, ping)
-        yield from self.hang_ups
 
     def _write_sessions(self) -> dict[str, Session]:
         if self._my_sessions is None:
@@ -267,6 +242,10 @@ class Draft:
         if self.timers is None:
             self.timers = list(self.before.memory.timers)
         return self.timers
+
+
+Wording = Callable[[Draft, GroupState], tuple[tuple[Saying, ...], tuple[Saying, ...]]]
+"""Makes the frames of a turn, its answers and its commands, from the state after it."""
 
 
 def look_again_at(state: GroupState) -> Instant | None:
@@ -299,17 +278,3 @@ def _next_instant(session: Session) -> Instant:
 
 def _later(instant: Instant | None, by_ms: int) -> Instant | None:
     return None if instant is None else Instant(instant + by_ms)
-
-
-def _answer(answer: Say | _Welcome, key: Key) -> Say:
-    if isinstance(answer, Say):
-        return answer
-    return Say(
-        answer.connection,
-        RegisterConsumerResponse(
-            correlation_id=answer.correlation_id,
-            known=answer.known,
-            generation=key.generation,
-            version=key.version,
-        ),
-    )

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from coordinator.core.events import ConnectionId
-from coordinator.core.state import GroupState, Tenure
+from coordinator.core.memory import GroupState
+from groups.core.state import Tenure
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import (
     CommitOffsetsRequest,

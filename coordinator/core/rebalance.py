@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from coordinator.core.assignors.interface import Question, Shares
 from coordinator.core.assignors.registry import ASSIGNORS, DEFAULT_ASSIGNOR
 from coordinator.core.proposal import Proposal, SeenMember, Share
-from coordinator.core.state import GroupRows, Member
+from groups.core.state import GroupRows, Member
 from muster.kernel.topology import Layouts
 from muster.messages.partitions import by_topic
 

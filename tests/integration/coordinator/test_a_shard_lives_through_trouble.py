@@ -11,16 +11,16 @@ import msgspec
 import pytest
 from django.core.management import call_command
 
+from coordinator.connections import MemberConnection
 from coordinator.core import rebalance
 from coordinator.core.events import Heard, ItemFinished
 from coordinator.core.proposal import Proposal
-from coordinator.core.records import GroupRecord
-from coordinator.core.state import GroupRows
 from coordinator.service import Premises, ShardService
-from coordinator.sessions import MemberConnection
 from coordinator.settings import CoordinatorSettings
 from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupStore
+from groups.core.records import GroupRecord
+from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.ids import TopicId, TopicName
 from muster.kernel.instants import Instant

@@ -7,12 +7,12 @@ import psycopg
 import pytest
 from django.core.management import call_command
 
-from coordinator.core import records
-from coordinator.core.phases import Phase
-from coordinator.core.rows import apply
-from coordinator.core.state import GroupRows
 from coordinator.shards import shard_of
 from coordinator.store import GroupStore
+from groups.core import records
+from groups.core.phases import Phase
+from groups.core.rows import apply
+from groups.core.state import GroupRows
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
 from runtime.ports import VersionConflict

@@ -25,7 +25,7 @@ from collections import deque
 
 import msgspec
 
-from coordinator.core import offsets, rebalance, records
+from coordinator.core import offsets, rebalance
 from coordinator.core.decide import decide, load
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import (
@@ -37,10 +37,12 @@ from coordinator.core.events import (
     ItemFinished,
     Say,
 )
+from coordinator.core.memory import GroupState
 from coordinator.core.proposal import Proposal
-from coordinator.core.rows import apply
 from coordinator.core.settings import GroupSettings, Surroundings
-from coordinator.core.state import GroupRows, GroupState
+from groups.core import records
+from groups.core.rows import apply
+from groups.core.state import GroupRows
 from muster.client.core import directives
 from muster.client.core.session import MemberSession, Stage, Wishes
 from muster.kernel.instants import Instant

@@ -6,7 +6,7 @@ python -m tests.scenarios.native.transcripts        writes every transcript as i
 from pathlib import Path
 
 from coordinator.core.settings import GroupSettings
-from coordinator.core.state import GroupRows
+from groups.core.state import GroupRows
 from tests.scenarios.native.stage import SETTINGS, Player
 
 FOLDER = Path(__file__).parent

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
-from coordinator.core import rebalance, records
+from coordinator.core import rebalance
 from coordinator.core.settings import GroupSettings
-from coordinator.core.state import GroupRows
+from groups.core import records
+from groups.core.state import GroupRows
 from muster.client.core.session import Stage
 from muster.kernel.ids import TopicName
 from muster.kernel.topology import TopicLayout

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from coordinator.core import attempts, decide, draft, native, offsets, sessions
-from coordinator.core.draft import Draft
+from coordinator.core import decide, draft, offsets
+from coordinator.core.native import attempts, frames, handle, sessions
 from muster.client.core.session import MemberSession
 from tests.simulation.native.owner import Owner
 from tests.simulation.native.process import Process
@@ -40,7 +40,7 @@ class Mutant:
     seeds: tuple[int, ...] = ()
 
 
-NO_REPAIR = Patch(native._repair, "assigned = sessions", "return\n    assigned = sessions")
+NO_REPAIR = Patch(handle._repair, "assigned = sessions", "return\n    assigned = sessions")
 
 STARTED = '"" in attempt.lost'
 """In the mutant below: the attempt has been told who is to start what, and has written nothing of it."""
@@ -63,10 +63,10 @@ OWN_AFTER_START = (
 """,
     ),
     Patch(
-        Draft._commands,
+        frames._commands,
         "key = state.rows.key\n",
         f"""key = state.rows.key
-    attempt = self.attempt
+    attempt = draft.attempt
     if attempt is not None and {STARTED}:
         owned = {{one: dict(rows) for one, rows in state.rows.owned.items()}}
         for member_id, partitions in attempt.lost.items():
@@ -78,7 +78,7 @@ OWN_AFTER_START = (
 """,
     ),
     Patch(
-        native._start_answered,
+        handle._start_answered,
         "    started = [",
         f"""    attempt = draft.attempt
     if attempt is not None and {STARTED} and Key(answer.generation, answer.version) == attempt.key:
@@ -92,7 +92,7 @@ OWN_AFTER_START = (
 
 KEPT_OPEN = """\
 assigned=count_assigned(rows),
-            attempt=__import__("coordinator.core.state", fromlist=["Attempt"]).Attempt(
+            attempt=__import__("coordinator.core.memory", fromlist=["Attempt"]).Attempt(
                 rows.key, frozenset(), frozenset(), frozenset([""]), {}, {}
             )
             if rows.phase == "PreparingRebalance"
@@ -206,14 +206,14 @@ MUTANTS = (
     Mutant(
         "repair_in_prep",
         "ping repair while the attempt is open",
-        (Patch(native._ping_answered, "if draft.attempt is None:", "if True:"),),
+        (Patch(handle._ping_answered, "if draft.attempt is None:", "if True:"),),
         seeds=(36, 130),
     ),
     Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(40, 89)),
     Mutant(
         "repair_set_only",
         "ping repair compares sets only, not `assigned`",
-        (Patch(native._repair, "assigned = sessions.has_assigned(draft, member_id)", "assigned = False"),),
+        (Patch(handle._repair, "assigned = sessions.has_assigned(draft, member_id)", "assigned = False"),),
         seeds=(233, 252),
     ),
     Mutant(
@@ -225,7 +225,7 @@ MUTANTS = (
     Mutant(
         "register_no_start no_repair",
         "no StartFetcher after Register, and no repair",
-        (NO_REPAIR, Patch(native._register, "draft.tell_ownership(member_id)", "pass")),
+        (NO_REPAIR, Patch(handle._register, "draft.tell_ownership(member_id)", "pass")),
         seeds=(1, 2),
     ),
     Mutant(
@@ -233,7 +233,7 @@ MUTANTS = (
         "any Start response turns rows running",
         (
             Patch(
-                native._start_answered,
+                handle._start_answered,
                 "not tenure.running and tenure.since_generation <= answer.generation",
                 "not tenure.running",
             ),
@@ -249,7 +249,7 @@ MUTANTS = (
     Mutant(
         "late_ping",
         "a ping answer counts although a commit that came after it was written before it",
-        (Patch(native._ping_answered, "if not overtaken:", "if True:"),),
+        (Patch(handle._ping_answered, "if not overtaken:", "if True:"),),
         seeds=(9, 213),
     ),
     Mutant(
@@ -288,7 +288,7 @@ MUTANTS = (
         "the same id with another token is accepted while the holder lives",
         (
             Patch(
-                native._why_refused,
+                handle._why_refused,
                 "if not hmac.compare_digest(present.token_hash, token_hash):",
                 "if False:",
             ),

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from coordinator.core import offsets, records, sessions
+from coordinator.core import offsets
 from coordinator.core.decide import decide, load
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import (
@@ -20,7 +20,9 @@ from coordinator.core.events import (
     Say,
     Saying,
 )
-from coordinator.core.state import GroupState
+from coordinator.core.memory import GroupState
+from coordinator.core.native import sessions
+from groups.core import records
 from muster.kernel.instants import Instant
 from muster.messages.member import (
     CommitOffsetsRequest,

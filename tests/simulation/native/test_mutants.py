@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.core import attempts, native
+from coordinator.core.native import attempts, handle
 from muster.kernel.invariants import InvariantViolation
 from tests.scenarios.native.transcripts import FOLDER, played
 from tests.simulation.native.mutants import MUTANTS, Mutant, Patch, applied
@@ -14,15 +14,15 @@ FAIL_IF_CONCERNED = "attempts.fail_if_concerned(draft, member_id,"
 TRANSCRIPT_MUTANTS = (
     (
         "a_response_to_a_failed_attempt_does_not_count_for_the_next",
-        Patch(native._stop_answered, "key != draft.attempt.key", "key[0] != draft.attempt.key[0]"),
+        Patch(handle._stop_answered, "key != draft.attempt.key", "key[0] != draft.attempt.key[0]"),
     ),
     (
         "a_register_of_a_loser_fails_the_attempt",
-        Patch(native._register, FAIL_IF_CONCERNED, "str("),
+        Patch(handle._register, FAIL_IF_CONCERNED, "str("),
     ),
     (
         "a_closed_connection_fails_the_attempt_at_once",
-        Patch(native._connection_closed, FAIL_IF_CONCERNED, "str("),
+        Patch(handle._connection_closed, FAIL_IF_CONCERNED, "str("),
     ),
     (
         "an_attempt_does_not_open_while_a_member_is_away",
@@ -30,15 +30,15 @@ TRANSCRIPT_MUTANTS = (
     ),
     (
         "repair_rests_while_an_attempt_is_open",
-        Patch(native._ping_answered, "if draft.attempt is None:", "if True:"),
+        Patch(handle._ping_answered, "if draft.attempt is None:", "if True:"),
     ),
     (
         "an_expelled_member_keeps_its_partitions_until_its_session_is_over",
-        Patch(native._why_refused, "if draft.sessions[request.consumer_id].expelled:", "if False:"),
+        Patch(handle._why_refused, "if draft.sessions[request.consumer_id].expelled:", "if False:"),
     ),
     (
         "whoever_answers_start_and_never_stop_is_cut_off_too",
-        Patch(native._start_answered, "missed_starts=0", "missed_starts=0, missed_stops=0"),
+        Patch(handle._start_answered, "missed_starts=0", "missed_starts=0, missed_stops=0"),
     ),
     (
         "changed_subscriptions_do_not_starve_the_others",

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from coordinator.core import rebalance, records
+from coordinator.core import rebalance
 from coordinator.core.draft import GroupDecision
 from coordinator.core.proposal import Proposal
-from coordinator.core.rows import apply
 from coordinator.core.settings import GroupSettings, Surroundings
-from coordinator.core.state import GroupRows
+from groups.core import records
+from groups.core.rows import apply
+from groups.core.state import GroupRows
 from muster.kernel.instants import Instant
 from muster.messages.partitions import Partition, each_partition
 from tests.simulation.native.topics import layout, layouts

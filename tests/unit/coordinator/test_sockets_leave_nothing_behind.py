@@ -7,8 +7,8 @@ import pytest
 
 from access.grants import Role
 from access.tokens import Caller
-from coordinator import sessions
-from coordinator.routing import ConsumerDoor
+from coordinator import connections
+from coordinator.door import ConsumerDoor
 from coordinator.service import build
 from coordinator.sockets import ConsumerSocket
 from groups.models import GroupMember
@@ -67,7 +67,7 @@ async def test_a_peer_that_vanishes_during_the_handshake_keeps_no_place() -> Non
 async def test_a_peer_that_reads_nothing_is_let_go_after_the_decision_to_hang_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sessions, "CLOSE_WITHIN_S", 0.05)
+    monkeypatch.setattr(connections, "CLOSE_WITHIN_S", 0.05)
     door, peer = new_door(), Peer(reads=False)
     serving = asyncio.create_task(ConsumerSocket(door)(SCOPE, peer.receive, peer.send))
     async with asyncio.timeout(BOUND_S):
@@ -94,5 +94,5 @@ async def test_a_farewell_leaves_before_the_socket_ends() -> None:
 async def test_a_proxy_that_names_its_client_at_length_fails_no_row() -> None:
     door, peer = new_door(), Peer()
     connection = door.admit(dict(SCOPE["headers"]), "x" * 1_000, peer.send)
-    assert isinstance(connection, sessions.MemberConnection)
+    assert isinstance(connection, connections.MemberConnection)
     assert len(connection.peer) == GroupMember._meta.get_field("client_host").max_length

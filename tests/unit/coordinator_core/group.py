@@ -4,9 +4,9 @@ from coordinator.core import rebalance
 from coordinator.core.decide import decide, load
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import ConnectionId, GroupEvent, HangUp, Heard, ItemFinished, Say
-from coordinator.core.rows import apply
 from coordinator.core.settings import GroupSettings, Surroundings
-from coordinator.core.state import GroupRows
+from groups.core.rows import apply
+from groups.core.state import GroupRows
 from muster.kernel.instants import Instant
 from muster.messages.member import (
     Frame,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from coordinator.core import rebalance
-from coordinator.core.state import GroupRows, Member, Tenure
+from groups.core.state import GroupRows, Member, Tenure
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, each_partition
 from tests.simulation.native.topics import layout, layouts

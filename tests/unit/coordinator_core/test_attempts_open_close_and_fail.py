@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.core import rebalance, records
+from coordinator.core import rebalance
 from coordinator.core.events import (
     ConnectionClosed,
     ConnectionId,
@@ -13,7 +13,8 @@ from coordinator.core.events import (
     TopicsChanged,
 )
 from coordinator.core.settings import GroupSettings
-from coordinator.core.state import GroupRows
+from groups.core import records
+from groups.core.state import GroupRows
 from muster.messages.member import LeaveRequest, StartFetcherRequest, StopFetcherRequest, TopicCount
 from tests.unit.coordinator_core.group import LAYOUTS, SESSION_MS, Group, hung_up, said
 

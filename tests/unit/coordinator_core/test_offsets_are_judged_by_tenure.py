@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.core import offsets
 from coordinator.core.events import ConnectionId
-from coordinator.core.state import Tenure
+from groups.core.state import Tenure
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import CommitOffsetsRequest
 from muster.messages.partitions import Partition, Position, positions_by_topic

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.core.records import MemberAdded, MemberChanged
 from coordinator.core.settings import GroupSettings
+from groups.core.records import MemberAdded, MemberChanged
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import TopicCount
 from tests.unit.coordinator_core.group import Group, error_of, hung_up, registering

@@ -4,9 +4,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.records import GroupRecord
-from coordinator.core.rows import apply, count_assigned
-from coordinator.core.state import GroupRows
+from groups.core.records import GroupRecord
+from groups.core.rows import apply, count_assigned
+from groups.core.state import GroupRows
 from tests.simulation.native.cluster import Cluster
 from tests.simulation.native.faults import CAST, Faults
 from tests.unit.coordinator_core.group import Group

@@ -2,8 +2,8 @@
 
 from coordinator.core.decide import load
 from coordinator.core.events import ConnectionClosed, ConnectionId, Postponed, Say
-from coordinator.core.records import MemberRemoved
 from coordinator.core.settings import GroupSettings, Surroundings
+from groups.core.records import MemberRemoved
 from muster.kernel.instants import Instant
 from muster.messages.member import PingRequest
 from muster.messages.partitions import Partition, Position

@@ -7,7 +7,7 @@ partitions stays small.
 
 from msgspec import Struct
 
-from coordinator.core.phases import Phase
+from groups.core.phases import Phase
 from muster.messages.member import TopicCount, TopicOffsets, TopicPartitions
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from coordinator.core import records
-from coordinator.core.phases import Phase
-from coordinator.core.records import GroupRecord
-from coordinator.core.state import GroupRows, Member, Tenure
+from groups.core import records
+from groups.core.phases import Phase
+from groups.core.records import GroupRecord
+from groups.core.state import GroupRows, Member, Tenure
 from muster.kernel.invariants import invariant
 from muster.messages.partitions import Partition, each_partition, each_position
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from coordinator.core import records
 from coordinator.core.draft import Draft, third_of
 from coordinator.core.events import ItemFinished
+from coordinator.core.memory import Attempt
 from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import seen
-from coordinator.core.state import Attempt, Member
+from groups.core import records
+from groups.core.state import Member
 from muster.kernel.instants import Instant, after
 from muster.kernel.invariants import invariant
 from muster.messages.partitions import Partition, by_topic, each_partition

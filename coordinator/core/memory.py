@@ -1,82 +1,17 @@
-"""This room holds what is known of one group: its durable rows, and what only its owner remembers.
+"""This room holds what only a group's owner remembers, beside the group's rows; it is lost at each load.
 
-Rows change by `apply` alone, for live handling and for loading alike; memory is lost at each load.
 Mappings in a state are replaced, never written in place: a state that was handed out stays as it was.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from coordinator.core.events import ConnectionId, ItemFinished
-from coordinator.core.phases import Phase
+from groups.core.state import GroupRows, Key
 from muster.kernel.instants import Instant
-from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition
 
 START = Instant(0)
-
-
-class Key(NamedTuple):
-    """What orders frames: generation and version of the turn that decided them."""
-
-    generation: int
-    version: int
-
-
-class Tenure(NamedTuple):
-    """One ownership row: since which generation, and whether its owner was heard to fetch."""
-
-    since_generation: int
-    running: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One member row."""
-
-    member_id: str
-    token_hash: str
-    topic_count: tuple[TopicCount, ...]
-    session_timeout_ms: int
-    auto_commit: bool = True
-    auto_offset_reset: str = "latest"
-    client_id: str = ""
-    client_host: str = ""
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """The topics it names; patterns are not among them."""
-        return frozenset(entry.topic for entry in self.topic_count if not entry.is_pattern)
-
-
-Owned = Mapping[str, Mapping[Partition, Tenure]]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRows:
-    """The durable truth about one group. A group that does not exist has version 0 and no member.
-
-    `owned` has an entry only for members that own something. `handler_asked`: a work item of this
-    group was offered and not yet adopted.
-    """
-
-    group_id: str
-    generation: int = 0
-    version: int = 0
-    phase: Phase = Phase.EMPTY
-    error: str = ""
-    ephemeral: bool = False
-    rebalance_mode: str = "incremental"
-    assignor: str = "sticky"
-    handler_asked: bool = False
-    members: Mapping[str, Member] = field(default_factory=dict)
-    owned: Owned = field(default_factory=dict)
-    offsets: Mapping[Partition, int] = field(default_factory=dict)
-
-    @property
-    def key(self) -> Key:
-        return Key(self.generation, self.version)
 
 
 @dataclass(frozen=True, slots=True)

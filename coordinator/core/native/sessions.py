@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from coordinator.core import attempts, records
 from coordinator.core.draft import Draft, session_length_ms, third_of
-from coordinator.core.state import Session
+from coordinator.core.memory import Session
+from coordinator.core.native import attempts
+from groups.core import records
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after, elapsed_ms
 from muster.messages.member import PingRequest

@@ -4,7 +4,6 @@ import hashlib
 import hmac
 from dataclasses import replace
 
-from coordinator.core import attempts, records, sessions
 from coordinator.core.draft import Draft, session_length_ms, third_of
 from coordinator.core.events import (
     ConnectionClosed,
@@ -16,7 +15,10 @@ from coordinator.core.events import (
     Postponed,
     TopicsChanged,
 )
-from coordinator.core.state import Key, Member, Session
+from coordinator.core.memory import Session
+from coordinator.core.native import attempts, sessions
+from groups.core import records
+from groups.core.state import Key, Member
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
 from muster.messages.member import (
@@ -32,7 +34,7 @@ from muster.messages.member import (
 from muster.messages.partitions import Partition, by_topic, each_position
 
 
-def handle(draft: Draft, event: GroupEvent) -> None:
+def happened(draft: Draft, event: GroupEvent) -> None:
     """One thing that happened."""
     match event:
         case Heard():

@@ -1,0 +1,187 @@
+"""This room is the consumers' door of a node: who may enter, and which shard hears what they say."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from access.grants import Operation
+from access.service import bearer
+from coordinator import patterns
+from coordinator.connections import MemberConnection, SayNow, never_now
+from coordinator.service import MemberMessage, ShardService
+from coordinator.shards import shard_of
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import elapsed_ms
+from muster.messages import codec
+from muster.messages.errors import GOING_AWAY_CLOSE, POLICY_VIOLATION_CLOSE
+from muster.messages.member import (
+    ClusterMetadataRequest,
+    ClusterMetadataResponse,
+    CommitOffsetsRequest,
+    RegisterConsumerRequest,
+    RegisterConsumerResponse,
+)
+from runtime.ports import NodeContext, shard_lane
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+PEER_LENGTH = 64
+"""What a member's row holds. A proxy's header may say anything, and must not fail a group's turn."""
+
+UNAUTHORIZED = 401
+FORBIDDEN = 403
+TOO_MANY = 429
+UNAVAILABLE = 503
+VERIFY_AGAIN_MS = 5_000
+
+
+class ConsumerDoor:
+    """Admits consumers and hands what they say to the service of their group's shard."""
+
+    def __init__(self, node: NodeContext, services: Mapping[str, ShardService]) -> None:
+        self._node = node
+        self._services = services
+        premises = next(iter(services.values())).premises
+        self.limits = premises.settings.door
+        self._view = premises.view
+        self._connections = premises.connections
+
+    # The handshake.
+
+    def admit(
+        self, headers: Mapping[bytes, bytes], peer: str, send: Send, say_now: SayNow = never_now
+    ) -> MemberConnection | int:
+        """A connection for whoever shows a token that may consume, else the HTTP status of the refusal.
+
+        A node that knows no tokens yet, or none any more, says that it is not available: it must not call
+        a good token bad.
+        """
+        presented = bearer(headers.get(b"authorization"))
+        caller = self._node.verify_token(presented) if presented else None
+        if presented is None or caller is None:
+            return UNAUTHORIZED if presented is None or self._node.tokens_known else UNAVAILABLE
+        if not caller.may(Operation.CONSUME):
+            return FORBIDDEN
+        if not self._connections.has_room_for(caller.principal):
+            return TOO_MANY
+        connection = MemberConnection(send, peer[:PEER_LENGTH], caller.principal, presented, say_now)
+        connection.verified_at = self._node.now()
+        self._connections.add(connection)
+        return connection
+
+    def closed(self, connection: MemberConnection) -> None:
+        """The socket is gone; nothing more will come from it."""
+        self._connections.remove(connection)
+        service = self._service_of(connection)
+        if service is not None:
+            service.closed(connection)
+
+    # The frames.
+
+    def inbound_limit_bytes(self, connection: MemberConnection, size: int) -> int:
+        """How long a frame of this connection may be: who owns much may say much."""
+        if size <= codec.FRAME_LIMIT_BYTES:
+            return codec.FRAME_LIMIT_BYTES
+        service = self._service_of(connection)
+        owned = service.owned(connection) if service else ()
+        return codec.inbound_limit_bytes(len(owned), len({partition.topic_id for partition in owned}))
+
+    def tell_metadata(self, connection: MemberConnection, message: ClusterMetadataRequest) -> None:
+        """Answer where the group's coordinator is."""
+        owner = self._view.owner_of(message.group_id)
+        connection.say(
+            ClusterMetadataResponse(
+                correlation_id=message.correlation_id,
+                error_code=ErrorCode.NONE if owner else ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                coordinator_id=owner.id if owner else -1,
+                coordinator_address=owner.address if owner else "",
+                nodes=self._view.nodes(),
+                brokers_info=self._view.brokers(),
+            )
+        )
+
+    def register(self, connection: MemberConnection, message: RegisterConsumerRequest) -> None:
+        """Bind the connection to its group's shard, or say where the group is served."""
+        identity = (message.group_id, message.consumer_id)
+        if connection.group_id is not None and identity != (connection.group_id, connection.consumer_id):
+            connection.hang_up(POLICY_VIOLATION_CLOSE, "one connection serves one consumer")
+            return
+        refusal = self._refusal(message)
+        if refusal is not None:
+            connection.say(refusal)
+            return
+        connection.group_id, connection.consumer_id = identity
+        connection.shard = shard_of(message.group_id)
+        self._services[shard_lane(connection.shard)].hear(connection, message)
+
+    def _refusal(self, message: RegisterConsumerRequest) -> RegisterConsumerResponse | None:
+        service = self._services[shard_lane(shard_of(message.group_id))]
+        if not service.serving:
+            return self._elsewhere(message)
+        if not service.accepting:
+            return RegisterConsumerResponse(
+                correlation_id=message.correlation_id, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
+        try:
+            for wish in message.topic_count:
+                if wish.is_pattern:
+                    patterns.check(wish.topic)
+        except patterns.InvalidPattern as problem:
+            return RegisterConsumerResponse(
+                correlation_id=message.correlation_id,
+                error_code=ErrorCode.INVALID_SUBSCRIPTION,
+                error_text=str(problem)[:1024],
+            )
+        return None
+
+    def _elsewhere(self, message: RegisterConsumerRequest) -> RegisterConsumerResponse:
+        owner = self._view.owner_of(message.group_id)
+        if owner is None or owner.address == self._node.address:
+            # Nobody owns it, or the last look still shows us as the owner of what we have given up.
+            return RegisterConsumerResponse(
+                correlation_id=message.correlation_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
+            )
+        return RegisterConsumerResponse(
+            correlation_id=message.correlation_id,
+            error_code=ErrorCode.NOT_COORDINATOR,
+            coordinator_address=owner.address,
+        )
+
+    def heard(self, connection: MemberConnection, message: MemberMessage) -> None:
+        """A registered member's answer or farewell."""
+        service = self._expect_service(connection)
+        if service is not None:
+            service.hear(connection, message)
+
+    def commit(self, connection: MemberConnection, message: CommitOffsetsRequest) -> None:
+        """Offsets to commit; acknowledged after COMMIT."""
+        service = self._expect_service(connection)
+        if service is not None:
+            service.commit(connection, message)
+
+    def _service_of(self, connection: MemberConnection) -> ShardService | None:
+        return None if connection.shard is None else self._services[shard_lane(connection.shard)]
+
+    def _expect_service(self, connection: MemberConnection) -> ShardService | None:
+        service = self._service_of(connection)
+        if service is None:
+            connection.hang_up(POLICY_VIOLATION_CLOSE, "RegisterConsumer comes first")
+        elif not self._still_admitted(connection):
+            if self._node.tokens_known:
+                connection.hang_up(POLICY_VIOLATION_CLOSE, "AUTHENTICATION_FAILED: the token is gone")
+            else:
+                connection.hang_up(GOING_AWAY_CLOSE, "COORDINATOR_NOT_AVAILABLE: no token can be looked up")
+        elif not service.serving:
+            owner = self._view.owner_of(connection.group_id or "")
+            connection.hang_up(GOING_AWAY_CLOSE, f"NOT_COORDINATOR {owner.address if owner else ''}".rstrip())
+        else:
+            return service
+        return None
+
+    def _still_admitted(self, connection: MemberConnection) -> bool:
+        """Every few seconds the token is looked at again: a revoked one does not live on in a socket."""
+        now = self._node.now()
+        if elapsed_ms(connection.verified_at, now) >= VERIFY_AGAIN_MS:
+            connection.verified_at = now
+            caller = self._node.verify_token(connection.presented)
+            return caller is not None and bool(caller.may(Operation.CONSUME))
+        return True
