@@ -115,7 +115,8 @@ class Controller(Protocol):
 
 
 class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no types
-    """`/ws/broker/`: Channels' dispatch is replaced by one receive loop (fast-paths; facts, Channels)."""
+    """`/ws/broker/`: Channels' dispatch is replaced by one receive loop, since it costs
+    more than a frame's own work."""
 
     _open = 0
 
