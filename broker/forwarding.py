@@ -5,7 +5,10 @@ import itertools
 from collections.abc import Callable
 
 from broker.handlers_forwarded import ControllerUnreachable, ProducerIdBlock, TooLargeToForward
-from muster.messages import cluster
+from muster.messages import codec
+from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
+from muster.messages.link.from_broker import AllocateProducerIds, CreateTopics, FromBroker, NewTopic
+from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, ProducerIds
 
 PRODUCER_IDS_TIMEOUT_S = 5.0
 ANSWER_GRACE_S = 2.0
@@ -14,9 +17,9 @@ LONGEST_TIMEOUT_MS = 300_000
 REQUESTS = 1_000
 """Forwarded requests that may wait for the controller at once."""
 
-SendFrame = Callable[[cluster.FromBroker], bool]
+SendFrame = Callable[[FromBroker], bool]
 
-_Answer = cluster.CreateTopicsAnswer | cluster.ProducerIds
+_Answer = CreateTopicsAnswer | ProducerIds
 
 
 class Forwarding:
@@ -50,40 +53,40 @@ class Forwarding:
             future.set_result(answer)
 
     async def create_topics(
-        self, topics: tuple[cluster.NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
-    ) -> tuple[cluster.CreatedTopic, ...]:
+        self, topics: tuple[NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
+    ) -> tuple[CreatedTopic, ...]:
         """One answer for each topic, when they lead or the timeout is over.
 
         Raises ControllerUnreachable, TooLargeToForward.
         """
         timeout_ms = max(0, min(timeout_ms, LONGEST_TIMEOUT_MS))
 
-        def question(number: int) -> cluster.CreateTopics:
-            frame = cluster.CreateTopics(
+        def question(number: int) -> CreateTopics:
+            frame = CreateTopics(
                 correlation_id=number,
                 topics=topics,
                 timeout_ms=timeout_ms,
                 validate_only=validate_only,
                 principal=principal,
             )
-            if len(cluster.encode(frame)) > cluster.MAX_FRAME_FROM_BROKER_BYTES:
+            if len(codec.encode(frame)) > MAX_FRAME_FROM_BROKER_BYTES:
                 # Sent, it would cost the link: every broker that the client then asks would lose its own.
                 raise TooLargeToForward("the request is too large to be forwarded")
             return frame
 
         answer = await self._ask(question, timeout_ms / 1000 + ANSWER_GRACE_S)
-        assert isinstance(answer, cluster.CreateTopicsAnswer)
+        assert isinstance(answer, CreateTopicsAnswer)
         return answer.topics
 
     async def producer_ids(self) -> ProducerIdBlock:
         """A block of producer ids that nobody else was given. Raises ControllerUnreachable."""
         answer = await self._ask(
-            lambda number: cluster.AllocateProducerIds(correlation_id=number), PRODUCER_IDS_TIMEOUT_S
+            lambda number: AllocateProducerIds(correlation_id=number), PRODUCER_IDS_TIMEOUT_S
         )
-        assert isinstance(answer, cluster.ProducerIds)
+        assert isinstance(answer, ProducerIds)
         return ProducerIdBlock(answer.first, answer.count)
 
-    async def _ask(self, question: Callable[[int], cluster.FromBroker], timeout_s: float) -> _Answer:
+    async def _ask(self, question: Callable[[int], FromBroker], timeout_s: float) -> _Answer:
         if len(self._asked) >= REQUESTS:
             raise ControllerUnreachable("too many requests wait for the controller")
         number = next(self._numbers)

@@ -21,7 +21,8 @@ from muster.kafkawire.api_table import (
     response_class,
 )
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.cluster import CreatedTopic, NewTopic
+from muster.messages.link.from_broker import NewTopic
+from muster.messages.link.to_broker import CreatedTopic
 
 log = structlog.get_logger(__name__)
 

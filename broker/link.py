@@ -16,7 +16,11 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from broker.settings import BrokerSettings
 from muster.kernel.error_codes import ErrorCode
-from muster.messages import cluster
+from muster.messages import codec
+from muster.messages.errors import RemoteMessageError
+from muster.messages.limits import MAX_FRAME_TO_BROKER_BYTES
+from muster.messages.link.from_broker import BrokerHello, BrokerPing, FromBroker
+from muster.messages.link.to_broker import HelloAccepted, HelloRefused, NotController, ToBroker
 
 log = structlog.get_logger(__name__)
 
@@ -48,23 +52,23 @@ _ENDS_OF_A_LINK = (
     InvalidURI,
     ConnectionClosed,
     LinkEnded,
-    cluster.MalformedFrame,
+    RemoteMessageError,
 )
 
 
 class Hearer(Protocol):
     """Who stands behind the link: it says hello, obeys frames in order, and keeps nothing of an old link."""
 
-    def hello(self) -> cluster.BrokerHello:
+    def hello(self) -> BrokerHello:
         """The first frame of a new link; called after the old one is gone."""
 
-    def accepted(self, frame: cluster.HelloAccepted) -> None:
+    def accepted(self, frame: HelloAccepted) -> None:
         """The link is bound; the snapshot follows. May raise LinkEnded."""
 
-    async def obey(self, frame: cluster.ToBroker) -> None:
+    async def obey(self, frame: ToBroker) -> None:
         """Obey one frame; the next is read when this returns. May raise LinkEnded."""
 
-    def ping(self, number: int) -> cluster.BrokerPing:
+    def ping(self, number: int) -> BrokerPing:
         """What the next ping says."""
 
     def link_lost(self) -> None:
@@ -104,12 +108,12 @@ class Link:
         """Replace what earlier ping answers taught; the bootstrap list stays."""
         self._learned = addresses
 
-    def send(self, frame: cluster.FromBroker) -> bool:
+    def send(self, frame: FromBroker) -> bool:
         """Put a frame into the outbox; False if there is no link (the frame is then nobody's)."""
         if self._outbox is None:
             return False
         try:
-            self._outbox.put_nowait(cluster.encode(frame))
+            self._outbox.put_nowait(codec.encode(frame))
         except asyncio.QueueFull:
             # Said by the writer: a frame that is left out silently would be a proposal that never ends.
             self._outbox.get_nowait()
@@ -175,7 +179,7 @@ class Link:
             close_timeout=0.2,
             ping_interval=None,
             compression=None,
-            max_size=cluster.MAX_FRAME_TO_BROKER_BYTES,
+            max_size=MAX_FRAME_TO_BROKER_BYTES,
             # A controller that is found through a proxy of the environment would be a surprise.
             proxy=None,
         )
@@ -187,14 +191,14 @@ class Link:
 
     async def _say_hello(self, connection: ClientConnection, address: str) -> float:
         """Returns the session timeout in seconds. Raises LinkRefused."""
-        await connection.send(cluster.encode(self._hearer.hello()), text=True)
+        await connection.send(codec.encode(self._hearer.hello()), text=True)
         async with asyncio.timeout(HELLO_TIMEOUT_S):
-            frame = cluster.decode_to_broker(await connection.recv())
-        if isinstance(frame, cluster.HelloRefused):
+            frame = codec.decode_to_broker(await connection.recv())
+        if isinstance(frame, HelloRefused):
             raise LinkRefused(frame.error, frame.text, frame.controller_address)
-        if isinstance(frame, cluster.NotController):
+        if isinstance(frame, NotController):
             raise LinkRefused(ErrorCode.NOT_CONTROLLER, "", frame.controller_address)
-        if not isinstance(frame, cluster.HelloAccepted):
+        if not isinstance(frame, HelloAccepted):
             raise LinkEnded(f"{type(frame).__name__} instead of an answer to the hello")
         self._outbox = asyncio.Queue(OUTBOX_FRAMES)
         self.connected_to, self._last_refusal = address, ""
@@ -223,8 +227,8 @@ class Link:
             # Pings are answered: a controller that is silent for a session has forgotten this broker.
             async with asyncio.timeout(session_timeout_s):
                 data = await connection.recv()
-            frame = cluster.decode_to_broker(data)
-            if isinstance(frame, cluster.NotController):
+            frame = codec.decode_to_broker(data)
+            if isinstance(frame, NotController):
                 raise LinkRefused(ErrorCode.NOT_CONTROLLER, "the lease moved", frame.controller_address)
             await self._hearer.obey(frame)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from broker.core.cluster_view import ClusterView as Known
 from kafkaserver.cluster_answers import BrokerView, ClusterView, PartitionView, TopicView
-from muster.messages.cluster import CLIENT_LISTENER, NO_LEADER, BrokerRow, PartitionRow
+from muster.messages.link.rows import CLIENT_LISTENER, NO_LEADER, BrokerRow, PartitionRow
 
 _NOTHING_KNOWN = PartitionView(NO_LEADER, 0, (), ())
 

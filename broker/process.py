@@ -24,7 +24,25 @@ from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
 from broker.settings import Address, BrokerSettings
 from muster.kernel.instants import Instant, elapsed_ms
-from muster.messages import cluster
+from muster.messages.limits import MAX_ROWS_PER_FRAME
+from muster.messages.link.from_broker import (
+    AlterPartition,
+    BrokerHello,
+    BrokerPing,
+    HighWatermark,
+    IsrProposal,
+)
+from muster.messages.link.rows import CLIENT_LISTENER, REPLICATION_LISTENER
+from muster.messages.link.to_broker import (
+    AlterPartitionAnswer,
+    BrokerPingAnswer,
+    Changes,
+    CreateTopicsAnswer,
+    HelloAccepted,
+    ProducerIds,
+    SnapshotChunk,
+    ToBroker,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +88,7 @@ class BrokerProcess:
         )
         self._plane.on_may_grow = self._may_grow
         self._growing: dict[PartitionKey, HostedPartition] = {}
-        self._untold: dict[PartitionKey, cluster.HighWatermark] = {}
+        self._untold: dict[PartitionKey, HighWatermark] = {}
         self._link = Link(settings, self)
         self._forwarding = Forwarding(self._link.send)
         self._followers = Replication(self._plane, settings)
@@ -88,8 +106,8 @@ class BrokerProcess:
         client_port = self._clients.bind(*settings.listen)
         replication_port = self._peers.listen(*settings.replication_listen)
         self._endpoints = {
-            cluster.CLIENT_LISTENER: str(Address(settings.listen.host, client_port)),
-            cluster.REPLICATION_LISTENER: str(Address(settings.replication_listen.host, replication_port)),
+            CLIENT_LISTENER: str(Address(settings.listen.host, client_port)),
+            REPLICATION_LISTENER: str(Address(settings.replication_listen.host, replication_port)),
         }
         if settings.http_listen is not None:
             await self._health.open(*settings.http_listen)
@@ -128,10 +146,10 @@ class BrokerProcess:
 
     # ------------------------------------------------------------------------------ Hearer
 
-    def hello(self) -> cluster.BrokerHello:
+    def hello(self) -> BrokerHello:
         self._known.open_link()
         self._snapshot_obeyed = False
-        return cluster.BrokerHello(
+        return BrokerHello(
             broker_id=self._settings.broker_id,
             incarnation=self._incarnation,
             endpoints=self._endpoints,
@@ -144,7 +162,7 @@ class BrokerProcess:
             highest_broker_epoch=self._followers.broker_epoch,
         )
 
-    def accepted(self, frame: cluster.HelloAccepted) -> None:
+    def accepted(self, frame: HelloAccepted) -> None:
         # The answer comes after the commit, so a lost tail is known to the controller from here on.
         self._folder.registered(frame.cluster_id)
         self._cluster_id = frame.cluster_id
@@ -152,22 +170,22 @@ class BrokerProcess:
         self._plane.tell_all_high_watermarks()
         self._untold.clear()
 
-    async def obey(self, frame: cluster.ToBroker) -> None:
+    async def obey(self, frame: ToBroker) -> None:
         match frame:
-            case cluster.CreateTopicsAnswer() | cluster.ProducerIds():
+            case CreateTopicsAnswer() | ProducerIds():
                 self._forwarding.hear(frame)
-            case cluster.BrokerPingAnswer():
+            case BrokerPingAnswer():
                 self._link.learn_nodes(tuple(node.address for node in frame.nodes if node.address))
-            case cluster.SnapshotChunk() | cluster.Changes() | cluster.AlterPartitionAnswer():
+            case SnapshotChunk() | Changes() | AlterPartitionAnswer():
                 await self._heed(frame)
             case _:
                 raise LinkEnded(f"{type(frame).__name__} out of place")
 
-    def ping(self, number: int) -> cluster.BrokerPing:
+    def ping(self, number: int) -> BrokerPing:
         for said in self._plane.changed_high_watermarks():
             self._untold[PartitionKey(said.topic_id, said.partition)] = said
-        first = [key for key, _ in zip(self._untold, range(cluster.MAX_ROWS_PER_FRAME), strict=False)]
-        return cluster.BrokerPing(
+        first = [key for key, _ in zip(self._untold, range(MAX_ROWS_PER_FRAME), strict=False)]
+        return BrokerPing(
             number=number,
             metadata_version=self._applied_version,
             high_watermarks=tuple(self._untold.pop(key) for key in first),
@@ -178,13 +196,11 @@ class BrokerProcess:
 
     # ------------------------------------------------------------------------------ rows
 
-    async def _heed(
-        self, frame: cluster.SnapshotChunk | cluster.Changes | cluster.AlterPartitionAnswer
-    ) -> None:
+    async def _heed(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
         heeded = self._known.obey(frame)
         if heeded.hang_up:
             raise LinkEnded(heeded.hang_up)
-        if isinstance(frame, cluster.SnapshotChunk) and not frame.last:
+        if isinstance(frame, SnapshotChunk) and not frame.last:
             return
         for topic in heeded.topics:
             self._plane.know_topic(topic.topic_id, topic.name, topic.configs)
@@ -258,10 +274,10 @@ class BrokerProcess:
     def _propose_everywhere(self) -> None:
         self._send_proposals(self._plane.proposals(link_ready=self._may_propose))
 
-    def _send_proposals(self, proposals: list[cluster.IsrProposal]) -> None:
-        for at in range(0, len(proposals), cluster.MAX_ROWS_PER_FRAME):
-            part = tuple(proposals[at : at + cluster.MAX_ROWS_PER_FRAME])
-            self._link.send(cluster.AlterPartition(proposals=part))
+    def _send_proposals(self, proposals: list[IsrProposal]) -> None:
+        for at in range(0, len(proposals), MAX_ROWS_PER_FRAME):
+            part = tuple(proposals[at : at + MAX_ROWS_PER_FRAME])
+            self._link.send(AlterPartition(proposals=part))
 
     # ------------------------------------------------------------------------------ duties
 

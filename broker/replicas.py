@@ -23,7 +23,8 @@ from broker.log.shelf import LogShelf, PartitionKey
 from kafkaserver.cluster_answers import ClusterView
 from muster.kernel.ids import TopicName, TopicPartition
 from muster.kernel.instants import Instant, after
-from muster.messages.cluster import HighWatermark, IsrProposal, PartitionRow
+from muster.messages.link.from_broker import HighWatermark, IsrProposal
+from muster.messages.link.rows import PartitionRow
 
 log = structlog.get_logger(__name__)
 

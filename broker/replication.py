@@ -27,7 +27,7 @@ from muster.kafkawire.api_table import ApiKey
 from muster.kafkawire.connection import ClientConnection
 from muster.kafkawire.errors import KafkaWireError
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.cluster import REPLICATION_LISTENER, BrokerRow
+from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow
 
 log = structlog.get_logger(__name__)
 

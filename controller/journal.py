@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from muster.messages.cluster import NO_LEADER, AlikePartitions
+from muster.messages.link.rows import NO_LEADER, AlikePartitions
 from runtime.models import JournalEntry
 
 _WORDS = {

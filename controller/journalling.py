@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.core import events as told
 from controller.core import records as facts
-from muster.messages.cluster import NO_LEADER, AlikePartitions
+from muster.messages.link.rows import NO_LEADER, AlikePartitions
 from runtime.ports import Entry
 
 NAMES_SHOWN: Final = 20

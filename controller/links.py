@@ -16,7 +16,10 @@ from channels.consumer import AsyncConsumer
 
 from controller.enrolment import broker_credentials
 from muster.kernel.error_codes import ErrorCode
-from muster.messages import cluster
+from muster.messages import codec
+from muster.messages.errors import INVALID_PAYLOAD_CLOSE, RemoteMessageError
+from muster.messages.link.from_broker import BrokerHello, FromBroker
+from muster.messages.link.to_broker import HelloRefused, ToBroker
 
 log = structlog.get_logger(__name__)
 
@@ -64,11 +67,11 @@ class BrokerLink:
         """Why it was hung up; "" if it was not."""
         return self._reason
 
-    def say(self, frame: cluster.ToBroker) -> None:
+    def say(self, frame: ToBroker) -> None:
         """Append a frame; a link whose outbox is full is hung up: nothing is ever left out in between."""
         if self.is_unbound:
             return
-        data = cluster.encode(frame)
+        data = codec.encode(frame)
         if self._waiting_bytes and self._waiting_bytes + len(data) > OUTBOX_BYTES:
             self.hang_up(f"more than {OUTBOX_BYTES} bytes wait for the broker")
             return
@@ -107,9 +110,9 @@ class Controller(Protocol):
     async def controller_address(self) -> str:
         """Websocket address of the node that holds the lease, "" if nobody is known."""
 
-    def link_opened(self, link: BrokerLink, hello: cluster.BrokerHello) -> None: ...
+    def link_opened(self, link: BrokerLink, hello: BrokerHello) -> None: ...
 
-    def link_heard(self, link: BrokerLink, frame: cluster.FromBroker) -> None: ...
+    def link_heard(self, link: BrokerLink, frame: FromBroker) -> None: ...
 
     def link_closed(self, link: BrokerLink) -> None: ...
 
@@ -143,8 +146,8 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
         writer = asyncio.ensure_future(link.write(send))
         try:
             await self._serve(link, receive, writer)
-        except cluster.MalformedFrame as error:
-            link.hang_up(f"{error.error.name}: {error}")
+        except RemoteMessageError as error:
+            link.hang_up(f"{error.error_code.name}: {error}")
         finally:
             BrokerDoor._open -= 1
             link.hang_up("closed by the broker")
@@ -160,8 +163,8 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
         if hello is None:
             return
         refusal = await self._refusal(link, hello)
-        if refusal is not None or not isinstance(hello, cluster.BrokerHello):
-            link.say(refusal or cluster.HelloRefused(error=ErrorCode.INVALID_REQUEST, text="no hello"))
+        if refusal is not None or not isinstance(hello, BrokerHello):
+            link.say(refusal or HelloRefused(error=ErrorCode.INVALID_REQUEST, text="no hello"))
             link.hang_up("refused")
             return
         self._controller.link_opened(link, hello)
@@ -170,17 +173,17 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
         finally:
             self._controller.link_closed(link)
 
-    async def _refusal(self, link: BrokerLink, hello: cluster.FromBroker) -> cluster.HelloRefused | None:
-        if not isinstance(hello, cluster.BrokerHello):
-            return cluster.HelloRefused(error=ErrorCode.INVALID_REQUEST, text="the first frame is no hello")
+    async def _refusal(self, link: BrokerLink, hello: FromBroker) -> HelloRefused | None:
+        if not isinstance(hello, BrokerHello):
+            return HelloRefused(error=ErrorCode.INVALID_REQUEST, text="the first frame is no hello")
         if hello.broker_id != link.broker_id:
-            return cluster.HelloRefused(
+            return HelloRefused(
                 error=ErrorCode.AUTHENTICATION_FAILED,
                 text=f"the secret is that of broker {link.broker_id}, not {hello.broker_id}",
             )
         if not self._controller.accepts_links:
             address = await self._controller.controller_address()
-            return cluster.HelloRefused(error=ErrorCode.NOT_CONTROLLER, controller_address=address)
+            return HelloRefused(error=ErrorCode.NOT_CONTROLLER, controller_address=address)
         return None
 
     async def _listen(self, link: BrokerLink, receive: Receive, writer: asyncio.Future[None]) -> None:
@@ -190,7 +193,7 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
             await asyncio.wait((hearing, writer), return_when=asyncio.FIRST_COMPLETED)
             if link.is_unbound or not hearing.done():
                 hearing.cancel()
-                with contextlib.suppress(asyncio.CancelledError, cluster.MalformedFrame):
+                with contextlib.suppress(asyncio.CancelledError, RemoteMessageError):
                     await hearing
                 return
             frame = hearing.result()
@@ -208,15 +211,17 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
         await asyncio.gather(writer, return_exceptions=True)
 
 
-async def _frame(receive: Receive) -> cluster.FromBroker | None:
-    """The next frame, None when the socket is closed. Raises MalformedFrame."""
+async def _frame(receive: Receive) -> FromBroker | None:
+    """The next frame, None when the socket is closed. Raises RemoteMessageError."""
     message = await receive()
     if message["type"] == "websocket.disconnect":
         return None
     text = message.get("text")
     if text is None:
-        raise cluster.MalformedFrame(ErrorCode.MALFORMED_FRAME, "frames are text")
-    return cluster.decode_from_broker(text)
+        raise RemoteMessageError(
+            "frames are text", close_code=INVALID_PAYLOAD_CLOSE, error_code=ErrorCode.MALFORMED_FRAME
+        )
+    return codec.decode_from_broker(text)
 
 
 async def _say_unavailable(send: Send) -> None:

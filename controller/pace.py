@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from muster.kernel.instants import Instant, elapsed_ms
-from muster.messages.cluster import HighWatermark
+from muster.messages.link.from_broker import HighWatermark
 
 
 class LinkPace:

@@ -26,7 +26,16 @@ from controller.links import BrokerLink
 from controller.pace import LinkPace, ProgressNotes
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant, elapsed_ms
-from muster.messages import cluster
+from muster.messages.link.from_broker import (
+    AllocateProducerIds,
+    AlterPartition,
+    BrokerHello,
+    BrokerPing,
+    CreateTopics,
+    FromBroker,
+)
+from muster.messages.link.rows import NodeRow
+from muster.messages.link.to_broker import BrokerPingAnswer, Changes, NotController, SnapshotChunk
 from runtime import work
 from runtime.ports import (
     CONTROLLER_LANE,
@@ -100,7 +109,7 @@ class ControllerService:
         links = list(self._links)
         self._forget()
         for link in links:
-            link.say(cluster.NotController(controller_address=new_owner or ""))
+            link.say(NotController(controller_address=new_owner or ""))
             link.hang_up("this node is not the controller any more")
 
     def _forget(self) -> None:
@@ -163,28 +172,28 @@ class ControllerService:
     async def controller_address(self) -> str:
         return self._node.owner_address(CONTROLLER_LANE) or ""
 
-    def link_opened(self, link: BrokerLink, hello: cluster.BrokerHello) -> None:
+    def link_opened(self, link: BrokerLink, hello: BrokerHello) -> None:
         self._links[link] = LinkPace()
         self._tell(told.Hello(link, hello))
 
-    def link_heard(self, link: BrokerLink, frame: cluster.FromBroker) -> None:
+    def link_heard(self, link: BrokerLink, frame: FromBroker) -> None:
         match frame:
-            case cluster.BrokerPing():
+            case BrokerPing():
                 self._pinged(link, frame)
-            case cluster.AlterPartition():
+            case AlterPartition():
                 self._tell(told.Proposed(link, frame))
-            case cluster.CreateTopics():
+            case CreateTopics():
                 self._tell(told.TopicsWanted(link, frame, tuple(uuid4() for _ in frame.topics)))
-            case cluster.AllocateProducerIds():
+            case AllocateProducerIds():
                 self._tell(told.ProducerIdsWanted(link, frame))
-            case cluster.BrokerHello():
+            case BrokerHello():
                 link.hang_up("a second hello")
 
     def link_closed(self, link: BrokerLink) -> None:
         if self._links.pop(link, None) is not None and self._lane is not None:
             self._tell(told.LinkClosed(link))
 
-    def _pinged(self, link: BrokerLink, ping: cluster.BrokerPing) -> None:
+    def _pinged(self, link: BrokerLink, ping: BrokerPing) -> None:
         """Liveness takes no turn: sessions are memory of the owner. A frozen node answers nothing."""
         now = self._node.now()
         pace = self._links.get(link)
@@ -194,8 +203,8 @@ class ControllerService:
             return
         pace.applied(ping.metadata_version)
         self._progress.add(ping.high_watermarks)
-        nodes = tuple(cluster.NodeRow(node.node, node.address) for node in self._node.live_nodes())
-        link.say(cluster.BrokerPingAnswer(number=ping.number, nodes=nodes))
+        nodes = tuple(NodeRow(node.node, node.address) for node in self._node.live_nodes())
+        link.say(BrokerPingAnswer(number=ping.number, nodes=nodes))
 
     def _tell(self, event: told.Event) -> None:
         """Queue an event for the next turn; without a lane nobody decides, and links are hung up."""
@@ -281,7 +290,7 @@ class ControllerService:
         assert isinstance(link, BrokerLink)
         match saying:
             case told.Say():
-                if isinstance(saying.frame, cluster.Changes | cluster.SnapshotChunk):
+                if isinstance(saying.frame, Changes | SnapshotChunk):
                     pace = self._links.get(link)
                     if pace is not None:
                         pace.said(saying.frame.metadata_version, now)

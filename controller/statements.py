@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from controller.core.proposing import StoredPartitions
-from muster.messages.cluster import PartitionRow
+from muster.messages.link.rows import PartitionRow
 
 READ_BROKERS: Final = """
 SELECT broker_id, broker_epoch, incarnation, endpoints, rack, NOT fenced

@@ -17,7 +17,8 @@ from controller.core import records as facts
 from controller.core.records import ClusterRecord
 from controller.core.state import ClusterRows
 from controller.statements import arrays, numbers, partition_rows, places, uuids
-from muster.messages.cluster import BrokerRow, HighWatermark, TopicRow
+from muster.messages.link.from_broker import HighWatermark
+from muster.messages.link.rows import BrokerRow, TopicRow
 from runtime import cluster, work
 from runtime.ports import VersionConflict
 

@@ -11,7 +11,7 @@ from coordinator.service import MemberMessage, ShardService
 from coordinator.shards import shard_of
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import elapsed_ms
-from muster.messages import codec
+from muster.messages import limits
 from muster.messages.errors import GOING_AWAY_CLOSE, POLICY_VIOLATION_CLOSE
 from muster.messages.member import (
     ClusterMetadataRequest,
@@ -79,11 +79,11 @@ class ConsumerDoor:
 
     def inbound_limit_bytes(self, connection: MemberConnection, size: int) -> int:
         """How long a frame of this connection may be: who owns much may say much."""
-        if size <= codec.FRAME_LIMIT_BYTES:
-            return codec.FRAME_LIMIT_BYTES
+        if size <= limits.FRAME_LIMIT_BYTES:
+            return limits.FRAME_LIMIT_BYTES
         service = self._service_of(connection)
         owned = service.owned(connection) if service else ()
-        return codec.inbound_limit_bytes(len(owned), len({partition.topic_id for partition in owned}))
+        return limits.inbound_limit_bytes(len(owned), len({partition.topic_id for partition in owned}))
 
     def tell_metadata(self, connection: MemberConnection, message: ClusterMetadataRequest) -> None:
         """Answer where the group's coordinator is."""

@@ -8,7 +8,7 @@ from channels.consumer import AsyncConsumer
 
 from coordinator.connections import MemberConnection, never_now
 from coordinator.door import ConsumerDoor
-from muster.messages import codec
+from muster.messages import codec, limits
 from muster.messages.errors import INVALID_PAYLOAD_CLOSE, POLICY_VIOLATION_CLOSE, RemoteMessageError
 from muster.messages.member import ClusterMetadataRequest, CommitOffsetsRequest, RegisterConsumerRequest
 
@@ -115,7 +115,8 @@ class _Listening:
 
     def _understand(self, connection: MemberConnection, text: str) -> None:
         try:
-            message = codec.decode_from_member(text, self._door.inbound_limit_bytes(connection, len(text)))
+            limit_bytes = self._door.inbound_limit_bytes(connection, limits.bytes_of(text))
+            message = codec.decode_from_member(text, limit_bytes)
         except RemoteMessageError as problem:
             connection.hang_up(problem.close_code, f"{problem.error_code.name}: {problem}")
             return

@@ -7,15 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from muster.messages.cluster import (
-    AlterPartitionAnswer,
-    BrokerRow,
-    Changes,
-    IsrAnswer,
-    PartitionRow,
-    SnapshotChunk,
-    TopicRow,
-)
+from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.to_broker import AlterPartitionAnswer, Changes, IsrAnswer, SnapshotChunk
 
 PartitionKey = tuple[UUID, int]
 

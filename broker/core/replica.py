@@ -12,7 +12,8 @@ from broker.core.in_sync import Progress, fewest_in_sync, is_admissible, lags
 from broker.core.replica_log import EpochEnd, ReplicaLog
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
-from muster.messages.cluster import NO_LEADER, IsrProposal, PartitionRow
+from muster.messages.link.from_broker import IsrProposal
+from muster.messages.link.rows import NO_LEADER, PartitionRow
 
 
 class Role(Enum):

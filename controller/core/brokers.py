@@ -2,13 +2,15 @@
 
 from controller.core import leaders
 from controller.core.draft import Draft
-from controller.core.events import HangUp, Hello, Link, TookOver
+from controller.core.events import HangUp, Hello, LinkId, TookOver
 from controller.core.proposing import Task
 from controller.core.records import WorkOffered
 from controller.core.state import Session
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
-from muster.messages.cluster import BrokerHello, BrokerRow, HelloRefused
+from muster.messages.link.from_broker import BrokerHello
+from muster.messages.link.rows import BrokerRow
+from muster.messages.link.to_broker import HelloRefused
 
 
 def take_over(draft: Draft, event: TookOver, now: Instant) -> None:
@@ -63,7 +65,7 @@ def hello(draft: Draft, event: Hello, now: Instant) -> list[HangUp]:
     return [HangUp(session.link, "the broker opened another link")]
 
 
-def close_link(draft: Draft, link: Link, now: Instant) -> None:
+def close_link(draft: Draft, link: LinkId, now: Instant) -> None:
     """A closed link proves nothing: the session goes on, but not for long; answers to it are dropped."""
     draft.memory.parked = [one for one in draft.memory.parked if one.link != link]
     broker_id = draft.memory.broker_of(link)

@@ -13,14 +13,9 @@ from controller.core.state import ParkedAnswer
 from controller.core.topics import Refused, check_assignments, check_configs, check_name, counts
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
-from muster.messages.cluster import (
-    NO_LEADER,
-    CreatedTopic,
-    CreateTopicsAnswer,
-    NewTopic,
-    PartitionRow,
-    TopicRow,
-)
+from muster.messages.link.from_broker import NewTopic
+from muster.messages.link.rows import NO_LEADER, PartitionRow, TopicRow
+from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer
 
 
 def create_topics(draft: Draft, event: TopicsWanted, now: Instant) -> list[Say]:

@@ -16,8 +16,8 @@ from controller.core.events import (
     Event,
     HangUp,
     Hello,
-    Link,
     LinkClosed,
+    LinkId,
     ProducerIdsWanted,
     ProposalsReady,
     Proposed,
@@ -34,13 +34,8 @@ from controller.core.state import ClusterState, Memory, apply
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
-from muster.messages.cluster import (
-    AlterPartition,
-    AlterPartitionAnswer,
-    HelloAccepted,
-    IsrAnswer,
-    ProducerIds,
-)
+from muster.messages.link.from_broker import AlterPartition
+from muster.messages.link.to_broker import AlterPartitionAnswer, HelloAccepted, IsrAnswer, ProducerIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +52,8 @@ class _Turn:
         self.draft = Draft(state, settings)
         self.now = now
         self.settings = settings
-        self.hellos: list[tuple[Link, int]] = []
-        self.proposals: list[tuple[Link, AlterPartition, list[ErrorCode]]] = []
+        self.hellos: list[tuple[LinkId, int]] = []
+        self.proposals: list[tuple[LinkId, AlterPartition, list[ErrorCode]]] = []
         self.replies: list[Saying] = []
         self.hang_ups: list[HangUp] = []
 
@@ -215,7 +210,7 @@ def settle(state: ClusterState, decision: ClusterDecision) -> None:
     state.memory = decision.memory
 
 
-def heard(memory: Memory, link: Link, now: Instant, settings: ControllerSettings) -> bool:
+def heard(memory: Memory, link: LinkId, now: Instant, settings: ControllerSettings) -> bool:
     """A ping keeps the session, without a turn. False: the link is not the bound one, ignore it."""
     broker_id = memory.broker_of(link)
     if broker_id is None:

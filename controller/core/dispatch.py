@@ -5,16 +5,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from muster.messages.cluster import (
-    MAX_ROWS_PER_CHANGES,
-    MAX_ROWS_PER_FRAME,
-    AlikePartitions,
-    BrokerRow,
-    Changes,
-    PartitionRow,
-    SnapshotChunk,
-    TopicRow,
-)
+from muster.messages.limits import MAX_ROWS_PER_CHANGES, MAX_ROWS_PER_FRAME
+from muster.messages.link.rows import AlikePartitions, BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.to_broker import Changes, SnapshotChunk
 
 
 class AlikeChange(NamedTuple):

@@ -22,9 +22,9 @@ from controller.core.records import (
     TurnStamped,
 )
 from controller.core.settings import ControllerSettings
-from controller.core.state import ClusterState, PartitionKey, PartitionTable, folded
+from controller.core.state import ClusterState, PartitionTable, folded
 from controller.core.topics import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
-from muster.messages.cluster import AlikePartitions, BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.rows import AlikePartitions, BrokerRow, PartitionKey, PartitionRow, TopicRow
 
 _Alike: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...], int, int, tuple[int, ...]]
 """Replicas before the turn (None: new), then replicas, leader, leader epoch and ISR after it."""

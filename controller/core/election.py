@@ -4,7 +4,7 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from controller.core.in_sync import fewest, without
-from muster.messages.cluster import NO_LEADER, PartitionRow
+from muster.messages.link.rows import NO_LEADER, PartitionRow
 
 
 class Policy(NamedTuple):

@@ -9,15 +9,10 @@ from typing import TypeAlias
 from uuid import UUID
 
 from controller.core.proposing import LeaderProposal, Task
-from muster.messages.cluster import (
-    AllocateProducerIds,
-    AlterPartition,
-    BrokerHello,
-    CreateTopics,
-    ToBroker,
-)
+from muster.messages.link.from_broker import AllocateProducerIds, AlterPartition, BrokerHello, CreateTopics
+from muster.messages.link.to_broker import ToBroker
 
-Link: TypeAlias = Hashable
+LinkId: TypeAlias = Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +26,7 @@ class TookOver:
 class Hello:
     """A broker whose secret was checked opened a link."""
 
-    link: Link
+    link: LinkId
     frame: BrokerHello
 
 
@@ -39,14 +34,14 @@ class Hello:
 class LinkClosed:
     """A websocket ended, whoever ended it."""
 
-    link: Link
+    link: LinkId
 
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
     """A leader asks for other ISRs."""
 
-    link: Link
+    link: LinkId
     frame: AlterPartition
 
 
@@ -54,7 +49,7 @@ class Proposed:
 class TopicsWanted:
     """A client's CreateTopics; `topic_ids` are fresh ids, one for each topic asked for."""
 
-    link: Link
+    link: LinkId
     frame: CreateTopics
     topic_ids: tuple[UUID, ...]
 
@@ -63,7 +58,7 @@ class TopicsWanted:
 class ProducerIdsWanted:
     """A broker needs another block of producer ids."""
 
-    link: Link
+    link: LinkId
     frame: AllocateProducerIds
 
 
@@ -83,14 +78,7 @@ class TimePassed:
 
 
 Event: TypeAlias = (
-    TookOver
-    | Hello
-    | LinkClosed
-    | Proposed
-    | TopicsWanted
-    | ProducerIdsWanted
-    | ProposalsReady
-    | TimePassed
+    TookOver | Hello | LinkClosed | Proposed | TopicsWanted | ProducerIdsWanted | ProposalsReady | TimePassed
 )
 
 
@@ -98,7 +86,7 @@ Event: TypeAlias = (
 class Say:
     """Send `frame` on `link`; a link that is gone loses it, and that is harmless."""
 
-    link: Link
+    link: LinkId
     frame: ToBroker
 
 
@@ -106,7 +94,7 @@ class Say:
 class HangUp:
     """Close `link` and read nothing more from it."""
 
-    link: Link
+    link: LinkId
     reason: str
 
 

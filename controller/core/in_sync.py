@@ -3,7 +3,8 @@
 from collections.abc import Container, Mapping
 
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.cluster import BrokerRow, IsrProposal, PartitionRow
+from muster.messages.link.from_broker import IsrProposal
+from muster.messages.link.rows import BrokerRow, PartitionRow
 
 
 def fewest(min_insync_replicas: int, row: PartitionRow) -> int:

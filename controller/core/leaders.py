@@ -12,7 +12,7 @@ from controller.core.events import ProposalsReady
 from controller.core.in_sync import fewest
 from controller.core.proposing import LeaderProposal, Task
 from controller.core.records import WorkAdopted, WorkOffered
-from muster.messages.cluster import NO_LEADER, PartitionRow
+from muster.messages.link.rows import NO_LEADER, PartitionRow
 
 _Proposed: TypeAlias = dict[int, tuple[int, int]]
 """By the partition's number: the version that a proposal is based on, and the proposal's place."""

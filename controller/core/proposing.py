@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from controller.core.election import Choice, Policy, after_loss, first_leader, never_led
-from muster.messages.cluster import AlikePartitions
+from muster.messages.link.rows import AlikePartitions
 
 
 class Task(StrEnum):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from muster.messages.cluster import AlikePartitions, BrokerRow, TopicRow
+from muster.messages.link.rows import AlikePartitions, BrokerRow, TopicRow
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="record", tag=True):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from uuid import UUID
 
-from controller.core.events import Link, ProposalsReady
+from controller.core.events import LinkId, ProposalsReady
 from controller.core.records import (
     BrokerChanged,
     ClusterRecord,
@@ -17,9 +17,8 @@ from controller.core.records import (
 )
 from muster.kernel.instants import Instant
 from muster.kernel.invariants import invariant
-from muster.messages.cluster import BrokerRow, CreatedTopic, PartitionRow, TopicRow
-
-PartitionKey = tuple[UUID, int]
+from muster.messages.link.rows import BrokerRow, PartitionKey, PartitionRow, TopicRow
+from muster.messages.link.to_broker import CreatedTopic
 
 
 class PartitionTable:
@@ -149,7 +148,7 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
 class ParkedAnswer:
     """A CreateTopics whose new partitions do not all have leaders yet."""
 
-    link: Link
+    link: LinkId
     correlation_id: int
     topics: tuple[CreatedTopic, ...]
     waiting_for: frozenset[UUID]
@@ -160,7 +159,7 @@ class ParkedAnswer:
 class Session:
     """A live broker: it is heard until `deadline`; `link` is None between two links."""
 
-    link: Link | None
+    link: LinkId | None
     deadline: Instant
 
 
@@ -178,7 +177,7 @@ class Memory:
         """Another memory with the same Session objects: what is heard meanwhile counts in both."""
         return Memory(self.controller_epoch, dict(self.sessions), list(self.parked), list(self.adopting))
 
-    def broker_of(self, link: Link) -> int | None:
+    def broker_of(self, link: LinkId) -> int | None:
         """The broker that `link` is bound to; None: unbound, nothing from it is read."""
         for broker_id, session in self.sessions.items():
             if session.link is not None and session.link == link:

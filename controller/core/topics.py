@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.core.settings import ControllerSettings
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.cluster import NewTopic
+from muster.messages.link.from_broker import NewTopic
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 

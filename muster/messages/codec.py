@@ -1,4 +1,4 @@
-"""This room turns member frames into JSON text and back; only the two typed errors leave it."""
+"""This room turns frames of members and of brokers into JSON text and back; only typed errors leave it."""
 
 from typing import TypeVar
 
@@ -11,30 +11,26 @@ from muster.messages.errors import (
     LocalMessageError,
     RemoteMessageError,
 )
+from muster.messages.limits import (
+    FRAME_LIMIT_BYTES,
+    MAX_FRAME_FROM_BROKER_BYTES,
+    MAX_FRAME_TO_BROKER_BYTES,
+    bytes_of,
+)
+from muster.messages.link.from_broker import FromBroker
+from muster.messages.link.to_broker import ToBroker
 from muster.messages.member import Frame, FromMember, ToMember
-
-FRAME_LIMIT_BYTES = 64 * 1024
-"""What a door reads from a stranger."""
-
-BYTES_PER_PARTITION = 48
-"""An upper bound for one entry of offset_info; a member that owns much may say much."""
-
-BYTES_PER_TOPIC = 400
-"""An upper bound for what surrounds the entries of one topic: its name and its id."""
 
 Message = TypeVar("Message")
 
 _encoder = msgspec.json.Encoder()
 _from_member: msgspec.json.Decoder[FromMember] = msgspec.json.Decoder(FromMember)
 _to_member: msgspec.json.Decoder[ToMember] = msgspec.json.Decoder(ToMember)
+_from_broker: msgspec.json.Decoder[FromBroker] = msgspec.json.Decoder(FromBroker)
+_to_broker: msgspec.json.Decoder[ToBroker] = msgspec.json.Decoder(ToBroker)
 
 
-def inbound_limit_bytes(owned_partitions: int, owned_topics: int) -> int:
-    """The frame limit for a registered member: what a stranger may say, and its own partitions by topic."""
-    return FRAME_LIMIT_BYTES + BYTES_PER_PARTITION * owned_partitions + BYTES_PER_TOPIC * owned_topics
-
-
-def encode(message: Frame) -> bytes:
+def encode(message: Frame | FromBroker | ToBroker) -> bytes:
     """One JSON text frame. Raises LocalMessageError when the message holds what JSON cannot."""
     try:
         return _encoder.encode(message)
@@ -44,13 +40,7 @@ def encode(message: Frame) -> bytes:
 
 def decode_from_member(frame: str | bytes, limit_bytes: int = FRAME_LIMIT_BYTES) -> FromMember:
     """A consumer's frame. Raises RemoteMessageError: FRAME_TOO_LARGE or MALFORMED_FRAME."""
-    if len(frame) > limit_bytes:
-        raise RemoteMessageError(
-            f"frame of {len(frame)} bytes, the limit is {limit_bytes}",
-            close_code=MESSAGE_TOO_BIG_CLOSE,
-            error_code=ErrorCode.FRAME_TOO_LARGE,
-        )
-    return _decode(_from_member, frame)
+    return _decode(_from_member, frame, limit_bytes)
 
 
 def decode_to_member(frame: str | bytes) -> ToMember:
@@ -58,7 +48,25 @@ def decode_to_member(frame: str | bytes) -> ToMember:
     return _decode(_to_member, frame)
 
 
-def _decode(decoder: msgspec.json.Decoder[Message], frame: str | bytes) -> Message:
+def decode_from_broker(frame: str | bytes) -> FromBroker:
+    """What a broker sent. Raises RemoteMessageError: FRAME_TOO_LARGE or MALFORMED_FRAME."""
+    return _decode(_from_broker, frame, MAX_FRAME_FROM_BROKER_BYTES)
+
+
+def decode_to_broker(frame: str | bytes) -> ToBroker:
+    """What the controller's node sent. Raises RemoteMessageError: FRAME_TOO_LARGE or MALFORMED_FRAME."""
+    return _decode(_to_broker, frame, MAX_FRAME_TO_BROKER_BYTES)
+
+
+def _decode(
+    decoder: msgspec.json.Decoder[Message], frame: str | bytes, limit_bytes: int | None = None
+) -> Message:
+    if limit_bytes is not None and (size := bytes_of(frame)) > limit_bytes:
+        raise RemoteMessageError(
+            f"frame of {size} bytes, the limit is {limit_bytes}",
+            close_code=MESSAGE_TOO_BIG_CLOSE,
+            error_code=ErrorCode.FRAME_TOO_LARGE,
+        )
     try:
         return decoder.decode(frame)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

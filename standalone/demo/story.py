@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from muster.messages.cluster import NO_LEADER, AlikePartitions
+from muster.messages.link.rows import NO_LEADER, AlikePartitions
 
 
 @dataclass(slots=True)

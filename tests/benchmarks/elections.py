@@ -26,7 +26,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
 from controller.core.settings import ControllerSettings
-from muster.messages import cluster
+from muster.messages import codec
+from muster.messages.limits import MAX_FRAME_TO_BROKER_BYTES
+from muster.messages.link.from_broker import BrokerHello, BrokerPing, CreateTopics, NewTopic
+from muster.messages.link.rows import PartitionRow
+from muster.messages.link.to_broker import Changes, CreateTopicsAnswer, HelloAccepted, SnapshotChunk, ToBroker
 from standalone.postgres import OWNER, Postgres
 from standalone.redis import Redis
 from tests.integration.coordinator.control_plane import ROOT, ControlPlane
@@ -45,32 +49,32 @@ class LinkClient:
     broker_id: int
     connection: ClientConnection
     version: int = 0
-    rows: dict[tuple[UUID, int], cluster.PartitionRow] = field(default_factory=dict)
+    rows: dict[tuple[UUID, int], PartitionRow] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     heard_at: float = 0.0
-    answers: dict[int, cluster.CreateTopicsAnswer] = field(default_factory=dict)
+    answers: dict[int, CreateTopicsAnswer] = field(default_factory=dict)
 
     async def listen(self) -> None:
         """Take over every frame until the link closes."""
         with contextlib.suppress(ConnectionClosed):
             async for data in self.connection:
                 arrived = time.monotonic()
-                frame = cluster.decode_to_broker(data)
+                frame = codec.decode_to_broker(data)
                 self.take(frame)
                 self.heard_at = arrived
                 self.changed.set()
         self.changed.set()
 
-    def take(self, frame: cluster.ToBroker) -> None:
+    def take(self, frame: ToBroker) -> None:
         match frame:
-            case cluster.SnapshotChunk():
+            case SnapshotChunk():
                 self.rows.update((row.key, row) for row in frame.partitions)
                 self.version = frame.metadata_version if frame.last else self.version
-            case cluster.Changes():
+            case Changes():
                 for alike in (*frame.leader_and_isr, *frame.stop_replica, *frame.partitions):
                     self.rows.update((row.key, row) for row in alike.rows(frame.metadata_version))
                 self.version = frame.metadata_version if frame.complete else self.version
-            case cluster.CreateTopicsAnswer():
+            case CreateTopicsAnswer():
                 self.answers[frame.correlation_id] = frame
             case _:
                 pass
@@ -79,8 +83,8 @@ class LinkClient:
         number = 0
         while True:
             number += 1
-            ping = cluster.BrokerPing(number=number, metadata_version=self.version)
-            await self.connection.send(cluster.encode(ping), text=True)
+            ping = BrokerPing(number=number, metadata_version=self.version)
+            await self.connection.send(codec.encode(ping), text=True)
             await asyncio.sleep(PING_INTERVAL_S)
 
     async def until_no_leader_is(self, broker_id: int) -> float:
@@ -102,19 +106,19 @@ async def link(address: str, broker_id: int, secret: str) -> LinkClient:
     connection = await connect(
         address + "/ws/broker/",
         additional_headers={"Authorization": f"Bearer {broker_id}:{secret}"},
-        max_size=cluster.MAX_FRAME_TO_BROKER_BYTES,
+        max_size=MAX_FRAME_TO_BROKER_BYTES,
         ping_interval=None,
         compression=None,
         proxy=None,
     )
-    hello = cluster.BrokerHello(
+    hello = BrokerHello(
         broker_id=broker_id,
         incarnation=str(uuid4()),
         endpoints={"client": f"127.0.0.1:{9090 + broker_id}", "replication": f"127.0.0.1:{9190 + broker_id}"},
     )
-    await connection.send(cluster.encode(hello), text=True)
-    accepted = cluster.decode_to_broker(await connection.recv())
-    assert isinstance(accepted, cluster.HelloAccepted), accepted
+    await connection.send(codec.encode(hello), text=True)
+    accepted = codec.decode_to_broker(await connection.recv())
+    assert isinstance(accepted, HelloAccepted), accepted
     return LinkClient(broker_id, connection)
 
 
@@ -124,13 +128,13 @@ async def one_death(plane: ControlPlane, secrets: dict[int, str], partitions: in
     clients = {broker_id: await link(address, broker_id, secrets[broker_id]) for broker_id in BROKERS}
     tasks = [asyncio.create_task(duty) for c in clients.values() for duty in (c.listen(), c.ping())]
     try:
-        topic = cluster.NewTopic(
+        topic = NewTopic(
             name=f"orders-{uuid4().hex[:8]}",
             assignments={number: (VICTIM, 2 + number % 2, 3 - number % 2) for number in range(partitions)},
         )
         survivor = clients[2]
-        wanted = cluster.CreateTopics(correlation_id=1, topics=(topic,), timeout_ms=int(PATIENCE_S * 1000))
-        await survivor.connection.send(cluster.encode(wanted), text=True)
+        wanted = CreateTopics(correlation_id=1, topics=(topic,), timeout_ms=int(PATIENCE_S * 1000))
+        await survivor.connection.send(codec.encode(wanted), text=True)
         await survivor.until(lambda: 1 in survivor.answers)
         assert not survivor.answers[1].topics[0].error, survivor.answers[1].topics[0].text
         closed_at = time.monotonic()

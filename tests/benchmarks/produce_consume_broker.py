@@ -19,7 +19,9 @@ from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
 from kafkaserver.cluster_answers import BrokerView, ClusterView, PartitionView, TopicView
 from muster.kernel.instants import Instant
-from muster.messages.cluster import CreatedTopic, NewTopic, PartitionRow
+from muster.messages.link.from_broker import NewTopic
+from muster.messages.link.rows import PartitionRow
+from muster.messages.link.to_broker import CreatedTopic
 
 ALONE = 1
 PORT = "MUSTER_LONE_BROKER_PORT"

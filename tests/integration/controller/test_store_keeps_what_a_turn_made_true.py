@@ -12,7 +12,8 @@ from controller import catalog, store
 from controller.core import records as facts
 from controller.core.state import ClusterRows, apply
 from controller.enrolment import Enrolment, enroll
-from muster.messages.cluster import BrokerRow, HighWatermark, PartitionRow, TopicRow
+from muster.messages.link.from_broker import HighWatermark
+from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
 from runtime import cluster
 from runtime.ports import VersionConflict
 from tests.unit.messages.made_rows import changed, stored

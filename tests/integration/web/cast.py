@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from controller.models import Broker, Partition, PartitionProgress, Topic
 from groups.models import CommittedOffset, ConsumerGroup, GroupMember, PartitionOwnership
-from muster.messages.cluster import PartitionRow
+from muster.messages.link.rows import PartitionRow
 from runtime.models import Cluster, JournalEntry, Lease, NodeSession
 from tests.unit.messages.made_rows import changed
 

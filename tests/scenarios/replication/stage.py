@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from broker.core.replica import Replica
-from muster.messages.cluster import PartitionRow
+from muster.messages.link.rows import PartitionRow
 from tests.simulation.replication.broker_process import ALWAYS_LAGS, NEVER_LAGS
 from tests.simulation.replication.world import TOPIC, World
 

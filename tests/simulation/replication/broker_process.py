@@ -8,14 +8,9 @@ from broker.core.replica import FetchPosition, Obeyed, Replica
 from broker.core.replica_log import EpochEnd
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
-from muster.messages.cluster import (
-    AlterPartition,
-    BrokerHello,
-    HelloAccepted,
-    IsrProposal,
-    PartitionRow,
-    SnapshotChunk,
-)
+from muster.messages.link.from_broker import AlterPartition, BrokerHello, IsrProposal
+from muster.messages.link.rows import PartitionRow
+from muster.messages.link.to_broker import HelloAccepted, SnapshotChunk
 from tests.simulation.replication.controller_process import Controller, Link
 from tests.simulation.replication.memory_log import MemoryLog, Stored
 

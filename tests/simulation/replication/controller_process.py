@@ -15,15 +15,9 @@ from controller.core.records import ClusterRecord, WorkOffered
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, ClusterState, Memory, apply
 from muster.kernel.instants import Instant
-from muster.messages.cluster import (
-    AlterPartition,
-    BrokerHello,
-    FromBroker,
-    ToBroker,
-    decode_from_broker,
-    decode_to_broker,
-    encode,
-)
+from muster.messages.codec import decode_from_broker, decode_to_broker, encode
+from muster.messages.link.from_broker import AlterPartition, BrokerHello, FromBroker
+from muster.messages.link.to_broker import ToBroker
 from tests.unit.messages.made_rows import stored
 
 

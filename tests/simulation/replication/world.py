@@ -17,7 +17,7 @@ from controller.core.events import ProposalsReady
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, folded
 from muster.kernel.instants import Instant
-from muster.messages.cluster import NO_LEADER, PartitionRow, TopicRow
+from muster.messages.link.rows import NO_LEADER, PartitionRow, TopicRow
 from tests.simulation.replication.broker_process import (
     ALWAYS_LAGS,
     NEVER_LAGS,

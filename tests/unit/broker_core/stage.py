@@ -6,7 +6,7 @@ from broker.core.leader_epochs import LeaderEpochs
 from broker.core.replica import Replica
 from broker.core.replica_log import EpochEnd
 from muster.kernel.instants import Instant
-from muster.messages.cluster import PartitionRow
+from muster.messages.link.rows import PartitionRow
 
 ORDERS = UUID(int=10)
 NOW = Instant(1_000)

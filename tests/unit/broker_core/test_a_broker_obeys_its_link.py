@@ -3,7 +3,8 @@
 from uuid import UUID
 
 from broker.core.cluster_view import ClusterView
-from muster.messages.cluster import Changes, SnapshotChunk, TopicRow
+from muster.messages.link.rows import TopicRow
+from muster.messages.link.to_broker import Changes, SnapshotChunk
 from tests.unit.broker_core.stage import ORDERS, row
 from tests.unit.messages.made_rows import alone
 

@@ -2,7 +2,7 @@
 
 from broker.core.replica import Replica
 from muster.kernel.instants import Instant
-from muster.messages.cluster import IsrProposal
+from muster.messages.link.from_broker import IsrProposal
 from tests.unit.broker_core.stage import NOW, fetch, leader_of, row
 
 LAG_MS = 30_000

@@ -19,7 +19,9 @@ from kafkaserver.cluster_answers import BrokerView, ClusterView, PartitionView, 
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.connection import ClientConnection
 from muster.kernel.instants import Instant
-from muster.messages.cluster import CreatedTopic, NewTopic, PartitionRow
+from muster.messages.link.from_broker import NewTopic
+from muster.messages.link.rows import PartitionRow
+from muster.messages.link.to_broker import CreatedTopic
 from tests.unit.kafkawire.made_batches import NO_PRODUCER, made_batch
 
 ORDERS = UUID(int=1)

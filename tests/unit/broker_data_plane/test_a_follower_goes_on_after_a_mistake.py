@@ -7,7 +7,7 @@ from uuid import UUID
 from broker.log.shelf import PartitionKey
 from broker.replication import Replication
 from broker.settings import from_environment
-from muster.messages.cluster import REPLICATION_LISTENER, BrokerRow
+from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow
 from tests.unit.broker_data_plane.planes import ORDERS, broker
 from tests.unit.broker_log.logs import append
 

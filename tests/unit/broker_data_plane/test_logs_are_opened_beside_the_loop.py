@@ -10,7 +10,7 @@ import pytest
 
 from broker.log.checkpoints import LEADER_EPOCHS
 from broker.replicas import DataPlane
-from muster.messages.cluster import PartitionRow
+from muster.messages.link.rows import PartitionRow
 from tests.unit.broker_data_plane.planes import ORDERS, broker
 from tests.unit.kafkawire.made_batches import made_batch, view
 

@@ -12,7 +12,8 @@ from broker.forwarding import Forwarding
 from broker.handlers_forwarded import MOST_TOPICS, ProducerIdBlock, TooLargeToForward
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.cluster import CreatedTopic, FromBroker, NewTopic
+from muster.messages.link.from_broker import FromBroker, NewTopic
+from muster.messages.link.to_broker import CreatedTopic
 from tests.unit.broker_data_plane.planes import broker, client
 
 

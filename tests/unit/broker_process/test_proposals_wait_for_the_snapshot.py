@@ -16,7 +16,10 @@ from broker.folder import DataFolder
 from broker.process import BrokerProcess
 from broker.settings import from_environment
 from muster.kafkawire.api_table import ApiKey
-from muster.messages import cluster
+from muster.messages import codec
+from muster.messages.link.from_broker import AlterPartition, BrokerHello, BrokerPing
+from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.to_broker import HelloAccepted, SnapshotChunk, ToBroker
 from tests.unit.broker_data_plane.planes import client
 
 ORDERS = UUID(int=1)
@@ -35,29 +38,25 @@ class ControllerSide:
         await self.links.put(link)
         await link.wait_closed()
 
-    async def bind(self) -> tuple[ServerConnection, cluster.BrokerHello]:
+    async def bind(self) -> tuple[ServerConnection, BrokerHello]:
         """The next link, with its hello accepted."""
         link = await self.links.get()
-        hello = cluster.decode_from_broker(await link.recv())
-        assert isinstance(hello, cluster.BrokerHello)
-        await self.say(
-            link, cluster.HelloAccepted(cluster_id="a-cluster", broker_epoch=1, session_timeout_ms=9_000)
-        )
+        hello = codec.decode_from_broker(await link.recv())
+        assert isinstance(hello, BrokerHello)
+        await self.say(link, HelloAccepted(cluster_id="a-cluster", broker_epoch=1, session_timeout_ms=9_000))
         return link, hello
 
-    async def say(self, link: ServerConnection, frame: cluster.ToBroker) -> None:
-        await link.send(cluster.encode(frame).decode())
+    async def say(self, link: ServerConnection, frame: ToBroker) -> None:
+        await link.send(codec.encode(frame).decode())
 
     async def apply(self, link: ServerConnection, version: int) -> None:
         """Send the snapshot and hear until the broker has applied it."""
-        brokers = tuple(cluster.BrokerRow(b, 1, "a", {"client": f"127.0.0.1:{9000 + b}"}) for b in (1, 2))
-        rows = tuple(
-            cluster.PartitionRow(ORDERS, number, (1, 2), 1, 1, (1,), 5) for number in range(PARTITIONS)
-        )
-        topic = cluster.TopicRow(ORDERS, "orders", PARTITIONS, 2)
+        brokers = tuple(BrokerRow(b, 1, "a", {"client": f"127.0.0.1:{9000 + b}"}) for b in (1, 2))
+        rows = tuple(PartitionRow(ORDERS, number, (1, 2), 1, 1, (1,), 5) for number in range(PARTITIONS))
+        topic = TopicRow(ORDERS, "orders", PARTITIONS, 2)
         await self.say(
             link,
-            cluster.SnapshotChunk(
+            SnapshotChunk(
                 metadata_version=version,
                 number=0,
                 last=True,
@@ -67,10 +66,10 @@ class ControllerSide:
             ),
         )
         while True:
-            frame = cluster.decode_from_broker(await link.recv())
-            if isinstance(frame, cluster.AlterPartition):
+            frame = codec.decode_from_broker(await link.recv())
+            if isinstance(frame, AlterPartition):
                 self.proposed += [(one.topic_id, one.partition) for one in frame.proposals]
-            if isinstance(frame, cluster.BrokerPing) and frame.metadata_version == version:
+            if isinstance(frame, BrokerPing) and frame.metadata_version == version:
                 return
 
 

@@ -8,7 +8,9 @@ from controller.core.events import Event, Hello, Say, TookOver
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, ClusterState
 from muster.kernel.instants import Instant
-from muster.messages.cluster import BrokerHello, BrokerRow, PartitionRow, ToBroker, TopicRow
+from muster.messages.link.from_broker import BrokerHello
+from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.to_broker import ToBroker
 
 ORDERS = UUID(int=10)
 START = Instant(1_000)

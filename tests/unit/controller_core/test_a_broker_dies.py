@@ -8,7 +8,7 @@ from controller.core.events import HangUp, LinkClosed, ProposalsReady, TimePasse
 from controller.core.proposing import LeaderProposal, Task, propose
 from controller.core.records import PartitionsChanged, PossibleLoss, WorkAdopted, WorkOffered
 from controller.core.settings import ControllerSettings
-from muster.messages.cluster import Changes
+from muster.messages.link.to_broker import Changes
 from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
 from tests.unit.messages.made_rows import stored
 

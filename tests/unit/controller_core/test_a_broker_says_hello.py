@@ -2,7 +2,7 @@
 
 from controller.core.events import HangUp, LinkClosed
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.cluster import Changes, HelloAccepted, HelloRefused, SnapshotChunk
+from muster.messages.link.to_broker import Changes, HelloAccepted, HelloRefused, SnapshotChunk
 from tests.unit.controller_core.stage import Cluster, hello, row, said
 from tests.unit.messages.made_rows import alone
 

@@ -4,7 +4,8 @@ import pytest
 
 from controller.core.events import LinkClosed, Proposed, TimePassed
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.cluster import AlterPartition, AlterPartitionAnswer, Changes, IsrProposal
+from muster.messages.link.from_broker import AlterPartition, IsrProposal
+from muster.messages.link.to_broker import AlterPartitionAnswer, Changes
 from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
 from tests.unit.messages.made_rows import alone
 

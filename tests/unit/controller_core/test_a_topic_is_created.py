@@ -10,7 +10,8 @@ from controller.core.proposing import Task, propose
 from controller.core.records import PartitionsCreated, TopicCreated, WorkOffered
 from controller.core.settings import ControllerSettings
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.cluster import CreateTopics, CreateTopicsAnswer, NewTopic
+from muster.messages.link.from_broker import CreateTopics, NewTopic
+from muster.messages.link.to_broker import CreateTopicsAnswer
 from tests.unit.controller_core.stage import Cluster, row, said
 from tests.unit.messages.made_rows import stored
 

@@ -6,24 +6,24 @@ from controller.core.events import Proposed, TopicsWanted
 from controller.links import BrokerLink
 from controller.service import CLUSTER
 from muster.kernel.error_codes import ErrorCode
-from muster.messages import cluster
+from muster.messages import codec
+from muster.messages.link.from_broker import AlterPartition, CreateTopics, NewTopic
+from muster.messages.link.to_broker import CreateTopicsAnswer
 from runtime.turn import GaveUp, NotSpoken
 from tests.unit.controller_service.test_sessions_outlive_the_cache import ORDERS, HereAndNow, linked
 
-TOPIC = cluster.NewTopic(name="clicks", partition_count=10_000)
+TOPIC = NewTopic(name="clicks", partition_count=10_000)
 
 
 def wanted(link: BrokerLink) -> TopicsWanted:
-    return TopicsWanted(
-        link, cluster.CreateTopics(correlation_id=3, topics=(TOPIC,), timeout_ms=60_000), (ORDERS,)
-    )
+    return TopicsWanted(link, CreateTopics(correlation_id=3, topics=(TOPIC,), timeout_ms=60_000), (ORDERS,))
 
 
-async def answer(said: "asyncio.Queue[str]") -> cluster.CreateTopicsAnswer:
+async def answer(said: "asyncio.Queue[str]") -> CreateTopicsAnswer:
     async with asyncio.timeout(5):
         while True:
-            frame = cluster.decode_to_broker(await said.get())
-            if isinstance(frame, cluster.CreateTopicsAnswer):
+            frame = codec.decode_to_broker(await said.get())
+            if isinstance(frame, CreateTopicsAnswer):
                 return frame
 
 
@@ -39,7 +39,7 @@ async def test_who_asked_for_topics_hears_that_there_are_none_and_keeps_the_link
 async def test_a_leader_whose_proposal_was_not_decided_is_hung_up_on() -> None:
     """Its proposal is open until a snapshot ends it: no answer could."""
     service, links, _ = await linked(HereAndNow())
-    service.refuse(CLUSTER, [Proposed(links[1], cluster.AlterPartition(proposals=()))], GaveUp("controller"))
+    service.refuse(CLUSTER, [Proposed(links[1], AlterPartition(proposals=()))], GaveUp("controller"))
     assert links[1].is_unbound
     assert not links[2].is_unbound
 

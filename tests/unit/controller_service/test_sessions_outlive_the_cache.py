@@ -11,7 +11,10 @@ from controller.core.state import ClusterRows
 from controller.links import BrokerLink
 from controller.service import CLUSTER, ControllerService
 from muster.kernel.instants import Instant
-from muster.messages import cluster
+from muster.messages import codec
+from muster.messages.link.from_broker import BrokerHello, BrokerPing
+from muster.messages.link.rows import BrokerRow, NodeRow, PartitionRow, TopicRow
+from muster.messages.link.to_broker import BrokerPingAnswer
 from runtime.ports import ConnectionLost, LiveNode
 
 ORDERS = UUID(int=1)
@@ -23,9 +26,9 @@ class HereAndNow:
     name, epoch, frozen = "controller", 7, False
 
     def __init__(self) -> None:
-        brokers = [cluster.BrokerRow(b, 1, "a", {}) for b in (1, 2)]
-        topic = cluster.TopicRow(ORDERS, "orders", 1, 2)
-        row = cluster.PartitionRow(ORDERS, 0, (1, 2), 1, 1, (1, 2), 5)
+        brokers = [BrokerRow(b, 1, "a", {}) for b in (1, 2)]
+        topic = TopicRow(ORDERS, "orders", 1, 2)
+        row = PartitionRow(ORDERS, 0, (1, 2), 1, 1, (1, 2), 5)
         self.rows = ClusterRows.of("a-cluster", 5, 1_000, brokers, [topic], [row])
         self.time = Instant(100_000)
         self.recorded: list[Any] = []
@@ -61,7 +64,7 @@ async def linked(here: HereAndNow) -> tuple[ControllerService, dict[int, BrokerL
     links = {}
     for broker_id in (1, 2):
         links[broker_id] = BrokerLink(broker_id, "127.0.0.1:1")
-        hello = cluster.BrokerHello(broker_id=broker_id, incarnation="a", endpoints={})
+        hello = BrokerHello(broker_id=broker_id, incarnation="a", endpoints={})
         service.link_opened(links[broker_id], hello)
     said: asyncio.Queue[str] = asyncio.Queue()
 
@@ -90,15 +93,15 @@ async def test_pings_count_and_are_answered_while_rows_are_loaded_again() -> Non
     service.drop(CLUSTER)
     here.time = Instant(here.time + 8_000)
     for link in links.values():
-        service.link_heard(link, cluster.BrokerPing(number=4, metadata_version=5))
+        service.link_heard(link, BrokerPing(number=4, metadata_version=5))
     here.time = Instant(here.time + 8_000)
     here.hand_in(service, CLUSTER, TimePassed())
     assert here.recorded == []
     async with asyncio.timeout(5):
         while True:
-            frame = cluster.decode_to_broker(await said.get())
-            if isinstance(frame, cluster.BrokerPingAnswer):
+            frame = codec.decode_to_broker(await said.get())
+            if isinstance(frame, BrokerPingAnswer):
                 break
     assert frame.number == 4
-    assert frame.nodes == (cluster.NodeRow("node-1", "ws://one"),)
+    assert frame.nodes == (NodeRow("node-1", "ws://one"),)
     links[1].hang_up("the end")

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from muster.messages.cluster import PartitionRow
+from muster.messages.link.rows import PartitionRow
 from standalone.demo.story import elections_of
 from tests.unit.messages.made_rows import changed
 

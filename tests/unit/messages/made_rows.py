@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from controller.core.proposing import StoredPartitions
 from controller.core.records import PartitionsChanged
-from muster.messages.cluster import AlikePartitions, PartitionRow
+from muster.messages.link.rows import AlikePartitions, PartitionRow
 
 
 def alone(row: PartitionRow) -> AlikePartitions:

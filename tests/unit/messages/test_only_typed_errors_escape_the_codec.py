@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from muster.kernel.error_codes import ErrorCode
-from muster.messages import codec
+from muster.messages import codec, limits
 from muster.messages.errors import LocalMessageError, RemoteMessageError
+from muster.messages.link.from_broker import BrokerPing
 from muster.messages.member import (
     ClusterMetadataRequest,
     CommitOffsetsRequest,
@@ -128,11 +129,33 @@ def test_offsets_are_partition_offset_and_generation(entry: list[object]) -> Non
 
 
 def test_a_frame_above_the_limit_is_not_read() -> None:
-    frame = b" " * (codec.FRAME_LIMIT_BYTES + 1)
+    frame = b" " * (limits.FRAME_LIMIT_BYTES + 1)
     with pytest.raises(RemoteMessageError) as refused:
         codec.decode_from_member(frame)
     assert refused.value.error_code is ErrorCode.FRAME_TOO_LARGE
     assert refused.value.close_code == 1009
+
+
+def test_the_limit_counts_bytes_not_characters() -> None:
+    frame = " " * (limits.FRAME_LIMIT_BYTES // 3) + "\N{SNOWMAN}" * (limits.FRAME_LIMIT_BYTES // 3)
+    assert len(frame) < limits.FRAME_LIMIT_BYTES < len(frame.encode())
+    with pytest.raises(RemoteMessageError) as refused:
+        codec.decode_from_member(frame)
+    assert refused.value.error_code is ErrorCode.FRAME_TOO_LARGE
+
+
+@given(st.text(max_size=300))
+def test_a_text_is_as_large_as_its_bytes(frame: str) -> None:
+    assert limits.bytes_of(frame) == len(frame.encode("utf-8", "surrogatepass"))
+
+
+def test_the_language_of_the_link_breaks_in_the_same_two_ways() -> None:
+    for frame, error in (("{", ErrorCode.MALFORMED_FRAME), (" " * (2**21 + 1), ErrorCode.FRAME_TOO_LARGE)):
+        with pytest.raises(RemoteMessageError) as refused:
+            codec.decode_from_broker(frame)
+        assert refused.value.error_code is error
+    with pytest.raises(LocalMessageError):
+        codec.encode(BrokerPing(number=1, metadata_version=object()))  # type: ignore[arg-type]
 
 
 def test_a_member_that_owns_much_may_say_much() -> None:
@@ -142,8 +165,8 @@ def test_a_member_that_owns_much_may_say_much() -> None:
             correlation_id=1, consumer_id="ann", offset_info=(TopicOffsets("orders", ORDERS, entries),)
         )
     )
-    assert len(frame) > codec.FRAME_LIMIT_BYTES
-    assert codec.decode_from_member(frame, codec.inbound_limit_bytes(10_000, 1))
+    assert len(frame) > limits.FRAME_LIMIT_BYTES
+    assert codec.decode_from_member(frame, limits.inbound_limit_bytes(10_000, 1))
 
 
 def test_a_member_that_owns_a_little_of_very_many_topics_may_say_so() -> None:
@@ -153,7 +176,7 @@ def test_a_member_that_owns_a_little_of_very_many_topics_may_say_so() -> None:
         for number in range(2_000)
     )
     frame = codec.encode(PingResponse(consumer_id="ann", number=1, offset_info=topics))
-    assert codec.decode_from_member(frame, codec.inbound_limit_bytes(2_000, 2_000))
+    assert codec.decode_from_member(frame, limits.inbound_limit_bytes(2_000, 2_000))
 
 
 def test_a_command_is_no_frame_of_a_member() -> None:

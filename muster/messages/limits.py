@@ -1,0 +1,33 @@
+"""This room holds how much one frame may carry, by who sends it; sizes are bytes as they travel."""
+
+from typing import Final
+
+FRAME_LIMIT_BYTES: Final = 64 * 1024
+"""What a door of members reads from a stranger."""
+
+BYTES_PER_PARTITION: Final = 48
+"""An upper bound for one entry of offset_info; a member that owns much may say much."""
+
+BYTES_PER_TOPIC: Final = 400
+"""An upper bound for what surrounds the entries of one topic: its name and its id."""
+
+MAX_FRAME_FROM_BROKER_BYTES: Final = 2 * 1024 * 1024
+MAX_FRAME_TO_BROKER_BYTES: Final = 16 * 1024 * 1024
+
+MAX_ROWS_PER_FRAME: Final = 1_000
+"""Partitions in one chunk of a snapshot, in one AlterPartition, in one ping."""
+
+MAX_ROWS_PER_CHANGES: Final = 20_000
+"""Partitions in one Changes frame; a turn that changed more is told in several, the last one complete."""
+
+
+def inbound_limit_bytes(owned_partitions: int, owned_topics: int) -> int:
+    """The frame limit for a registered member: what a stranger may say, and its own partitions by topic."""
+    return FRAME_LIMIT_BYTES + BYTES_PER_PARTITION * owned_partitions + BYTES_PER_TOPIC * owned_topics
+
+
+def bytes_of(frame: str | bytes) -> int:
+    """The size of a frame as it travels; a text is counted in UTF-8, a lone surrogate as three bytes."""
+    if isinstance(frame, bytes) or frame.isascii():
+        return len(frame)
+    return len(frame.encode("utf-8", "surrogatepass"))

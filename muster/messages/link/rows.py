@@ -1,0 +1,94 @@
+"""This room holds the rows that travel on the broker link: partitions, topics, brokers and nodes.
+
+Rules of the link: replication.md section 3, design chapter 7. Epochs and versions are plain integers here;
+the cores on both sides compare each with its own kind only.
+"""
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+CLIENT_LISTENER: Final = "client"
+REPLICATION_LISTENER: Final = "replication"
+
+NO_LEADER: Final = -1
+
+PartitionKey = tuple[UUID, int]
+"""A partition by its topic's id and its number."""
+
+
+class PartitionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One partition as the controller wrote it; a bare array on the wire, as a snapshot names every one.
+
+    `version` is the metadata_version of the turn that last changed this row: the condition of every change
+    of the ISR, and the order of all that is told about this partition. `isr` is empty and `leader_epoch` 0
+    as long as the partition never had a leader.
+    """
+
+    topic_id: UUID
+    partition: int
+    assigned: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    version: int
+
+    # gc=False, here and below: numbers and ids make no cycles, and a collection need not walk through them.
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic_id, self.partition
+
+
+class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Partitions of one topic whose rows differ in nothing but number and version.
+
+    The death of a broker changes ten thousand rows to a few outcomes: what is alike is said, stored and
+    journalled once.
+    """
+
+    topic_id: UUID
+    assigned: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partitions: tuple[int, ...]
+
+    def row(self, partition: int, version: int) -> PartitionRow:
+        """The row of one of them."""
+        return PartitionRow(
+            self.topic_id, partition, self.assigned, self.leader, self.leader_epoch, self.isr, version
+        )
+
+    def rows(self, version: int) -> list[PartitionRow]:
+        """The row of each, all of one version."""
+        return [self.row(partition, version) for partition in self.partitions]
+
+
+class TopicRow(msgspec.Struct, frozen=True):
+    """One topic; `configs` holds what was set for it, by Kafka's names and as text."""
+
+    topic_id: UUID
+    name: str
+    partition_count: int
+    replication_factor: int
+    configs: dict[str, str] = {}
+
+
+class BrokerRow(msgspec.Struct, frozen=True):
+    """One registered broker; `endpoints` maps a listener (`client`, `replication`) to host:port."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation: str
+    endpoints: dict[str, str]
+    rack: str = ""
+    live: bool = True
+
+
+class NodeRow(msgspec.Struct, frozen=True):
+    """One live node and its websocket address."""
+
+    name: str
+    address: str

@@ -1,0 +1,133 @@
+"""This room holds what the controller's node says to a broker.
+
+HelloAccepted and a snapshot in numbered chunks, or HelloRefused; from then on each controller turn reaches
+the broker as one `Changes` frame, in order (replication.md section 3, design chapter 7).
+"""
+
+from uuid import UUID
+
+import msgspec
+
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.rows import AlikePartitions, BrokerRow, NodeRow, PartitionRow, TopicRow
+
+
+class HelloAccepted(msgspec.Struct, frozen=True, tag="HelloAccepted", tag_field="type", kw_only=True):
+    """The link is bound; a snapshot follows. A ping is due at least each third of the session timeout."""
+
+    cluster_id: str
+    broker_epoch: int
+    session_timeout_ms: int
+
+
+class HelloRefused(msgspec.Struct, frozen=True, tag="HelloRefused", tag_field="type", kw_only=True):
+    """The link is not bound and is closed. NOT_CONTROLLER names the node that is, "" if nobody knows."""
+
+    error: ErrorCode
+    text: str = ""
+    controller_address: str = ""
+
+
+class SnapshotChunk(msgspec.Struct, frozen=True, tag="SnapshotChunk", tag_field="type", kw_only=True):
+    """Part `number` (from 0) of everything that is true at `metadata_version`.
+
+    Brokers and topics come in the first chunk, at most MAX_ROWS_PER_FRAME partitions in each. What the
+    chunks up to the `last` one do not name is gone.
+    """
+
+    metadata_version: int
+    number: int
+    last: bool
+    brokers: tuple[BrokerRow, ...] = ()
+    topics: tuple[TopicRow, ...] = ()
+    partitions: tuple[PartitionRow, ...] = ()
+
+
+class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_only=True):
+    """All that one controller turn changed, for one broker.
+
+    `leader_and_isr` and `stop_replica` (002 C) concern replicas of this broker, `partitions` are rows that
+    it needs only for its answers to clients. `stop_replica` names rows that no longer assign this broker.
+    The version of each row is `metadata_version`. The turn is applied when the frame with `complete` was.
+    """
+
+    metadata_version: int
+    controller_epoch: int = 0
+    complete: bool = True
+    leader_and_isr: tuple[AlikePartitions, ...] = ()
+    stop_replica: tuple[AlikePartitions, ...] = ()
+    partitions: tuple[AlikePartitions, ...] = ()
+    brokers: tuple[BrokerRow, ...] = ()
+    topics: tuple[TopicRow, ...] = ()
+
+
+class IsrAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The row as it now is, and the base version of the proposal this answers; no row: no such partition."""
+
+    topic_id: UUID
+    partition: int
+    base_version: int
+    row: PartitionRow | None
+    error: ErrorCode = ErrorCode.NONE
+
+
+class AlterPartitionAnswer(
+    msgspec.Struct, frozen=True, tag="AlterPartitionAnswer", tag_field="type", kw_only=True
+):
+    """Answers each proposal of one AlterPartition; an error is shown, the row alone is obeyed."""
+
+    answers: tuple[IsrAnswer, ...]
+
+
+class BrokerPingAnswer(msgspec.Struct, frozen=True, tag="BrokerPingAnswer", tag_field="type", kw_only=True):
+    """The ping's number, and the live nodes, whole: latest wins. A broker looks for its controller there."""
+
+    number: int
+    nodes: tuple[NodeRow, ...] = ()
+
+
+class CreatedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one topic of a CreateTopics."""
+
+    name: str
+    error: ErrorCode = ErrorCode.NONE
+    text: str = ""
+    topic_id: UUID | None = None
+    partition_count: int = -1
+    replication_factor: int = -1
+
+
+class CreateTopicsAnswer(
+    msgspec.Struct, frozen=True, tag="CreateTopicsAnswer", tag_field="type", kw_only=True
+):
+    """Answers CreateTopics when the new partitions have leaders, or when its timeout ended."""
+
+    correlation_id: int
+    topics: tuple[CreatedTopic, ...]
+
+
+class ProducerIds(msgspec.Struct, frozen=True, tag="ProducerIds", tag_field="type", kw_only=True):
+    """A block of producer ids that nobody else was given: `first` to `first + count − 1`."""
+
+    correlation_id: int
+    first: int
+    count: int
+
+
+class NotController(msgspec.Struct, frozen=True, tag="NotController", tag_field="type", kw_only=True):
+    """Last frame of a link whose node gives the controller's lease up; the next address, "" if unknown."""
+
+    controller_address: str = ""
+
+
+ToBroker = (
+    HelloAccepted
+    | HelloRefused
+    | SnapshotChunk
+    | Changes
+    | AlterPartitionAnswer
+    | BrokerPingAnswer
+    | CreateTopicsAnswer
+    | ProducerIds
+    | NotController
+)
