@@ -14,11 +14,12 @@ SPEED ?= 8
 FLIGHTS ?= 0
 EXIT ?=
 SEEDS ?= 300
+BESIDE ?=
 WHAT ?=
 # Of the tests: what to hand to pytest, such as TESTS=tests/unit, and how many files of them at a time.
 TESTS ?= tests
 JOBS ?= 2
-export VENV NODES BROKERS WORKERS MUSTER_HOME SPEED FLIGHTS EXIT SEEDS
+export VENV NODES BROKERS WORKERS MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
 .PHONY: help setup runtime jars browser demo up stop start status test lint bench sim accept lock clean
 
@@ -60,7 +61,7 @@ lint: setup  ## ruff, mypy, import contracts
 test: setup jars browser lint  ## everything: lint, then all tests with one summary (TESTS=tests)
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
-bench: setup jars  ## measure, beside Apache Kafka in the same run
+bench: setup jars  ## measure beside Apache Kafka in the same run, with BESIDE=FOLDER also beside another checkout
 	$(PY) -m tests.benchmarks
 
 sim: setup  ## more seeds of the simulation (SEEDS=300)

@@ -8,19 +8,14 @@ link's deadline) to the last command that a surviving broker has received.
 import asyncio
 import contextlib
 import os
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID, uuid4
 
-import psycopg
-from psycopg import sql
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
@@ -31,9 +26,8 @@ from muster.messages.limits import MAX_FRAME_TO_BROKER_BYTES
 from muster.messages.link.from_broker import BrokerHello, BrokerPing, CreateTopics, NewTopic
 from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import Changes, CreateTopicsAnswer, HelloAccepted, SnapshotChunk, ToBroker
-from standalone.postgres import OWNER, Postgres
-from standalone.redis import Redis
-from tests.integration.coordinator.control_plane import ROOT, ControlPlane
+from tests.benchmarks.planes import bench_plane
+from tests.integration.coordinator.control_plane import ControlPlane
 
 PARTITIONS = 10_000
 BROKERS = (1, 2, 3)
@@ -151,53 +145,22 @@ async def one_death(plane: ControlPlane, secrets: dict[int, str], partitions: in
 
 
 def run(home: Path, partitions: int = PARTITIONS, rounds: int = 3) -> list[str]:
-    """The table's lines. Makes and removes a folder under `home`."""
-    home.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="elections-", dir=home)).resolve()
-    postgres, redis = Postgres(folder, throw_away=True), Redis(folder)
-    try:
-        postgres.start()
-        redis.start()
-        took: list[float] = []
-        for number in range(rounds):
-            url = _migrated_database(postgres, f"muster_{number}")
-            took.append(_one_round(folder / str(number), url, redis, partitions))
-    finally:
-        redis.stop()
-        postgres.remove()
-        shutil.rmtree(folder, ignore_errors=True)
+    """The table's lines. Makes and removes folders under `home`."""
+    took = [_one_round(home, partitions) for _ in range(rounds)]
     return [
-        f"leaders of {partitions:,} partitions after a broker's death, detection to last command received",
+        f"leaders of {partitions:,} partitions after a broker's death, detection to last command; fsync on",
         f"{'rounds':<10}{'median ms':>12}{'best ms':>12}{'worst ms':>12}",
         f"{rounds:<10}" + "".join(f"{ms:>12.0f}" for ms in (statistics.median(took), min(took), max(took))),
     ]
 
 
-def _migrated_database(postgres: Postgres, name: str) -> str:
-    with psycopg.connect(postgres.superuser_url(), autocommit=True) as connection:
-        names = {"database": sql.Identifier(name), "owner": sql.Identifier(OWNER)}
-        connection.execute(sql.SQL("CREATE DATABASE {database} OWNER {owner}").format(**names))
-    url = postgres.url(name)
-    environment = {**os.environ, "DATABASE_URL": url, "DATABASE_DIRECT_URL": url}
-    migrate = [sys.executable, "manage.py", "migrate", "--no-input", "--verbosity", "0"]
-    subprocess.run(migrate, cwd=ROOT, env=environment, check=True)
-    return url
-
-
-def _one_round(home: Path, database_url: str, redis: Redis, partitions: int) -> float:
+def _one_round(home: Path, partitions: int) -> float:
     """One death in a cluster of its own: each round elects exactly `partitions` leaders."""
-    home.mkdir(parents=True)
-    plane = ControlPlane(home, database_url, redis)
-    try:
-        plane.start_worker()
-        plane.start_node()
-        plane.wait_until_serving()
+    with bench_plane(home, "elections") as plane:
         secrets = {
             broker_id: plane.manage("enroll_broker", str(broker_id)).split()[-1] for broker_id in BROKERS
         }
         return asyncio.run(one_death(plane, secrets, partitions))
-    finally:
-        plane.stop()
 
 
 def main() -> None:

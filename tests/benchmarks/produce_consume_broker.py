@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from uuid import UUID, uuid5
 
+import structlog
+
 from broker.handlers_forwarded import ProducerIdBlock
 from broker.listener import ClientListener
 from broker.log.shelf import LogShelf
@@ -104,6 +106,8 @@ async def serve(folder: Path, topics: dict[str, int], port: int) -> None:
 
 def main() -> None:
     """`python -m tests.benchmarks.produce_consume_broker FOLDER TOPIC:PARTITIONS …`"""
+    # Nobody reads standard output after the first line; a pipe that is full would stop the loop.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     folder, *pairs = sys.argv[1:]
     topics = {name: int(count) for name, _, count in (pair.partition(":") for pair in pairs)}
     with contextlib.suppress(KeyboardInterrupt):
