@@ -10,6 +10,8 @@ Partition = tuple[str, int]
 
 
 _WORDS_OF_DEPARTURES = {"left": "member left", "session over": "member expired"}
+_LEFT_FOR = "left: "
+"""What follows are the member's own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class _Fold:
         member = record["member_id"]
         self._members.discard(member)
         why = str(record.get("why") or "left")
-        self._why.append((_WORDS_OF_DEPARTURES.get(why, f"member removed: {why}"), member))
+        self._why.append((_words_of_departure(why), member))
         for partition in [part for part, owner in self._owners.items() if owner == member]:
             self._freed[partition] = self._owners.pop(partition)
 
@@ -176,3 +178,9 @@ class _Fold:
 
 def _partitions(record: Mapping[str, Any]) -> list[Partition]:
     return [(entry["topic"], number) for entry in record["partitions"] for number in entry["partitions"]]
+
+
+def _words_of_departure(why: str) -> str:
+    if why.startswith(_LEFT_FOR):
+        return f"member {why}"
+    return _WORDS_OF_DEPARTURES.get(why, f"member removed: {why}")

@@ -268,10 +268,11 @@ class CommitOffsetsResponse(Frame, frozen=True, kw_only=True, tag="CommitOffsets
 
 
 class LeaveRequest(Frame, frozen=True, kw_only=True, tag="Leave", forbid_unknown_fields=True):
-    """The member has ended its fetchers and goes."""
+    """The member has ended its fetchers and goes; `reason` is empty when the application closed it."""
 
     correlation_id: Number
     consumer_id: Identifier
+    reason: Annotated[str, Meta(max_length=249, pattern=_NO_NUL)] = ""
 
 
 class LeaveResponse(Frame, frozen=True, kw_only=True, tag="LeaveResponse"):

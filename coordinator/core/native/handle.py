@@ -70,7 +70,7 @@ def _heard(draft: Draft, event: Heard) -> None:
             _start_answered(draft, member_id, message)
         case LeaveRequest():
             draft.answer(event.connection, LeaveResponse(correlation_id=message.correlation_id))
-            sessions.remove(draft, member_id, "left")
+            sessions.remove(draft, member_id, f"left: {message.reason}" if message.reason else "left")
 
 
 def _register(

@@ -98,6 +98,16 @@ def test_the_partitions_of_one_who_left_are_tied_to_the_next_owner() -> None:
     assert newest.open
 
 
+def test_a_member_that_said_why_it_went_is_shown_with_its_words() -> None:
+    [newest] = rebalances(
+        [
+            entry(5, member("MemberRemoved", "ann", why="left: its handler does not return")),
+            entry(6, opened(2), phase("Stable")),
+        ]
+    )
+    assert (newest.cause, newest.detail) == ("member left: its handler does not return", "ann")
+
+
 def test_what_stays_with_its_owner_has_not_moved() -> None:
     newest, _ = rebalances(
         [

@@ -129,6 +129,13 @@ def test_leave_is_answered_frees_the_rows_and_closes_the_connection() -> None:
     assert "ben" not in group.rows.owned and group.rows.handler_asked
 
 
+def test_a_member_that_says_why_it_goes_is_journalled_with_its_words() -> None:
+    group = Group().settled("ann", "ben")
+    leave = LeaveRequest(correlation_id=5, consumer_id="ben", reason="its handler does not return")
+    decision = group.turn(Heard(ConnectionId("ben/1"), leave))
+    assert records.MemberRemoved("ben", "left: its handler does not return") in decision.records
+
+
 def test_an_ephemeral_group_ends_when_it_is_empty() -> None:
     group = Group()
     group.register("ann", ephemeral=True)
