@@ -1,6 +1,7 @@
 """This room words a follower's fetches from one peer: whole at first, then only what changed (KIP-227).
 
-Pure: no socket, no clock. `broker.replication` carries the requests and performs what the answers ask.
+No socket, no clock; it leans on the wire's codecs, so it is no core. `broker.replication` carries the
+requests and performs what the answers ask.
 """
 
 from collections import defaultdict

@@ -4,7 +4,7 @@ from collections import deque
 from typing import Protocol
 
 from broker.core.replica import Replica
-from broker.log.partition_log import PartitionLog
+from broker.log.partition_log import Appended, PartitionLog
 from broker.log.shelf import PartitionKey
 from muster.kernel.error_codes import ErrorCode
 
@@ -66,6 +66,29 @@ class HostedPartition:
     def high_watermark(self) -> int:
         """Everything below is committed."""
         return self.replica.high_watermark
+
+    def append_produced(self, records: memoryview, wall_ms: int) -> Appended:
+        """Store a producer's batches, as leader; whoever waits for records is woken.
+
+        `records` must be writable: offsets and leader epoch are stamped into them. The caller has asked
+        whether this broker leads. Raises AppendRefused, StorageFailed.
+        """
+        appended = self.log.append_as_leader(records, self.replica.leader_epoch, wall_ms)
+        if not appended.is_duplicate:
+            self.log_grew()
+        return appended
+
+    def append_fetched(
+        self, records: memoryview | bytes | None, leader_high_watermark: int, wall_ms: int
+    ) -> None:
+        """Store what the leader answered, as follower; an empty answer still tells its high watermark.
+
+        The caller has asked whether the answer still fits. Raises AppendRefused, StorageFailed.
+        """
+        if records:
+            self.log.append_as_follower(memoryview(records), wall_ms)
+        self.replica.followed(leader_high_watermark)
+        self.look()
 
     def await_commit(self, next_offset: int, producer: WaitsForCommit) -> None:
         """Tell `producer` when everything below `next_offset` is committed.

@@ -21,6 +21,7 @@ from broker.hosted import HostedPartition
 from broker.log.partition_log import LogSettings, PartitionLog, StorageFailed
 from broker.log.shelf import LogShelf, PartitionKey
 from kafkaserver.cluster_answers import ClusterView
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.ids import TopicName, TopicPartition
 from muster.kernel.instants import Instant, after
 from muster.messages.link.from_broker import HighWatermark, IsrProposal
@@ -91,6 +92,32 @@ class DataPlane:
     def named(self, topic: str, partition: int) -> HostedPartition | None:
         """The partition by its topic's name, if a replica of it is here."""
         return self._by_name.get((topic, partition))
+
+    def led(self, topic: str, partition: int, leader_epoch: int = -1) -> HostedPartition | ErrorCode:
+        """The partition if it is led here, in `leader_epoch` if one is stated; else why not here.
+
+        The one place that says so for every request of a client (conformance 215).
+        """
+        hosted = self._by_name.get((topic, partition))
+        if hosted is None:
+            return self._why_not_here(topic, partition)
+        refusal = hosted.replica.refusal(leader_epoch)
+        return hosted if refusal is ErrorCode.NONE else refusal
+
+    def led_by_id(
+        self, topic_id: UUID, partition: int, leader_epoch: int = -1
+    ) -> HostedPartition | ErrorCode:
+        """As `led`, for requests that name topics by id; an id that nobody told of is UNKNOWN_TOPIC_ID."""
+        hosted = self._hosted.get(PartitionKey(topic_id, partition))
+        if hosted is None:
+            name = self.view.names_by_id.get(topic_id)
+            return ErrorCode.UNKNOWN_TOPIC_ID if name is None else self._why_not_here(name, partition)
+        refusal = hosted.replica.refusal(leader_epoch)
+        return hosted if refusal is ErrorCode.NONE else refusal
+
+    def _why_not_here(self, topic: str, partition: int) -> ErrorCode:
+        known = self.view.partition(topic, partition) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def partitions(self) -> Iterator[HostedPartition]:
         """Every replica on this broker."""
@@ -256,10 +283,7 @@ class DataPlane:
         hosted = self._hosted.get(key)
         if hosted is None or not hosted.replica.accepts(request_leader_epoch, fetch_offset):
             return False
-        if records:
-            hosted.log.append_as_follower(memoryview(records), self.wall_clock_ms())
-        hosted.replica.followed(leader_high_watermark)
-        hosted.look()
+        hosted.append_fetched(records, leader_high_watermark, self.wall_clock_ms())
         return True
 
     def heed_diverging(self, key: PartitionKey, request_leader_epoch: int, leaders: EpochEnd) -> int | None:
@@ -288,7 +312,7 @@ class DataPlane:
             return False
         if leader_start_offset > hosted.log.end_offset:
             hosted.log.start_again_at(leader_start_offset, self.wall_clock_ms())
-            hosted.replica.high_watermark = leader_start_offset
+            hosted.replica.began_again()
             return True
         return False
 

@@ -192,17 +192,26 @@ class Replica:
         if broker_epoch < progress.broker_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         log_end = self.log.end_offset
-        if last_epoch >= 0:
-            end = self.log.end_of_epoch(last_epoch)
-            if end.epoch != last_epoch or end.end_offset < offset:
-                return end
-        elif offset > log_end:
+        diverging = self.divergence(offset, last_epoch)
+        if diverging is not None:
+            return diverging
+        if last_epoch < 0 and offset > log_end:
             return self.log.end_of_epoch(-1)
         held_back = progress.end_offset <= self.high_watermark
         progress.fetched(broker_epoch, offset, log_end, now)
         if held_back:
             self._advance()
         return None
+
+    def divergence(self, offset: int, last_epoch: int) -> EpochEnd | None:
+        """Where the log of a reader at `offset`, behind a batch of `last_epoch`, parts from this one.
+
+        None: nowhere (conformance 229). −1 states no epoch, so nothing can be said of it.
+        """
+        if last_epoch < 0:
+            return None
+        end = self.log.end_of_epoch(last_epoch)
+        return end if end.epoch != last_epoch or end.end_offset < offset else None
 
     def latest_offset(self) -> int | None:
         """End offset to tell consumers; None: not available yet, as it could go back (KIP-207)."""
@@ -349,6 +358,10 @@ class Replica:
             and request_leader_epoch == self.leader_epoch
             and offset == self.log.end_offset
         )
+
+    def began_again(self) -> None:
+        """The log was emptied and goes on at its leader's start: all before it is committed and gone."""
+        self.high_watermark = self.log.end_offset
 
     def followed(self, leader_high_watermark: int) -> None:
         """The records of an accepted answer are in the log; an empty answer counts too."""
