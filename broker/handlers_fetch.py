@@ -11,7 +11,7 @@ from broker.log.shelf import PartitionKey
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.outbox import FileRegion
-from kafkaserver.sockets import Reply
+from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, read_request
 from muster.kafkawire.fetching import (
     TOPIC_IDS,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog
 
-from kafkaserver.sockets import Reply
+from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
     ApiKey,
     RequestHeader,

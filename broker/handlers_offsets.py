@@ -6,7 +6,7 @@ from broker.core.leader_epochs import offset_for_leader_epoch
 from broker.hosted import HostedPartition
 from broker.log.partition_log import StorageFailed
 from broker.replicas import DataPlane
-from kafkaserver.sockets import Reply
+from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
     ApiKey,
     RequestHeader,

@@ -9,7 +9,7 @@ from broker.hosted import HostedPartition
 from broker.log.partition_log import Appended, AppendRefused, StorageFailed
 from broker.log.shelf import PartitionKey
 from broker.replicas import DataPlane
-from kafkaserver.sockets import Reply
+from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import ApiKey, RequestHeader, build, encode_reply, part, response_class
 from muster.kafkawire.produce import PartitionRecords, ProduceRequest, read_produce
 from muster.kernel.error_codes import ErrorCode

@@ -17,7 +17,7 @@ from broker.log.shelf import PartitionKey
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.outbox import FileRegion
-from kafkaserver.sockets import Reply
+from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, read_request
 from muster.kafkawire.errors import UnsupportedRequest
 from muster.kafkawire.fetching import Diverging, FetchedPartition, FetchedTopic, lay_out_fetch_reply

@@ -7,7 +7,9 @@ from broker.handlers_produce import ProduceHandler
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.cluster_answers import answer_api_versions, answer_metadata
-from kafkaserver.sockets import Handler, KafkaServer, Reply, ServerLimits
+from kafkaserver.limits import ServerLimits
+from kafkaserver.replies import Handler, Reply
+from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader
 
 
@@ -41,6 +43,10 @@ class ClientListener:
     def accept(self) -> None:
         """Take clients from now on."""
         self.server.accept()
+
+    def stop_taking(self) -> None:
+        """Take nothing new, nor what has arrived and is held back; answers still leave."""
+        self.server.stop_taking()
 
     async def drain(self, grace_ms: int) -> None:
         """Take nothing new, let answers leave, hang up."""

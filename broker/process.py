@@ -125,7 +125,12 @@ class BrokerProcess:
             await self._stop()
 
     async def _stop(self) -> None:
-        """Hang up first, so that leaders move while the logs are made durable."""
+        """Hang up first, so that leaders move while the logs are made durable.
+
+        Nothing is taken from then on: what had arrived already would be appended behind the clean mark.
+        """
+        self._clients.stop_taking()
+        self._peers.stop_taking()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

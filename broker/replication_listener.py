@@ -4,7 +4,9 @@ from broker.handlers_replication import ReplicaFetchHandler
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.cluster_answers import answer_api_versions
-from kafkaserver.sockets import KafkaServer, Reply, ServerLimits
+from kafkaserver.limits import ServerLimits
+from kafkaserver.replies import Reply
+from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader
 from muster.kafkawire.errors import UnsupportedRequest
 
@@ -19,6 +21,10 @@ class ReplicationListener:
     def listen(self, host: str, port: int) -> int:
         """Begin to accept; returns the port. Raises OSError."""
         return self.server.listen(host, port)
+
+    def stop_taking(self) -> None:
+        """Take nothing new, nor what has arrived and is held back; answers still leave."""
+        self.server.stop_taking()
 
     async def drain(self, grace_ms: int) -> None:
         """Take nothing new, let answers leave, hang up."""

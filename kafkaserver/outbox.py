@@ -40,18 +40,23 @@ class FileEnded(Exception):
 class Outbox:
     """An ordered queue of pieces for one non-blocking socket."""
 
-    __slots__ = ("_pieces", "sent_bytes", "waiting_bytes")
+    __slots__ = ("_pieces", "in_memory_bytes", "sent_bytes", "waiting_bytes")
 
     def __init__(self) -> None:
         self._pieces: deque[Piece] = deque()
         self.waiting_bytes = 0
+        self.in_memory_bytes = 0
+        """Of the bytes that wait, those that are no region of a file."""
         self.sent_bytes = 0
 
     def put(self, pieces: Iterable[Piece]) -> None:
         """Queue `pieces` behind what waits."""
         for piece in pieces:
             self._pieces.append(piece)
-            self.waiting_bytes += len(piece)
+            size_bytes = len(piece)
+            self.waiting_bytes += size_bytes
+            if not isinstance(piece, FileRegion):
+                self.in_memory_bytes += size_bytes
 
     def send_to(self, connection: socket.socket) -> bool:
         """Send as much as the socket takes; True if nothing is left.
@@ -81,6 +86,7 @@ class Outbox:
             pieces.appendleft(head)
             raise
         self._count(sent)
+        self.in_memory_bytes -= sent
         if sent < len(head):
             pieces.appendleft(memoryview(head)[sent:])
 

@@ -5,7 +5,9 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from kafkaserver.sockets import Handler, KafkaServer, ServerLimits
+from kafkaserver.limits import ServerLimits
+from kafkaserver.replies import Handler
+from kafkaserver.server import KafkaServer
 
 LIMITS = ServerLimits(request_bytes=64 * 1024)
 

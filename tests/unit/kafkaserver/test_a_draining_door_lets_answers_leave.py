@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from kafkaserver.sockets import KafkaServer, Reply
+from kafkaserver.replies import Reply
+from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import RequestHeader
 from tests.unit.kafkaserver.served import LIMITS, answer, request, until
 

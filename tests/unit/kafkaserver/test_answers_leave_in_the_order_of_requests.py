@@ -6,7 +6,8 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkaserver.sockets import Reply, ServerLimits
+from kafkaserver.limits import ServerLimits
+from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader
 from tests.unit.kafkaserver.served import answer, request, served, until
 

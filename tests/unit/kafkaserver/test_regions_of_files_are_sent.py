@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkaserver.outbox import FileEnded, FileRegion, Outbox
-from kafkaserver.sockets import Reply
+from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader
 from tests.unit.kafkaserver.served import answer, request, served
 

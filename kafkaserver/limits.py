@@ -1,0 +1,51 @@
+"""This room says what strangers may make a Kafka door do, and counts what they did."""
+
+from dataclasses import dataclass
+
+from muster.kafkawire.framing import DEFAULT_LIMIT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What a stranger may make this door do."""
+
+    request_bytes: int = DEFAULT_LIMIT_BYTES
+    requests_in_memory_bytes: int = 512 * 1024 * 1024
+    """Of all connections together; who needs more waits for its turn (`kafkaserver.request_memory`)."""
+    memory_turn_ms: int = 10_000
+    """So long may a frame take that is let in although memory is short."""
+    connections: int = 5_000
+    accept_pause_ms: int = 1_000
+    """So long nobody is accepted when the process has no descriptor left."""
+    idle_ms: int = 600_000
+    """Kafka's `connections.max.idle.ms`."""
+    parked_replies: int = 128
+    """Requests of one connection that may wait for an answer before it is read no further."""
+    parked_elements: int = 20_000
+    """Partitions that the waiting requests of one connection may name before it is read no further."""
+    parked_elements_in_all: int = 500_000
+    """Of all connections together; a fetch above it is answered at once with what there is."""
+    outbox_bytes: int = 64 * 1024 * 1024
+    """Bytes that may wait for one connection before it is read no further."""
+    answers_bytes: int = 1024 * 1024
+    """Of these, bytes in memory: regions of files cost none."""
+    answers_in_memory_bytes: int = 512 * 1024 * 1024
+    """Of all connections together; above it, who holds most of them is hung up on."""
+
+
+@dataclass(slots=True)
+class ServerCounters:
+    """What happened at this door since it was opened."""
+
+    accepted: int = 0
+    refused: int = 0
+    accept_pauses: int = 0
+    """How often nobody was accepted for a while, because the process had no descriptor left."""
+    requests: int = 0
+    malformed: int = 0
+    oversize: int = 0
+    idle: int = 0
+    greedy: int = 0
+    """Closed because answers to them filled the memory, or a frame came too slowly while it was short."""
+    failed: int = 0
+    """Closed because of our own mistake, not the peer's."""

@@ -1,0 +1,85 @@
+"""This room is the place of one answer: where it goes, who may still want it, and how much waits for it."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kafkaserver.outbox import Piece
+from muster.kafkawire.api_table import RequestHeader
+
+
+class Asker(Protocol):
+    """The connection whose requests are answered, in their order."""
+
+    peer: str
+    is_closed: bool
+
+    def may_park(self, elements: int) -> bool:
+        """False if the requests that wait at this door name too many partitions already."""
+
+    def count_parked(self, elements: int) -> None:
+        """So many partitions more, or fewer, are waited for."""
+
+    def reply_resolved(self) -> None:
+        """Another answer is there; it leaves when its turn comes."""
+
+    def close(self, reason: str) -> None:
+        """Hang up; answers that have not left are dropped."""
+
+
+class Reply:
+    """The place of one answer in its connection's order; resolve it once, now or later."""
+
+    __slots__ = ("_connection", "_when_gone", "elements", "pieces")
+
+    def __init__(self, connection: Asker) -> None:
+        self._connection = connection
+        self._when_gone: Callable[[], None] | None = None
+        self.pieces: Sequence[Piece] | None = None
+        self.elements = 0
+
+    @property
+    def peer(self) -> str:
+        """Who asked, for log lines."""
+        return self._connection.peer
+
+    @property
+    def is_wanted(self) -> bool:
+        """False once the connection is gone: work for this answer may be dropped."""
+        return not self._connection.is_closed
+
+    def may_park(self, elements: int) -> bool:
+        """False if the requests that wait at this door name too many partitions already."""
+        return self._connection.may_park(elements)
+
+    def park(self, elements: int, when_gone: Callable[[], None]) -> None:
+        """This answer waits for `elements` partitions; `when_gone` is called if its connection ends first."""
+        self.elements = elements
+        self._when_gone = when_gone
+        self._connection.count_parked(elements)
+
+    def send(self, *pieces: Piece) -> None:
+        """Answer with `pieces`; none at all means that this request has no answer (acks=0)."""
+        self.pieces = pieces
+        if self._when_gone is not None:
+            self._unpark()
+        self._connection.reply_resolved()
+
+    def connection_ended(self) -> None:
+        """Whoever works for this answer may stop."""
+        when_gone = self._when_gone
+        if when_gone is not None:
+            self._unpark()
+            when_gone()
+
+    def _unpark(self) -> None:
+        self._when_gone = None
+        self._connection.count_parked(-self.elements)
+
+    def hang_up(self, reason: str) -> None:
+        """Close the connection: the only way to refuse a request that has no answer."""
+        self._connection.close(reason)
+
+
+Handler = Callable[[RequestHeader, memoryview, Reply], None]
+"""Serves one request. The frame is valid only during the call: what is parked must not hold it.
+Raises KafkaWireError for what the peer may not send: the connection is closed."""

@@ -1,0 +1,212 @@
+"""This room is one Kafka door: a listening address, its connections, and what all of them share.
+
+Each connection is served by `kafkaserver.sockets`; here they are accepted, bounded together and closed.
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from typing import Final
+
+import structlog
+
+from kafkaserver.limits import ServerCounters, ServerLimits
+from kafkaserver.replies import Handler
+from kafkaserver.request_memory import RequestMemory
+from kafkaserver.sockets import Connection
+
+log = structlog.get_logger(__name__)
+
+_SHARED_BUFFER_BYTES: Final = 256 * 1024
+_ACCEPTS_PER_EVENT: Final = 64
+
+_NOTHING_LEFT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class KafkaServer:
+    """One listening address and its connections, served on the running event loop."""
+
+    def __init__(self, name: str, handler: Handler, limits: ServerLimits | None = None) -> None:
+        self.name = name
+        self.handler = handler
+        self.limits = limits or ServerLimits()
+        self.counters = ServerCounters()
+        self.shared_buffer = memoryview(bytearray(_SHARED_BUFFER_BYTES))
+        self.is_draining = False
+        self.memory: RequestMemory[Connection] = RequestMemory(
+            self.limits.requests_in_memory_bytes, self._memory_is_there
+        )
+        self.parked_elements = 0
+        """Partitions that requests wait for at this door."""
+        self._answers_bytes = 0
+        self._accepts_again: asyncio.TimerHandle | None = None
+        self._connections: set[Connection] = set()
+        self._to_flush: set[Connection] = set()
+        self._listening: socket.socket | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self.loop: asyncio.AbstractEventLoop
+
+    @property
+    def connection_count(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    def listen(self, host: str, port: int) -> int:
+        """`bind`, then `accept`; returns the port. Raises OSError."""
+        bound = self.bind(host, port)
+        self.accept()
+        return bound
+
+    def bind(self, host: str, port: int) -> int:
+        """Hold the address without taking anybody; returns the port, chosen by the system if 0 was asked.
+
+        Until `accept` clients are refused at once, so that they ask another broker. Raises OSError.
+        """
+        self.loop = asyncio.get_running_loop()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, port))
+            listening.setblocking(False)
+        except OSError:
+            listening.close()
+            raise
+        self._listening = listening
+        bound: int = listening.getsockname()[1]
+        return bound
+
+    def accept(self) -> None:
+        """Take clients from now on; nothing happens when it does already, or was drained."""
+        if self._listening is None or self._sweep is not None:
+            return
+        self._listening.listen(1024)
+        self.loop.add_reader(self._listening, self._accept)
+        self._arm_sweep()
+
+    def _accept(self) -> None:
+        assert self._listening is not None
+        for _ in range(_ACCEPTS_PER_EVENT):
+            try:
+                accepted, address = self._listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _NOTHING_LEFT:
+                    self._rest_from_accepting(error)
+                    return
+                continue  # That client is gone already; the next one is not.
+            if len(self._connections) >= self.limits.connections:
+                self.counters.refused += 1
+                accepted.close()
+                continue
+            accepted.setblocking(False)
+            with contextlib.suppress(OSError):
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(self, accepted, f"{address[0]}:{address[1]}")
+            self._connections.add(connection)
+            self.counters.accepted += 1
+            self.loop.add_reader(accepted, connection.on_readable)
+
+    def _rest_from_accepting(self, error: OSError) -> None:
+        """Whoever knocks stays in the backlog; said once for each time that it begins."""
+        assert self._listening is not None
+        self.counters.accept_pauses += 1
+        if self._accepts_again is None:
+            log.warning("kafka_accept_paused", listener=self.name, reason=str(error))
+        self.loop.remove_reader(self._listening)
+        self._accepts_again = self.loop.call_later(
+            self.limits.accept_pause_ms / 1000, self._accept_after_a_rest
+        )
+
+    def _accept_after_a_rest(self) -> None:
+        if self._listening is None:
+            return
+        pauses = self.counters.accept_pauses
+        self.loop.add_reader(self._listening, self._accept)
+        self._accept()
+        if self.counters.accept_pauses == pauses:
+            self._accepts_again = None
+
+    # -- what connections share
+
+    def _memory_is_there(self, connection: Connection) -> None:
+        self.loop.call_soon(connection.read_on)
+        if self.memory.has_turn(connection):
+            self.loop.call_later(self.limits.memory_turn_ms / 1000, self._end_turn, connection)
+
+    def _end_turn(self, connection: Connection) -> None:
+        if self.memory.has_turn(connection):
+            self.counters.greedy += 1
+            connection.close("its frame came too slowly while memory was short")
+
+    def reclaim_buffers(self) -> None:
+        """Memory is short: nobody keeps a buffer for a frame that has not begun."""
+        for connection in self._connections:
+            connection.rest()
+
+    def answers_grew(self, size_bytes: int) -> None:
+        """So many bytes of answers more, or fewer, wait in memory for their peers to take them."""
+        self._answers_bytes += size_bytes
+        if self._answers_bytes > self.limits.answers_in_memory_bytes and size_bytes > 0:
+            self.loop.call_soon(self._hang_up_on_the_greediest)
+
+    def _hang_up_on_the_greediest(self) -> None:
+        if self._answers_bytes <= self.limits.answers_in_memory_bytes or not self._connections:
+            return
+        greediest = max(self._connections, key=lambda connection: connection.answers_bytes)
+        self.counters.greedy += 1
+        log.warning("kafka_answers_not_taken", peer=greediest.peer, size_bytes=greediest.answers_bytes)
+        greediest.close("too many bytes of answers were not taken")
+
+    def flush_soon(self, connection: Connection) -> None:
+        """Send this connection's outbox once, after everything else of this loop turn."""
+        if not self._to_flush:
+            self.loop.call_soon(self._flush_all)
+        self._to_flush.add(connection)
+
+    def _flush_all(self) -> None:
+        waiting, self._to_flush = self._to_flush, set()
+        for connection in waiting:
+            connection.flush()
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._connections.discard(connection)
+
+    def _arm_sweep(self) -> None:
+        self._sweep = self.loop.call_later(self.limits.idle_ms / 1000, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close what was silent for one whole sweep, so after one to two times the idle limit."""
+        for connection in list(self._connections):
+            if not connection.was_active and connection.is_quiet:
+                self.counters.idle += 1
+                connection.close("idle")
+            else:
+                connection.was_active = False
+                connection.rest()
+        self._arm_sweep()
+
+    def stop_taking(self) -> None:
+        """Take no client and no request any more, those too that have arrived; answers still leave."""
+        self.is_draining = True
+        for timer in (self._sweep, self._accepts_again):
+            if timer is not None:
+                timer.cancel()
+        if self._listening is not None:
+            self.loop.remove_reader(self._listening)
+            self._listening.close()
+            self._listening = None
+        for connection in list(self._connections):
+            connection.stop_reading()
+
+    async def drain(self, grace_ms: int) -> None:
+        """Accept nothing more, let answers leave for at most `grace_ms`, then close everything."""
+        self.stop_taking()
+        deadline = self.loop.time() + grace_ms / 1000
+        while self.loop.time() < deadline and not all(c.is_quiet for c in self._connections):
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.close_gracefully("the server stops")
