@@ -3,22 +3,19 @@
 from collections.abc import Sequence
 
 from coordinator.core.memory import GroupState
-from groups.core.phases import Phase
+from groups.core.rebalances import Fold, Step
 from groups.core.records import (
     ErrorShown,
-    GenerationOpened,
     GroupDeleted,
     GroupRecord,
     HandlerAsked,
     MemberAdded,
     MemberChanged,
     MemberRemoved,
-    PartitionsAssigned,
-    PartitionsReleased,
     PartitionsRunning,
-    PhaseEntered,
 )
-from muster.kernel.instants import Instant, elapsed_ms
+from groups.core.state import GroupRows
+from muster.kernel.instants import Instant
 from runtime.ports import Entry
 
 CAUSE_LENGTH = 200
@@ -26,19 +23,17 @@ NAMES_MAX = 3
 
 
 class History:
-    """One group's open rebalance, as far as this owner saw it.
+    """One group's open rebalance, as far as this owner saw it; `rows` are those before its first turn.
 
-    A summary has `event`: joined, left, asked, opened, closed, settled, error or deleted. `closed` and
-    `settled` tell the rebalance: cause, generation, members, moved (partitions that changed their
-    owner), preparing_ms (from the first StopFetcher to the close); `settled` also completing_ms (from the
+    A summary has `event`: joined, left, asked, opened, closed, settled, failed, error or deleted. `closed`
+    and `settled` tell the rebalance: cause, generation, members, moved (partitions that came to another
+    member), preparing_ms (from the first StopFetcher to the close); `settled` also completing_ms (from the
     close until every owner was heard to fetch) and length_ms, their sum. Durations are the owner's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows: GroupRows) -> None:
         self._cause = ""
-        self._opened_at: Instant | None = None
-        self._closed_at: Instant | None = None
-        self._closed: dict[str, int | str] = {}
+        self._fold = Fold(rows)
 
     def entry(self, records: Sequence[GroupRecord], after: GroupState, now: Instant) -> Entry:
         """The journal's words for one turn."""
@@ -81,52 +76,21 @@ class History:
     def _rebalance(
         self, records: Sequence[GroupRecord], after: GroupState, now: Instant
     ) -> dict[str, int | str]:
-        summary: dict[str, int | str] = {}
-        phases = [one.phase for one in records if isinstance(one, PhaseEntered)]
-        if Phase.PREPARING_REBALANCE in phases:
-            self._opened_at = now
-            summary = {"event": "opened", "cause": self._cause}
-        if any(isinstance(one, GenerationOpened) for one in records):
-            opened_at = now if self._opened_at is None else self._opened_at
-            self._opened_at, self._closed_at = None, now
-            self._closed = {
-                "cause": self._cause,
+        step = self._fold.take(now, self._cause, records)
+        told = self._fold.last
+        if step is None or told is None:
+            return {}
+        summary: dict[str, int | str] = {"event": step.name.lower(), "cause": self._cause}
+        if step is Step.CLOSED or step is Step.SETTLED:
+            summary |= {
                 "generation": after.rows.generation,
                 "members": len(after.rows.members),
-                "moved": _moved(records),
-                "preparing_ms": elapsed_ms(opened_at, now),
+                "moved": told.moved,
+                "preparing_ms": int(told.preparing_ms),
             }
-            summary = {"event": "closed", **self._closed}
-        if Phase.STABLE in phases and self._closed_at is not None:
-            completing_ms = elapsed_ms(self._closed_at, now)
-            length_ms = completing_ms + int(self._closed["preparing_ms"])
-            summary = {
-                "event": "settled",
-                **self._closed,
-                "completing_ms": completing_ms,
-                "length_ms": length_ms,
-            }
-            self._closed_at = None
+        if step is Step.SETTLED:
+            summary |= {"completing_ms": int(told.completing_ms), "length_ms": int(told.length_ms)}
         return summary
-
-
-def _moved(records: Sequence[GroupRecord]) -> int:
-    """Partitions that got another owner, or lost the one they had."""
-    assigned = {
-        (topic.topic_id, number)
-        for one in records
-        if isinstance(one, PartitionsAssigned)
-        for topic in one.partitions
-        for number in topic.partitions
-    }
-    released = {
-        (topic.topic_id, number)
-        for one in records
-        if isinstance(one, PartitionsReleased)
-        for topic in one.partitions
-        for number in topic.partitions
-    }
-    return len(assigned | released)
 
 
 def _names(members: Sequence[str]) -> str:

@@ -116,7 +116,10 @@ class Groups:
         return state.rows
 
     def entry(self, key: str, events: Sequence[GroupEvent], decision: Decision[GroupRecord, Saying]) -> Entry:
-        history = self._history.setdefault(key, History())
+        history = self._history.get(key)
+        if history is None:
+            before = self.states.get(key)
+            history = self._history[key] = History((before or _state_after(decision)).rows)
         return history.entry(decision.records, _state_after(decision), self._node.now())
 
     def settle(self, key: str, state: GroupState, decision: Decision[GroupRecord, Saying]) -> None:

@@ -8,7 +8,8 @@ from functools import cached_property
 from controller.leases import LeaseHolder, holder_of
 from controller.standing import ClusterStanding
 from groups import queries
-from groups.history import Move, Partition, Rebalance
+from groups.core.rebalances import Move
+from groups.history import Partition, Rebalance
 from groups.journal import rebalances_of
 from groups.models import ConsumerGroup, GroupMember
 

@@ -9,6 +9,7 @@ from django.db.models import F, Func, IntegerField, Q, Value
 from django.db.models.functions import Now
 from django.db.models.lookups import Exact
 
+from groups.core import phases
 from runtime.ports import SHARD_COUNT
 
 NAME_LENGTH = 249
@@ -16,12 +17,12 @@ NAME_LENGTH = 249
 
 
 class Phase(models.TextChoices):
-    """Where a group stands, in Kafka's words; it follows from the other rows and an open attempt."""
+    """The phases of `groups.core.phases`, as a column names them; the words are Kafka's."""
 
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
+    EMPTY = phases.Phase.EMPTY.value
+    PREPARING_REBALANCE = phases.Phase.PREPARING_REBALANCE.value
+    COMPLETING_REBALANCE = phases.Phase.COMPLETING_REBALANCE.value
+    STABLE = phases.Phase.STABLE.value
 
 
 class Protocol(models.TextChoices):

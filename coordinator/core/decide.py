@@ -9,7 +9,9 @@ from coordinator.core.native import attempts, frames, handle, sessions
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core.rows import count_assigned
 from groups.core.state import GroupRows
+from groups.core.transitions import allowed
 from muster.kernel.instants import Instant, after
+from muster.kernel.invariants import invariant
 
 LOADED = "the group was loaded"
 
@@ -30,7 +32,10 @@ def decide(
         handle.happened(draft, event)
     sessions.time_passed(draft)
     attempts.settle(draft)
-    return draft.finish(frames.word)
+    decision = draft.finish(frames.word)
+    was, became = state.rows.phase, decision.state.rows.phase
+    invariant(allowed(was, became, decision.records), f"{was} does not become {became} by this")
+    return decision
 
 
 def load(

@@ -307,10 +307,9 @@ def test_a_table_that_holds_the_focus_is_changed_when_it_is_left(open_page: Open
     rows = page.locator("#rebalances tbody tr")
     expect(rows).to_have_count(4)
     rows.first.locator("a").focus()
-    joined = {"record": "MemberAdded", "member_id": "dora"}
     moves = [("ann", "dora", (0,))]
     cast.tell_a_rebalance(
-        group, topic, cast.ago(seconds=1), 44, joined, moves, preparing_ms=9, completing_ms=9
+        group, topic, cast.ago(seconds=1), 44, cast.came("dora"), moves, preparing_ms=9, completing_ms=9
     )
     cast.add_group("arrivals")
     expect(page.locator("#groups-title")).to_have_text("2 groups")

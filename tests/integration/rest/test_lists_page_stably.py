@@ -5,6 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
+from groups.core.phases import Phase
+from groups.core.records import GenerationOpened, PhaseEntered
 from groups.models import ConsumerGroup
 from tests.integration.rest.conftest import Caller
 from tests.integration.web import cast
@@ -110,11 +112,7 @@ def test_the_link_to_the_next_page_holds_for_any_name(viewer: Caller) -> None:
     name = "a%25b?c#d e/ü"
     group = cast.add_group(name)
     for number in range(2):
-        records: list[dict[str, Any]] = [
-            {"record": "MemberAdded", "member_id": f"m-{number}"},
-            {"record": "GenerationOpened", "generation": number + 1},
-            {"record": "PhaseEntered", "phase": "Stable"},
-        ]
+        records = [cast.came(f"m-{number}"), GenerationOpened(number + 1), PhaseEntered(Phase.STABLE)]
         cast.journal(f"coordinator/{group.shard}", name, cast.ago(seconds=9 - number), "turn", records)
     first = viewer.get(f"rebalances/{quote(name, safe='')}?limit=1")
     address = first["Link"].partition(">")[0].removeprefix("<http://testserver/api/v1/")

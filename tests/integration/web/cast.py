@@ -13,8 +13,19 @@ from django.db import connection
 from django.utils import timezone
 
 from controller.models import Broker, Partition, PartitionProgress, Topic
+from groups.core.phases import Phase
+from groups.core.records import (
+    GenerationOpened,
+    GroupRecord,
+    MemberAdded,
+    MemberRemoved,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PhaseEntered,
+)
 from groups.models import CommittedOffset, ConsumerGroup, GroupMember, PartitionOwnership
 from muster.messages.link.rows import PartitionRow
+from muster.messages.member import TopicCount, TopicPartitions
 from runtime.models import Cluster, JournalEntry, Lease, NodeSession
 from tests.unit.messages.made_rows import changed
 
@@ -160,11 +171,18 @@ def reach(topic: Topic, partition: int, high_watermark: int) -> None:
     )
 
 
-def journal(lane: str, key: str, at: datetime, cause: str, records: list[dict[str, Any]]) -> None:
-    """One turn in the journal, at the given time."""
+def journal(lane: str, key: str, at: datetime, cause: str, records: Sequence[Any]) -> None:
+    """One turn in the journal, at the given time; records as the turn wrote them, or as they are stored."""
     seq = JournalEntry.objects.filter(lane=lane).count() + 1
     JournalEntry.objects.create(
-        lane=lane, seq=seq, turn_id=uuid.uuid4(), node="node-1", key=key, cause=cause, records=records, at=at
+        lane=lane,
+        seq=seq,
+        turn_id=uuid.uuid4(),
+        node="node-1",
+        key=key,
+        cause=cause,
+        records=msgspec.to_builtins(records),
+        at=at,
     )
 
 
@@ -173,7 +191,7 @@ def tell_a_rebalance(
     topic: Topic,
     at: datetime,
     generation: int,
-    why: dict[str, Any],
+    why: GroupRecord,
     moves: Sequence[tuple[str | None, str, Sequence[int]]],
     *,
     preparing_ms: int,
@@ -182,24 +200,26 @@ def tell_a_rebalance(
     """The turns of one rebalance as the coordinator journals them."""
     lane = f"coordinator/{group.shard}"
 
-    def parts(numbers: Sequence[int]) -> list[dict[str, Any]]:
-        return [{"topic": topic.name, "topic_id": str(topic.topic_id), "partitions": list(numbers)}]
+    def parts(numbers: Sequence[int]) -> tuple[TopicPartitions, ...]:
+        return (TopicPartitions(topic.name, topic.topic_id, tuple(numbers)),)
 
     closed = at + timedelta(milliseconds=preparing_ms)
     ended = closed + timedelta(milliseconds=completing_ms)
-    opening = [why, {"record": "PhaseEntered", "phase": "PreparingRebalance"}]
-    closing: list[dict[str, Any]] = [{"record": "GenerationOpened", "generation": generation}]
+    opening = [why, PhaseEntered(Phase.PREPARING_REBALANCE)]
+    closing: list[GroupRecord] = [GenerationOpened(generation)]
     for before, after, numbers in moves:
         if before:
-            closing.append(
-                {"record": "PartitionsReleased", "member_id": before, "partitions": parts(numbers)}
-            )
-        assigned = {"member_id": after, "generation": generation, "partitions": parts(numbers)}
-        closing.append({"record": "PartitionsAssigned", **assigned})
-    closing.append({"record": "PhaseEntered", "phase": "CompletingRebalance"})
+            closing.append(PartitionsReleased(before, parts(numbers)))
+        closing.append(PartitionsAssigned(after, generation, parts(numbers)))
+    closing.append(PhaseEntered(Phase.COMPLETING_REBALANCE))
     journal(lane, group.name, at, "rebalance opened", opening)
     journal(lane, group.name, closed, "rebalance closed", closing)
-    journal(lane, group.name, ended, "settled", [{"record": "PhaseEntered", "phase": "Stable"}])
+    journal(lane, group.name, ended, "settled", [PhaseEntered(Phase.STABLE)])
+
+
+def came(name: str) -> MemberAdded:
+    """What the journal says of a member that came."""
+    return MemberAdded(name, "0" * 64, (TopicCount("flights"),), 10_000, True, "latest")
 
 
 def departures(topic: Topic, *, stalled: bool = False) -> ConsumerGroup:
@@ -221,17 +241,12 @@ def departures(topic: Topic, *, stalled: bool = False) -> ConsumerGroup:
         reach(topic, number, end)
         late = stalled and number == 5
         commit(group, topic, number, end - lag, ago(minutes=2, seconds=43) if late else None)
-    came, went = "MemberAdded", "MemberRemoved"
-
-    def member(record: str, name: str, **more: Any) -> dict[str, Any]:
-        return {"record": record, "member_id": name, **more}
-
     tell_a_rebalance(
         group,
         topic,
         ago(hours=11),
         40,
-        member(came, "ann"),
+        came("ann"),
         [(None, "ann", (0, 1, 2, 3, 4, 5))],
         preparing_ms=440,
         completing_ms=270,
@@ -241,7 +256,7 @@ def departures(topic: Topic, *, stalled: bool = False) -> ConsumerGroup:
         topic,
         ago(hours=10.9),
         41,
-        member(came, "ben"),
+        came("ben"),
         [("ann", "ben", (2, 3, 5))],
         preparing_ms=610,
         completing_ms=270,
@@ -251,7 +266,7 @@ def departures(topic: Topic, *, stalled: bool = False) -> ConsumerGroup:
         topic,
         ago(minutes=8, seconds=20),
         42,
-        member(went, "dora", why="session over"),
+        MemberRemoved("dora", "session over"),
         [],
         preparing_ms=2020,
         completing_ms=290,
@@ -261,7 +276,7 @@ def departures(topic: Topic, *, stalled: bool = False) -> ConsumerGroup:
         topic,
         opened - timedelta(milliseconds=1240),
         43,
-        member(came, "cleo"),
+        came("cleo"),
         [("ann", "cleo", (4,)), ("ben", "cleo", (5,))],
         preparing_ms=980,
         completing_ms=260,

@@ -13,6 +13,8 @@ from access.models import Principal
 from controller.models import Partition
 from controller.standing import ClusterStanding
 from groups import group_page
+from groups.core.phases import Phase
+from groups.core.records import PhaseEntered
 from groups.models import CommittedOffset, ConsumerGroup, GroupMember, PartitionOwnership
 from runtime.models import JournalEntry, NodeSession
 from tests.integration.web import cast
@@ -136,10 +138,7 @@ def test_a_rebalance_that_is_open_says_so_and_keeps_the_old_picture(viewer: Clie
     group = cast.add_group("billing", phase="PreparingRebalance", generation=7)
     cast.add_member(group, "ann")
     cast.own(group, topic, "ann", (0, 1))
-    records = [
-        {"record": "MemberAdded", "member_id": "ben"},
-        {"record": "PhaseEntered", "phase": "PreparingRebalance"},
-    ]
+    records = [cast.came("ben"), PhaseEntered(Phase.PREPARING_REBALANCE)]
     cast.journal(f"coordinator/{group.shard}", "billing", cast.ago(seconds=1), "joined", records)
     page = text(viewer, "/groups/billing/")
     assert "Generation 8 is being prepared" in page
