@@ -17,7 +17,6 @@ from coordinator.core.events import (
     Heard,
     ItemFailed,
     ItemFinished,
-    Postponed,
     TopicsChanged,
 )
 from coordinator.core.proposal import Proposal
@@ -113,8 +112,8 @@ class ShardService:
         rows, finished = await lane.read(self._load)
         if self._lane is not lane:
             return
-        now = self.premises.node.now()
-        self._moved_at = self._flushed_at = now
+        self._moved_at = self._flushed_at = self.premises.node.now()
+        now = lane.now()
         for group in rows.values():
             self._groups.preload(group, now)
             lane.hand_in(self._groups, group.group_id)
@@ -149,8 +148,8 @@ class ShardService:
 
     def thaw(self, late_ms: int) -> None:
         """Nobody expires for time in which nothing could be heard."""
-        for key in list(self._groups.states):
-            self._hand_in(key, Postponed(late_ms))
+        if self._lane is not None:
+            self._lane.postpone(late_ms)
 
     def tick(self, now: Instant) -> None:
         """The committer's interval, and the sweep that finds what a lost wake-up would have told."""

@@ -1,4 +1,4 @@
-"""This room holds the lanes of a node: for each lease a queue, over four connections (design chapter 4.1)."""
+"""This room holds the lanes of a node: for each lease a queue, over five connections (design chapter 4.1)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,12 +12,17 @@ from muster.kernel.instants import Instant
 from runtime import metrics
 from runtime.database import Database, Held, Link, Offered
 from runtime.freshness import Freshness
-from runtime.ports import BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
+from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
 from runtime.streams import Seat, Stream
 from runtime.turn import GaveUp, NotSpoken, take_turn
 
 STREAMS = 4
-"""64 connections cost 85 MB, and two nodes pass max_connections; four carry the same load."""
+"""64 connections cost 85 MB, and two nodes pass max_connections; four carry the same load. The controller's
+lane has one more for itself: while ten thousand leaders are written, no member's commit waits behind them.
+"""
+
+TURN_EVENTS_MAX = 1_000
+"""What more waits for one key is decided in its next turn: a turn stops the loop while it decides."""
 
 RETRY_TIME_MS = 1_000
 """After a turn has failed: ask again so much later, as time would have."""
@@ -33,7 +38,16 @@ class _Waiting:
     subject: Subject[Any, Any]
     key: str
     events: list[Any] = field(default_factory=list)
-    spoken: list["asyncio.Future[None]"] = field(default_factory=list)
+    spoken: list[tuple[int, "asyncio.Future[None]"]] = field(default_factory=list)
+    """Who waits, and how many events there were when they came: the turn that decides so many tells them."""
+
+    def take(self, most: int) -> "_Waiting":
+        """The first `most` events and who waits for no more than these; the others stay."""
+        first = _Waiting(self.subject, self.key, self.events[:most])
+        first.spoken = [(count, future) for count, future in self.spoken if count <= most]
+        self.spoken = [(count - most, future) for count, future in self.spoken if count > most]
+        del self.events[:most]
+        return first
 
 
 class HeldLane:
@@ -51,6 +65,8 @@ class HeldLane:
         self._closed = False
         self._waiting: dict[tuple[int, str], _Waiting] = {}
         self._timers: dict[tuple[int, str], asyncio.TimerHandle] = {}
+        self._stood_still_ms = 0
+        self._last_now = lanes.clock()
 
     # --- for services (ports.Lane) --------------------------------------------------------------------------
 
@@ -78,7 +94,7 @@ class HeldLane:
         spoken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._queue(subject, key)
         waiting.events.extend(events)
-        waiting.spoken.append(spoken)
+        waiting.spoken.append((len(waiting.events), spoken))
         await spoken
 
     def offer_batch(self, source: BatchSource) -> None:
@@ -98,16 +114,21 @@ class HeldLane:
         self._open()
         return await self._stream.read(self._seat, function)
 
+    def now(self) -> Instant:
+        """The lane's own time, which stands still after a postponement rather than go back (Lane.now)."""
+        self._last_now = max(self._last_now, Instant(self._lanes.clock() - self._stood_still_ms))
+        return self._last_now
+
+    def postpone(self, late_ms: int) -> None:
+        """Put off all that time will ask for (Lane.postpone)."""
+        self._stood_still_ms += late_ms
+
     # --- for turns (turn.TurnLane) --------------------------------------------------------------------------
 
     @property
     def node(self) -> str:
         """This node's name, for the journal."""
         return self._lanes.node
-
-    def now(self) -> Instant:
-        """The node's own clock."""
-        return self._lanes.clock()
 
     async def thawed(self) -> None:
         """Return when the node may answer (TurnLane.thawed)."""
@@ -139,7 +160,7 @@ class HeldLane:
             return
         # At least a millisecond, so that an instant that is always past cannot keep the loop to itself.
         delay_s = max(at - self.now(), 1) / 1000
-        self._timers[place] = asyncio.get_running_loop().call_later(delay_s, self._due, subject, key)
+        self._timers[place] = asyncio.get_running_loop().call_later(delay_s, self._due, subject, key, at)
 
     def offered(self, items: Sequence[Offered]) -> None:
         """Work items are durable: have them done (TurnLane.offered)."""
@@ -195,33 +216,47 @@ class HeldLane:
             self._stream.submit(partial(self._turn, place), partial(self._drop, place))
         return waiting
 
-    def _due(self, subject: Subject[Any, Any], key: str) -> None:
+    def _due(self, subject: Subject[Any, Any], key: str, at: Instant) -> None:
+        if self.now() < at:
+            # Time stood still meanwhile.
+            self.look_again(subject, key, at)
+            return
         self._timers.pop((id(subject), key), None)
         if not self._closed and not self.is_lost:
             self.hand_in(subject, key)
 
     async def _turn(self, place: tuple[int, str]) -> None:
-        """Take the turn of all that waits for one key; whatever goes wrong ends here."""
-        # What waits is taken only now: if time stood still, the postponement is among it.
+        """Take a turn of what waits for one key; whatever goes wrong ends here."""
+        # What waits is taken only now, so that one turn decides all that came while time stood still.
         await self._lanes.freshness.wait()
-        waiting = self._waiting.pop(place, None)
+        waiting = self._take_waiting(place)
         if waiting is None:
             return
-        metrics.lane_queue.dec()
         try:
             await self._take_turns(waiting.subject, waiting.key, waiting.events)
         except BaseException as error:
             lost = LaneLost(self.name)
-            for future in waiting.spoken:
+            for _, future in waiting.spoken:
                 if not future.done():
                     future.set_exception(error if isinstance(error, Exception) else lost)
                     future.exception()
             if not isinstance(error, Exception):
                 raise
         else:
-            for future in waiting.spoken:
+            for _, future in waiting.spoken:
                 if not future.done():
                     future.set_result(None)
+
+    def _take_waiting(self, place: tuple[int, str]) -> _Waiting | None:
+        """What the next turn of this key decides; if more waits, it queues behind the other keys."""
+        waiting = self._waiting.get(place)
+        if waiting is not None and len(waiting.events) > TURN_EVENTS_MAX:
+            self._stream.submit(partial(self._turn, place), partial(self._drop, place))
+            return waiting.take(TURN_EVENTS_MAX)
+        if waiting is not None:
+            del self._waiting[place]
+            metrics.lane_queue.dec()
+        return waiting
 
     async def _take_turns(self, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> None:
         """One turn for all events; if our own mistake spoils it, one each, so that the others are decided."""
@@ -250,7 +285,7 @@ class HeldLane:
             self._tell_lost(waiting)
 
     def _tell_lost(self, waiting: _Waiting) -> None:
-        for future in waiting.spoken:
+        for _, future in waiting.spoken:
             if not future.done():
                 future.set_exception(LaneLost(self.name))
                 future.exception()
@@ -291,29 +326,35 @@ class Lanes:
         self._streams = [
             Stream(database, run, f"lanes-{number}", freshness, clock) for number in range(streams)
         ]
+        self._of_controller = Stream(database, run, "lanes-controller", freshness, clock)
 
     def start(self) -> None:
         """Begin to work."""
-        for stream in self._streams:
+        for stream in self._all():
             stream.start()
 
     async def stop(self) -> None:
         """End every connection; what is under way is resolved by whoever takes the lease."""
-        await asyncio.gather(*(stream.stop() for stream in self._streams))
+        await asyncio.gather(*(stream.stop() for stream in self._all()))
 
     @property
     def stuck_ms(self) -> int:
         """For how long the slowest connection has been waiting for the database; 0 if none waits."""
-        return max(stream.stuck_ms for stream in self._streams)
+        return max(stream.stuck_ms for stream in self._all())
+
+    def _all(self) -> Sequence[Stream]:
+        return (*self._streams, self._of_controller)
 
     async def take(
         self, name: str, index: int, seen_epoch: int, old_run: str | None, on_lost: Callable[[], None]
     ) -> HeldLane | None:
-        """Take a lease that was seen free, or ours, under `seen_epoch`; lane `index` uses index mod 4.
+        """Take a lease that was seen free, or ours, under `seen_epoch`; lane `index` uses index mod 4, the
+        controller's a connection of its own.
 
         None: somebody else was faster, or the outcome is unknown: look at the row again.
         """
-        stream = self._streams[index % len(self._streams)]
+        of_shard = self._streams[index % len(self._streams)]
+        stream = self._of_controller if name == CONTROLLER_LANE else of_shard
         done: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
 
         def take(link: Link) -> int | None:

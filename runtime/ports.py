@@ -132,8 +132,17 @@ class Lane(Protocol):
     def frozen(self) -> bool:
         """True while nothing may be answered: the last renewal is too old (leases.md section 5)."""
 
+    def now(self) -> Instant:
+        """The lane's own time: the node's clock without the time in which nothing could be heard.
+
+        Whatever expires in this lane is counted by it; its turns are decided at it. Never goes back.
+        """
+
+    def postpone(self, late_ms: int) -> None:
+        """Time stood still for so long: nothing expires for it, and nobody needs to be told one by one."""
+
     def hand_in(self, subject: Subject[Any, Any], key: str, *events: Any) -> None:
-        """Queue events for the next turn of `key`: all that wait are decided at once, in this order.
+        """Queue events for a turn of `key`, in this order: all that wait, to a limit, are decided at once.
 
         No events: ask again because time has passed. Returns at once. The lane asks by itself at each
         decision's `look_again_at`. Raises LaneLost after the lane was given up or lost.

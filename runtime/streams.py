@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 import structlog
@@ -18,7 +19,16 @@ from runtime.ports import BatchSource, ConnectionLost, LaneLost, VersionConflict
 from runtime.threads import OneThread
 
 RECONNECT_S = 0.1
+TRIES_A_LINE = 300
+"""An outage is said once, then every half minute."""
+
 BATCH_ATTEMPTS = 5
+BATCH_ROWS_MAX = 10_000
+"""A tenth of what the server ends a transaction for; after each one that was lost, a quarter of it."""
+
+JOBS_SLICE_MS = 2
+"""Turns that need no connection follow each other for so long, then the loop is for the others."""
+
 LINGER_S = 0.001
 """Who shared the last batch comes back shortly after the others: if the first did not wait a moment it would
 have a batch of its own, for which all others would wait."""
@@ -76,7 +86,7 @@ class _Part:
 class Stream:
     """One connection with its thread; its lanes' turns, batches and reads never overlap.
 
-    Takes turns fairly: a batch of all lanes, all reads that wait, one turn, and again.
+    Takes turns fairly: a batch of all lanes, all reads that wait, one turn that writes, and again.
     """
 
     def __init__(
@@ -99,6 +109,8 @@ class Stream:
         self._jobs: deque[tuple[Callable[[], Awaitable[None]], Callable[[], None]]] = deque()
         self.stopped = False
         self._crowded = False
+        self._calls = 0
+        self._failed_connects = 0
         self._reads: list[tuple[Seat, Callable[[Any], Any], asyncio.Future[Any]]] = []
         self._parts: dict[tuple[str, int], _Part] = {}
         self._task: asyncio.Task[None] | None = None
@@ -156,6 +168,7 @@ class Stream:
     async def in_thread(self, function: Callable[[Link], Result]) -> Result:
         """Run `function` on the connection; only within a job. Raises ConnectionLost."""
         self._busy_since = self._clock()
+        self._calls += 1
         try:
             link = await self._connected()
             try:
@@ -224,8 +237,13 @@ class Stream:
             try:
                 self._link = await self._thread.run(lambda: self._database.connect(self._run, self._name))
             except ConnectionLost as error:
-                log.warning("lane connection failed", stream=self._name, error=str(error))
+                if self._failed_connects % TRIES_A_LINE == 0:
+                    tries = self._failed_connects
+                    log.warning("lane connection failed", stream=self._name, error=str(error), tries=tries)
+                self._failed_connects += 1
                 await asyncio.sleep(RECONNECT_S)
+            else:
+                self._failed_connects = 0
         return self._link
 
     def _drop(self, link: Link) -> None:
@@ -246,12 +264,20 @@ class Stream:
                     await self._run_batch()
                 if self._reads:
                     await self._run_reads()
-                if self._jobs:
-                    job, _ = self._jobs.popleft()
-                    await job()
+                await self._run_jobs()
             except Exception:
                 # A mistake of ours: whoever waits has been told; the other lanes must go on.
                 log.exception("stream failed", stream=self._name)
+
+    async def _run_jobs(self) -> None:
+        """One job that needs the connection; those that turn out not to need it hold nobody up."""
+        calls, began = self._calls, self._clock()
+        while self._jobs and self._calls == calls:
+            if self._clock() - began >= JOBS_SLICE_MS:
+                await asyncio.sleep(0)
+                return
+            job, _ = self._jobs.popleft()
+            await job()
 
     async def _run_reads(self) -> None:
         reads, self._reads = self._reads, []
@@ -319,18 +345,25 @@ class Stream:
             metrics.batch_ms.observe(self._clock() - started)
 
     async def _write_batch(self, parts: list[_Part]) -> None:
-        """Write all parts in one transaction; parts whose lane is lost, or that spoil it, are found."""
+        """Write all parts, in one transaction if it need not be a long one; parts whose lane is lost, or
+        that spoil it, are found.
+        """
+        most_rows = BATCH_ROWS_MAX
         for _ in range(BATCH_ATTEMPTS):
             try:
-                await self.in_thread(partial(_batch, parts=parts))
+                # If a later one fails the earlier ones are written again, which changes nothing: no other
+                # rows of these lanes come between.
+                for batch in _batches(parts, most_rows):
+                    await self.in_thread(batch)
             except Fenced:
                 parts = await self._without_lost(parts)
             except ConnectionLost:
                 metrics.unknown_outcomes.inc()
                 # Nothing else was written meanwhile and the old batch cannot come any more: writing the same
-                # rows again under the new epoch is harmless.
+                # rows again under the new epoch is harmless. If it was ended for its length, it is shorter.
                 await self.retake([part.seat for part in parts])
                 parts = _kept(parts)
+                most_rows = max(most_rows // 4, 1)
             except VersionConflict as conflict:
                 log.info("batch conflicted", stream=self._name, text=str(conflict))
             except Exception as error:
@@ -368,19 +401,21 @@ class Stream:
         return _kept(parts)
 
 
-def _batch(link: Link, parts: Sequence[_Part]) -> None:
-    """Write all parts, those of one writer in one transaction.
-
-    If a later one fails the earlier ones are written again, which changes nothing: no other rows of these
-    lanes come between.
-    """
+def _batches(parts: Sequence[_Part], most_rows: int) -> Iterator[Callable[[Link], None]]:
+    """The rows of all parts as transactions of one writer each, and of at most so many rows."""
     writers: dict[Writer, dict[Hashable, Any]] = {}
     for part in parts:
         writers.setdefault(part.source.write, {}).update(part.rows)
     held = {part.seat.name: Held(part.seat.name, part.seat.epoch) for part in parts}
     leases = sorted(held.values(), key=lambda lease: lease.name)
     for writer, rows in writers.items():
-        link.batch(leases, partial(_write, writer, rows))
+        rest = iter(rows.items())
+        while some := dict(islice(rest, most_rows)):
+            yield partial(_batch, leases, writer, some)
+
+
+def _batch(leases: Sequence[Held], writer: Writer, rows: Mapping[Hashable, Any], link: Link) -> None:
+    link.batch(leases, partial(_write, writer, rows))
 
 
 def _write(writer: Writer, rows: Mapping[Any, Any], connection: Any) -> None:

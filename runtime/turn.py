@@ -40,7 +40,7 @@ class TurnLane(Protocol):
         """The lease's epoch under which the next transaction is fenced."""
 
     def now(self) -> Instant:
-        """The node's own clock."""
+        """The lane's own time (ports.Lane.now)."""
 
     async def thawed(self) -> None:
         """Return when the node may answer. Raises LaneLost if the lease is gone meanwhile."""

@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import pytest
+from structlog.testing import capture_logs
 
 from muster.kernel.instants import Instant
+from runtime import streams
 from runtime.freshness import LEASE_TTL_MS, Freshness
 from runtime.leases import LeaseKeeper
 from runtime.memory import MemoryDatabase, MemoryLink
@@ -23,9 +25,11 @@ class Outage(MemoryDatabase):
 
     gone = False
     only_sessions = False
+    refused = 0
 
     def connect(self, run: str, purpose: str) -> MemoryLink:
         if self.gone or (self.only_sessions and purpose != "session"):
+            self.refused += 1
             raise ConnectionLost("nobody is there")
         return super().connect(run, purpose)
 
@@ -152,6 +156,24 @@ async def test_a_lane_that_commits_nothing_though_renewals_do_ends_the_node(node
     node.database.only_sessions = False
     async with asyncio.timeout(BOUND_S):
         await turn
+
+
+async def test_a_lane_says_an_outage_once_not_at_every_try(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "RECONNECT_S", 0)
+    assert node.service.lane is not None
+    with capture_logs() as logs:
+        node.database.only_sessions = True
+        for link in node.database.links:
+            link.broken = True
+        tries = node.database.refused
+        turn = asyncio.ensure_future(node.service.lane.submit_turn(Counters(), "orders", 1))
+        await node.until(lambda: node.database.refused >= tries + 30)
+        node.database.only_sessions = False
+        async with asyncio.timeout(BOUND_S):
+            await turn
+    assert [line["event"] for line in logs].count("lane connection failed") == 1
 
 
 async def test_a_stop_is_given_back_though_a_lane_woke_up_first(node: Node) -> None:

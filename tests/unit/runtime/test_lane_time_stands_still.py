@@ -1,0 +1,74 @@
+"""Time in which nothing could be heard is no time: it is given back to a whole lane at once."""
+
+from collections.abc import Sequence
+
+from muster.kernel.decision import Decision
+from muster.kernel.instants import Instant
+from tests.conformance.counters import Added, Counter, Counters
+from tests.unit.runtime.lanes_in_memory import LanesInMemory, lanes_in_memory, until
+
+
+class Timed(Counters):
+    """Wants to be asked when something is due, and notes when it was asked."""
+
+    due = Instant(0)
+    asked_at: list[int]
+
+    def decide(self, key: str, state: Counter, events: Sequence[int], now: Instant) -> Decision[Added, int]:
+        self.asked_at.append(now)
+        return Decision(look_again_at=self.due if now < self.due else None)
+
+
+async def _let_time_pass(rig: LanesInMemory, timed: Timed) -> None:
+    """The clock moves as the loop does, until what is due was asked for."""
+
+    def asked() -> bool:
+        rig.at += 1
+        return timed.asked_at[-1] >= timed.due
+
+    await until(asked)
+
+
+async def test_what_is_due_waits_as_long_as_time_stood_still() -> None:
+    async with lanes_in_memory() as rig:
+        lane, timed = await rig.take(), Timed()
+        timed.asked_at, timed.due = [], Instant(lane.now() + 20)
+        await lane.submit_turn(timed, "orders", 0)
+        began = rig.at
+        rig.at += 5_000
+        lane.postpone(5_000)
+        await _let_time_pass(rig, timed)
+        assert rig.at - began >= 5_000 + 20
+
+
+async def test_a_postponement_takes_no_turn_of_any_key() -> None:
+    async with lanes_in_memory() as rig:
+        lane, timed = await rig.take(), Timed()
+        timed.asked_at, timed.due = [], Instant(lane.now() + 20)
+        for key in ("orders", "clicks", "flights"):
+            await lane.submit_turn(timed, key, 0)
+        for _ in range(10):
+            rig.at += 1_000
+            lane.postpone(1_000)
+        # Three turns when they were asked for, and three when it was due; none between.
+        await until(lambda: _passes(rig) and len(timed.asked_at) >= 6)
+        assert all(at >= timed.due for at in timed.asked_at[3:])
+        assert len(timed.asked_at) == 6
+
+
+def _passes(rig: LanesInMemory) -> bool:
+    rig.at += 1
+    return True
+
+
+async def test_lane_time_never_goes_back() -> None:
+    async with lanes_in_memory() as rig:
+        lane = await rig.take()
+        rig.at += 150
+        read = lane.now()
+        lane.postpone(100)
+        assert lane.now() == read
+        rig.at += 99
+        assert lane.now() == read
+        rig.at += 2
+        assert lane.now() == read + 1

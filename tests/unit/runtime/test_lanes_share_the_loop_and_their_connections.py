@@ -1,0 +1,88 @@
+"""No lane keeps the loop, or a connection, to itself: what waits for one does not hold up the others."""
+
+import asyncio
+from collections.abc import Sequence
+
+from muster.kernel.decision import Decision
+from muster.kernel.instants import Instant
+from runtime.lanes import TURN_EVENTS_MAX, HeldLane
+from runtime.ports import CONTROLLER_LANE, shard_lane
+from tests.conformance.counters import Added, Counter, Counters, Tally, read_tally
+from tests.unit.runtime.lanes_in_memory import LanesInMemory, lanes_in_memory, until
+
+MANY = 200
+
+
+class Slow(Counters):
+    """Each decision takes a millisecond."""
+
+    rig: LanesInMemory
+
+    def decide(self, key: str, state: Counter, events: Sequence[int], now: Instant) -> Decision[Added, int]:
+        self.rig.at += 1
+        return super().decide(key, state, events, now)
+
+
+class Unresting(Tally):
+    """Whenever a batch was written there is another."""
+
+    batches = 0
+    lane_of: HeldLane
+
+    def committed(self, rows: object) -> None:
+        self.batches += 1
+        self.note("orders", self.batches)
+        self.lane_of.offer_batch(self)
+
+
+async def test_turns_that_write_nothing_let_others_have_the_loop() -> None:
+    async with lanes_in_memory() as rig:
+        lane, slow = await rig.take(), Slow()
+        slow.rig = rig
+        for number in range(MANY):
+            slow.states[f"group-{number}"] = Counter(f"group-{number}")
+            lane.hand_in(slow, f"group-{number}", 0)
+        rounds = 0
+        while slow.decided < MANY:
+            await asyncio.sleep(0)
+            rounds += 1
+        assert rounds >= MANY / 10
+
+
+async def test_turns_that_write_nothing_do_not_wait_for_a_batch_each() -> None:
+    async with lanes_in_memory() as rig:
+        lane, counters, batches = await rig.take(), Counters(), Unresting("coordinator/0")
+        batches.lane_of = lane
+        batches.committed({})
+        await until(lambda: batches.batches > 2)
+        before = batches.batches
+        for number in range(MANY):
+            counters.states[f"group-{number}"] = Counter(f"group-{number}")
+            lane.hand_in(counters, f"group-{number}", 0)
+        await until(lambda: counters.decided == MANY)
+        assert batches.batches - before <= MANY / 10
+
+
+async def test_a_turn_takes_a_bounded_number_of_events_and_says_so_as_they_are_decided() -> None:
+    async with lanes_in_memory() as rig:
+        lane, counters = await rig.take(), Counters()
+        early = asyncio.ensure_future(lane.submit_turn(counters, "orders", 1))
+        await asyncio.sleep(0)
+        lane.hand_in(counters, "orders", *[1] * (2 * TURN_EVENTS_MAX))
+        late = asyncio.ensure_future(lane.submit_turn(counters, "orders", 1))
+        early.add_done_callback(lambda _: said_at_early.append(len(counters.said)))
+        said_at_early: list[int] = []
+        await asyncio.gather(early, late)
+        assert counters.states["orders"].total == 2 * TURN_EVENTS_MAX + 2
+        assert counters.states["orders"].version == 3
+        assert said_at_early[0] < len(counters.said)
+
+
+async def test_an_election_shares_its_connection_with_no_shard() -> None:
+    async with lanes_in_memory() as rig:
+        controller = await rig.take(CONTROLLER_LANE, 0)
+        before = len(rig.database.links)
+        shards = [await rig.take(shard_lane(shard), shard) for shard in range(8)]
+        assert len(rig.database.links) == before + 4
+        await controller.submit_turn(Counters(), "cluster", 1)
+        assert [await shard.read(read_tally) for shard in shards] == [{}] * 8
