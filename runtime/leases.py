@@ -170,8 +170,10 @@ class LeaseKeeper:
             await self._act(look, sent_at)
             # Two looks that say "gone" must lie 0.4 s apart; an early one for the leases' sake counts less.
             rest_s = (LOOK_EVERY_MS - elapsed_ms(sent_at, self._clock())) / 1000
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._look_now.wait(), max(rest_s, 0.0))
+            with contextlib.suppress(TimeoutError):
+                # Not `wait_for`, which in Python 3.11 forgets a cancellation that comes with what it awaits.
+                async with asyncio.timeout(max(rest_s, 0.0)):
+                    await self._look_now.wait()
                 await asyncio.sleep(0.02)
             self._look_now.clear()
 

@@ -176,6 +176,17 @@ async def test_a_lane_says_an_outage_once_not_at_every_try(
     assert [line["event"] for line in logs].count("lane connection failed") == 1
 
 
+async def test_a_keeper_that_is_told_to_end_and_to_look_at_once_ends(node: Node) -> None:
+    await node.renewed()
+    await asyncio.sleep(0.05)
+    node.keeper.look_soon()
+    # One round of the loop later the look is under way to the keeper, and so is the end.
+    await asyncio.sleep(0)
+    node.keeping.cancel()
+    done, _ = await asyncio.wait([node.keeping], timeout=BOUND_S)
+    assert done
+
+
 async def test_a_stop_is_given_back_though_a_lane_woke_up_first(node: Node) -> None:
     node.at += LEASE_TTL_MS + 2_000
     # A lane looks before the clock's own tick, and finds the renewal too old.
