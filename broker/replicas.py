@@ -24,6 +24,14 @@ from kafkaserver.cluster_answers import ClusterView
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.ids import TopicName, TopicPartition
 from muster.kernel.instants import Instant, after
+from muster.kernel.topic_configs import (
+    MAX_MESSAGE_BYTES,
+    MIN_INSYNC_REPLICAS,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    SEGMENT_BYTES,
+    number,
+)
 from muster.messages.link.from_broker import HighWatermark, IsrProposal
 from muster.messages.link.rows import PartitionRow
 
@@ -142,17 +150,17 @@ class DataPlane:
 
     def know_topic(self, topic_id: UUID, name: str, configs: Mapping[str, str]) -> None:
         """State a topic's name and its settings, before the first row of it. Unknown keys are passed over."""
-        base, read = self.settings.log, configs.get
+        base = self.settings.log
         topic = _Topic(
             name,
             replace(
                 base,
-                segment_bytes=_number(read("segment.bytes"), base.segment_bytes),
-                retention_ms=_number(read("retention.ms"), base.retention_ms),
-                retention_bytes=_number(read("retention.bytes"), base.retention_bytes),
-                max_message_bytes=_number(read("max.message.bytes"), base.max_message_bytes),
+                segment_bytes=number(configs, SEGMENT_BYTES, base.segment_bytes),
+                retention_ms=number(configs, RETENTION_MS, base.retention_ms),
+                retention_bytes=number(configs, RETENTION_BYTES, base.retention_bytes),
+                max_message_bytes=number(configs, MAX_MESSAGE_BYTES, base.max_message_bytes),
             ),
-            _number(read("min.insync.replicas"), self.settings.min_insync_replicas),
+            number(configs, MIN_INSYNC_REPLICAS, self.settings.min_insync_replicas),
         )
         if self._topics.get(topic_id) == topic:
             return
@@ -395,11 +403,3 @@ class DataPlane:
 
 def _nobody_listens(_hosted: HostedPartition) -> None:
     """Until a link is there, nobody can be asked."""
-
-
-def _number(text: str | None, otherwise: int) -> int:
-    """A topic's setting; the controller has checked it, so what is no number is passed over."""
-    try:
-        return otherwise if text is None else int(text)
-    except ValueError:
-        return otherwise

@@ -6,6 +6,7 @@ from typing import Final
 
 from controller.core import events as told
 from controller.core import records as facts
+from muster.messages.link.from_broker import AllocateProducerIds, AlterPartition, CreateTopics
 from muster.messages.link.rows import NO_LEADER, AlikePartitions
 from runtime.ports import Entry
 
@@ -15,10 +16,10 @@ NAMES_SHOWN: Final = 20
 _CAUSES: Final[dict[type, str]] = {
     told.TookOver: "took the controller's lease",
     told.LinkClosed: "a link closed",
-    told.Proposed: "a leader changed its in-sync replicas",
-    told.TopicsWanted: "topics were asked for",
-    told.ProducerIdsWanted: "a broker needs producer ids",
     told.ProposalsReady: "a worker proposed leaders",
+    AlterPartition: "a leader changed its in-sync replicas",
+    CreateTopics: "topics were asked for",
+    AllocateProducerIds: "a broker needs producer ids",
 }
 
 
@@ -58,8 +59,10 @@ def _cause(events: Sequence[told.Event], fenced: Sequence[int]) -> str:
     for event in events:
         if isinstance(event, told.Hello):
             causes[f"broker {event.frame.broker_id} said hello"] += 1
-        elif type(event) in _CAUSES:
-            causes[_CAUSES[type(event)]] += 1
+            continue
+        kind = type(event.frame if isinstance(event, told.Heard) else event)
+        if kind in _CAUSES:
+            causes[_CAUSES[kind]] += 1
     for broker_id in fenced:
         causes[f"broker {broker_id} was silent"] += 1
     if not causes:

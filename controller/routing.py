@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from controller.links import BrokerDoor, Receive, Scope, Send
+from controller.links import Send
 from controller.service import ControllerService
+from controller.sockets import BrokerDoor, Receive, Scope
 from runtime.ports import CONTROLLER_LANE, LaneService, NodeContext
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]

@@ -1,4 +1,4 @@
-"""This room judges followers: who lags, who may be admitted, how small an ISR may get.
+"""This room judges followers: who lags, who may be admitted.
 
 Source: replication.md section 4.
 """
@@ -36,11 +36,6 @@ class Progress:
         self.fetched_at = now
         self.seen_log_end = log_end_offset
         self.asks_admission = True
-
-
-def fewest_in_sync(min_insync_replicas: int, assigned: tuple[int, ...]) -> int:
-    """The floor below which nobody is taken out of an ISR (replication.md section 1)."""
-    return min(min_insync_replicas, len(assigned))
 
 
 def lags(progress: Progress, log: ReplicaLog, now: Instant, lag_time_max_ms: int) -> bool:

@@ -8,10 +8,11 @@ from collections.abc import Container
 from enum import Enum
 from typing import NamedTuple
 
-from broker.core.in_sync import Progress, fewest_in_sync, is_admissible, lags
+from broker.core.in_sync import Progress, is_admissible, lags
 from broker.core.replica_log import EpochEnd, ReplicaLog
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
+from muster.kernel.topic_configs import floor
 from muster.messages.link.from_broker import IsrProposal
 from muster.messages.link.rows import NO_LEADER, PartitionRow
 
@@ -303,7 +304,7 @@ class Replica:
 
     @property
     def _fewest(self) -> int:
-        return fewest_in_sync(self.min_insync_replicas, self.row.assigned if self.row else ())
+        return floor(self.min_insync_replicas, len(self.row.assigned) if self.row else 0)
 
     def _know_followers(self, row: PartitionRow, now: Instant) -> None:
         """Progress of every assigned follower, kept within the leader epoch, none of anybody else."""

@@ -1,21 +1,22 @@
 """This room keeps the brokers: hello, silence, closed links, and what each does to the partitions."""
 
 from controller.core import leaders
+from controller.core.dispatch import snapshot
 from controller.core.draft import Draft
-from controller.core.events import HangUp, Hello, LinkId, TookOver
+from controller.core.events import HangUp, Hello, LinkId, Say, TookOver
 from controller.core.proposing import Task
-from controller.core.records import WorkOffered
+from controller.core.records import ProducerIdsGiven, WorkOffered
 from controller.core.state import Session
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
-from muster.messages.link.from_broker import BrokerHello
+from muster.messages.link.from_broker import AllocateProducerIds, BrokerHello
 from muster.messages.link.rows import BrokerRow
-from muster.messages.link.to_broker import HelloRefused
+from muster.messages.link.to_broker import HelloAccepted, HelloRefused, ProducerIds
 
 
-def take_over(draft: Draft, event: TookOver, now: Instant) -> None:
+def take_over(draft: Draft, event: TookOver) -> None:
     """All registered brokers count as just heard; nobody is told anything before its hello (line 165)."""
-    deadline = after(now, draft.settings.broker_session_timeout_ms)
+    deadline = after(draft.now, draft.settings.broker_session_timeout_ms)
     draft.memory.controller_epoch = event.controller_epoch
     draft.memory.sessions = {
         broker_id: Session(None, deadline) for broker_id, row in draft.rows.brokers.items() if row.incarnation
@@ -34,10 +35,21 @@ def refusal(draft: Draft, frame: BrokerHello) -> HelloRefused | None:
     return None
 
 
-def hello(draft: Draft, event: Hello, now: Instant) -> list[HangUp]:
+def greet(draft: Draft, event: Hello) -> None:
+    """Answer a hello: refuse it, or bind the link."""
+    refused = refusal(draft, event.frame)
+    if refused is not None:
+        draft.replies += [Say(event.link, refused), HangUp(event.link, refused.text)]
+        return
+    hello(draft, event)
+    # Until the turn ends a newer link of the same broker may have taken this one's place.
+    draft.hellos.append((event.link, event.frame.broker_id))
+
+
+def hello(draft: Draft, event: Hello) -> None:
     """Bind the link; a new incarnation is a death first, all in one turn.
 
-    Returns what hangs up the broker's older link: what is left in its buffer is never read.
+    The broker's older link is hung up: what is left in its buffer is never read.
     """
     frame, broker_id = event.frame, event.frame.broker_id
     session = draft.memory.sessions.get(broker_id)
@@ -57,33 +69,31 @@ def hello(draft: Draft, event: Hello, now: Instant) -> list[HangUp]:
     if row != known:
         draft.brokers[broker_id] = row
     draft.memory.sessions[broker_id] = Session(
-        event.link, after(now, draft.settings.broker_session_timeout_ms)
+        event.link, after(draft.now, draft.settings.broker_session_timeout_ms)
     )
     leaders.elect_leaderless(draft, broker_id, frame.lost_tail and is_new)
-    if session is None or session.link is None:
-        return []
-    return [HangUp(session.link, "the broker opened another link")]
+    if session is not None and session.link is not None:
+        draft.hang_ups.append(HangUp(session.link, "the broker opened another link"))
 
 
-def close_link(draft: Draft, link: LinkId, now: Instant) -> None:
+def close_link(draft: Draft, link: LinkId) -> None:
     """A closed link proves nothing: the session goes on, but not for long; answers to it are dropped."""
     draft.memory.parked = [one for one in draft.memory.parked if one.link != link]
     broker_id = draft.memory.broker_of(link)
     if broker_id is not None:
         deadline = min(
-            draft.memory.sessions[broker_id].deadline, after(now, draft.settings.closed_link_timeout_ms)
+            draft.memory.sessions[broker_id].deadline, after(draft.now, draft.settings.closed_link_timeout_ms)
         )
         draft.memory.sessions[broker_id] = Session(None, deadline)
 
 
-def end_overdue_sessions(draft: Draft, now: Instant) -> list[HangUp]:
+def end_overdue_sessions(draft: Draft) -> None:
     """Remove every broker whose deadline has passed; many partitions are computed by a worker."""
     memory = draft.memory
-    hang_ups = []
-    for broker_id in [b for b, one in memory.sessions.items() if one.deadline <= now]:
+    for broker_id in [b for b, one in memory.sessions.items() if one.deadline <= draft.now]:
         session = memory.sessions.pop(broker_id)
         if session.link is not None:
-            hang_ups.append(HangUp(session.link, "the broker was not heard within its session"))
+            draft.hang_ups.append(HangUp(session.link, "the broker was not heard within its session"))
         row = draft.broker(broker_id)
         if row is not None and row.live:
             draft.brokers[broker_id] = _fenced(row)
@@ -91,7 +101,37 @@ def end_overdue_sessions(draft: Draft, now: Instant) -> list[HangUp]:
             draft.other_records.append(WorkOffered(str(Task.BROKER_CHANGE), str(broker_id), draft.version))
         else:
             leaders.remove(draft, broker_id, lost_tail=False)
-    return hang_ups
+
+
+def give_producer_ids(draft: Draft, link: LinkId, frame: AllocateProducerIds) -> None:
+    """Another block of producer ids, which nobody else is ever given."""
+    first, count = draft.next_producer_id, draft.settings.producer_ids_per_block
+    draft.next_producer_id += count
+    draft.other_records.append(ProducerIdsGiven(first, count))
+    draft.replies.append(
+        Say(link, ProducerIds(correlation_id=frame.correlation_id, first=first, count=count))
+    )
+
+
+def welcome(draft: Draft, version: int) -> frozenset[LinkId]:
+    """Send a snapshot to every link that is bound now, and say which these are.
+
+    It comes last in the turn of a hello, as it holds whatever the turn changed.
+    """
+    bound = [(link, b) for link, b in draft.hellos if draft.memory.broker_of(link) == b]
+    if not bound:
+        return frozenset()
+    registered = draft.all_brokers()
+    chunks = snapshot(version, registered.values(), draft.all_topics().values(), draft.all_partitions())
+    for link, broker_id in bound:
+        accepted = HelloAccepted(
+            cluster_id=draft.rows.cluster_id,
+            broker_epoch=registered[broker_id].broker_epoch,
+            session_timeout_ms=draft.settings.broker_session_timeout_ms,
+        )
+        draft.replies.append(Say(link, accepted))
+        draft.replies += [Say(link, chunk) for chunk in chunks]
+    return frozenset(link for link, _ in bound)
 
 
 def next_deadline(draft: Draft) -> Instant | None:

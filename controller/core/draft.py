@@ -6,12 +6,14 @@ on the way.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 from uuid import UUID
 
 from controller.core.dispatch import AlikeChange, TurnChanges
 from controller.core.election import Choice, Policy
+from controller.core.events import HangUp, LinkId, Saying
 from controller.core.records import (
     BrokerChanged,
     ClusterRecord,
@@ -23,19 +25,31 @@ from controller.core.records import (
 )
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterState, PartitionTable, folded
-from controller.core.topics import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
+from muster.kernel import topic_configs
+from muster.kernel.decision import Decision
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.link.from_broker import AlterPartition
 from muster.messages.link.rows import AlikePartitions, BrokerRow, PartitionKey, PartitionRow, TopicRow
 
 _Alike: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...], int, int, tuple[int, ...]]
 """Replicas before the turn (None: new), then replicas, leader, leader epoch and ISR after it."""
 
 
-class Draft:
-    """Rows, sessions and producer ids of one turn in the making."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDecision(Decision[ClusterRecord, Saying]):
+    """A decision, and what is true once it is committed."""
 
-    def __init__(self, state: ClusterState, settings: ControllerSettings) -> None:
+    state: ClusterState
+
+
+class Draft:
+    """Rows, sessions, producer ids and sayings of one turn in the making."""
+
+    def __init__(self, state: ClusterState, now: Instant, settings: ControllerSettings) -> None:
         self.rows = state.rows
         self.memory = state.memory.copy()
+        self.now = now
         self.settings = settings
         self.version = state.rows.metadata_version + 1
         self.next_producer_id = state.rows.next_producer_id
@@ -44,6 +58,11 @@ class Draft:
         self.topics: dict[UUID, TopicRow] = {}
         self._topic_ids: dict[str, UUID] = {}
         self.other_records: list[ClusterRecord] = []
+        self.replies: list[Saying] = []
+        self.hang_ups: list[HangUp] = []
+        self.hellos: list[tuple[LinkId, int]] = []
+        self.proposals: list[tuple[LinkId, AlterPartition, list[ErrorCode]]] = []
+        """Judged already; answered at the end of the turn."""
         self.room_to_adopt = settings.max_adopted_in_the_turn
         self._policies: dict[UUID, Policy] = {}
 
@@ -57,6 +76,9 @@ class Draft:
 
     def all_brokers(self) -> dict[int, BrokerRow]:
         return {**self.rows.brokers, **self.brokers}
+
+    def all_topics(self) -> dict[UUID, TopicRow]:
+        return {**self.rows.topics, **self.topics}
 
     def live(self) -> set[int]:
         """Brokers that have a session."""
@@ -179,11 +201,13 @@ class Draft:
 
 def policy_of(configs: dict[str, str], settings: ControllerSettings) -> Policy:
     """A topic's own configs before the cluster's defaults."""
-    least = configs.get(MIN_INSYNC_REPLICAS)
-    unclean = configs.get(UNCLEAN_LEADER_ELECTION)
     return Policy(
-        min_insync_replicas=int(least) if least else settings.default_min_insync_replicas,
-        unclean=unclean == "true" if unclean else settings.default_unclean_leader_election,
+        topic_configs.number(
+            configs, topic_configs.MIN_INSYNC_REPLICAS, settings.default_min_insync_replicas
+        ),
+        topic_configs.flag(
+            configs, topic_configs.UNCLEAN_LEADER_ELECTION, settings.default_unclean_leader_election
+        ),
     )
 
 

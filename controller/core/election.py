@@ -3,7 +3,7 @@
 from collections.abc import Container
 from typing import NamedTuple
 
-from controller.core.in_sync import fewest, without
+from muster.kernel.topic_configs import floor
 from muster.messages.link.rows import NO_LEADER, PartitionRow
 
 
@@ -37,6 +37,18 @@ def elect(assigned: tuple[int, ...], isr: tuple[int, ...], live: Container[int],
     return Choice(NO_LEADER, isr)
 
 
+def without(row: PartitionRow, broker_id: int, fewest: int, lost_tail: bool) -> tuple[int, ...]:
+    """The ISR after the loss of `broker_id`.
+
+    A log that lost its tail leaves whatever remains, as its seat would make it leader without its
+    records (section 7.2); the last member is always kept.
+    """
+    if broker_id not in row.isr:
+        return row.isr
+    rest = tuple(b for b in row.isr if b != broker_id)
+    return rest if len(rest) >= (1 if lost_tail else fewest) else row.isr
+
+
 def never_led(row: PartitionRow) -> bool:
     """True for a new partition: nothing was ever written, so any live replica may lead it."""
     return row.leader == NO_LEADER and row.leader_epoch == 0
@@ -54,7 +66,7 @@ def after_loss(
     """What becomes of a partition when `broker_id` is gone from `live`; None: nothing changes."""
     if row.leader != broker_id and broker_id not in row.isr:
         return None
-    isr = without(row, broker_id, fewest(policy.min_insync_replicas, row), lost_tail)
+    isr = without(row, broker_id, floor(policy.min_insync_replicas, len(row.assigned)), lost_tail)
     if row.leader == broker_id:
         return elect(row.assigned, isr, live, policy.unclean)
     return Choice(row.leader, isr) if isr != row.isr else None

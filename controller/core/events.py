@@ -9,7 +9,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from controller.core.proposing import LeaderProposal, Task
-from muster.messages.link.from_broker import AllocateProducerIds, AlterPartition, BrokerHello, CreateTopics
+from muster.messages.link.from_broker import BrokerHello, FromBroker
 from muster.messages.link.to_broker import ToBroker
 
 LinkId: TypeAlias = Hashable
@@ -17,7 +17,7 @@ LinkId: TypeAlias = Hashable
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """First event of a new owner of the lease; all sessions begin in full."""
+    """First event of a new owner of the lease; the sessions of live brokers begin in full."""
 
     controller_epoch: int
 
@@ -31,35 +31,19 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """Any later frame of a link but a ping, which takes no turn; `fresh` is an id that nobody else has."""
+
+    link: LinkId
+    frame: FromBroker
+    fresh: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class LinkClosed:
     """A websocket ended, whoever ended it."""
 
     link: LinkId
-
-
-@dataclass(frozen=True, slots=True)
-class Proposed:
-    """A leader asks for other ISRs."""
-
-    link: LinkId
-    frame: AlterPartition
-
-
-@dataclass(frozen=True, slots=True)
-class TopicsWanted:
-    """A client's CreateTopics; `topic_ids` are fresh ids, one for each topic asked for."""
-
-    link: LinkId
-    frame: CreateTopics
-    topic_ids: tuple[UUID, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerIdsWanted:
-    """A broker needs another block of producer ids."""
-
-    link: LinkId
-    frame: AllocateProducerIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +61,7 @@ class TimePassed:
     """`look_again_at` has come."""
 
 
-Event: TypeAlias = (
-    TookOver | Hello | LinkClosed | Proposed | TopicsWanted | ProducerIdsWanted | ProposalsReady | TimePassed
-)
+Event: TypeAlias = TookOver | Hello | Heard | LinkClosed | ProposalsReady | TimePassed
 
 
 @dataclass(frozen=True, slots=True)

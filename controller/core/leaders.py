@@ -9,9 +9,9 @@ from uuid import UUID
 from controller.core.draft import Draft
 from controller.core.election import Choice, Policy, after_loss, after_return, first_leader, never_led
 from controller.core.events import ProposalsReady
-from controller.core.in_sync import fewest
 from controller.core.proposing import LeaderProposal, Task
 from controller.core.records import WorkAdopted, WorkOffered
+from muster.kernel.topic_configs import floor
 from muster.messages.link.rows import NO_LEADER, PartitionRow
 
 _Proposed: TypeAlias = dict[int, tuple[int, int]]
@@ -137,7 +137,7 @@ def _fits(
     gone, isr = int(event.key), set(proposal.isr)
     if not isr <= set(row.isr) or not set(row.isr) - isr <= {gone}:
         return False
-    if isr != set(row.isr) and len(isr) < fewest(policy.min_insync_replicas, row):
+    if isr != set(row.isr) and len(isr) < floor(policy.min_insync_replicas, len(row.assigned)):
         return False
     if row.leader != gone:
         return proposal.leader == row.leader

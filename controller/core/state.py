@@ -1,6 +1,6 @@
 """This room holds what the controller knows: rows, which only `apply` changes, and its own memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from uuid import UUID
@@ -30,6 +30,16 @@ class PartitionTable:
 
     def __init__(self) -> None:
         self.by_topic: dict[UUID, dict[int, PartitionRow]] = {}
+        self._shared = False
+        self._own: set[UUID] = set()
+
+    def copy(self) -> "PartitionTable":
+        """Another table with the same rows; each copies a topic before it changes one of its rows."""
+        other = PartitionTable()
+        other.by_topic = dict(self.by_topic)
+        self._shared = other._shared = True
+        self._own.clear()
+        return other
 
     def __getitem__(self, key: PartitionKey) -> PartitionRow:
         return self.by_topic[key[0]][key[1]]
@@ -42,6 +52,9 @@ class PartitionTable:
 
     def of_topic(self, topic_id: UUID) -> dict[int, PartitionRow]:
         """The rows of one topic by number, to be changed in place."""
+        if self._shared and topic_id not in self._own:
+            self._own.add(topic_id)
+            self.by_topic[topic_id] = dict(self.by_topic.get(topic_id, {}))
         return self.by_topic.setdefault(topic_id, {})
 
     def put(self, row: PartitionRow) -> None:
@@ -54,11 +67,7 @@ class PartitionTable:
 
 
 class ClusterRows:
-    """Brokers, topics and partitions as they are stored.
-
-    Changed in place by `apply`, and by nothing else: one change of an ISR among ten thousand partitions
-    copies none of them.
-    """
+    """Brokers, topics and partitions as they are stored; changed by `apply`, and by nothing else."""
 
     def __init__(self, cluster_id: str, metadata_version: int, next_producer_id: int) -> None:
         self.cluster_id = cluster_id
@@ -89,6 +98,17 @@ class ClusterRows:
         for partition in partitions:
             rows.partitions.put(partition)
         return rows
+
+    def copy(self) -> "ClusterRows":
+        """Rows that may be changed while these stay as they are; the partitions of a topic are shared as
+        long as nobody changes one: an ISR among a hundred thousand partitions costs its topic's.
+        """
+        other = ClusterRows(self.cluster_id, self.metadata_version, self.next_producer_id)
+        other.brokers = dict(self.brokers)
+        other.topics = dict(self.topics)
+        other.topic_ids = dict(self.topic_ids)
+        other.partitions = self.partitions.copy()
+        return other
 
     def put_topic(self, row: TopicRow) -> None:
         self.topics[row.topic_id] = row
@@ -144,6 +164,16 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
             pass
 
 
+def after_records(rows: ClusterRows, records: Sequence[ClusterRecord]) -> ClusterRows:
+    """The rows once all `records` are true; `rows` stay as they are."""
+    if not records:
+        return rows
+    changed = rows.copy()
+    for record in records:
+        apply(changed, record)
+    return changed
+
+
 @dataclass(frozen=True, slots=True)
 class ParkedAnswer:
     """A CreateTopics whose new partitions do not all have leaders yet."""
@@ -185,7 +215,7 @@ class Memory:
         return None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ClusterState:
     """Rows and memory of the controller's lane."""
 

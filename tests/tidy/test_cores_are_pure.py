@@ -15,7 +15,7 @@ LEANING_ON_CODECS = "muster.kafkawire"
 
 
 def test_there_are_cores_to_look_at() -> None:
-    assert {"coordinator.core.decide", "controller.core.decide"} <= {dotted(path) for path in CORES}
+    assert {"coordinator.core.decide", "controller.core.turn"} <= {dotted(path) for path in CORES}
 
 
 def test_nothing_in_a_core_is_asynchronous() -> None:

@@ -1,19 +1,23 @@
-"""This room runs the real controller core in the simulation: a database, an owner with a cache, links."""
+"""This room runs the real controller core in the simulation: a database, an owner with a cache, links.
+
+Elections by an operator and reassignment are the simulation's own turns here: the product does not have them
+yet (`Controller.operate`), so what the walks say about a moved partition holds for this code, not for it.
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from controller.core import decide as core
 from controller.core.dispatch import frames_for
 from controller.core.draft import Draft, policy_of
 from controller.core.election import Policy
-from controller.core.events import Event, HangUp, Hello, LinkClosed, ProposalsReady, Proposed, Say, TookOver
+from controller.core.events import Event, HangUp, Heard, Hello, LinkClosed, ProposalsReady, Say, TookOver
 from controller.core.proposing import Task, propose
 from controller.core.records import ClusterRecord, WorkOffered
 from controller.core.settings import ControllerSettings
-from controller.core.state import ClusterRows, ClusterState, Memory, apply
+from controller.core.state import ClusterRows, ClusterState, Memory, after_records, apply
+from controller.core.turn import decide
 from muster.kernel.instants import Instant
 from muster.messages.codec import decode_from_broker, decode_to_broker, encode
 from muster.messages.link.from_broker import AlterPartition, BrokerHello, FromBroker
@@ -113,13 +117,13 @@ class Controller:
 
     def turn(self, events: Sequence[Event], now: Instant) -> None:
         """Decide, write, speak."""
-        decision = core.decide(self.state, events, now, self.settings)
+        decision = decide(self.state, events, now, self.settings)
         if decision.records and not self.database.write(self.epoch, decision.records):
             self.deposed = True
             for link in self.links.values():
                 link.close()
             return
-        core.settle(self.state, decision)
+        self.state = decision.state
         for saying in (*decision.replies, *decision.commands):
             addressed = self.links.get(str(saying.link))
             if addressed is not None and isinstance(saying, Say):
@@ -129,15 +133,14 @@ class Controller:
 
     def operate(self, change: Callable[[Draft], None], now: Instant) -> None:
         """A turn of an operator's tool that the product does not have yet, by the same draft and frames."""
-        draft = Draft(self.state, self.settings)
+        draft = Draft(self.state, now, self.settings)
         change(draft)
         changes = draft.partition_changes()
         records = draft.records(changes)
         if not records or not self.database.write(self.epoch, records):
             return
         turn = draft.turn_changes(changes)
-        for record in records:
-            apply(self.state.rows, record)
+        self.state = ClusterState(after_records(self.state.rows, records), self.state.memory)
         for broker_id, session in self.state.memory.sessions.items():
             bound = self.links.get(str(session.link))
             for frame in frames_for(broker_id, turn):
@@ -155,7 +158,7 @@ class Controller:
                 case BrokerHello():
                     events.append(Hello(link.link_id, frame))
                 case AlterPartition():
-                    events.append(Proposed(link.link_id, frame))
+                    events.append(Heard(link.link_id, frame, UUID(int=0)))
                 case _:
                     raise AssertionError(f"the simulation sends no {frame}")
         self.turn(events, now)

@@ -14,7 +14,7 @@ import msgspec
 from broker.core.cluster_view import ClusterView
 from broker.core.in_sync import Progress
 from broker.core.replica import Obeyed, Replica, Role
-from controller.core import brokers, decide, election, leaders
+from controller.core import brokers, election, leaders, partitions
 from controller.core.draft import Draft
 from controller.core.election import Policy
 from controller.core.events import ProposalsReady
@@ -46,7 +46,7 @@ def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Mutant:
 # ---------------------------------------------------------------------------------- controller
 
 MUTANTS["ap_no_version"] = replaced(
-    decide,
+    partitions,
     "judge",
     lambda judge: (
         lambda row, proposal, *rest: judge(
@@ -55,7 +55,7 @@ MUTANTS["ap_no_version"] = replaced(
     ),
 )
 MUTANTS["bep_ap"] = replaced(
-    decide,
+    partitions,
     "judge",
     lambda judge: (
         lambda row, proposal, sender, live, registered: judge(
@@ -90,7 +90,7 @@ MUTANTS["empty_isr"] = replaced(
 MUTANTS["lost_kept"] = replaced(
     election, "without", lambda without: lambda row, b, floor, lost: without(row, b, floor, False)
 )
-MUTANTS["never_answer"] = replaced(decide._Turn, "_answer_proposals", lambda _: lambda self: None)
+MUTANTS["never_answer"] = replaced(partitions, "answer_proposals", lambda _: lambda draft: None)
 
 
 @mutant("adopt_anything")
@@ -138,8 +138,8 @@ def _() -> Iterator[None]:
 @mutant("no_floor")
 def _() -> Iterator[None]:
     with (
-        patch.object(election, "fewest", lambda least, row: 1),
-        patch.object(leaders, "fewest", lambda least, row: 1),
+        patch.object(election, "floor", lambda least, replicas: 1),
+        patch.object(leaders, "floor", lambda least, replicas: 1),
         replaced(Replica, "_laggard", _with_least(1))(),
     ):
         yield

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from controller.core.decide import ClusterDecision, decide, settle
-from controller.core.events import Event, Hello, Say, TookOver
+from controller.core.draft import ClusterDecision
+from controller.core.events import Event, Heard, Hello, Say, TookOver
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, ClusterState
+from controller.core.turn import decide
 from muster.kernel.instants import Instant
-from muster.messages.link.from_broker import BrokerHello
+from muster.messages.link.from_broker import BrokerHello, FromBroker
 from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import ToBroker
 
 ORDERS = UUID(int=10)
+FRESH = UUID(int=20)
 START = Instant(1_000)
 
 
@@ -25,6 +27,11 @@ def hello(broker_id: int, run: str = "a", **stated: object) -> Hello:
         **stated,  # type: ignore[arg-type]
     )
     return Hello(f"link-{broker_id}{run}", frame)
+
+
+def heard(link: str, frame: FromBroker) -> Heard:
+    """A later frame of a link."""
+    return Heard(link, frame, FRESH)
 
 
 def row(
@@ -56,7 +63,7 @@ class Cluster:
     def turn(self, *events: Event) -> ClusterDecision:
         """One turn, committed."""
         decision = decide(self.state, events, self.now, self.settings)
-        settle(self.state, decision)
+        self.state = decision.state
         return decision
 
     def later(self, ms: int) -> None:

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from controller.core.decide import heard, postpone
 from controller.core.election import Policy
 from controller.core.events import HangUp, LinkClosed, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import LeaderProposal, Task, propose
 from controller.core.records import PartitionsChanged, PossibleLoss, WorkAdopted, WorkOffered
 from controller.core.settings import ControllerSettings
+from controller.core.turn import heard, postpone
 from muster.messages.link.to_broker import Changes
 from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
 from tests.unit.messages.made_rows import stored

@@ -2,11 +2,11 @@
 
 import pytest
 
-from controller.core.events import LinkClosed, Proposed, TimePassed
+from controller.core.events import LinkClosed, TimePassed
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import AlterPartition, IsrProposal
 from muster.messages.link.to_broker import AlterPartitionAnswer, Changes
-from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
+from tests.unit.controller_core.stage import ORDERS, Cluster, heard, hello, row, said
 from tests.unit.messages.made_rows import alone
 
 
@@ -21,7 +21,7 @@ def ask(
 
 def test_an_accepted_proposal_is_answered_with_the_row_and_told_to_all() -> None:
     cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2))])
-    decision = cluster.turn(Proposed("link-1a", ask((1, 2, 3), epochs={3: 1})))
+    decision = cluster.turn(heard("link-1a", ask((1, 2, 3), epochs={3: 1})))
 
     partition = cluster.partition()
     assert (partition.isr, partition.leader_epoch) == ((1, 2, 3), 1)
@@ -51,7 +51,7 @@ def test_a_refusal_says_why_and_carries_the_row_as_it_is(
     link: str, frame: AlterPartition, error: ErrorCode
 ) -> None:
     cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2))])
-    decision = cluster.turn(Proposed(link, frame))
+    decision = cluster.turn(heard(link, frame))
 
     [answer] = said(decision, link)
     assert isinstance(answer, AlterPartitionAnswer)
@@ -66,7 +66,7 @@ def test_a_broker_without_a_session_is_not_admitted() -> None:
     cluster.turn(LinkClosed("link-3a"))
     cluster.later(1_000)
     cluster.turn(TimePassed())
-    decision = cluster.turn(Proposed("link-1a", ask((1, 2, 3), epochs={3: 1})))
+    decision = cluster.turn(heard("link-1a", ask((1, 2, 3), epochs={3: 1})))
     [answer] = said(decision, "link-1a")
     assert isinstance(answer, AlterPartitionAnswer)
     assert answer.answers[0].error is ErrorCode.INELIGIBLE_REPLICA
@@ -76,7 +76,7 @@ def test_what_is_left_on_an_older_link_is_not_read() -> None:
     cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2))])
     again = hello(1)
     cluster.turn(type(again)("link-1-newer", again.frame))
-    decision = cluster.turn(Proposed("link-1a", ask((1, 2, 3), epochs={3: 1})))
+    decision = cluster.turn(heard("link-1a", ask((1, 2, 3), epochs={3: 1})))
     assert decision.records == () and decision.replies == ()
 
 
@@ -84,7 +84,7 @@ def test_the_answer_is_the_row_at_the_end_of_the_turn() -> None:
     cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
     cluster.turn(LinkClosed("link-2a"))
     cluster.later(1_000)
-    decision = cluster.turn(Proposed("link-1a", ask((1, 2))))
+    decision = cluster.turn(heard("link-1a", ask((1, 2))))
 
     answer = said(decision, "link-1a")[0]
     assert isinstance(answer, AlterPartitionAnswer)

@@ -1,29 +1,29 @@
 """This room shows CreateTopics: refusals (conformance 199 to 204), rows, leaders, answer."""
 
-from uuid import UUID
+from uuid import uuid5
 
 import pytest
 
 from controller.core.election import Policy
-from controller.core.events import ProposalsReady, TimePassed, TookOver, TopicsWanted
+from controller.core.events import Heard, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import Task, propose
 from controller.core.records import PartitionsCreated, TopicCreated, WorkOffered
 from controller.core.settings import ControllerSettings
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import CreateTopics, NewTopic
 from muster.messages.link.to_broker import CreateTopicsAnswer
-from tests.unit.controller_core.stage import Cluster, row, said
+from tests.unit.controller_core.stage import FRESH, Cluster, heard, row, said
 from tests.unit.messages.made_rows import stored
 
-CLICKS = UUID(int=20)
+CLICKS = uuid5(FRESH, "0")
 
 
-def wanted(*topics: NewTopic, validate_only: bool = False) -> TopicsWanted:
+def wanted(*topics: NewTopic, validate_only: bool = False) -> Heard:
     frame = CreateTopics(correlation_id=3, topics=topics, timeout_ms=5_000, validate_only=validate_only)
-    return TopicsWanted("link-1a", frame, tuple(UUID(int=20 + n) for n in range(len(topics))))
+    return heard("link-1a", frame)
 
 
-def answer_of(cluster: Cluster, event: TopicsWanted) -> CreateTopicsAnswer:
+def answer_of(cluster: Cluster, event: Heard) -> CreateTopicsAnswer:
     [answer] = said(cluster.turn(event), "link-1a")
     assert isinstance(answer, CreateTopicsAnswer)
     return answer

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from controller.core.events import Proposed, TopicsWanted
+from controller.core.events import Heard
 from controller.links import BrokerLink
-from controller.service import CLUSTER
+from controller.subject import CLUSTER
 from muster.kernel.error_codes import ErrorCode
 from muster.messages import codec
 from muster.messages.link.from_broker import AlterPartition, CreateTopics, NewTopic
@@ -15,8 +15,8 @@ from tests.unit.controller_service.test_sessions_outlive_the_cache import ORDERS
 TOPIC = NewTopic(name="clicks", partition_count=10_000)
 
 
-def wanted(link: BrokerLink) -> TopicsWanted:
-    return TopicsWanted(link, CreateTopics(correlation_id=3, topics=(TOPIC,), timeout_ms=60_000), (ORDERS,))
+def wanted(link: BrokerLink) -> Heard:
+    return Heard(link, CreateTopics(correlation_id=3, topics=(TOPIC,), timeout_ms=60_000), ORDERS)
 
 
 async def answer(said: "asyncio.Queue[str]") -> CreateTopicsAnswer:
@@ -29,7 +29,7 @@ async def answer(said: "asyncio.Queue[str]") -> CreateTopicsAnswer:
 
 async def test_who_asked_for_topics_hears_that_there_are_none_and_keeps_the_link() -> None:
     service, links, said = await linked(HereAndNow())
-    service.refuse(CLUSTER, [wanted(links[1])], GaveUp("controller: cluster"))
+    service.cluster.refuse(CLUSTER, [wanted(links[1])], GaveUp("controller: cluster"))
     heard = await answer(said)
     assert (heard.correlation_id, heard.topics[0].error) == (3, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert not links[1].is_unbound
@@ -39,13 +39,15 @@ async def test_who_asked_for_topics_hears_that_there_are_none_and_keeps_the_link
 async def test_a_leader_whose_proposal_was_not_decided_is_hung_up_on() -> None:
     """Its proposal is open until a snapshot ends it: no answer could."""
     service, links, _ = await linked(HereAndNow())
-    service.refuse(CLUSTER, [Proposed(links[1], AlterPartition(proposals=()))], GaveUp("controller"))
+    service.cluster.refuse(
+        CLUSTER, [Heard(links[1], AlterPartition(proposals=()), ORDERS)], GaveUp("controller")
+    )
     assert links[1].is_unbound
     assert not links[2].is_unbound
 
 
 async def test_nobody_keeps_a_link_on_which_a_turn_may_be_missing() -> None:
     service, links, _ = await linked(HereAndNow())
-    service.refuse(CLUSTER, [], NotSpoken("controller: cluster"))
+    service.cluster.refuse(CLUSTER, [], NotSpoken("controller: cluster"))
     assert links[1].is_unbound
     assert links[2].is_unbound

@@ -9,7 +9,8 @@ from controller.configuration import ServiceSettings
 from controller.core.events import TimePassed
 from controller.core.state import ClusterRows
 from controller.links import BrokerLink
-from controller.service import CLUSTER, ControllerService
+from controller.service import ControllerService
+from controller.subject import CLUSTER, Cluster
 from muster.kernel.instants import Instant
 from muster.messages import codec
 from muster.messages.link.from_broker import BrokerHello, BrokerPing
@@ -44,7 +45,7 @@ class HereAndNow:
     async def query(self, function: Callable[[Any], Any]) -> Any:
         raise ConnectionLost("no database")
 
-    def hand_in(self, subject: ControllerService, key: str, *events: Any) -> None:
+    def hand_in(self, subject: Cluster, key: str, *events: Any) -> None:
         state = subject.cached(key)
         if state is None:
             state, revived = subject.revive(key, self.rows, self.time)
@@ -53,7 +54,7 @@ class HereAndNow:
         self.recorded += decision.records
         subject.settle(key, state, decision)
 
-    async def submit_turn(self, subject: ControllerService, key: str, *events: Any) -> None:
+    async def submit_turn(self, subject: Cluster, key: str, *events: Any) -> None:
         self.hand_in(subject, key, *events)
 
 
@@ -79,10 +80,10 @@ async def linked(here: HereAndNow) -> tuple[ControllerService, dict[int, BrokerL
 async def test_an_outage_that_empties_the_cache_fences_nobody() -> None:
     here = HereAndNow()
     service, links, _ = await linked(here)
-    service.drop(CLUSTER)
+    service.cluster.drop(CLUSTER)
     here.time = Instant(here.time + 20_000)
     service.thaw(20_000)
-    here.hand_in(service, CLUSTER, TimePassed())
+    here.hand_in(service.cluster, CLUSTER, TimePassed())
     assert here.recorded == []
     links[1].hang_up("the end")
 
@@ -90,12 +91,12 @@ async def test_an_outage_that_empties_the_cache_fences_nobody() -> None:
 async def test_pings_count_and_are_answered_while_rows_are_loaded_again() -> None:
     here = HereAndNow()
     service, links, said = await linked(here)
-    service.drop(CLUSTER)
+    service.cluster.drop(CLUSTER)
     here.time = Instant(here.time + 8_000)
     for link in links.values():
         service.link_heard(link, BrokerPing(number=4, metadata_version=5))
     here.time = Instant(here.time + 8_000)
-    here.hand_in(service, CLUSTER, TimePassed())
+    here.hand_in(service.cluster, CLUSTER, TimePassed())
     assert here.recorded == []
     async with asyncio.timeout(5):
         while True:

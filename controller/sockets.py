@@ -1,0 +1,181 @@
+"""This room is the door of broker links: a websocket, its secret, its hello, its frames in order.
+
+A link that the controller unbound is never read again, whatever is left in its buffer (replication.md
+section 7.4; design chapter 7).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, Protocol
+
+import structlog
+from channels.consumer import AsyncConsumer
+
+from controller.enrolment import broker_credentials
+from controller.links import BrokerLink, Send
+from muster.kernel.error_codes import ErrorCode
+from muster.messages import codec
+from muster.messages.errors import (
+    GOING_AWAY_CLOSE,
+    INVALID_PAYLOAD_CLOSE,
+    POLICY_VIOLATION_CLOSE,
+    RemoteMessageError,
+)
+from muster.messages.link.from_broker import BrokerHello, FromBroker
+from muster.messages.link.to_broker import HelloRefused
+
+log = structlog.get_logger(__name__)
+
+HELLO_TIMEOUT_S: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 2.0
+LINKS: Final = 1_000
+"""Sockets that may be open before their hello was answered; brokers have one each."""
+
+UNAVAILABLE = 503
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+
+class Controller(Protocol):
+    """What the door must know of `controller.service`."""
+
+    def admits(self, broker_id: int, secret: str) -> Awaitable[bool]:
+        """True if this is the secret of an enrolled broker."""
+
+    @property
+    def knows_secrets(self) -> bool:
+        """False until the secrets of enrolled brokers were read: nobody can be told apart."""
+
+    @property
+    def accepts_links(self) -> bool:
+        """True while this node holds the lease `controller` and has loaded."""
+
+    async def controller_address(self) -> str:
+        """Websocket address of the node that holds the lease, "" if nobody is known."""
+
+    def link_opened(self, link: BrokerLink, hello: BrokerHello) -> None: ...
+
+    def link_heard(self, link: BrokerLink, frame: FromBroker) -> None: ...
+
+    def link_closed(self, link: BrokerLink) -> None: ...
+
+
+class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no types
+    """`/ws/broker/`: Channels' dispatch is replaced by one receive loop, since it costs
+    more than a frame's own work."""
+
+    _open = 0
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        headers = dict(scope.get("headers", ()))
+        credentials = broker_credentials(headers.get(b"authorization"))
+        if credentials is None or not await self._controller.admits(*credentials):
+            if credentials is not None and not self._controller.knows_secrets:
+                await _say_unavailable(send)
+                return
+            log.warning("broker link refused", peer=_peer(scope), reason="no valid secret")
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION_CLOSE})
+            return
+        if BrokerDoor._open >= LINKS:
+            await send({"type": "websocket.close", "code": GOING_AWAY_CLOSE})
+            return
+        await send({"type": "websocket.accept"})
+        link = BrokerLink(credentials[0], _peer(scope))
+        BrokerDoor._open += 1
+        writer = asyncio.ensure_future(link.write(send))
+        try:
+            await self._serve(link, receive, writer)
+        except RemoteMessageError as error:
+            link.hang_up(f"{error.error_code.name}: {error}")
+        finally:
+            BrokerDoor._open -= 1
+            link.hang_up("closed by the broker")
+            await self._close(link, writer, send)
+
+    async def _serve(self, link: BrokerLink, receive: Receive, writer: asyncio.Future[None]) -> None:
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                hello = await _frame(receive)
+        except TimeoutError:
+            link.hang_up("no hello")
+            return
+        if hello is None:
+            return
+        refusal = await self._refusal(link, hello)
+        if refusal is not None or not isinstance(hello, BrokerHello):
+            link.say(refusal or HelloRefused(error=ErrorCode.INVALID_REQUEST, text="no hello"))
+            link.hang_up("refused")
+            return
+        self._controller.link_opened(link, hello)
+        try:
+            await self._listen(link, receive, writer)
+        finally:
+            self._controller.link_closed(link)
+
+    async def _refusal(self, link: BrokerLink, hello: FromBroker) -> HelloRefused | None:
+        if not isinstance(hello, BrokerHello):
+            return HelloRefused(error=ErrorCode.INVALID_REQUEST, text="the first frame is no hello")
+        if hello.broker_id != link.broker_id:
+            return HelloRefused(
+                error=ErrorCode.AUTHENTICATION_FAILED,
+                text=f"the secret is that of broker {link.broker_id}, not {hello.broker_id}",
+            )
+        if not self._controller.accepts_links:
+            address = await self._controller.controller_address()
+            return HelloRefused(error=ErrorCode.NOT_CONTROLLER, controller_address=address)
+        return None
+
+    async def _listen(self, link: BrokerLink, receive: Receive, writer: asyncio.Future[None]) -> None:
+        """Hear frames until the broker or the controller ends the link, or its writer fails."""
+        while not link.is_unbound:
+            hearing = asyncio.ensure_future(_frame(receive))
+            await asyncio.wait((hearing, writer), return_when=asyncio.FIRST_COMPLETED)
+            if link.is_unbound or not hearing.done():
+                hearing.cancel()
+                with contextlib.suppress(asyncio.CancelledError, RemoteMessageError):
+                    await hearing
+                return
+            frame = hearing.result()
+            if frame is None:
+                return
+            self._controller.link_heard(link, frame)
+
+    async def _close(self, link: BrokerLink, writer: asyncio.Future[None], send: Send) -> None:
+        log.info("broker link closed", link=link.number, broker=link.broker_id, reason=link.reason)
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await asyncio.shield(writer)
+                await send({"type": "websocket.close", "code": GOING_AWAY_CLOSE, "reason": link.reason[:100]})
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+
+
+async def _frame(receive: Receive) -> FromBroker | None:
+    """The next frame, None when the socket is closed. Raises RemoteMessageError."""
+    message = await receive()
+    if message["type"] == "websocket.disconnect":
+        return None
+    text = message.get("text")
+    if text is None:
+        raise RemoteMessageError(
+            "frames are text", close_code=INVALID_PAYLOAD_CLOSE, error_code=ErrorCode.MALFORMED_FRAME
+        )
+    return codec.decode_from_broker(text)
+
+
+async def _say_unavailable(send: Send) -> None:
+    """Answer the handshake with 503: a good secret must not be called bad because nobody could look."""
+    headers = [(b"content-length", b"0")]
+    await send({"type": "websocket.http.response.start", "status": UNAVAILABLE, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": b""})
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client") or ("", 0)
+    return f"{client[0]}:{client[1]}"

@@ -1,0 +1,160 @@
+"""This room holds the cluster in memory while this node is its controller, and says what was decided.
+
+The rules are `controller.core`'s; the lane writes (design chapters 4.1, 4.2). Everything here runs on the
+node's loop and returns at once.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from controller import journalling
+from controller.core import events as told
+from controller.core import turn as core
+from controller.core.draft import ClusterDecision
+from controller.core.records import ClusterRecord
+from controller.core.settings import ControllerSettings
+from controller.core.state import ClusterRows, ClusterState, Memory
+from controller.links import BrokerLink
+from controller.pace import LinkPace
+from controller.store import ControllerStore
+from muster.kernel.decision import Decision
+from muster.kernel.instants import Instant
+from muster.messages.link.to_broker import Changes, SnapshotChunk
+from runtime.ports import Entry, Lane, NodeContext
+from runtime.turn import NotSpoken
+
+log = structlog.get_logger(__name__)
+
+CLUSTER: Final = "cluster"
+"""The one key of the controller's lane."""
+
+HANDED_IN_KEPT: Final = 1_000
+"""Work items of which it is remembered that the lane has them."""
+
+
+class Cluster:
+    """The cache of the controller's lane, and `runtime.ports.Subject` for it."""
+
+    def __init__(self, node: NodeContext, settings: ControllerSettings) -> None:
+        self.links: dict[BrokerLink, LinkPace] = {}
+        self.memory: Memory | None = None
+        """Sessions and who waits; stays when the rows have to be read again."""
+        self.lane: Lane | None = None
+        """The queue of the lease while this node holds it."""
+        self._node = node
+        self._settings = settings
+        self._state: ClusterState | None = None
+        self._handed_in: dict[str, None] = {}
+        self._store = ControllerStore()
+
+    @property
+    def store(self) -> ControllerStore:
+        return self._store
+
+    def cached(self, key: str) -> ClusterState | None:
+        return self._state
+
+    def revive(
+        self, key: str, loaded: ClusterRows, now: Instant
+    ) -> tuple[ClusterState, Decision[ClusterRecord, told.Saying]]:
+        """Rows as stored, and the memory of this owner; without one this is a takeover."""
+        if self.memory is not None:
+            state = ClusterState(loaded, self.memory)
+            return state, ClusterDecision(state=state)
+        state = ClusterState(loaded)
+        epoch = self.lane.epoch if self.lane is not None else 0
+        return state, core.decide(state, [told.TookOver(epoch)], now, self._settings)
+
+    def decide(
+        self, key: str, state: ClusterState, events: Sequence[told.Event], now: Instant
+    ) -> Decision[ClusterRecord, told.Saying]:
+        return core.decide(state, events, now, self._settings)
+
+    def before(self, key: str, state: ClusterState) -> ClusterRows:
+        return state.rows
+
+    def entry(
+        self, key: str, events: Sequence[told.Event], decision: Decision[ClusterRecord, told.Saying]
+    ) -> Entry:
+        return journalling.entry(events, decision.records)
+
+    def settle(self, key: str, state: ClusterState, decision: Decision[ClusterRecord, told.Saying]) -> None:
+        """It is durable: keep it, then say replies, then commands, then wake whoever reads these rows."""
+        assert isinstance(decision, ClusterDecision)
+        self._state, self.memory = decision.state, decision.state.memory
+        now = self._node.now()
+        for saying in (*decision.replies, *decision.commands):
+            self._speak(saying, now)
+        for name in journalling.wake_names(decision.records):
+            self._node.wake(name, str(decision.state.rows.metadata_version))
+
+    def drop(self, key: str) -> None:
+        """The rows may differ from the database's; sessions and links stay what they are."""
+        self._state = None
+
+    def refuse(self, key: str, events: Sequence[told.Event], error: Exception) -> None:
+        """Nothing of `events` was written, but for NotSpoken: then any link may lack what was."""
+        log.error("events could not be decided", events=[type(e).__name__ for e in events], exc_info=error)
+        if isinstance(error, NotSpoken):
+            for link in tuple(self.links):
+                link.hang_up("our own mistake")
+        self._begin_adopting_anew()
+        for event in events:
+            if isinstance(event, told.ProposalsReady):
+                self._handed_in.pop(str(event.item_id), None)
+            elif (saying := core.not_written(event)) is not None:
+                self._speak(saying, self._node.now())
+
+    def _begin_adopting_anew(self) -> None:
+        """What one turn left to the next may be what spoils it: the desk brings it again by itself."""
+        if self.memory is not None:
+            for event in self.memory.adopting:
+                self._handed_in.pop(str(event.item_id), None)
+            self.memory.adopting = []
+
+    def _speak(self, saying: told.Saying, now: Instant) -> None:
+        link = saying.link
+        assert isinstance(link, BrokerLink)
+        match saying:
+            case told.Say():
+                if isinstance(saying.frame, Changes | SnapshotChunk):
+                    pace = self.links.get(link)
+                    if pace is not None:
+                        pace.said(saying.frame.metadata_version, now)
+                link.say(saying.frame)
+            case told.HangUp():
+                link.hang_up(saying.reason)
+
+    # ------------------------------------------------------------------------------ for the service
+
+    def is_first(self, item_id: str) -> bool:
+        """True once for each finished work item: the lane keeps it until it is adopted."""
+        if item_id in self._handed_in:
+            return False
+        self._handed_in[item_id] = None
+        if len(self._handed_in) > HANDED_IN_KEPT:
+            self._handed_in.pop(next(iter(self._handed_in)))
+        return True
+
+    def heard(self, link: BrokerLink, metadata_version: int) -> bool:
+        """A ping: liveness takes no turn, sessions are memory of the owner. False: nobody's link."""
+        pace = self.links.get(link)
+        if self.memory is None or pace is None:
+            return False
+        if not core.heard(self.memory, link, self._node.now(), self._settings):
+            return False
+        pace.applied(metadata_version)
+        return True
+
+    def postpone(self, by_ms: int) -> None:
+        """Time stood still: that was nobody's silence."""
+        if self.memory is not None:
+            core.postpone(self.memory, by_ms)
+
+    def forget(self) -> None:
+        """The lease was given up: another node's cache is the one that counts."""
+        self.lane = self._state = self.memory = None
+        self.links.clear()
+        self._handed_in.clear()
