@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from access.models import AccessEvent
+from access.models import AccessEvent, Principal
 
 WINDOW_MS = 300_000
 FAILURES_OF_A_NAME = 5
@@ -15,15 +15,21 @@ SIGN_IN_BY_LINK = "sign in by link"
 
 
 def too_many_failures(name: str, address: str) -> bool:
-    """True if this name from this address, or this address alone, failed too often in the last five minutes.
+    """True if this name from this address failed too often in the last five minutes.
 
-    A name is counted together with its address: a stranger cannot lock somebody else out from afar.
+    A name is counted together with its address: a stranger cannot lock somebody else out from afar. An
+    address that failed too often with whatever names does not shut out the people who share it: only names
+    that nobody has are then refused unasked, so that guessing costs no password hash and fills no audit.
     """
     failed = _failures(SIGN_IN, address)
-    return (
-        failed.filter(name=name[:150]).count() >= FAILURES_OF_A_NAME
-        or failed.count() >= FAILURES_OF_AN_ADDRESS
-    )
+    if failed.filter(name=name[:150]).count() >= FAILURES_OF_A_NAME:
+        return True
+    return over_its_bound(address) and not Principal.objects.filter(name=name, user__isnull=False).exists()
+
+
+def over_its_bound(address: str) -> bool:
+    """True if this address failed too often with whatever names in the last five minutes."""
+    return _failures(SIGN_IN, address).count() >= FAILURES_OF_AN_ADDRESS
 
 
 def enough_failed_links(address: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from access import sessions
@@ -27,6 +27,7 @@ __all__ = [
     "create_user",
     "make_login_link",
     "may_enter",
+    "person_of_link",
     "record",
     "revoke_token",
     "role_of",
@@ -187,14 +188,17 @@ def signed_out(name: str, address: str) -> None:
     wake.notify(sessions.WAKE_NAME, name)
 
 
+def person_of_link(secret: str) -> str | None:
+    """Whom `secret` would sign in; None if it is unknown, used or older than ten minutes. Uses nothing up."""
+    found = _open_links(secret).select_related("user").first()
+    return found.user.get_username() if found and role_of(found.user) else None
+
+
 def use_login_link(secret: str) -> User | None:
     """The person whom `secret` signs in, once; None if it is unknown, used or older than ten minutes."""
-    now = timezone.now()
-    digest = _link_digest(secret)
-    open_links = LoginLink.objects.filter(digest=digest, used_at__isnull=True, expires_at__gt=now)
-    if not open_links.update(used_at=now):
+    if not _open_links(secret).update(used_at=timezone.now()):
         return None
-    user = LoginLink.objects.select_related("user").get(digest=digest).user
+    user = LoginLink.objects.select_related("user").get(digest=_link_digest(secret)).user
     return user if user.is_active else None
 
 
@@ -203,6 +207,11 @@ def record(action: str, name: str, *, allowed: bool, address: str = "", detail: 
     AccessEvent.objects.create(
         action=action, name=name[:150], address=address[:64], allowed=allowed, detail=detail[:200]
     )
+
+
+def _open_links(secret: str) -> QuerySet[LoginLink]:
+    digest = _link_digest(secret)
+    return LoginLink.objects.filter(digest=digest, used_at__isnull=True, expires_at__gt=timezone.now())
 
 
 def _link_digest(secret: str) -> bytes:

@@ -6,6 +6,6 @@ from access import views
 
 urlpatterns = [
     path("login/", views.SignIn.as_view(), name="login"),
-    path("login/once/<str:secret>/", views.sign_in_once, name="login-once"),
+    path("login/once/<str:secret>/", views.SignInOnce.as_view(), name="login-once"),
     path("logout/", views.sign_out, name="logout"),
 ]

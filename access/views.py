@@ -12,7 +12,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST
 
 from access import service
 from access.login_limits import (
@@ -20,6 +20,7 @@ from access.login_limits import (
     SIGN_IN_BY_LINK,
     WINDOW_MS,
     enough_failed_links,
+    over_its_bound,
     too_many_failures,
 )
 from access.peers import address_of
@@ -42,19 +43,25 @@ class SignIn(View):
         password = request.POST.get("password", "")
         address = address_of(request)
         if too_many_failures(name, address):
-            page = self._page(request, name=name, refusal="too many")
-            page.status_code = 429
-            page["Retry-After"] = str(WINDOW_MS // 1000)
-            return page
+            return self._too_many(request, name)
         user = None
         if name and len(password) <= _LONGEST_PASSWORD and len(name) <= 150 and "\x00" not in password:
             user = authenticate(request, username=name, password=password)
         if user is None or service.role_of(user) is None:
             service.record(SIGN_IN, name, allowed=False, address=address)
+            # Over the bound of the address a wrong password is answered as a name that nobody has.
+            if over_its_bound(address):
+                return self._too_many(request, name)
             return self._page(request, name=name, refusal="wrong")
         _enter(request, user)
         service.record(SIGN_IN, name, allowed=True, address=address)
         return redirect(_next(request))
+
+    def _too_many(self, request: HttpRequest, name: str) -> HttpResponse:
+        page = self._page(request, name=name, refusal="too many")
+        page.status_code = 429
+        page["Retry-After"] = str(WINDOW_MS // 1000)
+        return page
 
     def _page(self, request: HttpRequest, **more: Any) -> HttpResponse:
         page = render(request, "access/login.html", {"next": _next(request), **more})
@@ -63,27 +70,34 @@ class SignIn(View):
         return page
 
 
-@login_not_required
-@never_cache
-@require_GET
-def sign_in_once(request: HttpRequest, secret: str) -> HttpResponse:
-    """Open a one-time link: works once within ten minutes, else leads to the page for passwords.
+@method_decorator([login_not_required, never_cache], name="dispatch")
+class SignInOnce(View):
+    """A one-time link: looking at it shows a button, only the button signs in and uses it up.
 
-    A browser that fetches ahead of its person must not use the link up.
+    Programs that open every link of a message, and sites that would sign somebody in as somebody else, look.
     """
-    if "prefetch" in request.headers.get("Sec-Purpose", request.headers.get("Purpose", "")):
-        return HttpResponse(status=204)
-    user = service.use_login_link(secret)
-    if user is None or service.role_of(user) is None:
+
+    def get(self, request: HttpRequest, secret: str) -> HttpResponse:
+        name = service.person_of_link(secret)
+        if name is None:
+            return self._refuse(request)
+        return render(request, "access/once.html", {"name": name})
+
+    def post(self, request: HttpRequest, secret: str) -> HttpResponse:
+        user = service.use_login_link(secret)
+        if user is None or service.role_of(user) is None:
+            return self._refuse(request)
+        _enter(request, user)
+        service.record(SIGN_IN_BY_LINK, user.get_username(), allowed=True, address=address_of(request))
+        return redirect(settings.LOGIN_REDIRECT_URL)
+
+    def _refuse(self, request: HttpRequest) -> HttpResponse:
         address = address_of(request)
         if not enough_failed_links(address):
             service.record(SIGN_IN_BY_LINK, "", allowed=False, address=address)
         page = render(request, "access/login.html", {"refusal": "link", "next": settings.LOGIN_REDIRECT_URL})
         page.status_code = 403
         return page
-    _enter(request, user)
-    service.record(SIGN_IN_BY_LINK, user.get_username(), allowed=True, address=address_of(request))
-    return redirect(settings.LOGIN_REDIRECT_URL)
 
 
 def _enter(request: HttpRequest, user: Any) -> None:

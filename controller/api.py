@@ -8,26 +8,33 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from access.rest.paging import PageRequest, page_request, page_response, whole_number
+from access.filters import number_filter, text_filter, word_filter
+from access.rest.paging import PageRequest, page_response
 from access.rest.problems import Problem
-from access.rest.shapes import detail_schema, list_schema, number_filter, text_filter, word_filter
+from access.rest.shapes import Int32Field, Int64Field, detail_schema, lists
 from access.rest.versions import versioned
 from controller.models import NO_LEADER, Broker, Partition, Topic
 from controller.queries import state_of
 from muster.kernel.error_codes import ErrorCode
 
-_STATES = ("live", "fenced")
+_STATES = {
+    "live": Q(fenced=False),
+    "fenced": Q(fenced=True, broker_epoch__gt=0),
+    "never-connected": Q(broker_epoch=0),
+}
+"""What a broker's `state` may be, here and in the filter of the list."""
+
 _TROUBLES = ("offline", "under-replicated")
 
 
 class BrokerShape(serializers.Serializer[Any]):
-    broker_id = serializers.IntegerField()
-    state = serializers.CharField()
+    broker_id = Int32Field()
+    state = serializers.ChoiceField(choices=list(_STATES))
     fenced = serializers.BooleanField()
     endpoints = serializers.DictField(child=serializers.CharField())
     rack = serializers.CharField(allow_blank=True)
-    broker_epoch = serializers.IntegerField()
-    version = serializers.IntegerField()
+    broker_epoch = Int64Field()
+    version = Int64Field()
     registered_at = serializers.DateTimeField(allow_null=True)
     changed_at = serializers.DateTimeField()
 
@@ -35,10 +42,10 @@ class BrokerShape(serializers.Serializer[Any]):
 class TopicShape(serializers.Serializer[Any]):
     topic = serializers.CharField()
     topic_id = serializers.UUIDField()
-    partitions = serializers.IntegerField()
-    replication_factor = serializers.IntegerField()
+    partitions = Int32Field()
+    replication_factor = Int32Field()
     configs = serializers.DictField()
-    version = serializers.IntegerField()
+    version = Int64Field()
     created_at = serializers.DateTimeField()
 
 
@@ -47,29 +54,27 @@ class PartitionShape(serializers.Serializer[Any]):
 
     topic = serializers.CharField()
     topic_id = serializers.UUIDField()
-    partition = serializers.IntegerField()
-    replicas = serializers.ListField(child=serializers.IntegerField())
-    adding = serializers.ListField(child=serializers.IntegerField())
-    removing = serializers.ListField(child=serializers.IntegerField())
-    leader = serializers.IntegerField(allow_null=True)
-    leader_epoch = serializers.IntegerField()
-    isr = serializers.ListField(child=serializers.IntegerField())
-    version = serializers.IntegerField()
+    partition = Int32Field()
+    replicas = serializers.ListField(child=Int32Field())
+    adding = serializers.ListField(child=Int32Field())
+    removing = serializers.ListField(child=Int32Field())
+    leader = Int32Field(allow_null=True)
+    leader_epoch = Int32Field()
+    isr = serializers.ListField(child=Int32Field())
+    version = Int64Field()
     changed_at = serializers.DateTimeField()
-    high_watermark = serializers.IntegerField(allow_null=True)
+    high_watermark = Int64Field(allow_null=True)
     high_watermark_at = serializers.DateTimeField(allow_null=True)
 
 
 class BrokerList(APIView):
     """Brokers in the order of their ids."""
 
-    @list_schema("List brokers", BrokerShape, word_filter("state", _STATES, "Only live or fenced ones."))
-    def get(self, request: Request) -> Response:
-        page = page_request(request, ("state",))
-        state = _word(page, "state", _STATES)
+    @lists("List brokers", BrokerShape, word_filter("state", _STATES, "Only those in this state."))
+    def get(self, request: Request, page: PageRequest) -> Response:
         rows = Broker.objects.defer("secret_hash").order_by("broker_id")
-        if state:
-            rows = rows.filter(fenced=state == "fenced")
+        if "state" in page.filters:
+            rows = rows.filter(_STATES[page.filters["state"]])
         if page.after:
             rows = rows.filter(broker_id__gt=page.after[0])
         found = list(rows[: page.limit + 1])
@@ -91,12 +96,11 @@ class BrokerDetail(APIView):
 class TopicList(APIView):
     """Topics in the order of their names."""
 
-    @list_schema("List topics", TopicShape, text_filter("q", "Topic contains."))
-    def get(self, request: Request) -> Response:
-        page = page_request(request, ("q",))
+    @lists("List topics", TopicShape, text_filter("q", "Topic contains, in capitals or not."))
+    def get(self, request: Request, page: PageRequest) -> Response:
         rows = Topic.objects.order_by("name")
         if page.filters.get("q"):
-            rows = rows.filter(name__contains=page.filters["q"])
+            rows = rows.filter(name__icontains=page.filters["q"])
         if page.after:
             rows = rows.filter(name__gt=page.after[0])
         return page_response(request, page, list(rows[: page.limit + 1]), lambda row: [row.name], _topic)
@@ -116,17 +120,16 @@ class TopicDetail(APIView):
 class PartitionList(APIView):
     """Partitions in the order of topic and number."""
 
-    @list_schema(
+    @lists(
         "List partitions",
         PartitionShape,
         text_filter("topic", "Only this topic."),
         number_filter("leader", "Only those that this broker leads."),
         number_filter("replica", "Only those of which this broker holds a replica."),
-        word_filter("state", _TROUBLES, "Only offline ones, or those whose ISR is not whole."),
+        word_filter("state", _TROUBLES, "Only offline ones, or those with a replica out of sync."),
     )
-    def get(self, request: Request) -> Response:
-        page = page_request(request, ("topic", "leader", "replica", "state"))
-        rows = _troubled(_of(page), _word(page, "state", _TROUBLES)).order_by("topic__name", "partition")
+    def get(self, request: Request, page: PageRequest) -> Response:
+        rows = _troubled(_of(page), page.filters.get("state")).order_by("topic__name", "partition")
         if page.after:
             name, number = page.after
             rows = rows.filter(Q(topic__name__gt=name) | Q(topic__name=name, partition__gt=number))
@@ -154,35 +157,30 @@ def _partitions() -> QuerySet[Partition]:
 
 def _of(page: PageRequest) -> QuerySet[Partition]:
     rows = _partitions()
-    leader, replica = whole_number(page.filters, "leader"), whole_number(page.filters, "replica")
     if "topic" in page.filters:
         rows = rows.filter(topic__name=page.filters["topic"])
-    if leader is not None:
-        rows = rows.filter(leader=leader)
-    if replica is not None:
-        rows = rows.filter(assigned__contains=[replica])
+    if "leader" in page.filters:
+        rows = rows.filter(leader=page.filters["leader"])
+    if "replica" in page.filters:
+        rows = rows.filter(assigned__contains=[page.filters["replica"]])
     return rows
 
 
 def _troubled(rows: QuerySet[Partition], state: str | None) -> QuerySet[Partition]:
+    """As the page of the cluster counts: who is in the ISR without a session is not in sync."""
     if state == "offline":
         return rows.filter(leader=NO_LEADER)
     if state == "under-replicated":
-        return rows.exclude(isr__contains=F("assigned"))
+        live = list(Broker.objects.filter(fenced=False).values_list("broker_id", flat=True))
+        whole = Q(isr__contains=F("assigned"), assigned__contained_by=live)
+        return rows.filter(~whole | Q(leader=NO_LEADER))
     return rows
-
-
-def _word(page: PageRequest, name: str, words: tuple[str, ...]) -> str | None:
-    word = page.filters.get(name)
-    if word is not None and word not in words:
-        raise Problem(400, f"{name} must be one of {', '.join(words)}.", ErrorCode.INVALID_REQUEST)
-    return word
 
 
 def _broker(broker: Broker) -> dict[str, Any]:
     return {
         "broker_id": broker.broker_id,
-        "state": state_of(broker),
+        "state": state_of(broker).lower().replace(" ", "-"),
         "fenced": broker.fenced,
         "endpoints": broker.endpoints,
         "rack": broker.rack,

@@ -11,9 +11,6 @@ from muster.kernel.topology import Layouts, TopicLayout
 _LAYOUTS = "SELECT name, topic_id, partition_count FROM topic ORDER BY name"
 _LIVE_BROKERS = """
 SELECT broker_id, rack, endpoints FROM broker WHERE NOT fenced ORDER BY broker_id"""
-_LEADERS = """
-SELECT topic.name, partition.partition, partition.leader, partition.leader_epoch
-FROM partition JOIN topic USING (topic_id) ORDER BY topic.name, partition.partition"""
 
 
 class LiveBroker(NamedTuple):
@@ -22,15 +19,6 @@ class LiveBroker(NamedTuple):
     broker_id: BrokerId
     rack: str
     endpoints: dict[str, str]
-
-
-class PartitionLeader(NamedTuple):
-    """Who leads one partition; `leader` −1: nobody."""
-
-    topic: TopicName
-    partition: int
-    leader: int
-    leader_epoch: int
 
 
 def layouts(connection: Connection[Any]) -> Layouts:
@@ -48,10 +36,3 @@ def live_brokers(connection: Connection[Any]) -> tuple[LiveBroker, ...]:
     with connection.cursor() as cursor:
         rows = cursor.execute(_LIVE_BROKERS).fetchall()
     return tuple(LiveBroker(BrokerId(broker_id), rack, endpoints) for broker_id, rack, endpoints in rows)
-
-
-def leaders(connection: Connection[Any]) -> tuple[PartitionLeader, ...]:
-    """Who leads each partition, by topic and partition."""
-    with connection.cursor() as cursor:
-        rows = cursor.execute(_LEADERS).fetchall()
-    return tuple(PartitionLeader(TopicName(name), *rest) for name, *rest in rows)

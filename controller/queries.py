@@ -165,7 +165,8 @@ def troubled_partitions(live: Sequence[int], trouble: str, limit: int) -> list[P
 def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: int) -> list[TopicRow]:
     """Topics after the name `after` whose name contains `contains`, of which a partition fits `show`."""
     statement = f"""
-        WITH stated AS ({_STATED} WHERE strpos(topic.name, %(contains)s) > 0 AND topic.name > %(after)s),
+        WITH stated AS ({_STATED} WHERE strpos(lower(topic.name), lower(%(contains)s)) > 0
+                        AND topic.name > %(after)s),
         listed AS (
             SELECT topic_id, topic_name, count(*) AS partitions,
                    count(*) FILTER (WHERE NOT {TROUBLES["attention"]}) AS synced,

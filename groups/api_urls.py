@@ -1,12 +1,13 @@
 """This room names the REST addresses of groups and offsets."""
 
 from access.rest.addresses import both
-from groups import api, rebalances_api
+from groups import api, members_api, rebalances_api
 
 urlpatterns = [
     *both("groups", api.GroupList.as_view(), "api-groups"),
     *both("groups/<path:group>", api.GroupDetail.as_view(), "api-group"),
     *both("offsets", api.OffsetList.as_view(), "api-offsets"),
     *both("offsets/<path:group>/<str:topic>/<int:partition>", api.OffsetDetail.as_view(), "api-offset"),
+    *both("members/<path:group>", members_api.MemberList.as_view(), "api-members"),
     *both("rebalances/<path:group>", rebalances_api.RebalanceList.as_view(), "api-rebalances"),
 ]

@@ -45,11 +45,12 @@ _GROUP_COLUMNS = """
 """
 
 _MATCHES = """
-    (%(contains)s = '' OR strpos(grouped.name, %(contains)s) > 0 OR EXISTS (
-        SELECT FROM committed_offset WHERE group_name = grouped.name AND strpos(topic_name, %(contains)s) > 0)
+    (%(contains)s = '' OR strpos(lower(grouped.name), lower(%(contains)s)) > 0 OR EXISTS (
+        SELECT FROM committed_offset
+        WHERE group_name = grouped.name AND strpos(lower(topic_name), lower(%(contains)s)) > 0)
         OR EXISTS (
         SELECT FROM partition_ownership
-        WHERE group_name = grouped.name AND strpos(topic_name, %(contains)s) > 0))
+        WHERE group_name = grouped.name AND strpos(lower(topic_name), lower(%(contains)s)) > 0))
     AND (%(phases)s::text[] IS NULL OR grouped.phase = ANY (%(phases)s))
     AND (%(topic)s = '' OR EXISTS (
         SELECT FROM committed_offset WHERE group_name = grouped.name AND topic_name = %(topic)s) OR EXISTS (

@@ -7,13 +7,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from access.rest.paging import page_request, page_response
-from access.rest.problems import Problem
-from access.rest.shapes import list_schema
+from access.rest.paging import PageRequest, page_response
+from access.rest.shapes import Int32Field, Int64Field, lists
 from groups.history import Rebalance
 from groups.journal import rebalances_of
-from groups.models import ConsumerGroup
-from muster.kernel.error_codes import ErrorCode
+from groups.members import find_group
 
 TOLD = 500
 """More than the journal is folded for: a page never ends in the middle of what is told."""
@@ -25,11 +23,11 @@ class RebalanceShape(serializers.Serializer[Any]):
     started = serializers.DateTimeField()
     cause = serializers.CharField(allow_blank=True)
     detail = serializers.CharField(allow_blank=True)
-    generation = serializers.IntegerField(allow_null=True)
+    generation = Int64Field(allow_null=True)
     failed = serializers.BooleanField()
     open = serializers.BooleanField()
-    members = serializers.IntegerField()
-    moved = serializers.IntegerField()
+    members = Int32Field()
+    moved = Int32Field()
     preparing_ms = serializers.FloatField()
     completing_ms = serializers.FloatField()
     length_ms = serializers.FloatField()
@@ -38,12 +36,9 @@ class RebalanceShape(serializers.Serializer[Any]):
 class RebalanceList(APIView):
     """The last rebalances of a group, newest first, as far back as its page looks."""
 
-    @list_schema("List a group's rebalances", RebalanceShape)
-    def get(self, request: Request, group: str) -> Response:
-        page = page_request(request, ())
-        found = None if "\x00" in group else ConsumerGroup.objects.filter(name=group).first()
-        if found is None:
-            raise Problem(404, "There is no such group.", ErrorCode.INVALID_GROUP_ID)
+    @lists("List rebalances of a group", RebalanceShape)
+    def get(self, request: Request, page: PageRequest, group: str) -> Response:
+        found = find_group(group)
         skipped = int(page.after[0]) if page.after else 0
         told = list(enumerate(rebalances_of(found.name, found.shard, TOLD), start=1))[skipped:]
         return page_response(request, page, told, lambda row: [row[0]], lambda row: _shown(row[1]))

@@ -2,37 +2,36 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from django.core import signing
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from access.cursors import NotOurs, opened, sealed
+from access.filters import DoesNotFit, read_filters, word_filter
 from access.grants import Operation
 from access.pages import needs
 from controller import standing as cluster_standing
 from controller.findings import Finding
 from groups import fingerprints, group_page, queries, standing
-from groups.models import ConsumerGroup, Phase
+from groups.filters import GROUP_FILTERS, group_filter
+from groups.models import ConsumerGroup
 
 ROWS_OF_A_PAGE = 100
-_SALT = "muster.groups.page"
 _SORTS = ("lag", "name")
 _FIRST, _REST = 0, 1
 Key = tuple[int, int, str]
 """The place of a group in a list: needs attention or not, how urgent or −lag, name."""
 
-_WORDS_OF_PHASES = {
-    "stable": Phase.STABLE,
-    "preparing": Phase.PREPARING_REBALANCE,
-    "completing": Phase.COMPLETING_REBALANCE,
-    "empty": Phase.EMPTY,
-}
-_LONGEST_TEXT = 249
+_FILTERS = (
+    *GROUP_FILTERS,
+    word_filter("sort", _SORTS, "What the list is ordered by."),
+    word_filter("attention", ("yes",), "Only groups that need attention."),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +41,24 @@ class Asked:
     filter: queries.GroupFilter
     attention: bool
     sort: str
-    states: tuple[str, ...]
 
     @property
     def narrowed(self) -> bool:
         return self.attention or self.filter != queries.GroupFilter()
 
+    @property
+    def of(self) -> list[Any]:
+        """What a cursor of this list is bound to: a place in another order or filter is none here."""
+        return ["groups", self.address()]
+
     def address(self, **changes: Any) -> str:
         """This list's query string with some values changed; None leaves one out."""
         values: dict[str, Any] = {
             "q": self.filter.contains,
-            "state": [*self.states, *(["attention"] if self.attention else [])],
+            "phase": list(self.filter.phases),
+            "attention": "yes" if self.attention else "",
             "topic": self.filter.topic,
-            "lag": self.filter.lag_over or "",
+            "lag_over": self.filter.lag_over or "",
             "sort": self.sort if self.sort != _SORTS[0] else "",
         }
         values.update(changes)
@@ -65,10 +69,12 @@ class Asked:
 @needs(Operation.VIEW)
 def group_list(request: HttpRequest) -> HttpResponse:
     """A page of 100 groups: what needs attention first, then the largest lag, as the address asks."""
-    asked = _asked(request)
-    after: Any = _after(request, asked) if asked else False
-    if asked is None or after is False:
-        raise BadRequest("The filter or the cursor in the address does not fit. Begin at /groups/.")
+    try:
+        asked = _asked(request)
+        cursor = request.GET.get("after")
+        after = opened(cursor, asked.of) if cursor else None
+    except (DoesNotFit, NotOurs) as error:
+        raise BadRequest(f"{error} Begin at /groups/.") from error
     here = standing.of(request)
     keys = _keys(asked, here)
     begin = bisect_right(keys, tuple(after)) if after else 0
@@ -81,9 +87,9 @@ def group_list(request: HttpRequest) -> HttpResponse:
         "standing": here,
         "rows": [(row, here.by_group.get(row.name)) for row in _rows(shown)],
         "asked": asked,
-        "states": [(word, phase, here.by_phase[phase]) for word, phase in _WORDS_OF_PHASES.items()],
+        "phases": here.by_phase.items(),
         "matching": len(keys),
-        "next": asked.address(after=_cursor(shown[-1], asked)) if more else "",
+        "next": asked.address(after=sealed(shown[-1], asked.of)) if more else "",
         "first": "" if after is None else asked.address(),
         "by_lag": asked.address(sort=""),
         "by_name": asked.address(sort="name"),
@@ -148,40 +154,20 @@ def _rows(keys: Sequence[Key]) -> list[queries.GroupRow]:
     return [found[name] for _, _, name in keys if name in found]
 
 
-def _asked(request: HttpRequest) -> Asked | None:
-    values = request.GET
-    contains, topic = values.get("q", "").strip(), values.get("topic", "").strip()
-    states = tuple(dict.fromkeys(values.getlist("state")))
-    sort = values.get("sort") or _SORTS[0]
-    if max(len(contains), len(topic)) > _LONGEST_TEXT or "\x00" in contains + topic or sort not in _SORTS:
-        return None
-    if any(state not in _WORDS_OF_PHASES and state != "attention" for state in states):
-        return None
-    phases = tuple(str(_WORDS_OF_PHASES[state]) for state in states if state != "attention")
-    lag = _whole(values.get("lag"))
-    asked = queries.GroupFilter(contains, phases, topic, lag or None)
-    return Asked(asked, "attention" in states, sort, tuple(state for state in states if state != "attention"))
+def _asked(request: HttpRequest) -> Asked:
+    """What the address asks, read as REST reads it; several phases may be ticked. Raises DoesNotFit."""
+    # A form sends its empty fields, too.
+    values = {name: str(value).strip() for name, value in request.GET.items() if str(value).strip()}
+    phases = dict.fromkeys(request.GET.getlist("phase"))
+    asked = [read_filters({**values, "phase": phase}, _FILTERS) for phase in phases if phase]
+    first = asked[0] if asked else read_filters(values, _FILTERS)
+    found = replace(
+        group_filter(first),
+        phases=tuple(one["phase"] for one in asked),
+        lag_over=first.get("lag_over") or None,
+    )
+    return Asked(found, "attention" in first, first.get("sort", _SORTS[0]))
 
 
 def _whole(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else 0
-
-
-def _cursor(key: Key, asked: Asked) -> str:
-    return signing.dumps(key, salt=_salt(asked))
-
-
-def _salt(asked: Asked) -> str:
-    """A cursor of one order is none of another: their places do not compare."""
-    return f"{_SALT}{asked.sort}{'.attention' if asked.attention else ''}"
-
-
-def _after(request: HttpRequest, asked: Asked) -> Any:
-    """The place of the last row of the page before; None on the first page, False if it is not ours."""
-    cursor = request.GET.get("after")
-    if not cursor:
-        return None
-    try:
-        return signing.loads(cursor, salt=_salt(asked))
-    except signing.BadSignature:
-        return False

@@ -7,10 +7,12 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from rest_framework.exceptions import AuthenticationFailed, Throttled
 
 from access.grants import Operation
+from access.rest.authentication import prove
 from access.rest.problems import problem_response
-from access.service import bearer, user_may, verify
+from access.service import user_may
 from muster.kernel.error_codes import ErrorCode
 
 _migrated = False
@@ -33,16 +35,21 @@ def readyz(request: HttpRequest) -> HttpResponse:
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus's text, for a token or a session that may view."""
-    token = bearer(request.headers.get("Authorization"))
-    caller = verify(token) if token else None
+    try:
+        caller = prove(request)
+    except AuthenticationFailed:
+        caller = None
+    except Throttled as bound:
+        refusal = problem_response(request, 429, str(bound.detail))
+        refusal["Retry-After"] = str(int(getattr(bound, "wait", 0)) + 1)
+        return refusal
     allowed = caller.may(Operation.VIEW) if caller else user_may(request.user, Operation.VIEW)
     if not allowed:
-        refusal = problem_response(
-            request,
-            403 if caller else 401,
-            "Metrics need a token that may view.",
-            ErrorCode.AUTHENTICATION_FAILED,
-        )
+        if caller:
+            text = f"The role {caller.role.value} may not view. An administrator gives roles."
+            return problem_response(request, 403, text, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        text = "Metrics need a token that may view."
+        refusal = problem_response(request, 401, text, ErrorCode.SASL_AUTHENTICATION_FAILED)
         refusal["WWW-Authenticate"] = 'Bearer realm="muster"'
         return refusal
     return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)

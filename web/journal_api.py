@@ -8,8 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from access.rest.paging import page_request, page_response
-from access.rest.shapes import list_schema, text_filter
+from access.filters import text_filter
+from access.rest.paging import PageRequest, page_response
+from access.rest.shapes import Int64Field, lists
 from runtime.models import JournalEntry
 
 LARGEST_PAGE_BYTES = 2_000_000
@@ -20,7 +21,7 @@ class TurnShape(serializers.Serializer[Any]):
     """One turn. `seq` counts the turns of its lane without a gap; `records` are what it made true."""
 
     lane = serializers.CharField()
-    seq = serializers.IntegerField()
+    seq = Int64Field()
     key = serializers.CharField()
     cause = serializers.CharField(allow_blank=True)
     summary = serializers.DictField()
@@ -32,14 +33,13 @@ class TurnShape(serializers.Serializer[Any]):
 class Journal(APIView):
     """Turns, newest first."""
 
-    @list_schema(
+    @lists(
         "List turns",
         TurnShape,
         text_filter("lane", "Only this lane: `controller` or `coordinator/SHARD`."),
         text_filter("key", "Only turns about this key: a group, or `cluster`."),
     )
-    def get(self, request: Request) -> Response:
-        page = page_request(request, ("lane", "key"))
+    def get(self, request: Request, page: PageRequest) -> Response:
         # Of one lane the numbers are read by their index; the ids would be looked through one by one.
         by = "seq" if "lane" in page.filters and "key" not in page.filters else "id"
         rows = JournalEntry.objects.filter(**page.filters).order_by(f"-{by}")

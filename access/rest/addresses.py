@@ -1,4 +1,4 @@
-"""This room gives each REST address twice: without a slash at its end, and with one for those who type it."""
+"""This room gives REST addresses twice: without a slash at the end, and with one for those who type it."""
 
 from typing import Any
 
@@ -6,8 +6,13 @@ from django.urls import URLPattern, path
 
 
 def both(route: str, view: Any, name: str) -> list[URLPattern]:
-    """`route` ends without a slash; the alias with one comes first, so that ids with slashes keep working."""
-    return [path(f"{route}/", view), path(route, view, name=name)]
+    """`route` ends without a slash; its alias with one comes first.
+
+    A route that ends with a name that may hold slashes has no alias: `a/` is another group than `a`.
+    """
+    ends_with_a_name = route.rpartition("/")[2].startswith("<path:")
+    alias = [] if ends_with_a_name else [path(f"{route}/", view)]
+    return [*alias, path(route, view, name=name)]
 
 
 def without_aliases(endpoints: list[Any]) -> list[Any]:

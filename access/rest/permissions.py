@@ -26,15 +26,3 @@ class May(BasePermission):
 
 class MayView(May):
     operation = Operation.VIEW
-
-
-class MayOperate(May):
-    operation = Operation.OPERATE
-
-
-class MayAdminister(May):
-    operation = Operation.ADMINISTER
-
-
-class MayConsume(May):
-    operation = Operation.CONSUME

@@ -12,6 +12,13 @@ from rest_framework.response import Response
 from muster.kernel.error_codes import ErrorCode
 
 MEDIA_TYPE = "application/problem+json"
+FIRST_OF_OURS = 1_000
+"""Errors from here on are Muster's own: a document does not call them Kafka's."""
+
+SILENT_DATABASE = (
+    "The database did not answer. Until it does no offset is committed, no group rebalances and no leader is"
+    " elected; reading and writing go on where they are."
+)
 _SILENT = (OperationalError, InterfaceError)
 """What it looks like when the database does not answer; any other of its errors is a mistake of ours."""
 
@@ -37,7 +44,7 @@ def document(
         "detail": detail,
         "instance": f"urn:request:{request_id}",
     }
-    if error is not None:
+    if error is not None and error < FIRST_OF_OURS:
         body["kafka_error"] = {"code": int(error), "name": error.name, "retriable": error.retriable}
     body.update(more)
     return body
@@ -71,6 +78,8 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response | None:
 
 
 def _as_refusal(exception: Exception) -> exceptions.APIException | None:
+    if isinstance(exception, exceptions.MethodNotAllowed):
+        return Problem(405, "This can only be read: GET or HEAD.")
     if isinstance(exception, exceptions.APIException):
         return exception
     if isinstance(exception, Http404):
@@ -82,7 +91,7 @@ def _as_refusal(exception: Exception) -> exceptions.APIException | None:
         text = "The address holds something that no row can hold."
         return Problem(400, text, ErrorCode.INVALID_REQUEST)
     if isinstance(exception, _SILENT):
-        return Problem(503, "The database did not answer. Groups and brokers keep working; ask again.")
+        return Problem(503, f"{SILENT_DATABASE} Ask again.")
     return None
 
 
@@ -90,7 +99,7 @@ def _kafka_error(refusal: exceptions.APIException) -> ErrorCode | None:
     if isinstance(refusal, Problem):
         return refusal.error
     if isinstance(refusal, exceptions.AuthenticationFailed | exceptions.NotAuthenticated):
-        return ErrorCode.AUTHENTICATION_FAILED
+        return ErrorCode.SASL_AUTHENTICATION_FAILED
     if isinstance(refusal, exceptions.PermissionDenied):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return None

@@ -8,6 +8,8 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    # OPTIONS is refused like every other method that does not read.
+    "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_THROTTLE_CLASSES": ["access.rest.throttling.TokenThrottle"],
     "EXCEPTION_HANDLER": "access.rest.problems.answer",
     "UNAUTHENTICATED_USER": None,

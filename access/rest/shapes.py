@@ -1,60 +1,85 @@
-"""This room documents what all lists have in common, for the OpenAPI document."""
+"""This room gives lists and details of REST their frame, and the OpenAPI document the same words."""
 
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, inline_serializer
+from drf_spectacular.utils import (
+    OpenApiParameter,
+    OpenApiResponse,
+    extend_schema,
+    extend_schema_field,
+    inline_serializer,
+)
 from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+from access.filters import Filter
+from access.rest.paging import DEFAULT_LIMIT, LARGEST_LIMIT, PageRequest, page_request
 
 CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the page before.")
 LIMIT = OpenApiParameter(
-    "limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}, description="Rows of a page."
+    "limit",
+    {"type": "integer", "format": "int32", "minimum": 1, "maximum": LARGEST_LIMIT, "default": DEFAULT_LIMIT},
+    description="Rows of a page.",
 )
 IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="ETags you have; 304 if current."
 )
+ListOf = Callable[..., Response]
+"""A view's `get(self, request, page, **of the address)`."""
 
 
-def text_filter(name: str, description: str, longest: int = 249) -> OpenApiParameter:
-    """A filter by text of at most `longest` characters."""
-    return OpenApiParameter(name, {"type": "string", "maxLength": longest}, description=description)
+@extend_schema_field({"type": "integer", "format": "int64"})
+class Int64Field(serializers.IntegerField):
+    """An offset, a generation, a version: more than 31 bits."""
 
 
-def word_filter(name: str, words: tuple[str, ...], description: str) -> OpenApiParameter:
-    """A filter by one of some words."""
-    return OpenApiParameter(name, {"type": "string", "enum": list(words)}, description=description)
+@extend_schema_field({"type": "integer", "format": "int32"})
+class Int32Field(serializers.IntegerField):
+    """A partition, a broker's id, a number of something."""
 
 
-def number_filter(name: str, description: str) -> OpenApiParameter:
-    """A filter by a whole number of at most 31 bits."""
-    schema = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
-    return OpenApiParameter(name, schema, description=description)
-
-
-def list_schema(
-    summary: str, item: type[serializers.Serializer[Any]], *filters: OpenApiParameter
-) -> Callable[[Method], Method]:
-    """Documents a list: `items`, `next`, the filters, the cursor."""
+def lists(
+    summary: str, item: type[serializers.Serializer[Any]], *filters: Filter
+) -> Callable[[ListOf], Callable[..., Response]]:
+    """Makes a GET a list of `item`: the address is read by the filters, and documented by them."""
     page = inline_serializer(
         f"{item.__name__.removesuffix('Shape')}Page",
         {"items": item(many=True), "next": serializers.CharField(allow_null=True)},
     )
-    parameters = [*filters, LIMIT, CURSOR]
-    return extend_schema(
-        operation_id=_operation(summary), summary=summary, parameters=parameters, responses={200: page}
-    )
+    parameters = [
+        OpenApiParameter(one.name, dict(one.schema), description=one.description) for one in filters
+    ]
+
+    def wrap(get: ListOf) -> Callable[..., Response]:
+        @extend_schema(
+            operation_id=operation_id(summary),
+            summary=summary,
+            parameters=[*parameters, LIMIT, CURSOR],
+            responses={200: page},
+        )
+        @wraps(get)
+        def listed(self: Any, request: Request, **of: Any) -> Response:
+            asked: PageRequest = page_request(request, filters)
+            return get(self, request, asked, **of)
+
+        return listed
+
+    return wrap
 
 
-def detail_schema(summary: str, item: type[serializers.Serializer[Any]]) -> Callable[[Method], Method]:
+def detail_schema(summary: str, item: type[serializers.Serializer[Any]]) -> Callable[[ListOf], ListOf]:
     """Documents one resource with its ETag."""
     responses = {200: item, 304: OpenApiResponse(description="You have this version.")}
     return extend_schema(
-        operation_id=_operation(summary), summary=summary, parameters=[IF_NONE_MATCH], responses=responses
+        operation_id=operation_id(summary), summary=summary, parameters=[IF_NONE_MATCH], responses=responses
     )
 
 
-def _operation(summary: str) -> str:
-    return summary.lower().replace(" ", "_")
+def operation_id(summary: str) -> str:
+    """`list_rebalances_of_a_group`: a name that every language takes for a function."""
+    return re.sub(r"\W+", "_", summary.lower()).strip("_")

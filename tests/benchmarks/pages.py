@@ -31,7 +31,7 @@ PAGES = (
     "/groups/",
     "/groups/?sort=name",
     "/groups/?q=service-0999",
-    "/groups/?state=empty&lag=100",
+    "/groups/?phase=Empty&lag_over=100",
     "/",
     "/cluster/",
     "/groups/service-00001/",

@@ -82,12 +82,6 @@ def scaled(value: float, largest: float, width: int) -> int:
     return max(1, min(width, round(value / largest * width)))
 
 
-@register.filter
-def slug_of_phase(phase: str) -> str:
-    """The word by which the address of the list names a phase: `preparing` for PreparingRebalance."""
-    return MARKS.get(phase, "")
-
-
 @register.simple_tag
 def now_ms() -> int:
     """The server's clock, so that ages on the page do not depend on the browser's."""

@@ -3,7 +3,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 from django.urls import reverse
 
 from access.grants import Role
@@ -20,5 +21,13 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        secret = make_login_link(options["user"], Role(options["role"]))
+        try:
+            secret = make_login_link(options["user"], Role(options["role"]))
+        except DatabaseError as error:
+            # Its first line: the rest is the driver's.
+            reason = str(error).partition("\n")[0]
+            raise CommandError(
+                f"The database of DATABASE_URL does not answer: {reason}. Of a stack that `make up` runs, the"
+                " address stands in stack.json of its MUSTER_HOME, and the stack prints a link itself."
+            ) from error
         self.stdout.write(reverse("login-once", args=[secret]))

@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 
 from access.grants import Role
+from access.rest.authentication import living_tokens
 from access.rest.throttling import requests_of_tokens, wrong_tokens
 from access.service import create_token
 from groups import standing
@@ -32,11 +33,11 @@ class Caller:
 @pytest.fixture(autouse=True)
 def nobody_is_throttled_by_the_test_before() -> Iterator[None]:
     """The bounds count in this process."""
-    for bound in (requests_of_tokens, wrong_tokens):
-        bound.forget()
+    for kept in (requests_of_tokens, wrong_tokens, living_tokens):
+        kept.forget()
     yield
-    for bound in (requests_of_tokens, wrong_tokens):
-        bound.forget()
+    for kept in (requests_of_tokens, wrong_tokens, living_tokens):
+        kept.forget()
 
 
 @pytest.fixture(autouse=True)

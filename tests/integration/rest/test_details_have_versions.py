@@ -69,6 +69,13 @@ def test_an_offset_tells_its_lag_and_null_where_the_end_is_not_known(viewer: Cal
     assert (offset["lag"], offset["high_watermark"]) == (None, None)
 
 
+def test_a_name_that_ends_with_a_slash_is_another_group(viewer: Caller) -> None:
+    cast.add_group("a")
+    assert viewer.get("groups/a%2F").status_code == 404
+    cast.add_group("a/")
+    assert [viewer.get(f"groups/{name}").json()["group"] for name in ("a", "a%2F")] == ["a", "a/"]
+
+
 def test_a_group_with_slashes_and_spaces_in_its_name_is_found(viewer: Caller) -> None:
     cast.add_group("team a/orders:v2")
     assert viewer.get("groups/team%20a%2Forders%3Av2").json()["group"] == "team a/orders:v2"
@@ -77,15 +84,18 @@ def test_a_group_with_slashes_and_spaces_in_its_name_is_found(viewer: Caller) ->
 @pytest.mark.parametrize(
     ("path", "error"),
     [
-        ("groups/nobody", "INVALID_GROUP_ID"),
+        ("groups/nobody", "GROUP_ID_NOT_FOUND"),
+        ("rebalances/nobody", "GROUP_ID_NOT_FOUND"),
         ("topics/nothing", "UNKNOWN_TOPIC_OR_PARTITION"),
         ("brokers/77", "BROKER_ID_NOT_REGISTERED"),
         ("brokers/99999999999999999999", "BROKER_ID_NOT_REGISTERED"),
         ("partitions/flights/6", "UNKNOWN_TOPIC_OR_PARTITION"),
-        ("offsets/nobody/flights/0", "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("offsets/nobody/flights/0", "GROUP_ID_NOT_FOUND"),
+        ("offsets/departures/nothing/0", "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )
 def test_what_is_not_there_is_a_problem_document(path: str, error: str, viewer: Caller) -> None:
+    cast.add_group("departures")
     answer = viewer.get(path)
     problem = answer.json()
     assert answer.status_code == problem["status"] == 404

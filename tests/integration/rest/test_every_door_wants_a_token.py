@@ -47,7 +47,7 @@ def test_without_a_token_there_is_401(path: str, stranger: Caller) -> None:
     assert answer.status_code == 401
     assert answer["WWW-Authenticate"].startswith("Bearer")
     assert answer["Content-Type"].startswith("application/problem+json")
-    assert answer.json()["kafka_error"]["name"] == "AUTHENTICATION_FAILED"
+    assert answer.json()["kafka_error"]["name"] == "SASL_AUTHENTICATION_FAILED"
 
 
 @pytest.mark.parametrize("path", ALL_DOORS)

@@ -37,6 +37,7 @@ def test_an_address_with_many_wrong_tokens_is_refused_without_a_look() -> None:
         assert ask(wrong, **{"X-Forwarded-For": f"198.51.100.{number}"}).status_code == 401
     assert wrong_tokens.wait_s("203.0.113.9") == 0.0
     empty(wrong_tokens, "203.0.113.9")
+    ask(wrong)
     with CaptureQueriesContext(connection) as asked:
         answer = ask(wrong)
     assert (answer.status_code, len(asked)) == (429, 0)
@@ -44,6 +45,28 @@ def test_an_address_with_many_wrong_tokens_is_refused_without_a_look() -> None:
     assert answer["Content-Type"].startswith("application/problem+json")
     assert "wrong tokens" in answer.json()["detail"]
     assert ask(right, address="203.0.113.10").status_code == 200
+
+
+def test_a_right_token_is_never_refused_for_the_wrong_ones_of_its_address() -> None:
+    right = create_token("ann", Role.VIEWER)
+    empty(wrong_tokens, "203.0.113.9")
+    wrong = f"mst_00000000_{right.split('_', 2)[2]}"
+    assert [ask(token).status_code for token in (wrong, right, wrong, right)] == [429, 200, 429, 200]
+
+
+def test_metrics_count_wrong_tokens_and_say_who_may_not_view() -> None:
+    client = Client(REMOTE_ADDR="203.0.113.9")
+
+    def metrics(token: str) -> Any:
+        return client.get("/metrics", headers={"Authorization": f"Bearer {token}"})
+
+    consumer, viewer = create_token("cleo", Role.CONSUMER), create_token("ann", Role.VIEWER)
+    refused = metrics(consumer)
+    assert refused.status_code == 403
+    assert refused.json()["kafka_error"]["name"] == "CLUSTER_AUTHORIZATION_FAILED"
+    assert (metrics("mst_x").status_code, metrics(viewer).status_code) == (401, 200)
+    empty(wrong_tokens, "203.0.113.9")
+    assert (metrics("mst_x").status_code, metrics(viewer).status_code) == (429, 200)
 
 
 def test_a_token_has_a_rate_of_its_own(viewer: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,13 +183,15 @@ def test_filters_say_what_they_hide(viewer: Client) -> None:
     assert "No group matches “depatures”" in text(viewer, "/groups/?q=depatures")
     assert "5 groups are hidden by this filter" in text(viewer, "/groups/?q=depatures")
     for address, rows in (
-        ("?state=attention", 2),
-        ("?state=stable&q=service", 3),
-        ("?lag=30000", 1),
+        ("?attention=yes", 2),
+        ("?phase=Stable&q=service", 3),
+        ("?lag_over=30000", 1),
         ("?topic=flights", 1),
         ("?sort=name", 5),
         ("", 5),
-        ("?state=empty", 0),
+        ("?q=DEPART", 1),
+        ("?phase=Stable&phase=Empty", 5),
+        ("?phase=Empty", 0),
     ):
         assert viewer.get(f"/groups/{address}").content.count(b"data-key=") == rows, address
 
@@ -197,13 +199,28 @@ def test_filters_say_what_they_hide(viewer: Client) -> None:
 def test_what_does_not_fit_is_refused(viewer: Client) -> None:
     for address in (
         "/groups/?sort=x",
-        "/groups/?state=x",
+        "/groups/?phase=x",
         "/groups/?after=x",
         "/groups/?q=%00",
         "/cluster/?show=x",
         "/cluster/?q=%00",
     ):
         assert viewer.get(address).status_code == 400, address
+
+
+def test_a_cursor_of_another_list_of_groups_is_refused(viewer: Client) -> None:
+    topic = cast.add_topic("orders", 1, [(1,)], high_watermark=1_000)
+    cast.many_groups(topic, 150)
+    lists = ("", "?sort=name", "?q=service", "?q=SERVICE-", "?phase=Stable", "?topic=orders", "?lag_over=1")
+    cursors = {}
+    for query in lists:
+        found = re.search(r'rel="next" href="([^"]+)"', viewer.get(f"/groups/{query}").content.decode())
+        assert found, query
+        cursors[query] = found[1].rpartition("after=")[2]
+    for query in lists:
+        for other, cursor in cursors.items():
+            answer = viewer.get(f"/groups/{query or '?'}&after={cursor}")
+            assert answer.status_code == (200 if query == other else 400), (query, other)
 
 
 def test_pages_of_groups_follow_each_other_without_gap_or_double(viewer: Client) -> None:
@@ -404,7 +421,7 @@ def test_more_groups_in_trouble_than_a_page_holds_are_all_found(viewer: Client) 
     cast.many_groups(topic, 20)
     for number in range(120):
         cast.add_group(f"broken-{number:03d}", error="does not settle")
-    for query, expected in (("", 140), ("?state=attention", 120), ("?sort=name", 140), ("?q=broken", 120)):
+    for query, expected in (("", 140), ("?attention=yes", 120), ("?sort=name", 140), ("?q=broken", 120)):
         seen: list[str] = []
         address = f"/groups/{query}"
         while address:
@@ -418,4 +435,4 @@ def test_more_groups_in_trouble_than_a_page_holds_are_all_found(viewer: Client) 
 
 def test_the_number_of_matches_counts_the_lag_too(viewer: Client) -> None:
     cast.one_night(groups=5)
-    assert "1 rows. 1 matches." in text(viewer, "/groups/?lag=30000")
+    assert "1 rows. 1 matches." in text(viewer, "/groups/?lag_over=30000")

@@ -14,10 +14,11 @@ import pytest
 import uvicorn
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connections
+from django.test import Client
 from uvicorn.server import ServerState
 
 from access.grants import Role
-from access.service import create_token, make_login_link
+from access.service import create_token, create_user
 from standalone.postgres import Postgres
 from tests.integration.web.served import WebProcess
 from web import protocol
@@ -138,13 +139,9 @@ def closed_database(web: WebProcess, database: str, postgres_server: Postgres) -
 @pytest.fixture
 def cookie(web: WebProcess) -> str:
     """The session of an operator."""
-    path = f"/login/once/{make_login_link('mira', Role.OPERATOR)}/"
-    connection = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=20)
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    cookies = answer.headers.get_all("Set-Cookie") or []
-    connection.close()
-    return next(one.partition(";")[0] for one in cookies if one.startswith("muster_session="))
+    client = Client()
+    client.force_login(create_user("mira", Role.OPERATOR, None))
+    return f"muster_session={client.cookies['muster_session'].value}"
 
 
 @pytest.fixture
