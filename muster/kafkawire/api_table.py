@@ -12,9 +12,11 @@ from functools import cache
 from io import BytesIO
 from typing import Any, Final
 
-from kio.index import load_request_schema, load_response_schema
+from kio.index import load_entity_module, load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
+from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
 
 from muster.kafkawire import bounds
 from muster.kafkawire.errors import FrameTooLarge, MalformedFrame, UnsupportedRequest
@@ -50,12 +52,14 @@ class Api:
     first_flexible: int
     limit_bytes: int = 2 * 1024 * 1024
     """A frame of this request is no larger: what kio reads becomes objects many times its size."""
+    limit_elements: int = 50_000
+    """All arrays of one request have no more elements together: each is work for the loop."""
 
 
 SERVED: Final[dict[int, Api]] = {
     api.key: api
     for api in (
-        Api(ApiKey.PRODUCE, 0, 3, 12, 9, DEFAULT_LIMIT_BYTES),
+        Api(ApiKey.PRODUCE, 0, 3, 12, 9, DEFAULT_LIMIT_BYTES, limit_elements=20_000),
         Api(ApiKey.FETCH, 4, 4, 16, 12),
         Api(ApiKey.LIST_OFFSETS, 1, 1, 6, 6),
         Api(ApiKey.METADATA, 0, 0, 12, 9),
@@ -164,14 +168,33 @@ def _field_names(shape: Any) -> frozenset[str]:
 def build(shape: Any, **values: Any) -> Any:
     """An instance of kio's class `shape`; values that this version does not have are left out.
 
-    A field `error_code` is given as a number.
+    A field `error_code` is given as a number. Raises TypeError for a value that no version has.
     """
     known = _field_names(shape)
+    if not known.issuperset(values):
+        misspelt = values.keys() - _field_names_of_every_version(shape)
+        if misspelt:
+            raise TypeError(f"no version of {shape.__name__} has {', '.join(sorted(misspelt))}")
     if "error_code" in values:
         values["error_code"] = ErrorCode(values["error_code"])
     if "throttle_time" in known:
-        values["throttle_time"] = _NO_TIME
+        values.setdefault("throttle_time", _NO_TIME)
     return shape(**{name: value for name, value in values.items() if name in known})
+
+
+@cache
+def _field_names_of_every_version(shape: Any) -> frozenset[str]:
+    """The fields that `shape` has in any version that kio knows."""
+    schema, _, kind = shape.__module__.removeprefix("kio.schema.").split(".")
+    names: frozenset[str] = frozenset()
+    for version in schema_name_map[schema]:
+        is_request = kind == "request"
+        module = load_entity_module(
+            schema, version, EntityType.request if is_request else EntityType.response
+        )
+        namesake = getattr(module, shape.__name__, None)
+        names |= _field_names(namesake) if namesake is not None else frozenset()
+    return names
 
 
 @cache
@@ -184,10 +207,10 @@ def _writer(entity: Any) -> Any:
     return entity_writer(entity)
 
 
-def read_body(entity: Any, frame: Buffer, start: int) -> Any:
-    """The instance of kio's class `entity` that begins at `start`. Raises MalformedFrame."""
+def read_body(entity: Any, frame: Buffer, start: int, most_elements: int = bounds.UNLIMITED) -> Any:
+    """The instance of kio's class `entity` that begins at `start`. Raises MalformedFrame, FrameTooLarge."""
     view = memoryview(frame).toreadonly()
-    end = bounds.end_of(entity, view, start)
+    end = bounds.end_of(entity, view, start, most_elements)
     try:
         body, size = _reader(entity)(view, start)
     except Exception as error:
@@ -200,8 +223,20 @@ def read_body(entity: Any, frame: Buffer, start: int) -> Any:
 
 
 def read_request(header: RequestHeader, frame: Buffer) -> Any:
-    """The body of the request that `header` announces, as kio's class. Raises MalformedFrame."""
-    return read_body(request_class(header.api_key, header.api_version), frame, header.body_start)
+    """The body of the request that `header` announces, as kio's class.
+
+    Raises MalformedFrame, FrameTooLarge.
+    """
+    shape = request_class(header.api_key, header.api_version)
+    return read_body(shape, frame, header.body_start, SERVED[header.api_key].limit_elements)
+
+
+def prepare() -> None:
+    """Load and compile every shape that is served: the first request of a kind holds nobody up then."""
+    for api in SERVED.values():
+        for version in range(api.minimum, api.maximum + 1):
+            bounds.walk_of(request_class(api.key, version))
+            response_class(api.key, version)
 
 
 def encode_body(body: Any) -> bytes:

@@ -2,7 +2,8 @@
 
 kio's native reader reserves memory for an array on the array's own word: a frame of twenty bytes that
 promises two billion topics aborts the whole process, and no exception tells. So every body is walked
-first, by the same schema, without reserving anything.
+first, by the same schema, without reserving anything. The walk counts the elements of all arrays, because
+each becomes objects and work, and refuses null where the schema knows none: kio would hand it on.
 """
 
 import struct
@@ -12,12 +13,34 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
-from muster.kafkawire.errors import MalformedFrame
+from muster.kafkawire.errors import FrameTooLarge, MalformedFrame
 from muster.kafkawire.framing import Buffer
 from muster.kafkawire.numbers import read_uvarint
 
-Step = Callable[[Buffer, int], int]
-"""Takes a position, returns the position behind what lies there. Raises MalformedFrame, struct.error."""
+UNLIMITED: Final = 2**63
+"""Elements of an answer: whoever asked for it bounds it by its bytes."""
+
+
+class Elements:
+    """How many elements a body may still have."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+
+    def take(self, count: int) -> None:
+        """Count the elements of one array. Raises FrameTooLarge."""
+        self.left -= count
+        if self.left < 0:
+            raise FrameTooLarge(f"{-self.left} elements too many")
+
+
+Step = Callable[[Buffer, int, Elements], int]
+"""Takes a position, returns the position behind what lies there.
+
+Raises MalformedFrame, FrameTooLarge, struct.error.
+"""
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
@@ -37,10 +60,13 @@ _FIXED_BYTES: Final = {
 }
 
 
-def end_of(entity: Any, frame: Buffer, start: int) -> int:
-    """The position behind the `entity` (kio's class) that begins at `start`. Raises MalformedFrame."""
+def end_of(entity: Any, frame: Buffer, start: int, most_elements: int = UNLIMITED) -> int:
+    """The position behind the `entity` (kio's class) that begins at `start`.
+
+    Raises MalformedFrame, and FrameTooLarge for more than `most_elements` in all its arrays together.
+    """
     try:
-        end = _entity(entity)(frame, start)
+        end = _as_step(walk_of(entity))(frame, start, Elements(most_elements))
     except struct.error as error:
         raise MalformedFrame(f"the frame ends inside {entity.__name__}") from error
     if end > len(frame):
@@ -49,7 +75,8 @@ def end_of(entity: Any, frame: Buffer, start: int) -> int:
 
 
 @cache
-def _entity(entity: Any) -> Step:
+def walk_of(entity: Any) -> int | Step:
+    """How kio's class is walked: its size if that is fixed. Raises TypeError for what cannot be walked."""
     flexible: bool = entity.__flexible__
     steps: list[Step] = []
     tagged: dict[int, Step] = {}
@@ -66,14 +93,17 @@ def _entity(entity: Any) -> Step:
                 steps.append(_skip(fixed))
                 fixed = 0
             steps.append(step)
-    if fixed:
-        steps.append(_skip(fixed))
     if flexible:
+        steps += [_skip(fixed)] if fixed else []
         steps.append(_tags(tagged))
+    elif not steps:
+        return fixed
+    elif fixed:
+        steps.append(_skip(fixed))
 
-    def walk(frame: Buffer, position: int) -> int:
+    def walk(frame: Buffer, position: int, elements: Elements) -> int:
         for step in steps:
-            position = step(frame, position)
+            position = step(frame, position, elements)
         return position
 
     return walk
@@ -84,24 +114,24 @@ def _as_step(step: int | Step) -> Step:
 
 
 def _skip(size: int) -> Step:
-    return lambda _frame, position: position + size
+    return lambda _frame, position, _elements: position + size
 
 
-def _field(annotation: Any, kafka_type: str | None, flexible: bool) -> int | Step:
+def _field(annotation: Any, kafka_type: str | None, flexible: bool, nullable: bool = False) -> int | Step:
     """What a field takes: a number of bytes if that is fixed, else how to walk it."""
     origin = get_origin(annotation)
     if origin in (UnionType, Union):
         (inner,) = (kind for kind in get_args(annotation) if kind is not NoneType)
         if is_dataclass(inner):
             raise TypeError("nullable structs occur in no request that is served")
-        return _field(inner, kafka_type, flexible)
+        return _field(inner, kafka_type, flexible, nullable=True)
     if origin is tuple:
-        return _array(_as_step(_field(get_args(annotation)[0], kafka_type, flexible)), flexible)
+        return _array(_field(get_args(annotation)[0], kafka_type, flexible), flexible, nullable)
     if is_dataclass(annotation):
         nested: Any = annotation
-        return _entity(nested)
+        return walk_of(nested)
     if kafka_type in ("string", "bytes", "records"):
-        return _sized(wide=kafka_type != "string", flexible=flexible)
+        return _sized(wide=kafka_type != "string", flexible=flexible, nullable=nullable)
     return _FIXED_BYTES[str(kafka_type)]
 
 
@@ -119,22 +149,44 @@ def _length(frame: Buffer, position: int, *, wide: bool, flexible: bool) -> tupl
     return length, position
 
 
-def _sized(*, wide: bool, flexible: bool) -> Step:
-    def walk(frame: Buffer, position: int) -> int:
+def _sized(*, wide: bool, flexible: bool, nullable: bool) -> Step:
+    def walk(frame: Buffer, position: int, _elements: Elements) -> int:
         length, position = _length(frame, position, wide=wide, flexible=flexible)
-        return position + max(length, 0)
+        if length >= 0:
+            return position + length
+        if not nullable:
+            raise MalformedFrame("null where the schema knows none")
+        return position
 
     return walk
 
 
-def _array(element: Step, flexible: bool) -> Step:
+def _array(element: int | Step, flexible: bool, nullable: bool) -> Step:
     """Each element takes at least one byte, so a count above the bytes that are left is a lie."""
 
-    def walk(frame: Buffer, position: int) -> int:
+    def count_of(frame: Buffer, position: int, elements: Elements) -> tuple[int, int]:
         count, position = _length(frame, position, wide=True, flexible=flexible)
+        if count >= 0:
+            elements.take(count)
+        elif not nullable:
+            raise MalformedFrame("a null array where the schema knows none")
+        return max(count, 0), position
+
+    if isinstance(element, int):
+        size = element
+
+        def jump(frame: Buffer, position: int, elements: Elements) -> int:
+            count, position = count_of(frame, position, elements)
+            return position + count * size
+
+        return jump
+    step = element
+
+    def walk(frame: Buffer, position: int, elements: Elements) -> int:
+        count, position = count_of(frame, position, elements)
         end = len(frame)
         for _ in range(count):
-            position = element(frame, position)
+            position = step(frame, position, elements)
             if position > end:
                 raise MalformedFrame("an array ends behind its frame")
         return position
@@ -143,7 +195,9 @@ def _array(element: Step, flexible: bool) -> Step:
 
 
 def _tags(known: dict[int, Step]) -> Step:
-    def walk(frame: Buffer, position: int) -> int:
+    def walk(frame: Buffer, position: int, elements: Elements) -> int:
+        if position < len(frame) and frame[position] == 0:
+            return position + 1
         count, position = read_uvarint(frame, position)
         for _ in range(count):
             tag, position = read_uvarint(frame, position)
@@ -151,7 +205,7 @@ def _tags(known: dict[int, Step]) -> Step:
             end = position + size
             if end > len(frame):
                 raise MalformedFrame("a tagged field ends behind the frame")
-            if tag in known and known[tag](frame, position) != end:
+            if tag in known and known[tag](frame, position, elements) != end:
                 raise MalformedFrame(f"tagged field {tag} is not as long as it says")
             position = end
         return position

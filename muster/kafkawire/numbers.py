@@ -6,6 +6,8 @@ from muster.kafkawire.framing import Buffer
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """An unsigned number of at most 32 bits and the position behind it. Raises MalformedFrame."""
+    if position < len(buffer) and buffer[position] < 0x80:
+        return buffer[position], position + 1
     value = 0
     for shift in range(0, 35, 7):
         if position >= len(buffer):

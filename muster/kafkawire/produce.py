@@ -7,7 +7,8 @@ The tests compare this reader with kio's.
 import struct
 from typing import NamedTuple
 
-from muster.kafkawire.api_table import RequestHeader, is_flexible, skip_tags
+from muster.kafkawire.api_table import SERVED, ApiKey, RequestHeader, is_flexible, skip_tags
+from muster.kafkawire.bounds import Elements
 from muster.kafkawire.errors import MalformedFrame
 from muster.kafkawire.numbers import read_uvarint
 
@@ -35,9 +36,10 @@ class ProduceRequest(NamedTuple):
 class _Cursor:
     """A place in a frame; reading moves it. Raises MalformedFrame at the frame's end."""
 
-    __slots__ = ("flexible", "position", "view")
+    __slots__ = ("elements", "flexible", "position", "view")
 
     def __init__(self, view: memoryview, position: int, flexible: bool) -> None:
+        self.elements = Elements(SERVED[ApiKey.PRODUCE].limit_elements)
         self.view = view
         self.position = position
         self.flexible = flexible
@@ -63,6 +65,7 @@ class _Cursor:
         size = self._length(wide=True)
         if size < 0 or size > len(self.view) - self.position:
             raise MalformedFrame(f"an array of {size} elements")
+        self.elements.take(size)
         return size
 
     def string(self) -> str | None:
@@ -88,7 +91,7 @@ class _Cursor:
 
 
 def read_produce(header: RequestHeader, frame: memoryview) -> ProduceRequest:
-    """The request in `frame`, versions 3 to 12. Raises MalformedFrame."""
+    """The request in `frame`, versions 3 to 12. Raises MalformedFrame, FrameTooLarge."""
     cursor = _Cursor(frame, header.body_start, is_flexible(header.api_key, header.api_version))
     try:
         transactional_id = cursor.string()

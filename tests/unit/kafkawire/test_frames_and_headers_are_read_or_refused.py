@@ -11,14 +11,19 @@ from muster.kafkawire.api_table import (
     SERVED,
     Api,
     ApiKey,
+    build,
     encode_request,
+    part,
     read_request,
     read_request_header,
     request_class,
+    response_class,
 )
+from muster.kafkawire.bounds import walk_of
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError, MalformedFrame, UnsupportedRequest
 from muster.kafkawire.framing import frame_bytes
 from muster.kafkawire.numbers import read_uvarint, uvarint
+from muster.kafkawire.produce import read_produce
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 1_001, 2**31 - 1])
@@ -117,3 +122,58 @@ def test_a_request_that_was_encoded_is_read_back() -> None:
     header = read_request_header(frame)
     assert (header.client_id, header.correlation_id) == ("ann", 5)
     assert read_request(header, frame) == body
+
+
+@pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.key.name)
+def test_every_served_request_can_be_walked(api: Api) -> None:
+    for version in range(api.minimum, api.maximum + 1):
+        walk_of(request_class(api.key, version))
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body"),
+    [
+        (ApiKey.FETCH, 4, struct.pack(">iiiibi", -1, 0, 0, 0, 0, -1)),
+        (ApiKey.LIST_OFFSETS, 1, struct.pack(">ii", -1, -1)),
+        (ApiKey.CREATE_TOPICS, 2, struct.pack(">iib", -1, 0, 0)),
+        (ApiKey.CREATE_TOPICS, 2, struct.pack(">ihihiiib", 1, -1, 1, 1, 0, 0, 0, 0)),
+        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, struct.pack(">i", -1)),
+        (ApiKey.FETCH, 12, struct.pack(">iiiibiiBBB", -1, 0, 0, 0, 0, 0, -1, 0, 1, 1) + b"\x00"),
+    ],
+)
+def test_null_where_the_schema_knows_none_is_refused(key: int, version: int, body: bytes) -> None:
+    tags = b"\x00" if version >= SERVED[key].first_flexible else b""
+    frame = struct.pack(">hhih", key, version, 1, -1) + tags + body
+    with pytest.raises(MalformedFrame):
+        read_request(read_request_header(frame), frame)
+
+
+def test_a_null_array_that_has_a_meaning_is_read() -> None:
+    frame = struct.pack(">hhihi", ApiKey.METADATA, 1, 1, -1, -1)
+    assert read_request(read_request_header(frame), frame).topics is None
+
+
+def test_more_elements_than_a_request_may_have_are_refused_before_one_is_built() -> None:
+    most = SERVED[ApiKey.LIST_OFFSETS].limit_elements
+    head = struct.pack(">hhihiih1s", ApiKey.LIST_OFFSETS, 1, 1, -1, -1, 1, 1, b"x")
+    frame = head + struct.pack(">i", most - 1) + struct.pack(">iq", 0, -1) * (most - 1)
+    assert len(read_request(read_request_header(frame), frame).topics[0].partitions) == most - 1
+    frame = head + struct.pack(">i", most) + struct.pack(">iq", 0, -1) * most
+    with pytest.raises(FrameTooLarge):
+        read_request(read_request_header(frame), frame)
+
+
+def test_five_million_empty_parts_of_a_produce_are_refused_before_one_is_built() -> None:
+    head = struct.pack(">hhih", ApiKey.PRODUCE, 3, 1, -1) + struct.pack(">hhiih1s", -1, 1, 1000, 1, 1, b"x")
+    frame = head + struct.pack(">i", 5_000_000) + bytes(40_000_000)
+    with pytest.raises(FrameTooLarge):
+        read_produce(read_request_header(frame), memoryview(frame))
+
+
+def test_a_field_that_no_version_has_is_a_mistake_and_one_of_another_version_is_left_out() -> None:
+    shape = response_class(ApiKey.PRODUCE, 3)
+    answer = part(shape, "PartitionProduceResponse")
+    built = build(answer, index=1, error_code=0, base_offset=5, log_start_offset=3, error_message="why")
+    assert built.base_offset == 5
+    with pytest.raises(TypeError, match="log_start_ofset"):
+        build(answer, index=1, error_code=0, base_offset=5, log_start_ofset=3)
