@@ -1,18 +1,11 @@
-"""This room names the things of the field: groups, members, brokers, topics, partitions."""
+"""This room names the things of the field: brokers, topics, partitions."""
 
 from dataclasses import dataclass
 from typing import NewType
 from uuid import UUID
 
-GroupId = NewType("GroupId", str)
-MemberId = NewType("MemberId", str)
-"""A consumer id: unique within its group, chosen by the consumer (000 chapter 7)."""
-
 BrokerId = NewType("BrokerId", int)
 """1 to 9,999."""
-
-NodeId = NewType("NodeId", int)
-"""From 10,001: one id space with the brokers, so that Kafka clients never confuse the two."""
 
 TopicName = NewType("TopicName", str)
 TopicId = NewType("TopicId", UUID)
