@@ -21,7 +21,7 @@ TESTS ?= tests
 JOBS ?= 2
 export VENV NODES BROKERS WORKERS MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
-.PHONY: help setup runtime jars browser demo up stop start status test lint bench sim accept lock clean
+.PHONY: help setup runtime jars browser demo up stop start status test lint bench sim accept docs lock clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -70,6 +70,10 @@ sim: setup  ## more seeds of the simulation (SEEDS=300)
 accept: setup  ## write the transcripts of tests/scenarios anew, as the rules now run; read the diff
 	$(PY) -m tests.scenarios.native.transcripts
 	-@git diff --stat -- tests/scenarios/native
+
+docs: setup  ## write docs/settings.md anew, as the settings are declared
+	$(PY) manage.py settings_page > docs/settings.md.new
+	mv docs/settings.md.new docs/settings.md
 
 lock: setup  ## write requirements*.txt anew from pyproject.toml
 	@sh .ci/lock

@@ -4,13 +4,45 @@
 import os
 import sys
 
+from muster.kernel.environment import SettingError
+from standalone.surroundings import STACK_COMMANDS, keep_what_reaches_a_stack
+
 
 def main() -> None:
-    """Run the management command named on the command line."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    """Run the management command named on the command line; what a person can mend fails with one line."""
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command in STACK_COMMANDS:
+        keep_what_reaches_a_stack(os.environ)
+    # This product has no other settings module, whatever the shell was told for another one.
+    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     from django.core.management import execute_from_command_line
+    from django.db import OperationalError, ProgrammingError
+    from psycopg import OperationalError as LinkError
+    from psycopg.errors import UndefinedTable
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except SettingError as error:
+        sys.exit(f"manage.py: {error}")
+    except (OperationalError, LinkError) as error:
+        sys.exit(f"manage.py {command}: {described(error)}")
+    except ProgrammingError as error:
+        if not isinstance(error.__cause__, UndefinedTable):
+            raise
+        sys.exit(f"manage.py {command}: {described(error)}")
+
+
+def described(error: Exception) -> str:
+    """Which database was asked, without its password, and what it or libpq said."""
+    from django.conf import settings
+
+    entry = settings.DATABASES["default"]
+    where = f"{entry['HOST'] or 'its socket'}:{entry['PORT'] or 5432}/{entry['NAME']}"
+    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return (
+        f"PostgreSQL at {where} cannot be used: {said}\n"
+        "Is a stack running in MUSTER_HOME (`make status`)? For another database set DATABASE_URL."
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
 import resource
 import signal
 import sys
@@ -14,7 +13,8 @@ import structlog
 from broker.folder import DataFolder, FolderError, boot_id
 from broker.log.partition_log import StorageFailed
 from broker.process import BrokerProcess
-from broker.settings import BrokerSettings, SettingError, from_environment
+from broker.settings import BrokerSettings, from_environment, reader
+from muster.kernel.environment import SettingError
 
 BAD_SETTING, BAD_FOLDER, BAD_ADDRESS = 2, 3, 4
 
@@ -24,11 +24,13 @@ YOUNG_OBJECTS = 10_000
 def main() -> int:
     """Run until SIGTERM or SIGINT; returns the exit code, and says on standard error why it is not 0."""
     try:
-        settings = from_environment()
+        settings, level = from_environment(), reader().text("MUSTER_LOG_LEVEL")
     except SettingError as error:
         print(f"broker: {error}", file=sys.stderr)
         return BAD_SETTING
-    _log_as_json(settings)
+    _log_as_json(settings, level)
+    for line in reader().unknown():
+        structlog.get_logger().warning(line)
     _allow_many_files()
     try:
         with DataFolder(settings.data, settings.broker_id) as folder:
@@ -65,7 +67,7 @@ def _allow_many_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _log_as_json(settings: BrokerSettings) -> None:
+def _log_as_json(settings: BrokerSettings, level: str) -> None:
     """One JSON object a line on standard error, as every other process of the house writes."""
     structlog.configure(
         processors=[
@@ -75,11 +77,7 @@ def _log_as_json(settings: BrokerSettings) -> None:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping().get(
-                os.environ.get("MUSTER_LOG_LEVEL", "INFO").upper(), logging.INFO
-            )
-        ),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
     )
 

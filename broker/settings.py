@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-FIRST_BROKER_ID, LAST_BROKER_ID = 1, 9_999
-
-
-class SettingError(Exception):
-    """A setting is missing or unusable; the text names the variable and says what would do."""
+from muster.kernel.environment import Environment, SettingError
+from muster.kernel.settings import DECLARED
 
 
 class Address(NamedTuple):
@@ -27,7 +24,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """What one broker process was told; each field is one variable (README, table of settings)."""
+    """What one broker process was told; each field is one variable of `docs/settings.md`."""
 
     broker_id: int
     listen: Address
@@ -60,45 +57,48 @@ class BrokerSettings:
     high_watermark_checkpoint_interval_ms: int = 5_000
 
 
-NUMBERS = {
-    "broker.heartbeat.interval.ms": "heartbeat_interval_ms",
-    "broker.relink.interval.ms": "relink_interval_ms",
-    "replica.lag.time.max.ms": "replica_lag_time_max_ms",
-    "replica.fetch.wait.max.ms": "replica_fetch_wait_max_ms",
-    "replica.fetch.min.bytes": "replica_fetch_min_bytes",
-    "replica.fetch.max.bytes": "replica_fetch_max_bytes",
-    "replica.fetch.response.max.bytes": "replica_fetch_response_max_bytes",
-    "replica.fetch.backoff.ms": "replica_fetch_backoff_ms",
-    "replica.socket.timeout.ms": "replica_socket_timeout_ms",
-    "min.insync.replicas": "min_insync_replicas",
-    "log.segment.bytes": "log_segment_bytes",
-    "message.max.bytes": "message_max_bytes",
-    "stray.retention.ms": "stray_retention_ms",
-    "replica.high.watermark.checkpoint.interval.ms": "high_watermark_checkpoint_interval_ms",
+NUMBERS = (
+    *("heartbeat_interval_ms", "relink_interval_ms"),
+    *("replica_lag_time_max_ms", "replica_fetch_wait_max_ms", "replica_fetch_min_bytes"),
+    *("replica_fetch_max_bytes", "replica_fetch_response_max_bytes", "replica_fetch_backoff_ms"),
+    *("replica_socket_timeout_ms", "min_insync_replicas", "log_segment_bytes", "message_max_bytes"),
+    *("stray_retention_ms", "high_watermark_checkpoint_interval_ms"),
+)
+"""The fields that are whole numbers of their own variable."""
+
+PREFIXES = {
+    "heartbeat_interval_ms": "MUSTER_BROKER_",
+    "relink_interval_ms": "MUSTER_BROKER_",
+    "high_watermark_checkpoint_interval_ms": "MUSTER_REPLICA_",
 }
-"""Kafka's key of each whole-numbered setting; its variable is MUSTER_ and the key in capitals."""
 
 
-def variable(key: str) -> str:
-    """The environment variable of a key: `replica.lag.time.max.ms` is MUSTER_REPLICA_LAG_TIME_MAX_MS."""
-    return "MUSTER_" + key.upper().replace(".", "_")
+def variable(name: str) -> str:
+    """The environment variable of a field that is a number."""
+    return PREFIXES.get(name, "MUSTER_") + name.upper()
 
 
-def from_environment(environment: Mapping[str, str] = os.environ) -> BrokerSettings:
+def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
     """Read a broker's settings. Raises SettingError, naming the variable, for whatever cannot be used."""
-    http_listen = environment.get("MUSTER_BROKER_HTTP_LISTEN", "")
+    environment = reader(given)
+    http_listen = environment.text("MUSTER_BROKER_HTTP_LISTEN")
     return BrokerSettings(
-        broker_id=_broker_id(environment),
-        listen=_loopback_address("MUSTER_BROKER_LISTEN", environment, "127.0.0.1:9092"),
-        replication_listen=_loopback_address("MUSTER_BROKER_REPLICATION_LISTEN", environment, "127.0.0.1:0"),
-        data=Path(_required("MUSTER_BROKER_DATA", environment)),
+        broker_id=environment.number("MUSTER_BROKER_ID"),
+        listen=_loopback_address("MUSTER_BROKER_LISTEN", environment),
+        replication_listen=_loopback_address("MUSTER_BROKER_REPLICATION_LISTEN", environment),
+        data=Path(environment.text("MUSTER_BROKER_DATA")),
         nodes=_nodes(environment),
-        secret=_secret(environment),
-        rack=environment.get("MUSTER_BROKER_RACK", ""),
-        cluster_id=environment.get("MUSTER_CLUSTER_ID", ""),
+        secret=environment.text("MUSTER_BROKER_SECRET"),
+        rack=environment.text("MUSTER_BROKER_RACK"),
+        cluster_id=environment.text("MUSTER_CLUSTER_ID"),
         http_listen=_address("MUSTER_BROKER_HTTP_LISTEN", http_listen) if http_listen else None,
-        **{name: _number(key, environment) for key, name in NUMBERS.items() if variable(key) in environment},
+        **{name: environment.number(variable(name)) for name in NUMBERS},
     )
+
+
+def reader(given: Mapping[str, str] = os.environ) -> Environment:
+    """The environment of a broker, by the declarations that all processes share."""
+    return Environment(given, DECLARED, lambda name: Path(name).read_text(encoding="utf-8"))
 
 
 def is_loopback(host: str) -> bool:
@@ -109,27 +109,6 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _required(name: str, environment: Mapping[str, str]) -> str:
-    value = environment.get(name, "").strip()
-    if not value:
-        raise SettingError(f"{name} is not set.")
-    return value
-
-
-def _broker_id(environment: Mapping[str, str]) -> int:
-    text = _required("MUSTER_BROKER_ID", environment)
-    if not text.isdecimal() or not FIRST_BROKER_ID <= int(text) <= LAST_BROKER_ID:
-        raise SettingError(f"MUSTER_BROKER_ID={text!r} is not a whole number from 1 to 9999.")
-    return int(text)
-
-
-def _number(key: str, environment: Mapping[str, str]) -> int:
-    text = environment[variable(key)].strip()
-    if not text.isdecimal() or int(text) < 1:
-        raise SettingError(f"{variable(key)}={text!r} is not a whole number above 0.")
-    return int(text)
 
 
 def _address(name: str, text: str) -> Address:
@@ -143,8 +122,8 @@ def _address(name: str, text: str) -> Address:
     return Address(host, port)
 
 
-def _loopback_address(name: str, environment: Mapping[str, str], default: str) -> Address:
-    address = _address(name, environment.get(name, default))
+def _loopback_address(name: str, environment: Environment) -> Address:
+    address = _address(name, environment.text(name))
     if not is_loopback(address.host):
         raise SettingError(
             f"{name}={address}: the Kafka listeners have no SASL and no TLS yet, so they bind to loopback "
@@ -153,8 +132,8 @@ def _loopback_address(name: str, environment: Mapping[str, str], default: str) -
     return address
 
 
-def _nodes(environment: Mapping[str, str]) -> tuple[str, ...]:
-    addresses = [part.strip().rstrip("/") for part in _required("MUSTER_NODES", environment).split(",")]
+def _nodes(environment: Environment) -> tuple[str, ...]:
+    addresses = [address.rstrip("/") for address in environment.words("MUSTER_NODES")]
     for address in addresses:
         split = urlsplit(address)
         if split.scheme not in ("ws", "wss") or not split.hostname:
@@ -164,18 +143,3 @@ def _nodes(environment: Mapping[str, str]) -> tuple[str, ...]:
                 f"MUSTER_NODES: {address} would send the secret in the clear; use wss:// there."
             )
     return tuple(addresses)
-
-
-def _secret(environment: Mapping[str, str]) -> str:
-    name, file_name = "MUSTER_BROKER_SECRET", environment.get("MUSTER_BROKER_SECRET_FILE", "")
-    if not file_name:
-        return _required(name, environment)
-    if environment.get(name):
-        raise SettingError(f"{name} and {name}_FILE are both set; keep one.")
-    try:
-        secret = Path(file_name).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise SettingError(f"{name}_FILE={file_name} cannot be read: {error.strerror}.") from error
-    if not secret:
-        raise SettingError(f"{name}_FILE={file_name} is empty.")
-    return secret

@@ -4,6 +4,7 @@ import os
 
 from django.core.asgi import get_asgi_application
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+# This product has no other settings module, whatever the shell was told for another one.
+os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 
 application = get_asgi_application()

@@ -6,7 +6,8 @@ from typing import Any
 from celery import Celery
 from celery.signals import worker_before_create_process
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+# This product has no other settings module, whatever the shell was told for another one.
+os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 # A worker would run Django's checks, most of a second, and look at no result of theirs.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 

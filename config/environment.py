@@ -1,56 +1,51 @@
-"""This room reads the environment: names, secrets kept in files, database addresses, who is on loopback."""
+"""This room is what the environment means to Django processes: who they are, which stack, which database."""
 
-import os
+import json
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+from muster.kernel.environment import FILE, Environment, SettingError
+from muster.kernel.settings import DECLARED
+
 TRANSACTION_LIMIT_MS = 2000
 PAGE_STATEMENT_LIMIT_MS = 5000
 PAGE_CONNECTION_AGE_S = 60
 
 
-class SettingError(Exception):
-    """An environment variable has a value the product cannot run with; the text names the variable."""
+def reader(given: Mapping[str, str]) -> Environment:
+    """The variables of a Django process, by the declarations that all processes share."""
+    return Environment(given, DECLARED, lambda name: Path(name).read_text(encoding="utf-8"))
 
 
-def text(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> str:
-    """The value of ``name``, empty counting as not set, or the content of the file that ``name_FILE`` names.
+def of_a_tool(given: Mapping[str, str]) -> Mapping[str, str]:
+    """``given``, changed so that a tool works on the stack that runs in MUSTER_HOME, or on the demo's there.
 
-    Raises SettingError when both are given, or when the file cannot be read.
+    Unchanged when none runs, or when DATABASE_URL names a database and nobody named MUSTER_HOME.
     """
-    file_name = environment.get(f"{name}_FILE")
-    value = environment.get(name)
-    if file_name and value:
-        raise SettingError(f"{name} and {name}_FILE are both set; keep one.")
-    if not file_name:
-        return value or default
-    try:
-        return Path(file_name).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise SettingError(f"{name}_FILE={file_name} cannot be read: {error.strerror}.") from error
-
-
-def flag(name: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """True when ``name`` says 1, true, yes or on; false otherwise, also when it is not set."""
-    return text(name, "", environment).strip().lower() in TRUE_WORDS
-
-
-def words(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The comma-separated values of ``name``, without blanks."""
-    return [word.strip() for word in text(name, default, environment).split(",") if word.strip()]
-
-
-def number(name: str, default: int, environment: Mapping[str, str] = os.environ) -> int:
-    """The whole number in ``name``. Raises SettingError when it is not one."""
-    value = text(name, str(default), environment)
-    try:
-        return int(value)
-    except ValueError as error:
-        raise SettingError(f"{name}={value!r} is not a whole number.") from error
+    told = reader(given)
+    if told.is_given("DATABASE_URL") and not told.is_given("MUSTER_HOME"):
+        return given
+    home = Path(told.text("MUSTER_HOME"))
+    for folder in (home, home / "demo"):
+        try:
+            stack = json.loads((folder / "stack.json").read_text(encoding="utf-8"))
+            key = (folder / "secrets" / "secret_key").read_text(encoding="utf-8")
+            of_the_stack = {
+                "DATABASE_URL": stack["database_url"],
+                "DATABASE_DIRECT_URL": stack["database_url"],
+                "REDIS_URL": stack["redis_url"],
+                "MUSTER_WEB_URL": stack["web"],
+                "SECRET_KEY": key,
+            }
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        return {name: text for name, text in given.items() if name.removesuffix(FILE) not in of_the_stack} | (
+            of_the_stack
+        )
+    return given
 
 
 def is_loopback(host: str) -> bool:

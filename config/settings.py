@@ -1,5 +1,7 @@
 """This room turns the environment into Django's settings; nothing else reads the environment for them."""
 
+import logging
+import os
 import sys
 from pathlib import Path
 
@@ -13,22 +15,25 @@ django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 PROCESS_ROLE = environment.process_role(sys.argv)
+IS_A_TOOL = PROCESS_ROLE == "tool" and Path(sys.argv[0]).name == "manage.py"
+_told = environment.reader(environment.of_a_tool(os.environ) if IS_A_TOOL else os.environ)
 
 # --- who may talk to us -------------------------------------------------------------------------------------
-DEFAULT_SECRET_KEY = "insecure-default-key-that-only-loopback-accepts"
-SECRET_KEY = environment.text("SECRET_KEY", DEFAULT_SECRET_KEY)
-DEBUG = environment.flag("MUSTER_DEBUG")
-ALLOWED_HOSTS = environment.words("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
-CSRF_TRUSTED_ORIGINS = environment.words("MUSTER_TRUSTED_ORIGINS")
+DEFAULT_SECRET_KEY = _told.default("SECRET_KEY")
+SECRET_KEY = _told.text("SECRET_KEY")
+DEBUG = _told.switch("MUSTER_DEBUG")
+ALLOWED_HOSTS = list(_told.words("ALLOWED_HOSTS"))
+CSRF_TRUSTED_ORIGINS = list(_told.words("MUSTER_TRUSTED_ORIGINS"))
 
-MUSTER_HOME = Path(environment.text("MUSTER_HOME", ".muster"))
-MUSTER_CLUSTER_NAME = environment.text("MUSTER_CLUSTER_NAME", "muster")
-MUSTER_ENVIRONMENT = environment.text("MUSTER_ENVIRONMENT")
-MUSTER_NODE_NAME = environment.text("MUSTER_NODE_NAME", "node-1")
-MUSTER_NODE_LISTEN = environment.text("MUSTER_NODE_LISTEN", "127.0.0.1:9301")
-MUSTER_NODE_ADDRESS = environment.text("MUSTER_NODE_ADDRESS", f"ws://{MUSTER_NODE_LISTEN}")
-MUSTER_WEB_LISTEN = environment.text("MUSTER_WEB_LISTEN", "127.0.0.1:8000")
-MUSTER_WEB_URL = environment.text("MUSTER_WEB_URL", f"http://{MUSTER_WEB_LISTEN}")
+MUSTER_HOME = Path(_told.text("MUSTER_HOME"))
+MUSTER_CLUSTER_NAME = _told.text("MUSTER_CLUSTER_NAME")
+MUSTER_ENVIRONMENT = _told.text("MUSTER_ENVIRONMENT")
+MUSTER_SHARED_DATABASE = _told.text("MUSTER_SHARED_DATABASE")
+MUSTER_NODE_NAME = _told.text("MUSTER_NODE_NAME")
+MUSTER_NODE_LISTEN = _told.text("MUSTER_NODE_LISTEN")
+MUSTER_NODE_ADDRESS = _told.text("MUSTER_NODE_ADDRESS") or f"ws://{MUSTER_NODE_LISTEN}"
+MUSTER_WEB_LISTEN = _told.text("MUSTER_WEB_LISTEN")
+MUSTER_WEB_URL = _told.text("MUSTER_WEB_URL") or f"http://{MUSTER_WEB_LISTEN}"
 ON_LOOPBACK = all(
     environment.is_loopback(environment.host_of(address))
     for address in (MUSTER_WEB_LISTEN, MUSTER_NODE_LISTEN, *ALLOWED_HOSTS)
@@ -89,9 +94,9 @@ TEMPLATES = [
 ]
 
 # --- PostgreSQL and Redis -----------------------------------------------------------------------------------
-DATABASE_URL = environment.text("DATABASE_URL", "postgresql://muster@127.0.0.1:5432/muster")
-DATABASE_DIRECT_URL = environment.text("DATABASE_DIRECT_URL", DATABASE_URL)
-REDIS_URL = environment.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+DATABASE_URL = _told.text("DATABASE_URL")
+DATABASE_DIRECT_URL = _told.text("DATABASE_DIRECT_URL") or DATABASE_URL
+REDIS_URL = _told.text("REDIS_URL")
 DATABASES = {"default": environment.database(DATABASE_URL, PROCESS_ROLE)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -117,7 +122,7 @@ CSRF_FAILURE_VIEW = "web.errors.csrf_refused"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-if environment.flag("MUSTER_BEHIND_TLS_PROXY"):
+if _told.switch("MUSTER_BEHIND_TLS_PROXY"):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60
     # Probes of the process manager reach the process itself, without TLS.
@@ -129,7 +134,7 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 500
 # --- files, language, time ----------------------------------------------------------------------------------
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.exists()]
-STATIC_ROOT = Path(environment.text("MUSTER_STATIC_ROOT", str(BASE_DIR / "var" / "static")))
+STATIC_ROOT = Path(_told.text("MUSTER_STATIC_ROOT") or BASE_DIR / "var" / "static")
 _collected = (STATIC_ROOT / "staticfiles.json").exists()
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -147,10 +152,11 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
 
-# --- REST ---------------------------------------------------------------------------------------------------
 # --- log lines ----------------------------------------------------------------------------------------------
 LOGGING_CONFIG = None
-log_lines.configure(PROCESS_ROLE, environment.text("MUSTER_LOG_LEVEL", "INFO"))
+log_lines.configure(PROCESS_ROLE, _told.text("MUSTER_LOG_LEVEL"))
+for _line in _told.unknown():
+    logging.getLogger(__name__).warning(_line)
 
 SILENCED_SYSTEM_CHECKS = [
     # The proxy, not this process, speaks TLS; behind it these are set by MUSTER_BEHIND_TLS_PROXY.

@@ -1,7 +1,4 @@
-"""This room reads the coordinator's settings from the environment.
-
-A setting's variable is its key in capitals: `group.max.size` is MUSTER_GROUP_MAX_SIZE.
-"""
+"""This room reads the coordinator's settings from the environment; `muster.kernel.settings` declares them."""
 
 import os
 from collections.abc import Mapping
@@ -9,8 +6,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from coordinator.core.settings import GroupSettings
+from muster.kernel.environment import Environment, SettingError
+from muster.kernel.settings import DECLARED
 
 Settings = TypeVar("Settings")
+# The leases of this house keep to it: a number of the product, not of an installation.
+NO_SETTINGS = frozenset({"lease_ttl_ms"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +34,22 @@ class CoordinatorSettings:
     offset_commit_interval_ms: int = 1_000
 
 
-def read_settings(environment: Mapping[str, str] = os.environ) -> CoordinatorSettings:
-    """The settings that `environment` names, defaults for the rest; ValueError for a number that is none."""
-    interval = environment.get("MUSTER_OFFSET_COMMIT_INTERVAL_MS")
+def read_settings(given: Mapping[str, str] = os.environ) -> CoordinatorSettings:
+    """The settings that `given` names, defaults for the rest. Raises SettingError for what cannot be used."""
+    environment = Environment(given, DECLARED)
+    group = _read(GroupSettings, environment, "MUSTER_")
+    if group.group_min_session_timeout_ms > group.group_max_session_timeout_ms:
+        raise SettingError(
+            "MUSTER_GROUP_MIN_SESSION_TIMEOUT_MS is above MUSTER_GROUP_MAX_SESSION_TIMEOUT_MS."
+        )
     return CoordinatorSettings(
-        group=_read(GroupSettings, environment, "MUSTER_"),
+        group=group,
         door=_read(DoorLimits, environment, "MUSTER_CONSUMER_DOOR_"),
-        offset_commit_interval_ms=int(interval) if interval else 1_000,
+        offset_commit_interval_ms=environment.number("MUSTER_OFFSET_COMMIT_INTERVAL_MS"),
     )
 
 
-def _read(kind: type[Settings], environment: Mapping[str, str], prefix: str) -> Settings:
-    given: dict[str, Any] = {}
-    for one in fields(kind):  # type: ignore[arg-type]
-        text = environment.get(prefix + one.name.upper())
-        if text:
-            given[one.name] = text if one.type in (str, "str") else int(text)
-    return kind(**given)
+def _read(kind: type[Settings], environment: Environment, prefix: str) -> Settings:
+    names = [one.name for one in fields(kind) if one.name not in NO_SETTINGS]  # type: ignore[arg-type]
+    told: dict[str, Any] = {name: environment.value(prefix + name.upper()) for name in names}
+    return kind(**told)

@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from config.environment import SettingError
+from muster.kernel.environment import SettingError
 from standalone.children import StartError
 from standalone.ending import EndRequested, do_not_disturb, end_with_parent, listen_for_the_end
 from standalone.folder import DEMO, update_info

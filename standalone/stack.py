@@ -17,6 +17,7 @@ from standalone.private import forget_socket_folder, kept_secret, write_private
 from standalone.processes import ROOT, Child, Ports, children, secret_files
 from standalone.redis import Redis
 from standalone.supervision import NotRunning, State, Supervisor
+from standalone.surroundings import what_reaches_a_stack
 
 STOP_LIMIT_S = 8.0
 Progress = Callable[[str], None]
@@ -235,12 +236,8 @@ class Stack:
         return cluster.command(self.home / "log" / "setup.log", name, *arguments)
 
     def _environment(self) -> dict[str, str]:
-        replaced = ("DATABASE_URL", "DATABASE_DIRECT_URL", "REDIS_URL", "SECRET_KEY")
-        kept = {
-            name: value for name, value in os.environ.items() if name.removesuffix("_FILE") not in replaced
-        }
         own = {"MUSTER_HOME": str(self.home), "PYTHONUNBUFFERED": "1", **secret_files(self.home)}
-        return kept | own | self.extra
+        return what_reaches_a_stack(os.environ) | own | self.extra
 
     def _write_info(self) -> None:
         folder.write_info(self.home, self.info)

@@ -11,20 +11,24 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from config import environment
+from muster.kernel.environment import SettingError
 from standalone.commanding import InFrontCommand
 from standalone.demo.road import Road, Wishes
 from standalone.folder import DEMO, remove
 from standalone.stack import Stack
+
+SLOWEST = 0.01
 
 
 class Command(InFrontCommand):
     help = "Replay 2013 through a stack: SPEED= days a second, FLIGHTS= how many, EXIT=1 to stop after it."
 
     def stack(self, home: Path, options: Mapping[str, Any]) -> Stack:
+        told = environment.reader(os.environ)
         self.wishes = Wishes(
-            days_a_second=wanted("SPEED", 8.0, 0.01),
-            flights=int(wanted("FLIGHTS", 0, 0)),
-            exit_after_summary=environment.flag("EXIT"),
+            days_a_second=speed(told.text("SPEED")),
+            flights=told.number("FLIGHTS"),
+            exit_after_summary=told.switch("EXIT"),
         )
         self.began = time.monotonic()
         return Stack(home / DEMO, nodes=1, brokers=3, workers=1)
@@ -42,13 +46,12 @@ class Command(InFrontCommand):
         self.say(f"stopping everything; the demo took {time.monotonic() - self.began:.0f} s")
 
 
-def wanted(name: str, default: float, least: float) -> float:
-    """A number from the environment. Raises CommandError if it is none, too small or without end."""
-    text = os.environ.get(name, "").strip()
+def speed(text: str) -> float:
+    """Days a second. Raises SettingError for what is no number, too small or without end."""
     try:
-        number = float(text) if text else default
+        number = float(text)
     except ValueError:
         number = math.nan
-    if not least <= number < math.inf:
-        raise CommandError(f"{name}={text} does not work: give a number of at least {least:g}.")
+    if not SLOWEST <= number < math.inf:
+        raise SettingError(f"SPEED={text} does not work: give a number of at least {SLOWEST:g}.")
     return number

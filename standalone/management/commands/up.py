@@ -1,5 +1,6 @@
 """This room is the command that runs a whole stack in front, until it is told to end."""
 
+import os
 import threading
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -25,9 +26,10 @@ class Command(InFrontCommand):
             parser.add_argument(f"--{name}", type=int)
 
     def stack(self, home: Path, options: Mapping[str, Any]) -> Stack:
+        told = environment.reader(os.environ)
         nodes, brokers, workers = (
-            environment.number(name.upper(), default) if options[name] is None else options[name]
-            for name, default in (("nodes", 1), ("brokers", 3), ("workers", 1))
+            told.number(name.upper()) if options[name] is None else options[name]
+            for name in ("nodes", "brokers", "workers")
         )
         if min(nodes, brokers) < 1 or workers < 0:
             raise CommandError("A stack has at least one node and one broker; workers may be 0.")
@@ -36,8 +38,8 @@ class Command(InFrontCommand):
             nodes=nodes,
             brokers=brokers,
             workers=workers,
-            database_url=environment.text("DATABASE_URL"),
-            redis_url=environment.text("REDIS_URL"),
+            database_url=told.text("MUSTER_DATABASE_URL"),
+            redis_url=told.text("MUSTER_REDIS_URL"),
         )
 
     def run(self, stack: Stack, ended: threading.Event) -> None:

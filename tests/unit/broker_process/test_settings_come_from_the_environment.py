@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.settings import Address, SettingError, from_environment
+from broker.settings import Address, from_environment
+from muster.kernel.environment import SettingError
 
 ENOUGH = {
     "MUSTER_BROKER_ID": "1",
@@ -53,8 +54,8 @@ def test_every_key_is_a_variable() -> None:
         ("MUSTER_BROKER_LISTEN", "127.0.0.1:99999", "is not HOST:PORT"),
         ("MUSTER_NODES", "127.0.0.1:9301", "is not ws://HOST:PORT"),
         ("MUSTER_NODES", "ws://node.example:9301", "use wss://"),
-        ("MUSTER_REPLICA_LAG_TIME_MAX_MS", "soon", "whole number above 0"),
-        ("MUSTER_LOG_SEGMENT_BYTES", "0", "whole number above 0"),
+        ("MUSTER_REPLICA_LAG_TIME_MAX_MS", "soon", "whole number from 1 to"),
+        ("MUSTER_LOG_SEGMENT_BYTES", "0", "whole number from 1 to"),
         ("MUSTER_BROKER_SECRET_FILE", "/nowhere/secret", "keep one"),
     ],
 )

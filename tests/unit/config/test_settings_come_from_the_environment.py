@@ -1,31 +1,56 @@
-"""Settings are read from variables, secrets also from files, and what cannot work is refused by name."""
+"""A Django process knows from its environment who it is, which stack it serves, and which database."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from config import environment
-from config.environment import SettingError
+from muster.kernel.environment import SettingError
 
 
-def test_a_secret_is_read_from_the_file_that_is_named(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("from the file\n", encoding="utf-8")
-    assert environment.text("SECRET_KEY", "", {"SECRET_KEY_FILE": str(tmp_path / "key")}) == "from the file"
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home of a stack that runs."""
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "secret_key").write_text("of the stack\n", encoding="utf-8")
+    stack = {"database_url": "postgresql://a/b", "redis_url": "redis://a", "web": "http://127.0.0.1:1"}
+    (tmp_path / "stack.json").write_text(json.dumps(stack), encoding="utf-8")
+    return tmp_path
 
 
-def test_a_variable_and_its_file_together_are_refused() -> None:
-    with pytest.raises(SettingError, match="SECRET_KEY and SECRET_KEY_FILE are both set"):
-        environment.text("SECRET_KEY", "", {"SECRET_KEY": "a", "SECRET_KEY_FILE": "b"})
+def test_a_tool_works_on_the_stack_in_its_home(home: Path) -> None:
+    shell = {"MUSTER_HOME": str(home), "DATABASE_URL": "postgresql://other/one", "SECRET_KEY_FILE": "/no"}
+    told = environment.reader(environment.of_a_tool(shell))
+    assert told.text("DATABASE_URL") == told.text("DATABASE_DIRECT_URL") == "postgresql://a/b"
+    assert (told.text("SECRET_KEY"), told.text("MUSTER_WEB_URL")) == ("of the stack", "http://127.0.0.1:1")
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"SECRET_KEY_FILE=.*missing cannot be read: No such file"):
-        environment.text("SECRET_KEY", "", {"SECRET_KEY_FILE": str(tmp_path / "missing")})
+def test_a_tool_works_on_the_demos_stack_when_no_other_runs(home: Path) -> None:
+    above = home.parent / "above"
+    above.mkdir()
+    home.rename(above / "demo")
+    told = environment.reader(environment.of_a_tool({"MUSTER_HOME": str(above)}))
+    assert told.text("DATABASE_URL") == "postgresql://a/b"
 
 
-def test_a_number_that_is_none_is_named() -> None:
-    with pytest.raises(SettingError, match="BROKERS='three' is not a whole number"):
-        environment.number("BROKERS", 3, {"BROKERS": "three"})
+@pytest.mark.parametrize("broken", ["", "[]", "{}", '{"database_url": 1'])
+def test_a_tool_works_on_the_database_that_is_named_when_no_stack_tells_one(home: Path, broken: str) -> None:
+    (home / "stack.json").write_text(broken, encoding="utf-8")
+    shell = {"MUSTER_HOME": str(home), "DATABASE_URL": "postgresql://other/one"}
+    assert environment.of_a_tool(shell) == shell
+
+
+def test_a_database_that_is_named_is_not_given_up_for_a_stack_that_nobody_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".muster").mkdir()
+    for name in ("stack.json", "secrets"):
+        (home / name).rename(home / ".muster" / name)
+    monkeypatch.chdir(home)
+    shell = {"DATABASE_URL": "postgresql://other/one"}
+    assert environment.of_a_tool(shell) == shell
+    assert environment.of_a_tool({})["DATABASE_URL"] == "postgresql://a/b"
 
 
 def test_a_database_address_becomes_djangos_entry() -> None:
@@ -92,12 +117,6 @@ def test_a_process_knows_its_role_from_its_command_line(command: list[str], role
 )
 def test_loopback_is_told_from_the_world(address: str, near: bool) -> None:
     assert environment.is_loopback(environment.host_of(address)) is near
-
-
-def test_an_empty_variable_is_one_that_is_not_set() -> None:
-    """`MUSTER_HOME= make clean` must not mean the checkout itself."""
-    assert environment.text("MUSTER_HOME", ".muster", {"MUSTER_HOME": ""}) == ".muster"
-    assert environment.number("BROKERS", 3, {"BROKERS": ""}) == 3
 
 
 def test_a_checkout_in_a_folder_called_celery_is_no_worker() -> None:

@@ -1,0 +1,266 @@
+"""This room declares every setting of the house once: name, type, unit, default, bounds, meaning.
+
+`docs/settings.md` is written from it. A name is the setting's key in capitals: `group.max.size` is
+MUSTER_GROUP_MAX_SIZE; keys are Kafka's where Kafka has one.
+"""
+
+from muster.kernel.environment import Setting, Value
+
+DAY_MS = 86_400_000
+LARGEST = 2**31 - 1
+
+
+def _ms(name: str, default: int, meaning: str, *, least: int = 1, most: int = DAY_MS) -> Setting:
+    return Setting(
+        name=name, kind="number", unit="ms", default=default, least=least, most=most, meaning=meaning
+    )
+
+
+def _count(
+    name: str, default: Value, meaning: str, *, least: int = 1, most: int = LARGEST, unit: str = ""
+) -> Setting:
+    return Setting(
+        name=name, kind="number", unit=unit, default=default, least=least, most=most, meaning=meaning
+    )
+
+
+def _bytes(name: str, default: int, meaning: str) -> Setting:
+    return _count(name, default, meaning, unit="bytes")
+
+
+def _switch(name: str, meaning: str) -> Setting:
+    return Setting(name=name, kind="switch", default=False, meaning=meaning)
+
+
+def _words(name: str, meaning: str, *default: str, required: bool = False) -> Setting:
+    return Setting(name=name, kind="words", default=default, required=required, meaning=meaning)
+
+
+def _text(name: str, default: str, meaning: str, *, secret: bool = False, required: bool = False) -> Setting:
+    return Setting(name=name, default=default, secret=secret, required=required, meaning=meaning)
+
+
+EVERY_PROCESS = (
+    Setting(
+        name="MUSTER_LOG_LEVEL",
+        kind="choice",
+        default="INFO",
+        choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+        meaning="Log lines below this level are not written.",
+    ),
+    _text("MUSTER_HOME", ".muster", "Folder of the stack that `make up` runs; tools work on that stack."),
+)
+
+DJANGO_PROCESSES = (
+    _text(
+        "DATABASE_URL",
+        "postgresql://muster@127.0.0.1:5432/muster",
+        "PostgreSQL 17 or newer. Tools work on the stack in MUSTER_HOME when this is not set and one runs.",
+        secret=True,
+    ),
+    _text(
+        "DATABASE_DIRECT_URL",
+        "",
+        "The same database without a pooler, for leases, lanes and LISTEN; DATABASE_URL when not set.",
+        secret=True,
+    ),
+    _text("REDIS_URL", "redis://127.0.0.1:6379/0", "Celery's broker, nothing else.", secret=True),
+    _text(
+        "SECRET_KEY",
+        "insecure-default-key-that-only-loopback-accepts",
+        "Signs sessions and cursors; the default is refused off loopback.",
+        secret=True,
+    ),
+    _words("ALLOWED_HOSTS", "Host names by which people reach the pages.", "127.0.0.1", "localhost", "[::1]"),
+    _words("MUSTER_TRUSTED_ORIGINS", "Origins that may send forms, such as https://muster.example."),
+    _switch("MUSTER_BEHIND_TLS_PROXY", "A proxy speaks TLS and sets X-Forwarded-Proto and X-Forwarded-For."),
+    _switch("MUSTER_DEBUG", "Show tracebacks to whoever asks; refused off loopback."),
+    _text("MUSTER_CLUSTER_NAME", "muster", "The cluster's name on the pages."),
+    _text("MUSTER_ENVIRONMENT", "", "Environment on the pages, such as Production."),
+    _text(
+        "MUSTER_SHARED_DATABASE",
+        "",
+        "Name of a database that may be migrated though it holds other people's tables.",
+    ),
+    _text("MUSTER_NODE_NAME", "node-1", "This node's name, the same at each of its starts."),
+    _text("MUSTER_NODE_LISTEN", "127.0.0.1:9301", "HOST:PORT of a node's websockets."),
+    _text("MUSTER_NODE_ADDRESS", "", "Where others reach this node; ws:// and where it listens."),
+    _text("MUSTER_WEB_LISTEN", "127.0.0.1:8000", "HOST:PORT of pages and REST."),
+    _text("MUSTER_WEB_URL", "", "Where people reach the pages; http:// and where it listens."),
+    _text("MUSTER_STATIC_ROOT", "", "Folder that `collectstatic` fills; var/static in the checkout."),
+)
+
+GROUPS = (
+    _ms(
+        "MUSTER_GROUP_MIN_SESSION_TIMEOUT_MS",
+        6_000,
+        "Shortest session timeout that a member may ask for.",
+        least=100,
+    ),
+    _ms(
+        "MUSTER_GROUP_MAX_SESSION_TIMEOUT_MS",
+        1_800_000,
+        "Longest session timeout that a member may ask for.",
+        least=100,
+    ),
+    _count("MUSTER_GROUP_MAX_SIZE", 10_000, "Members of one group.", most=100_000),
+    _count(
+        "MUSTER_PING_MAX_RETRIES", 0, "Pings beyond the first that may stay unanswered.", least=0, most=100
+    ),
+    _count(
+        "MUSTER_REBALANCE_MAX_RETRIES",
+        4,
+        "Unanswered StopFetcher or StartFetcher beyond the first, until MUSTER_ON_EXHAUSTED.",
+        least=0,
+        most=100,
+    ),
+    _ms(
+        "MUSTER_REBALANCE_BACKOFF_MS",
+        200,
+        "Rest between a failed rebalance and the next.",
+        least=0,
+        most=600_000,
+    ),
+    Setting(
+        name="MUSTER_ON_EXHAUSTED",
+        kind="choice",
+        default="expel",
+        choices=("expel", "fail"),
+        meaning="After the retries: expel who does not answer, or fail the rebalance.",
+    ),
+    _ms(
+        "MUSTER_OFFSET_COMMIT_INTERVAL_MS",
+        1_000,
+        "How often commits that wait are written though nothing else happens.",
+        least=10,
+        most=600_000,
+    ),
+    _count(
+        "MUSTER_CONSUMER_DOOR_FRAMES_PER_SECOND", 2_000, "Frames of one member; beyond, it waits.", unit="1/s"
+    ),
+    _ms(
+        "MUSTER_CONSUMER_DOOR_REGISTRATION_TIMEOUT_MS",
+        10_000,
+        "A connection that has not registered by then is closed.",
+        least=100,
+        most=600_000,
+    ),
+    _count("MUSTER_CONSUMER_DOOR_CONNECTIONS", 10_000, "Member connections of one node."),
+    _count("MUSTER_CONSUMER_DOOR_CONNECTIONS_PER_PRINCIPAL", 10_000, "Member connections of one token."),
+    _count("MUSTER_CONSUMER_DOOR_UNANSWERED_COMMITS", 1_000, "Commits of a member that are not answered."),
+)
+
+CONTROLLER = (
+    _ms("MUSTER_BROKER_SESSION_TIMEOUT_MS", 9_000, "A broker not heard for this long is dead.", least=100),
+    _ms(
+        "MUSTER_BROKER_CLOSED_LINK_TIMEOUT_MS",
+        1_000,
+        "A broker whose link closed has this long to come back.",
+        least=10,
+    ),
+    _count("MUSTER_NUM_PARTITIONS", 1, "Partitions of a topic created without a number.", most=10_000),
+    _count(
+        "MUSTER_DEFAULT_REPLICATION_FACTOR", 1, "Replicas of a topic created without a number.", most=9_999
+    ),
+    _switch(
+        "MUSTER_UNCLEAN_LEADER_ELECTION_ENABLE",
+        "For topics that set none: elect a replica outside of the ISR rather than none.",
+    ),
+    _ms("MUSTER_CONTROLLER_ACK_TIMEOUT_MS", 30_000, "A broker this far behind gets a new link.", least=100),
+)
+
+CONTROLLER_AND_BROKER = (
+    _count(
+        "MUSTER_MIN_INSYNC_REPLICAS",
+        1,
+        "For topics that set none: replicas that must hold a record of acks=all. The same in every process.",
+        most=9_999,
+    ),
+)
+
+BROKER = (
+    Setting(
+        name="MUSTER_BROKER_ID",
+        kind="number",
+        least=1,
+        most=9_999,
+        required=True,
+        meaning="The broker's number.",
+    ),
+    _text("MUSTER_BROKER_LISTEN", "127.0.0.1:9092", "HOST:PORT of Kafka clients; loopback only."),
+    _text("MUSTER_BROKER_REPLICATION_LISTEN", "127.0.0.1:0", "HOST:PORT of other brokers; loopback only."),
+    _text("MUSTER_BROKER_HTTP_LISTEN", "", "HOST:PORT of /livez, /readyz, /metrics; unserved if empty."),
+    _text("MUSTER_BROKER_DATA", "", "Folder of the logs, of this broker alone.", required=True),
+    _words("MUSTER_NODES", "Websocket addresses of nodes; any one of them suffices.", required=True),
+    _text("MUSTER_BROKER_SECRET", "", "What `manage.py enroll_broker` printed.", secret=True, required=True),
+    _text("MUSTER_BROKER_RACK", "", "Where it stands; replicas are spread over racks."),
+    _text("MUSTER_CLUSTER_ID", "", "The only cluster that this broker joins; any when empty."),
+    _ms("MUSTER_BROKER_HEARTBEAT_INTERVAL_MS", 500, "How often the broker says that it lives."),
+    _ms("MUSTER_BROKER_RELINK_INTERVAL_MS", 200, "Rest before a lost link is tried again."),
+    _ms("MUSTER_REPLICA_LAG_TIME_MAX_MS", 30_000, "A follower this long behind leaves the ISR."),
+    _ms("MUSTER_REPLICA_FETCH_WAIT_MAX_MS", 500, "How long a follower's fetch waits for records."),
+    _bytes("MUSTER_REPLICA_FETCH_MIN_BYTES", 1, "What a follower's fetch waits for."),
+    _bytes("MUSTER_REPLICA_FETCH_MAX_BYTES", 1_048_576, "Of one partition in one replica fetch."),
+    _bytes("MUSTER_REPLICA_FETCH_RESPONSE_MAX_BYTES", 10_485_760, "Of one whole replica fetch."),
+    _ms("MUSTER_REPLICA_FETCH_BACKOFF_MS", 200, "Rest after a replica fetch that failed."),
+    _ms("MUSTER_REPLICA_SOCKET_TIMEOUT_MS", 10_000, "A leader this long silent is asked anew."),
+    _bytes("MUSTER_LOG_SEGMENT_BYTES", 1_073_741_824, "A segment this long is closed and the next begun."),
+    _bytes("MUSTER_MESSAGE_MAX_BYTES", 1_048_588, "Largest record batch that a producer may send."),
+    _ms(
+        "MUSTER_STRAY_RETENTION_MS",
+        DAY_MS,
+        "A log that no assignment names is deleted after this.",
+        most=LARGEST,
+    ),
+    _ms(
+        "MUSTER_REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS",
+        5_000,
+        "How often high watermarks are written to disk.",
+    ),
+)
+
+STACKS = (
+    _text(
+        "MUSTER_DATABASE_URL",
+        "",
+        "For `make up`: a PostgreSQL of yours in place of the embedded one. It reads no DATABASE_URL.",
+        secret=True,
+    ),
+    _text(
+        "MUSTER_REDIS_URL",
+        "",
+        "For `make up`: a Redis of yours in place of the embedded one. It reads no REDIS_URL.",
+        secret=True,
+    ),
+    _text("MUSTER_SITE", "localhost", "For docker/compose.yaml: the host name of the pages."),
+    _text("MUSTER_TOKEN", "", "For the demo's consumers: the token by which they register."),
+)
+
+VERBS = (
+    _count("NODES", 1, "Nodes of `make up`.", most=100),
+    _count("BROKERS", 3, "Brokers of `make up`.", most=300),
+    _count("WORKERS", 1, "Celery workers of `make up`.", least=0, most=100),
+    _text("SPEED", "8", "Days a second that `make demo` replays; a number of at least 0.01."),
+    _count("FLIGHTS", 0, "Flights that `make demo` replays; 0: all.", least=0),
+    _switch("EXIT", "`make demo` ends after its summary."),
+)
+
+TESTS = (
+    _switch("MUSTER_TEST", "Lets MUSTER_FAILPOINTS act."),
+    _text("MUSTER_FAILPOINTS", "", "Points at which this process ends or stops itself: `name=exit@3;…`."),
+)
+
+SECTIONS: dict[str, tuple[Setting, ...]] = {
+    "Every process": EVERY_PROCESS,
+    "Node, web, worker and tools": DJANGO_PROCESSES,
+    "Groups (node)": GROUPS,
+    "Controller (node, worker)": CONTROLLER,
+    "Controller and brokers": CONTROLLER_AND_BROKER,
+    "Brokers": BROKER,
+    "Stacks": STACKS,
+    "Verbs of the Makefile": VERBS,
+    "Tests": TESTS,
+}
+"""Every setting, by who reads it."""
+
+DECLARED = tuple(setting for settings in SECTIONS.values() for setting in settings)
