@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-from psycopg import Connection, Cursor
+from psycopg import Cursor
 
 from controller import statements
 from controller.core import records as facts
@@ -21,6 +21,7 @@ from muster.messages.link.from_broker import HighWatermark
 from muster.messages.link.rows import BrokerRow, TopicRow
 from runtime import cluster, work
 from runtime.ports import VersionConflict
+from runtime.postgres import LaneConnection
 
 BULK = 500
 """From so many partitions on, the planner is told that they are many."""
@@ -29,18 +30,18 @@ BULK = 500
 class ControllerStore:
     """The store of the controller's lane; there is one key, the cluster."""
 
-    def load(self, connection: Connection[Any], key: str) -> ClusterRows:
+    def load(self, connection: LaneConnection, key: str) -> ClusterRows:
         """All that is stored, as one snapshot of the transaction it runs in."""
         return load(connection)
 
     def save(
-        self, connection: Connection[Any], key: str, before: ClusterRows, records: Sequence[ClusterRecord]
+        self, connection: LaneConnection, key: str, before: ClusterRows, records: Sequence[ClusterRecord]
     ) -> None:
         """Write what a turn made true. Raises VersionConflict if the rows are not those of `before`."""
         save(connection, before, records)
 
 
-def load(connection: Connection[Any]) -> ClusterRows:
+def load(connection: LaneConnection) -> ClusterRows:
     """All that is stored, as one snapshot of the transaction it runs in."""
     stored = cluster.read(connection)
     with connection.cursor() as cursor:
@@ -62,7 +63,7 @@ def load(connection: Connection[Any]) -> ClusterRows:
     )
 
 
-def save(connection: Connection[Any], before: ClusterRows, records: Sequence[ClusterRecord]) -> None:
+def save(connection: LaneConnection, before: ClusterRows, records: Sequence[ClusterRecord]) -> None:
     """Write what a turn made true. Raises VersionConflict if the rows are not those of `before`."""
     kinds: dict[type, list[Any]] = defaultdict(list)
     for record in records:
@@ -83,7 +84,7 @@ def save(connection: Connection[Any], before: ClusterRows, records: Sequence[Clu
         work.adopt(connection, str(adopted.item_id))
 
 
-def note_progress(connection: Connection[Any], high_watermarks: Iterable[HighWatermark]) -> None:
+def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWatermark]) -> None:
     """Store how far partitions got, for people; partitions that are gone are left out."""
     told = list(high_watermarks)
     if not told:
@@ -99,7 +100,7 @@ def note_progress(connection: Connection[Any], high_watermarks: Iterable[HighWat
         )
 
 
-def _advance(connection: Connection[Any], before: ClusterRows, kinds: dict[type, list[Any]]) -> int:
+def _advance(connection: LaneConnection, before: ClusterRows, kinds: dict[type, list[Any]]) -> int:
     """Raise the cluster's numbers to those of this turn; returns the turn's metadata version."""
     stamps: list[facts.TurnStamped] = kinds[facts.TurnStamped]
     version = stamps[-1].version if stamps else before.metadata_version

@@ -4,6 +4,7 @@
 still fits (design chapter 4.1); a worker never locks a lease or a partition row.
 """
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -20,8 +21,8 @@ FUNCTION = "controller.tasks:propose_leaders"
 """How `runtime.work` finds it."""
 
 
-def propose_leaders(connection: Connection[Any], item: WorkRow) -> Any:
-    """Leaders and ISRs for every partition that the item's task concerns, as JSON-able values."""
+def propose_leaders(connection: Connection[Any], item: WorkRow) -> Callable[[], Any]:
+    """Read every partition that the item's task concerns; what is computed is its leader and ISR, as JSON."""
     task = Task(item.kind)
     settings = configuration.from_environment().core
     with connection.cursor() as cursor:
@@ -34,7 +35,7 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Any:
                 cursor.execute(statements.READ_ALIKE_OF_TOPIC, {"topic_id": UUID(item.key)})
             case Task.CONTROLLER_FAILOVER:
                 cursor.execute(statements.READ_ALIKE_LEADERLESS)
-        stored = statements.stored_partitions(cursor.fetchone())
+        found = cursor.fetchone()
     policies: dict[UUID, Policy] = {}
 
     def policy(topic_id: UUID) -> Policy:
@@ -45,4 +46,9 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Any:
 
     # A broker whose death is the task may have said hello since; the lane knows, and decides then.
     gone = {int(item.key)} if task is Task.BROKER_CHANGE else set()
-    return msgspec.to_builtins(propose(task, item.key, stored, live - gone, policy))
+
+    def compute() -> Any:
+        stored = statements.stored_partitions(found)
+        return msgspec.to_builtins(propose(task, item.key, stored, live - gone, policy))
+
+    return compute

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from psycopg import Connection
 
 from coordinator.shards import shard_of
 from coordinator.statements import statement
@@ -34,6 +33,7 @@ from muster.messages.partitions import Partition, each_partition, each_position
 from runtime import cluster, work
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.ports import VersionConflict
+from runtime.postgres import LaneConnection
 
 REBALANCE = "rebalance"
 """The kind of work item that a rebalance handler claims; its key is the group's name."""
@@ -51,17 +51,17 @@ class GroupStore:
     def __init__(self, node: str = "") -> None:
         self._node = node
 
-    def load(self, connection: Connection[Any], key: str) -> GroupRows:
+    def load(self, connection: LaneConnection, key: str) -> GroupRows:
         """One group; a group without a row has version 0 and starts at the cluster's epoch floor."""
         return self._load(connection, shard_of(key), key).get(key) or GroupRows(
             group_id=key, generation=cluster.read(connection).epoch_floor
         )
 
-    def load_shard(self, connection: Connection[Any], shard: int) -> dict[str, GroupRows]:
+    def load_shard(self, connection: LaneConnection, shard: int) -> dict[str, GroupRows]:
         """All groups of a shard by name: what an owner reads when it takes the shard."""
         return self._load(connection, shard, None)
 
-    def _load(self, connection: Connection[Any], shard: int, group: str | None) -> dict[str, GroupRows]:
+    def _load(self, connection: LaneConnection, shard: int, group: str | None) -> dict[str, GroupRows]:
         found = connection.execute(statement("load_groups"), {"shard": shard, "group": group}).fetchall()
         if not found:
             return {}
@@ -97,7 +97,7 @@ class GroupStore:
         }
 
     def save(
-        self, connection: Connection[Any], key: str, before: GroupRows, records: Sequence[GroupRecord]
+        self, connection: LaneConnection, key: str, before: GroupRows, records: Sequence[GroupRecord]
     ) -> None:
         """Write one turn of the group. Raises VersionConflict if its row is not as it was decided on."""
         after = apply(before, records)
@@ -125,7 +125,7 @@ class GroupStore:
             elif isinstance(record, GroupDeleted):
                 self._delete_group(connection, after)
 
-    def _save_group(self, connection: Connection[Any], before: GroupRows, after: GroupRows) -> None:
+    def _save_group(self, connection: LaneConnection, before: GroupRows, after: GroupRows) -> None:
         values = {
             "group": after.group_id,
             "shard": shard_of(after.group_id),
@@ -142,7 +142,7 @@ class GroupStore:
         if connection.execute(statement(name), values).fetchone() is None:
             raise VersionConflict(f"group {after.group_id} is not at version {before.version}")
 
-    def _save_members(self, connection: Connection[Any], after: GroupRows, touched: set[str]) -> None:
+    def _save_members(self, connection: LaneConnection, after: GroupRows, touched: set[str]) -> None:
         kept = [after.members[member_id] for member_id in sorted(touched) if member_id in after.members]
         if kept:
             connection.execute(
@@ -168,7 +168,7 @@ class GroupStore:
 
     def _save_ownership(
         self,
-        connection: Connection[Any],
+        connection: LaneConnection,
         before: GroupRows,
         after: GroupRows,
         records: Sequence[GroupRecord],
@@ -206,7 +206,7 @@ class GroupStore:
                 },
             )
 
-    def write_offsets(self, connection: Connection[Any], offsets: GroupOffsets) -> None:
+    def write_offsets(self, connection: LaneConnection, offsets: GroupOffsets) -> None:
         """Commit `offsets` of any groups in one statement, sorted by key."""
         if not offsets:
             return
@@ -222,7 +222,7 @@ class GroupStore:
             },
         )
 
-    def _delete_group(self, connection: Connection[Any], after: GroupRows) -> None:
+    def _delete_group(self, connection: LaneConnection, after: GroupRows) -> None:
         for table in ("delete_offsets", "delete_group"):
             connection.execute(statement(table), {"group": after.group_id})
         # Its members compare keys with the last they obeyed: a group under the same name starts above them.
@@ -241,7 +241,7 @@ def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> se
     return touched
 
 
-def _read_members(connection: Connection[Any], names: Mapping[str, Any]) -> Iterable[tuple[str, Member]]:
+def _read_members(connection: LaneConnection, names: Mapping[str, Any]) -> Iterable[tuple[str, Member]]:
     for row in connection.execute(statement("load_members"), names):
         name, member_id, token_hash, subscription, session_timeout_ms, auto_commit, reset, *client = row
         yield (

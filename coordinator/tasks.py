@@ -4,6 +4,7 @@ It runs as work of the kind `rebalance`, in a Celery worker, or in the node's sp
 is there. It writes nothing: its result is adopted by the owner of the group's shard.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,8 +17,7 @@ from runtime.ports import Connection
 from runtime.work import WorkRow
 
 
-def compute_target(connection: Connection, item: WorkRow) -> Any:
-    """The snapshot of members and the target, as JSON; `item.key` is the group's name."""
-    rows = GroupStore().load(connection, item.key)
-    proposal = rebalance.compute(rows, catalog.layouts(connection), matches)
-    return msgspec.to_builtins(proposal)
+def compute_target(connection: Connection, item: WorkRow) -> Callable[[], Any]:
+    """Read the group `item.key`; the computation returns its snapshot of members and the target, as JSON."""
+    rows, layouts = GroupStore().load(connection, item.key), catalog.layouts(connection)
+    return lambda: msgspec.to_builtins(rebalance.compute(rows, layouts, matches))

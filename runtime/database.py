@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from runtime.ports import Connection
+from runtime.work_table import Offered, TurnConnection
 
 Result = TypeVar("Result")
 
@@ -71,16 +72,6 @@ class Look:
     leases: tuple[LeaseRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """A work item that was offered inside a turn; to be published after its commit."""
-
-    id: str
-    kind: str
-    key: str
-    lane: str
-
-
 class Fenced(Exception):
     """A fence found fewer lease rows than it was to hold: nothing was written."""
 
@@ -103,7 +94,7 @@ class Link(Protocol):
     def backend(self) -> Backend:
         """The server's end, by which a later connection can terminate it."""
 
-    def turn(self, held: Held, write: Callable[[Connection], None], row: JournalRow) -> Written:
+    def turn(self, held: Held, write: Callable[[TurnConnection], None], row: JournalRow) -> Written:
         """Fence, write, journal, commit. Raises Fenced, or what `write` raises, with nothing written."""
 
     def batch(self, held: Sequence[Held], write: Callable[[Connection], None]) -> None:

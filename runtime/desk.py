@@ -9,12 +9,16 @@ import structlog
 
 from muster.kernel.instants import Instant, elapsed_ms
 from runtime import metrics
-from runtime.database import Offered
 from runtime.ports import Connection, ConnectionLost, VersionConflict
-from runtime.work_table import WorkRow, work_table
+from runtime.work_table import Offered, TurnConnection, WorkRow
 
 UNCLAIMED_MS = 250
 CLAIM_MS = 2_000
+CLAIM_MOST_MS = 60_000
+"""A claim stands for CLAIM_MS, twice as long after each one that was taken back, to this limit: what takes
+long is computed by two for a while and not for ever, and who dies at the first try is noticed at once.
+"""
+
 REMIND_MS = 1_000
 """A done item that is not adopted is told of again."""
 
@@ -117,7 +121,7 @@ class WorkDesk:
                 self._tell(row, now)
             elif row.state == "due":
                 self._press(row, now, since)
-            elif elapsed_ms(since, now) >= CLAIM_MS:
+            elif elapsed_ms(since, now) >= claim_stands_ms(row.claim_epoch):
                 late.append(row)
         for item_id, earlier in self._seen.items():
             if item_id not in seen and earlier[2] >= asked_at:
@@ -152,7 +156,7 @@ class WorkDesk:
     async def _reclaim(self, row: WorkRow) -> None:
         try:
             taken = await self._query(
-                lambda connection: work_table(connection).reclaim(row.id, row.claim_epoch)
+                lambda connection: connection.work_table.reclaim(row.id, row.claim_epoch)
             )
         except (ConnectionLost, VersionConflict):
             return
@@ -165,5 +169,10 @@ class WorkDesk:
             self._later(UNCLAIMED_MS + 5)
 
 
-def _open_items(lanes: Sequence[str], connection: Connection) -> list[WorkRow]:
-    return work_table(connection).open_items(lanes)
+def claim_stands_ms(claim_epoch: int) -> int:
+    """For how long nobody takes this claim back; `claim_epoch` 1 is the item's first."""
+    return min(CLAIM_MS << min(claim_epoch - 1, 16), CLAIM_MOST_MS)
+
+
+def _open_items(lanes: Sequence[str], connection: TurnConnection) -> list[WorkRow]:
+    return connection.work_table.open_items(lanes)

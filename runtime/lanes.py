@@ -10,11 +10,12 @@ import structlog
 
 from muster.kernel.instants import Instant
 from runtime import metrics
-from runtime.database import Database, Held, Link, Offered
+from runtime.database import Database, Held, Link
 from runtime.freshness import Freshness
 from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
 from runtime.streams import Seat, Stream
 from runtime.turn import GaveUp, NotSpoken, take_turn
+from runtime.work_table import Offered
 
 STREAMS = 4
 """64 connections cost 85 MB, and two nodes pass max_connections; four carry the same load. The controller's

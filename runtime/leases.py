@@ -12,7 +12,7 @@ import structlog
 
 from muster.kernel.instants import Instant, elapsed_ms
 from runtime import metrics
-from runtime.database import Database, LeaseRow, Link, Look, Offered
+from runtime.database import Database, LeaseRow, Link, Look
 from runtime.failpoints import passing
 from runtime.freshness import LEASE_TTL_MS, Freshness
 from runtime.judging import LONGEST_GAP_MS, LOOK_EVERY_MS, Judge
@@ -20,6 +20,7 @@ from runtime.lanes import HeldLane, Lanes
 from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict
 from runtime.sharing import best, to_give, to_take
 from runtime.threads import OneThread
+from runtime.work_table import Offered
 
 RECONNECT_S = 0.1
 TRIES_A_LINE = 300

@@ -17,12 +17,11 @@ from runtime.database import (
     JournalRow,
     LeaseRow,
     Look,
-    Offered,
     Peer,
     Written,
 )
 from runtime.ports import ConnectionLost
-from runtime.work_table import FinishedItem, WorkRow
+from runtime.work_table import FinishedItem, Offered, WorkRow
 
 Result = TypeVar("Result")
 

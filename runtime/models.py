@@ -107,7 +107,7 @@ class WorkItem(models.Model):
     """Work due: a rebalance attempt, a controller task, an operator's request (design chapter 2)."""
 
     class State(models.TextChoices):
-        """due → claimed → done → adopted; a claim that stood 2 s goes back to due."""
+        """due → claimed → done → adopted; a claim that stood too long goes back to due."""
 
         DUE = "due"
         CLAIMED = "claimed"

@@ -14,9 +14,10 @@ from psycopg import errors
 
 from runtime import cluster
 from runtime.arrays import array_of_numbers, array_of_texts
-from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Offered, Peer, Written
+from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Peer, Written
 from runtime.failpoints import passing
 from runtime.ports import ConnectionLost, VersionConflict
+from runtime.work_table import Offered, PostgresWork
 
 Result = TypeVar("Result")
 TRANSACTION_LIMIT_MS = 2_000
@@ -78,8 +79,15 @@ _encode = msgspec.json.Encoder().encode
 class LaneConnection(psycopg.Connection[tuple[Any, ...]]):
     """A psycopg connection that knows which lane's transaction runs in it, and what that one offered."""
 
-    lane: str = ""
-    offered: list[Offered]
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.lane = ""
+        self.offered: list[Offered] = []
+
+    @property
+    def work_table(self) -> PostgresWork:
+        """The work items (TurnConnection.work_table)."""
+        return PostgresWork(self)
 
 
 def application_name(node: str, run: str) -> str:
@@ -120,7 +128,6 @@ def open_connection(url: str, name: str) -> LaneConnection:
         )
     except psycopg.Error as error:
         raise ConnectionLost(str(error)) from error
-    connection.offered = []
     return connection
 
 

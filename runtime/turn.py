@@ -14,9 +14,10 @@ import structlog
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from runtime import metrics
-from runtime.database import Fenced, Held, JournalRow, Link, Offered
+from runtime.database import Fenced, Held, JournalRow, Link
 from runtime.failpoints import passing
 from runtime.ports import ConnectionLost, LaneLost, Subject, VersionConflict
+from runtime.work_table import Offered
 
 ATTEMPTS = 5
 """How often one turn decides again before it counts as our mistake."""

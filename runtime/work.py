@@ -7,10 +7,10 @@ from typing import Any
 
 import structlog
 
-from runtime.database import Link, Offered
+from runtime.database import Link
 from runtime.failpoints import passing
 from runtime.ports import Connection, ConnectionLost, VersionConflict
-from runtime.work_table import FinishedItem, WorkRow, work_table
+from runtime.work_table import FinishedItem, Offered, TurnConnection, WorkRow
 
 __all__ = [
     "FinishedItem",
@@ -25,7 +25,14 @@ __all__ = [
     "withdraw",
 ]
 
-Compute = Callable[[Connection, WorkRow], Any]
+Compute = Callable[[], Any]
+Read = Callable[[Connection, WorkRow], Compute]
+
+CLAIMS_MAX = 8
+"""An item that was claimed so often and never finished ends with an error: it kills who does it, or reading
+its rows takes longer than a transaction may. By then its claims stood for four minutes together.
+"""
+
 log = structlog.get_logger(__name__)
 _functions: dict[str, str] = {}
 
@@ -35,20 +42,21 @@ class UnknownKind(Exception):
 
 
 def register(kind: str, path: str) -> None:
-    """Say which function does this kind of work: `package.module:function(connection, item) -> result`.
+    """Say which function does this kind of work: `package.module:function(connection, item) -> compute`.
 
-    The result must be JSON. It runs in a worker or in a node's spare process, in one read-only transaction
-    of at most 2 s, and is resolved only there.
+    It reads what it needs, in one read-only transaction of at most 2 s, and returns the computation, which
+    is called after the transaction, takes as long as it takes, and returns JSON. Both run in a worker or in
+    a node's spare process; the function is looked up only there.
     """
     _functions[kind] = path
 
 
-def function_of(kind: str) -> Compute:
+def function_of(kind: str) -> Read:
     """The function that does this kind of work. Raises UnknownKind."""
     if kind not in _functions:
         raise UnknownKind(kind)
     module, _, name = _functions[kind].partition(":")
-    found: Compute = getattr(importlib.import_module(module), name)
+    found: Read = getattr(importlib.import_module(module), name)
     return found
 
 
@@ -59,7 +67,12 @@ def import_functions() -> None:
 
 
 def offer(
-    connection: Connection, kind: str, key: str, based_on: int | None, payload: Any, lane: str | None = None
+    connection: TurnConnection,
+    kind: str,
+    key: str,
+    based_on: int | None,
+    payload: Any,
+    lane: str | None = None,
 ) -> str:
     """Store a due item inside the caller's transaction and return its id.
 
@@ -67,56 +80,46 @@ def offer(
     owner adopts the result, and that owner's sweep finds it within a second.
     """
     item_id = str(uuid.uuid4())
-    owner = lane if lane is not None else str(getattr(connection, "lane", ""))
-    work_table(connection).insert(WorkRow(item_id, kind, owner, key, based_on, payload))
-    offered: list[Offered] | None = getattr(connection, "offered", None)
-    if offered is not None:
-        offered.append(Offered(item_id, kind, key, owner))
+    owner = lane if lane is not None else connection.lane
+    connection.work_table.insert(WorkRow(item_id, kind, owner, key, based_on, payload))
+    connection.offered.append(Offered(item_id, kind, key, owner))
     return item_id
 
 
-def adopt(connection: Connection, item_id: str) -> None:
+def adopt(connection: TurnConnection, item_id: str) -> None:
     """Count a done item as used, inside the owner's turn. Raises VersionConflict if it is not done."""
-    if not work_table(connection).adopt(item_id):
+    if not connection.work_table.adopt(item_id):
         raise VersionConflict(f"work item {item_id} is not done")
 
 
-def withdraw(connection: Connection, kind: str, key: str) -> None:
+def withdraw(connection: TurnConnection, kind: str, key: str) -> None:
     """Count the open items of `key` as used, inside the turn that deletes what they are about."""
-    work_table(connection).withdraw(kind, key)
+    connection.work_table.withdraw(kind, key)
 
 
-def finished(connection: Connection, kind: str, keys: Sequence[str]) -> list[FinishedItem]:
+def finished(connection: TurnConnection, kind: str, keys: Sequence[str]) -> list[FinishedItem]:
     """Done items of these keys that are not yet adopted, the oldest first."""
-    return work_table(connection).finished(kind, keys)
+    return connection.work_table.finished(kind, keys)
 
 
-def open_keys(connection: Connection, kind: str, keys: Sequence[str]) -> set[str]:
+def open_keys(connection: TurnConnection, kind: str, keys: Sequence[str]) -> set[str]:
     """Which of these keys have an item that is not yet adopted."""
-    return work_table(connection).open_keys(kind, keys)
+    return connection.work_table.open_keys(kind, keys)
 
 
 def perform(link: Link, item_id: str, worker: str) -> WorkRow | None:
-    """Claim the item, compute, finish; None if it was not due or the claim was taken back meanwhile.
+    """Claim the item, read, compute, finish; None if it was not due or the claim was taken back meanwhile.
 
-    A failed computation finishes the item with an error, which its owner decides about, and so does a result
-    that cannot be stored: it would be computed for ever. Raises ConnectionLost, and VersionConflict when the
-    server wants it tried again; the claim is then taken back by the owner.
+    No transaction is open while it computes. A failed computation finishes the item with an error, which its
+    owner decides about, and so does a result that cannot be stored, or an item that was claimed CLAIMS_MAX
+    times: it would be computed for ever. Raises ConnectionLost, and VersionConflict when the server wants it
+    tried again; the claim is then taken back by the owner.
     """
-    item = link.transaction(lambda connection: work_table(connection).claim(item_id, worker))
+    item = link.transaction(lambda connection: connection.work_table.claim(item_id, worker))
     if item is None:
         return None
     passing("work.claimed")
-    result, error = None, ""
-    try:
-        result = link.transaction(lambda connection: _compute(connection, item))
-    except VersionConflict as conflict:
-        error = f"gave up: {conflict}"
-    except ConnectionLost:
-        raise
-    except Exception as failure:
-        log.exception("work failed", kind=item.kind, key=item.key, item=item.id)
-        error = f"{type(failure).__name__}: {failure}"
+    result, error = _computed(link, item)
     passing("work.computed")
     try:
         kept = _finish(link, item, result, error)
@@ -131,13 +134,33 @@ def perform(link: Link, item_id: str, worker: str) -> WorkRow | None:
 
 def _finish(link: Link, item: WorkRow, result: Any, error: str) -> bool:
     claim = item.claim_epoch
-    return link.transaction(lambda connection: work_table(connection).finish(item.id, claim, result, error))
+    kept: bool = link.transaction(
+        lambda connection: connection.work_table.finish(item.id, claim, result, error)
+    )
+    return kept
 
 
-def _compute(connection: Connection, item: WorkRow) -> Any:
-    function = function_of(item.kind)
+def _computed(link: Link, item: WorkRow) -> tuple[Any, str]:
+    """The result, or why there is none. Raises ConnectionLost."""
+    if item.claim_epoch > CLAIMS_MAX:
+        log.error("work given up", kind=item.kind, key=item.key, item=item.id, claims=item.claim_epoch)
+        return None, f"gave up: claimed {CLAIMS_MAX} times and never finished"
+    try:
+        compute = link.transaction(lambda connection: _read(connection, item))
+        return compute(), ""
+    except VersionConflict as conflict:
+        return None, f"gave up: {conflict}"
+    except ConnectionLost:
+        raise
+    except Exception as failure:
+        log.exception("work failed", kind=item.kind, key=item.key, item=item.id)
+        return None, f"{type(failure).__name__}: {failure}"
+
+
+def _read(connection: Connection, item: WorkRow) -> Compute:
+    read = function_of(item.kind)
     execute = getattr(connection, "execute", None)
     if execute is not None:
         # Several statements must see one moment; a computation never writes.
         execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-    return function(connection, item)
+    return read(connection, item)

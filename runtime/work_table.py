@@ -37,6 +37,16 @@ class FinishedItem:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A work item that was offered inside a turn; to be published after its commit."""
+
+    id: str
+    kind: str
+    key: str
+    lane: str
+
+
 class WorkTable(Protocol):
     """What can be done to work items; each is one conditional statement."""
 
@@ -66,6 +76,22 @@ class WorkTable(Protocol):
 
     def open_items(self, lanes: Sequence[str]) -> list[WorkRow]:
         """Items of these lanes that are not adopted, without payload and result."""
+
+
+class TurnConnection(Protocol):
+    """A connection in whose transaction work is offered and adopted, on either database."""
+
+    @property
+    def lane(self) -> str:
+        """The lane whose turn runs in it; empty: none."""
+
+    @property
+    def offered(self) -> list[Offered]:
+        """What the transaction has offered so far; told to the node after its commit."""
+
+    @property
+    def work_table(self) -> WorkTable:
+        """The work items, as this transaction sees them."""
 
 
 class PostgresWork:
@@ -156,9 +182,3 @@ class PostgresWork:
 
     def _changed(self, statement: str, *values: Any) -> bool:
         return bool(self._connection.execute(statement, values).rowcount == 1)
-
-
-def work_table(connection: Any) -> WorkTable:
-    """The work items as this connection reaches them."""
-    table: WorkTable | None = getattr(connection, "work_table", None)
-    return table if table is not None else PostgresWork(connection)

@@ -4,9 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
-
 from runtime import work
+from runtime.postgres import open_connection
 from runtime.publishing import ask_celery
 
 KIND = "standalone.probe"
@@ -21,9 +20,9 @@ class NoWorker(Exception):
     """No worker did the item in time."""
 
 
-def answer(connection: Any, item: Any) -> dict[str, str]:
+def answer(connection: Any, item: Any) -> Callable[[], dict[str, str]]:
     """What the worker computes: the key it was given."""
-    return {"key": item.key}
+    return lambda: {"key": item.key}
 
 
 def probe(database_url: str, one_runs: Callable[[], bool]) -> None:
@@ -31,7 +30,7 @@ def probe(database_url: str, one_runs: Callable[[], bool]) -> None:
 
     Raises NoWorker after 90 s, or as soon as not even ``one_runs``.
     """
-    with psycopg.connect(database_url, autocommit=True) as connection:
+    with open_connection(database_url, "muster-probe") as connection:
         key = f"probe-{time.time_ns()}"
         item_id = work.offer(connection, KIND, key, None, {}, lane=LANE)
         give_up_at = time.monotonic() + LIMIT_S

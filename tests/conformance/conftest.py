@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 
 from runtime import clock
-from runtime.database import Offered
 from runtime.freshness import Freshness
 from runtime.lanes import HeldLane, Lanes
+from runtime.work_table import Offered
 from tests.conformance.counters import Counters
 from tests.conformance.databases import Breakable, BreakableMemory, BreakablePostgres
 

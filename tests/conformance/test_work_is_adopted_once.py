@@ -1,13 +1,15 @@
 """Work items: claimed by one, finished by whoever holds the claim, adopted once, taken back when late."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from psycopg.pq import TransactionStatus
 
 from runtime import work
 from runtime.database import Link
+from runtime.memory import MemoryConnection
 from runtime.ports import VersionConflict
-from runtime.work_table import work_table
 from tests.conformance.conftest import Rig
 from tests.conformance.counters import Counter, Counters, CounterStore
 from tests.conformance.databases import Breakable
@@ -22,7 +24,7 @@ def offer(link: Link, key: str = "departures") -> str:
 
 
 def on(link: Link, method: str, *arguments: Any) -> Any:
-    return link.transaction(lambda connection: getattr(work_table(connection), method)(*arguments))
+    return link.transaction(lambda connection: getattr(connection.work_table, method)(*arguments))
 
 
 def test_one_worker_claims_and_its_result_is_adopted_once(breakable: Breakable) -> None:
@@ -94,8 +96,8 @@ def test_a_failed_computation_finishes_with_its_error(breakable: Breakable) -> N
     assert done.error == "UnknownKind: nobody knows"
 
 
-def finds_what_no_database_stores(connection: Any, item: work.WorkRow) -> dict[str, str]:
-    return {"member": "a\x00b"}
+def finds_what_no_database_stores(connection: Any, item: work.WorkRow) -> Callable[[], dict[str, str]]:
+    return lambda: {"member": "a\x00b"}
 
 
 def test_a_result_that_cannot_be_stored_ends_the_work_all_the_same(breakable: Breakable) -> None:
@@ -106,6 +108,35 @@ def test_a_result_that_cannot_be_stored_ends_the_work_all_the_same(breakable: Br
     [done] = link.transaction(lambda connection: work.finished(connection, "nul", ["k"]))
     # Memory can hold it; PostgreSQL cannot.
     assert done.error.startswith("the result cannot be stored") or done.result == {"member": "a\x00b"}
+
+
+def watches_the_lock(connection: Any, item: work.WorkRow) -> Callable[[], str]:
+    if isinstance(connection, MemoryConnection):
+        lock = connection.database.lock
+        return lambda: "busy" if lock._is_owned() else "free"  # type: ignore[attr-defined]
+    status = connection.info
+    return lambda: "free" if status.transaction_status is TransactionStatus.IDLE else "busy"
+
+
+def test_no_transaction_is_open_while_it_computes(breakable: Breakable) -> None:
+    work.register("slow", f"{__name__}:watches_the_lock")
+    link = breakable.direct()
+    item = link.transaction(lambda connection: work.offer(connection, "slow", "k", None, {}, LANE))
+    work.perform(link, item, "ann")
+    [done] = link.transaction(lambda connection: work.finished(connection, "slow", ["k"]))
+    assert (done.result, done.error) == ("free", "")
+
+
+def test_an_item_that_nobody_ever_finishes_ends_with_an_error(breakable: Breakable) -> None:
+    work.register("slow", f"{__name__}:watches_the_lock")
+    link = breakable.direct()
+    item = link.transaction(lambda connection: work.offer(connection, "slow", "k", None, {}, LANE))
+    for claim in range(1, work.CLAIMS_MAX + 1):
+        assert on(link, "claim", item, "ann").claim_epoch == claim
+        assert on(link, "reclaim", item, claim)
+    assert work.perform(link, item, "ann")
+    [done] = link.transaction(lambda connection: work.finished(connection, "slow", ["k"]))
+    assert done.error.startswith("gave up")
 
 
 async def test_a_turn_that_offers_work_tells_the_node_after_its_commit(rig: Rig) -> None:

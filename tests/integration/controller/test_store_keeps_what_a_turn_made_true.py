@@ -1,12 +1,10 @@
 """The controller's rows come back as they were written, and a turn on old rows writes nothing."""
 
 from collections.abc import Iterator
-from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from psycopg import Connection
 
 from controller import catalog, store
 from controller.core import records as facts
@@ -16,14 +14,15 @@ from muster.messages.link.from_broker import HighWatermark
 from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
 from runtime import cluster
 from runtime.ports import VersionConflict
+from runtime.postgres import LaneConnection
 from tests.unit.messages.made_rows import changed, stored
 
 ORDERS = UUID(int=1)
 
 
 @pytest.fixture
-def connection(fresh_database: str) -> Iterator[Connection[Any]]:
-    with psycopg.connect(fresh_database) as connection:
+def connection(fresh_database: str) -> Iterator[LaneConnection]:
+    with LaneConnection.connect(fresh_database) as connection:
         cluster.initialise(connection, uuid4(), ["controller"])
         for broker_id in (1, 2, 3):
             enroll(connection, broker_id, f"secret of {broker_id}", rotate=False)
@@ -41,7 +40,7 @@ def new_partition(number: int, topic_id: UUID = ORDERS, version: int = 1) -> Par
     return PartitionRow(topic_id, number, (1, 2, 3), -1, 0, (), version)
 
 
-def turn(connection: Connection[Any], rows: ClusterRows, *records: facts.ClusterRecord) -> None:
+def turn(connection: LaneConnection, rows: ClusterRows, *records: facts.ClusterRecord) -> None:
     """One committed turn; `rows` is then what memory holds."""
     stamped = (facts.TurnStamped(rows.metadata_version + 1), *records)
     store.save(connection, rows, stamped)
@@ -50,7 +49,7 @@ def turn(connection: Connection[Any], rows: ClusterRows, *records: facts.Cluster
         apply(rows, record)
 
 
-def with_orders(connection: Connection[Any], partitions: int = 3) -> ClusterRows:
+def with_orders(connection: LaneConnection, partitions: int = 3) -> ClusterRows:
     rows = store.load(connection)
     new = stored(new_partition(number) for number in range(partitions))
     turn(
@@ -63,7 +62,7 @@ def with_orders(connection: Connection[Any], partitions: int = 3) -> ClusterRows
     return rows
 
 
-def test_what_was_folded_is_what_is_loaded(connection: Connection[Any]) -> None:
+def test_what_was_folded_is_what_is_loaded(connection: LaneConnection) -> None:
     rows = with_orders(connection)
     led = PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1, 2, 3), 2)
     turn(
@@ -81,11 +80,11 @@ def test_what_was_folded_is_what_is_loaded(connection: Connection[Any]) -> None:
     assert catalog.layouts(connection)["orders"].partition_count == 3  # type: ignore[index]
 
 
-def test_a_broker_that_never_registered_is_not_loaded(connection: Connection[Any]) -> None:
+def test_a_broker_that_never_registered_is_not_loaded(connection: LaneConnection) -> None:
     assert store.load(connection).brokers == {}
 
 
-def test_a_turn_on_an_old_metadata_version_writes_nothing(connection: Connection[Any]) -> None:
+def test_a_turn_on_an_old_metadata_version_writes_nothing(connection: LaneConnection) -> None:
     rows = with_orders(connection)
     outdated = store.load(connection)
     turn(connection, rows, changed(PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1, 2), 2), 1))
@@ -96,7 +95,7 @@ def test_a_turn_on_an_old_metadata_version_writes_nothing(connection: Connection
     assert store.load(connection) == rows
 
 
-def test_a_partition_that_changed_underneath_is_not_overwritten(connection: Connection[Any]) -> None:
+def test_a_partition_that_changed_underneath_is_not_overwritten(connection: LaneConnection) -> None:
     rows = with_orders(connection)
     fits = changed(PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1,), 2), 1)
     misfit = changed(PartitionRow(ORDERS, 1, (1, 2, 3), 1, 1, (1,), 2), 9)
@@ -106,14 +105,14 @@ def test_a_partition_that_changed_underneath_is_not_overwritten(connection: Conn
     assert store.load(connection) == rows
 
 
-def test_an_epoch_never_falls(connection: Connection[Any]) -> None:
+def test_an_epoch_never_falls(connection: LaneConnection) -> None:
     rows = with_orders(connection)
     turn(connection, rows, facts.BrokerChanged(broker(1, epoch=5, incarnation=8)))
     with pytest.raises(VersionConflict, match="broker"):
         store.save(connection, rows, (facts.TurnStamped(3), facts.BrokerChanged(broker(1, epoch=4))))
 
 
-def test_a_stranger_is_not_registered(connection: Connection[Any]) -> None:
+def test_a_stranger_is_not_registered(connection: LaneConnection) -> None:
     rows = store.load(connection)
     with pytest.raises(VersionConflict, match="broker"):
         store.save(connection, rows, (facts.TurnStamped(1), facts.BrokerChanged(broker(9))))
@@ -128,14 +127,14 @@ def test_a_stranger_is_not_registered(connection: Connection[Any]) -> None:
     ],
     ids=["leader outside the ISR", "ISR outside the replicas", "ISR empty after a leader"],
 )
-def test_the_database_refuses_an_impossible_row(connection: Connection[Any], forbidden: PartitionRow) -> None:
+def test_the_database_refuses_an_impossible_row(connection: LaneConnection, forbidden: PartitionRow) -> None:
     rows = with_orders(connection)
     with pytest.raises(psycopg.errors.CheckViolation):
         store.save(connection, rows, (facts.TurnStamped(2), changed(forbidden, 1)))
 
 
 @pytest.mark.parametrize("name", ["orders", "or.ders", "or_ders"])
-def test_two_topics_cannot_have_one_name(connection: Connection[Any], name: str) -> None:
+def test_two_topics_cannot_have_one_name(connection: LaneConnection, name: str) -> None:
     rows = store.load(connection)
     turn(connection, rows, facts.TopicCreated(TopicRow(ORDERS, name.replace(".", "_"), 1, 1)))
     with pytest.raises(psycopg.errors.UniqueViolation):
@@ -144,7 +143,7 @@ def test_two_topics_cannot_have_one_name(connection: Connection[Any], name: str)
         )
 
 
-def test_thousands_of_partitions_change_in_one_turn(connection: Connection[Any]) -> None:
+def test_thousands_of_partitions_change_in_one_turn(connection: LaneConnection) -> None:
     rows = with_orders(connection, 3_000)
     led = stored(PartitionRow(ORDERS, n, (1, 2, 3), 1 + n % 3, 1, (1, 2, 3), 1) for n in range(3_000))
     turn(connection, rows, *(facts.PartitionsChanged(one.alike, 2, one.versions) for one in led))
@@ -154,7 +153,7 @@ def test_thousands_of_partitions_change_in_one_turn(connection: Connection[Any])
     assert store.load(connection) == rows
 
 
-def test_progress_is_noted_and_noted_again(connection: Connection[Any]) -> None:
+def test_progress_is_noted_and_noted_again(connection: LaneConnection) -> None:
     with_orders(connection)
     store.note_progress(connection, [HighWatermark(ORDERS, 0, 5), HighWatermark(uuid4(), 0, 99)])
     store.note_progress(connection, [HighWatermark(ORDERS, 0, 8), HighWatermark(ORDERS, 2, 1)])
@@ -165,7 +164,7 @@ def test_progress_is_noted_and_noted_again(connection: Connection[Any]) -> None:
     assert noted == [(0, 8), (2, 1)]
 
 
-def test_a_secret_admits_its_own_broker_only(connection: Connection[Any]) -> None:
+def test_a_secret_admits_its_own_broker_only(connection: LaneConnection) -> None:
     assert not enroll(connection, 1, "another", rotate=False)
     assert Enrolment.load(connection).admits(1, "secret of 1")
     assert enroll(connection, 1, "another", rotate=True)

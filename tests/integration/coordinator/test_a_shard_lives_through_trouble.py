@@ -41,7 +41,6 @@ from runtime.freshness import Freshness
 from runtime.lanes import HeldLane, Lanes
 from runtime.ports import LiveNode, VersionConflict, shard_lane
 from runtime.postgres import Postgres, PostgresLink, open_connection
-from runtime.work_table import work_table
 
 SHARD = 7
 GROUP = next(name for number in count() if shard_of(name := f"departures-{number}") == SHARD)
@@ -165,20 +164,18 @@ class Shard:
         return [one for one in self.said[connection] if one.get("correlation_id") in numbers]
 
     def open_items(self) -> list[str]:
-        rows = self.link.transaction(
-            lambda connection: work_table(connection).open_items([shard_lane(SHARD)])
-        )
+        rows = self.link.transaction(lambda connection: connection.work_table.open_items([shard_lane(SHARD)]))
         return [row.id for row in rows]
 
     def finish(self, item: str, layouts: Layouts | None = None) -> ItemFinished:
         """A worker does the item; the event that tells of it."""
-        claimed = self.link.transaction(lambda connection: work_table(connection).claim(item, "worker"))
+        claimed = self.link.transaction(lambda connection: connection.work_table.claim(item, "worker"))
         assert claimed is not None
         rows = self.link.transaction(lambda connection: self.store.load(connection, GROUP))
         proposal = rebalance.compute(rows, layouts or {}, lambda pattern, topic: False)
         result = msgspec.to_builtins(proposal)
         self.link.transaction(
-            lambda connection: work_table(connection).finish(item, claimed.claim_epoch, result, "")
+            lambda connection: connection.work_table.finish(item, claimed.claim_epoch, result, "")
         )
         return ItemFinished(item, msgspec.convert(result, Proposal))
 

@@ -16,15 +16,16 @@ from groups.core.state import GroupRows
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
 from runtime.ports import VersionConflict
+from runtime.postgres import LaneConnection
 
 ORDERS = UUID("00000000-0000-4000-8000-00000000000a")
 P = [Partition("orders", ORDERS, number) for number in range(4)]
 
 
 @pytest.fixture
-def connection(fresh_database: str) -> Iterator["psycopg.Connection[tuple[object, ...]]"]:
+def connection(fresh_database: str) -> Iterator[LaneConnection]:
     call_command("initialise_cluster", verbosity=0)
-    with psycopg.connect(fresh_database) as opened:
+    with LaneConnection.connect(fresh_database) as opened:
         yield opened
         opened.rollback()
 
@@ -45,9 +46,7 @@ def joins(member_id: str, *topics: str) -> records.MemberAdded:
 class Turns:
     """One group, turn by turn: the fold in memory and the rows in the database."""
 
-    def __init__(
-        self, connection: "psycopg.Connection[tuple[object, ...]]", group: str = "departures"
-    ) -> None:
+    def __init__(self, connection: LaneConnection, group: str = "departures") -> None:
         self.connection = connection
         self.store = GroupStore("node-1")
         self.rows = self.store.load(connection, group)
@@ -71,7 +70,7 @@ def settled(turns: Turns) -> None:
     )
 
 
-def test_a_load_equals_the_fold_of_all_turns(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+def test_a_load_equals_the_fold_of_all_turns(connection: LaneConnection) -> None:
     turns = Turns(connection)
     settled(turns)
     turns.take(records.PartitionsRunning("ann", by_topic(P[:2])))
@@ -87,7 +86,7 @@ def test_a_load_equals_the_fold_of_all_turns(connection: "psycopg.Connection[tup
 
 
 def test_a_partition_that_changes_hands_in_one_turn_has_one_row(
-    connection: "psycopg.Connection[tuple[object, ...]]",
+    connection: LaneConnection,
 ) -> None:
     turns = Turns(connection)
     settled(turns)
@@ -103,7 +102,7 @@ def test_a_partition_that_changes_hands_in_one_turn_has_one_row(
 
 
 def test_a_turn_on_an_old_version_writes_nothing(
-    connection: "psycopg.Connection[tuple[object, ...]]",
+    connection: LaneConnection,
 ) -> None:
     turns = Turns(connection)
     old = turns.take(joins("ann"))
@@ -113,7 +112,7 @@ def test_a_turn_on_an_old_version_writes_nothing(
 
 
 def test_two_owners_who_both_found_no_group_do_not_both_create_it(
-    connection: "psycopg.Connection[tuple[object, ...]]",
+    connection: LaneConnection,
 ) -> None:
     first, second = Turns(connection), Turns(connection)
     first.take(joins("ann"))
@@ -121,7 +120,7 @@ def test_two_owners_who_both_found_no_group_do_not_both_create_it(
         second.take(joins("ben"))
 
 
-def test_the_database_refuses_a_second_owner(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+def test_the_database_refuses_a_second_owner(connection: LaneConnection) -> None:
     settled(Turns(connection))
     with pytest.raises(psycopg.errors.UniqueViolation, match="has_one_owner"):
         connection.execute(
@@ -132,7 +131,7 @@ def test_the_database_refuses_a_second_owner(connection: "psycopg.Connection[tup
 
 
 def test_the_database_refuses_an_owner_who_is_no_member(
-    connection: "psycopg.Connection[tuple[object, ...]]",
+    connection: LaneConnection,
 ) -> None:
     settled(Turns(connection))
     connection.execute("UPDATE partition_ownership SET owner = 'nobody' WHERE partition = 0")
@@ -141,7 +140,7 @@ def test_the_database_refuses_an_owner_who_is_no_member(
 
 
 def test_offsets_of_several_groups_are_one_batch_and_each_row_counts_its_commits(
-    connection: "psycopg.Connection[tuple[object, ...]]",
+    connection: LaneConnection,
 ) -> None:
     for group in ("departures", "arrivals"):
         settled(Turns(connection, group))
@@ -161,7 +160,7 @@ def test_offsets_of_several_groups_are_one_batch_and_each_row_counts_its_commits
 
 @pytest.mark.parametrize("name", ['"', "\\", '\\"', "a,b", "{a}", "NULL", " ", "Zürich", "a\nb", "'); --"])
 def test_whatever_a_group_and_its_topic_are_called_their_offset_is_stored(
-    connection: "psycopg.Connection[tuple[object, ...]]", name: str
+    connection: LaneConnection, name: str
 ) -> None:
     settled(Turns(connection, name))
     partition = P[0]._replace(topic=name, number=77)
@@ -170,7 +169,7 @@ def test_whatever_a_group_and_its_topic_are_called_their_offset_is_stored(
 
 
 def test_a_deleted_group_leaves_nothing_and_its_successor_starts_above_its_generation(
-    connection: "psycopg.Connection[tuple[object, ...]]",
+    connection: LaneConnection,
 ) -> None:
     turns = Turns(connection)
     settled(turns)

@@ -16,7 +16,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from runtime import clock, work
-from runtime.database import Offered
 from runtime.desk import WorkDesk
 from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
@@ -24,6 +23,7 @@ from runtime.ports import Lane, LaneLost
 from runtime.postgres import Postgres
 from runtime.publishing import Publisher
 from runtime.side import SideLink
+from runtime.work_table import Offered
 from tests.conformance.counters import Added, Counter, Counters, CounterStore
 
 LANES = ["coordinator/0", "coordinator/1", "coordinator/4"]

@@ -1,4 +1,4 @@
-"""The owner's desk asks workers first, the spare process after 250 ms, and takes claims back after 2 s."""
+"""The owner's desk asks workers first, the spare process after 250 ms, and takes late claims back."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 
 from muster.kernel.instants import Instant
-from runtime.database import Offered
-from runtime.desk import ASK_AGAIN_MS, CLAIM_MS, REMIND_MS, UNCLAIMED_MS, WorkDesk
+from runtime.desk import (
+    ASK_AGAIN_MS,
+    CLAIM_MOST_MS,
+    CLAIM_MS,
+    REMIND_MS,
+    UNCLAIMED_MS,
+    WorkDesk,
+    claim_stands_ms,
+)
 from runtime.memory import MemoryDatabase, MemoryLink
 from runtime.work import offer
-from runtime.work_table import work_table
+from runtime.work_table import Offered
 
 LANE = "coordinator/0"
 
@@ -50,7 +57,7 @@ class World:
         return item
 
     def on(self, method: str, *arguments: Any) -> Any:
-        return self.link.transaction(lambda connection: getattr(work_table(connection), method)(*arguments))
+        return self.link.transaction(lambda connection: getattr(connection.work_table, method)(*arguments))
 
     async def look(self, after_ms: int) -> None:
         self.at += after_ms
@@ -95,6 +102,25 @@ async def test_a_claim_that_stands_too_long_is_taken_back(world: World) -> None:
     assert world.workers.items == [item, item]
     assert not world.on("finish", item, claimed.claim_epoch, "late", "")
     world.desk.stop()
+
+
+async def test_what_takes_long_is_not_computed_by_two_for_ever(world: World) -> None:
+    item, needs_ms = world.offer(), 5 * CLAIM_MS
+    for claim in (1, 2, 3):
+        assert world.on("claim", item, "ann").claim_epoch == claim
+        await world.look(10)
+        for _ in range(needs_ms // 100):
+            await world.look(100)
+    assert world.on("finish", item, 4, "result", "") is False
+    assert world.on("claim", item, "ann").claim_epoch == 4
+    await world.look(10)
+    await world.look(needs_ms)
+    assert world.on("finish", item, 4, "result", "")
+    world.desk.stop()
+
+
+async def test_a_claim_stands_a_minute_at_most(world: World) -> None:
+    assert [claim_stands_ms(claim) for claim in (1, 2, 3, 50)] == [2_000, 4_000, 8_000, CLAIM_MOST_MS]
 
 
 async def test_done_work_is_told_of_until_it_is_adopted(world: World) -> None:
