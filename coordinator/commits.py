@@ -9,24 +9,36 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.connections import MemberConnection
 from coordinator.core import offsets
+from coordinator.core.memory import GroupState
+from coordinator.core.offsets import Judgement
 from coordinator.store import GroupStore
 from coordinator.subject import Groups
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.member import CommitOffsetsRequest, CommitOffsetsResponse, Frame
 from muster.messages.partitions import Partition
 from runtime.ports import Connection, LaneLost
 
 Row = tuple[str, Partition]
-_Asked = tuple[MemberConnection, CommitOffsetsRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Offsets of a group that somebody asks to commit, in whatever protocol.
+
+    `judge` is asked the instant before the batch is sent. `answer` is called once, with what was judged
+    after COMMIT, or with the error that refused it all.
+    """
+
+    key: str
+    judge: Callable[[GroupState], Judgement]
+    answer: Callable[[Judgement], None]
 
 
 @dataclass(slots=True)
 class _Batch:
     """A batch on its way: whom to answer, and which rows came from commits, which from pings."""
 
-    answers: list[tuple[MemberConnection, CommitOffsetsResponse]]
+    answers: list[tuple[Commit, Judgement]]
     committed: dict[str, dict[Partition, int]]
     flushed: dict[str, dict[Partition, int]]
 
@@ -37,8 +49,8 @@ class Commits:
     def __init__(self, groups: Groups, store: GroupStore, load: Callable[[str], None]) -> None:
         self._groups = groups
         self._load = load
-        self._waiting: list[_Asked] = []
-        self._parked: dict[str, list[_Asked]] = {}
+        self._waiting: list[Commit] = []
+        self._parked: dict[str, list[Commit]] = {}
         self._batch: _Batch | None = None
         self._flush_due = False
         # The sources of all shards share the store, so that one statement writes what waits in all of them.
@@ -47,10 +59,9 @@ class Commits:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, connection: MemberConnection, request: CommitOffsetsRequest) -> None:
-        """A CommitOffsets came."""
-        connection.unanswered_commits += 1
-        self._waiting.append((connection, request))
+    def add(self, commit: Commit) -> None:
+        """Somebody asks."""
+        self._waiting.append(commit)
 
     def flush(self) -> bool:
         """Let the next batch carry what is dirty; False if nothing is."""
@@ -68,8 +79,8 @@ class Commits:
                 if state.memory.dirty
             }
         waiting, self._waiting = self._waiting, []
-        for connection, request in waiting:
-            self._judge(connection, request, batch)
+        for commit in waiting:
+            self._judge(commit, batch)
         self._batch = batch
         rows: dict[Row, int] = {}
         for written in (batch.flushed, batch.committed):
@@ -81,24 +92,23 @@ class Commits:
             self._answer(batch)
         return rows
 
-    def _judge(self, connection: MemberConnection, request: CommitOffsetsRequest, batch: _Batch) -> None:
-        key = connection.group_id or ""
-        state = self._groups.states.get(key)
-        if state is None or key in self._parked:
-            self._park(key, (connection, request))
+    def _judge(self, commit: Commit, batch: _Batch) -> None:
+        state = self._groups.states.get(commit.key)
+        if state is None or commit.key in self._parked:
+            self._park(commit)
             return
-        judgement = offsets.judge(state, connection.connection_id, request)
+        judgement = commit.judge(state)
         if judgement.accepted:
-            batch.committed[key].update(judgement.accepted)
-        batch.answers.append((connection, judgement.response))
+            batch.committed[commit.key].update(judgement.accepted)
+        batch.answers.append((commit, judgement))
 
-    def _park(self, key: str, asked: _Asked) -> None:
+    def _park(self, commit: Commit) -> None:
         """The group's cache was dropped: a turn loads it; its commits wait, in their order, for `loaded`."""
-        if key in self._parked:
-            self._parked[key].append(asked)
+        if commit.key in self._parked:
+            self._parked[commit.key].append(commit)
         else:
-            self._parked[key] = [asked]
-            self._load(key)
+            self._parked[commit.key] = [commit]
+            self._load(commit.key)
 
     def loaded(self, key: str) -> None:
         """The turn that was to load a group is over: its commits can be judged, or can be refused."""
@@ -130,27 +140,21 @@ class Commits:
         code = (
             ErrorCode.NOT_COORDINATOR if isinstance(error, LaneLost) else ErrorCode.COORDINATOR_NOT_AVAILABLE
         )
-        for connection, response in batch.answers:
-            _say(connection, CommitOffsetsResponse(correlation_id=response.correlation_id, error_code=code))
+        _refuse([commit for commit, _ in batch.answers], code)
 
     def give_up(self) -> None:
         """The shard goes to another node: what still waits was not written."""
         waiting, self._waiting = self._waiting, []
         parked, self._parked = self._parked, {}
-        for asked in (waiting, *parked.values()):
-            _refuse(asked, ErrorCode.NOT_COORDINATOR)
+        for commits in (waiting, *parked.values()):
+            _refuse(commits, ErrorCode.NOT_COORDINATOR)
 
     def _answer(self, batch: _Batch) -> None:
-        for connection, response in batch.answers:
-            _say(connection, response)
-        batch.answers.clear()
+        answers, batch.answers = batch.answers, []
+        for commit, judgement in answers:
+            commit.answer(judgement)
 
 
-def _refuse(asked: list[_Asked], code: ErrorCode) -> None:
-    for connection, request in asked:
-        _say(connection, CommitOffsetsResponse(correlation_id=request.correlation_id, error_code=code))
-
-
-def _say(connection: MemberConnection, message: Frame) -> None:
-    connection.unanswered_commits -= 1
-    connection.say(message)
+def _refuse(commits: list[Commit], code: ErrorCode) -> None:
+    for commit in commits:
+        commit.answer(Judgement(error=code))

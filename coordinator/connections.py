@@ -1,4 +1,4 @@
-"""This room holds the open member connections of a node: who is on them, and what waits to be sent.
+"""This room holds the websockets of members on this node: who is on them, and what waits to be sent.
 
 Each connection has a bounded outbox and one writer, so that a peer that does not read holds up nobody:
 its outbox overflows and it is closed.
@@ -7,15 +7,16 @@ its outbox overflows and it is closed.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from itertools import count
 from secrets import token_hex
 from typing import Any
 
 from coordinator.core.events import ConnectionId
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages import codec
-from muster.messages.errors import POLICY_VIOLATION_CLOSE
+from muster.messages.errors import GOING_AWAY_CLOSE, NORMAL_CLOSE, POLICY_VIOLATION_CLOSE
 from muster.messages.member import Frame
 
 logger = logging.getLogger("muster.coordinator")
@@ -29,6 +30,15 @@ CLOSE_REASON_BYTES_MAX = 123
 
 CLOSE_WITHIN_S = 5.0
 """How long a peer that reads nothing may keep its connection after the decision to hang up."""
+
+INTERNAL_ERROR_CLOSE = 1011
+
+_CLOSE_OF = {
+    ErrorCode.NONE: NORMAL_CLOSE,
+    ErrorCode.NOT_COORDINATOR: GOING_AWAY_CLOSE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: GOING_AWAY_CLOSE,
+    ErrorCode.UNKNOWN_SERVER_ERROR: INTERNAL_ERROR_CLOSE,
+}
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 SayNow = Callable[[bytes], bool]
@@ -46,13 +56,13 @@ def never_now(payload: bytes) -> bool:
 class MemberConnection:
     """One websocket of a consumer; `group_id` and `consumer_id` are set by its RegisterConsumer.
 
-    `closing` is true from the decision to hang up on: what the peer still says is not heard.
+    `closing` is true from the decision to close on: what the peer still says is not heard.
     """
 
     def __init__(
         self, send: Send, peer: str, principal: str, presented: str, say_now: SayNow = never_now
     ) -> None:
-        self.connection_id = ConnectionId(f"{_run}-{next(_numbers)}")
+        self.id = ConnectionId(f"{_run}-{next(_numbers)}")
         self.peer = peer
         self.principal = principal
         self.presented = presented
@@ -61,7 +71,6 @@ class MemberConnection:
         self.shard: int | None = None
         self.closing = False
         self.unanswered_commits = 0
-        self.commits_heard = 0
         self.verified_at = Instant(0)
         self._send = send
         self._say_now = say_now
@@ -86,12 +95,16 @@ class MemberConnection:
         self._outbox.append(text)
         self._outbox_bytes += len(text)
         if len(self._outbox) > OUTBOX_FRAMES_MAX or self._outbox_bytes > OUTBOX_BYTES_MAX:
-            logger.warning("connection %s of %s does not read", self.connection_id, self.principal)
+            logger.warning("connection %s of %s does not read", self.id, self.principal)
             self._outbox.clear()
-            self.hang_up(POLICY_VIOLATION_CLOSE, "the outbox is full")
+            self.close(POLICY_VIOLATION_CLOSE, "the outbox is full")
         self._wake.set()
 
-    def hang_up(self, close_code: int, reason: str) -> None:
+    def hang_up(self, error: ErrorCode, text: str) -> None:
+        """End it as a coordinator does (callers.Caller): the close tells the error and the text."""
+        self.close(_CLOSE_OF.get(error, POLICY_VIOLATION_CLOSE), _reason(error, text))
+
+    def close(self, close_code: int, reason: str) -> None:
         """Close after what lies in the outbox; nothing more is heard or said."""
         if not self.closing:
             self.closing = True
@@ -143,26 +156,27 @@ class Connections:
 
     def add(self, connection: MemberConnection) -> None:
         """The handshake of `connection` was accepted."""
-        self._open[connection.connection_id] = connection
+        self._open[connection.id] = connection
         self._of_principal[connection.principal] = self._of_principal.get(connection.principal, 0) + 1
 
     def remove(self, connection: MemberConnection) -> None:
         """The socket is gone."""
-        if self._open.pop(connection.connection_id, None) is not None:
+        if self._open.pop(connection.id, None) is not None:
             left = self._of_principal[connection.principal] - 1
             if left:
                 self._of_principal[connection.principal] = left
             else:
                 del self._of_principal[connection.principal]
 
-    def get(self, connection_id: ConnectionId) -> MemberConnection | None:
-        """The connection, if it is still open."""
-        return self._open.get(connection_id)
-
-    def of_shard(self, shard: int) -> Iterator[MemberConnection]:
-        """The connections whose members belong to a shard."""
-        return (connection for connection in list(self._open.values()) if connection.shard == shard)
-
     def all(self) -> list[MemberConnection]:
         """Every open connection."""
         return list(self._open.values())
+
+
+def _reason(error: ErrorCode, text: str) -> str:
+    if error is ErrorCode.NONE:
+        return text
+    if error is ErrorCode.NOT_COORDINATOR:
+        # What follows the word is an address.
+        return f"{error.name} {text}".rstrip()
+    return f"{error.name}: {text}" if text else error.name

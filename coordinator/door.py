@@ -1,18 +1,24 @@
-"""This room is the consumers' door of a node: who may enter, and which shard hears what they say."""
+"""This room is the native members' door of a node: who may enter, which shard hears them, in which words."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from access.grants import Operation
 from access.service import bearer
 from coordinator import patterns
-from coordinator.connections import MemberConnection, SayNow, never_now
+from coordinator.commits import Commit
+from coordinator.connections import Connections, MemberConnection, SayNow, never_now
+from coordinator.core.events import ConnectionId
+from coordinator.core.memory import GroupState
+from coordinator.core.native import frames
+from coordinator.core.offsets import Judgement, judge
 from coordinator.service import MemberMessage, ShardService
 from coordinator.shards import shard_of
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import elapsed_ms
 from muster.messages import limits
-from muster.messages.errors import GOING_AWAY_CLOSE, POLICY_VIOLATION_CLOSE
+from muster.messages.errors import POLICY_VIOLATION_CLOSE
 from muster.messages.member import (
     ClusterMetadataRequest,
     ClusterMetadataResponse,
@@ -20,6 +26,7 @@ from muster.messages.member import (
     RegisterConsumerRequest,
     RegisterConsumerResponse,
 )
+from muster.messages.partitions import each_position
 from runtime.ports import NodeContext, shard_lane
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -43,7 +50,11 @@ class ConsumerDoor:
         premises = next(iter(services.values())).premises
         self.limits = premises.settings.door
         self._view = premises.view
-        self._connections = premises.connections
+        self._callers = premises.callers
+        self._connections = Connections(
+            max_connections=self.limits.connections,
+            max_connections_per_principal=self.limits.connections_per_principal,
+        )
 
     # The handshake.
 
@@ -72,8 +83,9 @@ class ConsumerDoor:
         """The socket is gone; nothing more will come from it."""
         self._connections.remove(connection)
         service = self._service_of(connection)
-        if service is not None:
-            service.closed(connection)
+        if service is not None and connection.shard is not None and connection.group_id is not None:
+            self._callers.remove(connection, connection.shard)
+            service.closed(connection, connection.group_id)
 
     # The frames.
 
@@ -82,7 +94,7 @@ class ConsumerDoor:
         if size <= limits.FRAME_LIMIT_BYTES:
             return limits.FRAME_LIMIT_BYTES
         service = self._service_of(connection)
-        owned = service.owned(connection) if service else ()
+        owned = service.owned(connection, connection.group_id or "") if service else ()
         return limits.inbound_limit_bytes(len(owned), len({partition.topic_id for partition in owned}))
 
     def tell_metadata(self, connection: MemberConnection, message: ClusterMetadataRequest) -> None:
@@ -103,7 +115,7 @@ class ConsumerDoor:
         """Bind the connection to its group's shard, or say where the group is served."""
         identity = (message.group_id, message.consumer_id)
         if connection.group_id is not None and identity != (connection.group_id, connection.consumer_id):
-            connection.hang_up(POLICY_VIOLATION_CLOSE, "one connection serves one consumer")
+            connection.close(POLICY_VIOLATION_CLOSE, "one connection serves one consumer")
             return
         refusal = self._refusal(message)
         if refusal is not None:
@@ -111,7 +123,8 @@ class ConsumerDoor:
             return
         connection.group_id, connection.consumer_id = identity
         connection.shard = shard_of(message.group_id)
-        self._services[shard_lane(connection.shard)].hear(connection, message)
+        self._callers.add(connection, connection.shard)
+        self._hear(self._services[shard_lane(connection.shard)], connection, message)
 
     def _refusal(self, message: RegisterConsumerRequest) -> RegisterConsumerResponse | None:
         service = self._services[shard_lane(shard_of(message.group_id))]
@@ -150,13 +163,28 @@ class ConsumerDoor:
         """A registered member's answer or farewell."""
         service = self._expect_service(connection)
         if service is not None:
-            service.hear(connection, message)
+            self._hear(service, connection, message)
+
+    def _hear(self, service: ShardService, connection: MemberConnection, message: MemberMessage) -> None:
+        if not service.hear(connection, connection.group_id or "", message, connection.peer):
+            connection.close(POLICY_VIOLATION_CLOSE, "too much is unanswered")
 
     def commit(self, connection: MemberConnection, message: CommitOffsetsRequest) -> None:
         """Offsets to commit; acknowledged after COMMIT."""
         service = self._expect_service(connection)
-        if service is not None:
-            service.commit(connection, message)
+        if service is None:
+            return
+        if connection.unanswered_commits >= self.limits.unanswered_commits:
+            connection.close(POLICY_VIOLATION_CLOSE, "too many CommitOffsets are unanswered")
+            return
+        connection.unanswered_commits += 1
+        commit = Commit(
+            connection.group_id or "",
+            partial(_judge, connection.id, message),
+            partial(_answer, connection, message.correlation_id),
+        )
+        if not service.commit(connection, commit):
+            connection.close(POLICY_VIOLATION_CLOSE, "too much is unanswered")
 
     def _service_of(self, connection: MemberConnection) -> ShardService | None:
         return None if connection.shard is None else self._services[shard_lane(connection.shard)]
@@ -164,15 +192,15 @@ class ConsumerDoor:
     def _expect_service(self, connection: MemberConnection) -> ShardService | None:
         service = self._service_of(connection)
         if service is None:
-            connection.hang_up(POLICY_VIOLATION_CLOSE, "RegisterConsumer comes first")
+            connection.close(POLICY_VIOLATION_CLOSE, "RegisterConsumer comes first")
         elif not self._still_admitted(connection):
             if self._node.tokens_known:
-                connection.hang_up(POLICY_VIOLATION_CLOSE, "AUTHENTICATION_FAILED: the token is gone")
+                connection.close(POLICY_VIOLATION_CLOSE, "AUTHENTICATION_FAILED: the token is gone")
             else:
-                connection.hang_up(GOING_AWAY_CLOSE, "COORDINATOR_NOT_AVAILABLE: no token can be looked up")
+                connection.hang_up(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no token can be looked up")
         elif not service.serving:
             owner = self._view.owner_of(connection.group_id or "")
-            connection.hang_up(GOING_AWAY_CLOSE, f"NOT_COORDINATOR {owner.address if owner else ''}".rstrip())
+            connection.hang_up(ErrorCode.NOT_COORDINATOR, owner.address if owner else "")
         else:
             return service
         return None
@@ -185,3 +213,12 @@ class ConsumerDoor:
             caller = self._node.verify_token(connection.presented)
             return caller is not None and bool(caller.may(Operation.CONSUME))
         return True
+
+
+def _judge(connection: ConnectionId, request: CommitOffsetsRequest, state: GroupState) -> Judgement:
+    return judge(state, connection, request.consumer_id, each_position(request.offset_info))
+
+
+def _answer(connection: MemberConnection, correlation_id: int, judgement: Judgement) -> None:
+    connection.unanswered_commits -= 1
+    connection.say(frames.commit_answer(correlation_id, judgement))

@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from coordinator.callers import Caller, Callers, Orders, Way
 from coordinator.cluster_view import ClusterView
-from coordinator.commits import Commits
-from coordinator.connections import Connections, MemberConnection
+from coordinator.commits import Commit, Commits
 from coordinator.core.events import (
     ConnectionClosed,
     GroupEvent,
@@ -19,6 +20,7 @@ from coordinator.core.events import (
     ItemFinished,
     TopicsChanged,
 )
+from coordinator.core.offsets import Judgement
 from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import interests
 from coordinator.patterns import matches
@@ -27,10 +29,9 @@ from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupStore
 from coordinator.subject import Groups
 from groups.core.state import GroupRows
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, elapsed_ms
-from muster.messages.errors import GOING_AWAY_CLOSE, POLICY_VIOLATION_CLOSE
 from muster.messages.member import (
-    CommitOffsetsRequest,
     LeaveRequest,
     PingResponse,
     RegisterConsumerRequest,
@@ -61,17 +62,14 @@ NOTHING_OPEN_MS = 1_000_000_000
 
 
 class Premises:
-    """What the shards of one node share: its connections, its view of the cluster, settings, the store."""
+    """What the shards of one node share: who speaks to it, its view of the cluster, settings, the store."""
 
     def __init__(self, node: NodeContext, settings: CoordinatorSettings) -> None:
         self.node = node
         self.settings = settings
         self.view = ClusterView(node)
         self.store = GroupStore(node.node)
-        self.connections = Connections(
-            max_connections=settings.door.connections,
-            max_connections_per_principal=settings.door.connections_per_principal,
-        )
+        self.callers = Callers()
 
 
 def build(node: NodeContext) -> Mapping[str, "ShardService"]:
@@ -87,8 +85,14 @@ class ShardService:
         self.shard = shard
         self.premises = premises
         self.accepting = False
+        self._orders = Orders()
         self._groups = Groups(
-            premises.node, premises.store, premises.settings.group, premises.view, premises.connections
+            premises.node,
+            premises.store,
+            premises.settings.group,
+            premises.view,
+            premises.callers,
+            self._orders,
         )
         self._commits = Commits(self._groups, premises.store, self._load_group)
         self._lane: Lane | None = None
@@ -108,6 +112,7 @@ class ShardService:
     async def accept(self, lane: Lane) -> None:
         """Load every group of the shard, arm sessions in full, accept members."""
         self._lane = lane
+        self._orders.forget()
         self._groups.forget()
         rows, finished = await lane.read(self._load)
         if self._lane is not lane:
@@ -138,10 +143,11 @@ class ShardService:
         self._finished.clear()
         for task in self._tasks:
             task.cancel()
+        self._orders.forget()
         self._commits.give_up()
         self._groups.forget()
-        for connection in self.premises.connections.of_shard(self.shard):
-            connection.hang_up(GOING_AWAY_CLOSE, f"NOT_COORDINATOR {new_owner or ''}".rstrip())
+        for caller in self.premises.callers.of_shard(self.shard):
+            caller.hang_up(ErrorCode.NOT_COORDINATOR, new_owner or "")
 
     def freeze(self) -> None:
         """Nothing to do: turns and batches wait in the lane, and only what is durable is in an outbox."""
@@ -173,46 +179,44 @@ class ShardService:
 
     def quiet_ms(self, now: Instant) -> int:
         """For how long no member has said anything but its ping answers."""
-        if next(self.premises.connections.of_shard(self.shard), None) is None:
+        if not self.premises.callers.any_of(self.shard):
             return NOTHING_OPEN_MS
         return elapsed_ms(self._moved_at, now)
 
     # What members say.
 
-    def hear(self, connection: MemberConnection, message: MemberMessage) -> None:
-        """A frame that a turn decides."""
+    def hear(self, caller: Caller, key: str, message: MemberMessage, client_host: str = "") -> bool:
+        """A frame about group `key` that a turn decides. False: the caller has too much unanswered."""
         if not isinstance(message, PingResponse):
             self._moved_at = self.premises.node.now()
-        self._hand_in(
-            connection.group_id or "",
-            Heard(
-                connection.connection_id,
-                message,
-                client_host=connection.peer,
-                commits_before=connection.commits_heard,
-            ),
-        )
+        event = Heard(caller.id, message, client_host)
+        return self._orders.send(caller.id, Way.TURN, partial(self._hand_in, key, event))
 
-    def commit(self, connection: MemberConnection, message: CommitOffsetsRequest) -> None:
-        """Offsets that the next batch writes."""
-        if connection.unanswered_commits >= self.premises.settings.door.unanswered_commits:
-            connection.hang_up(POLICY_VIOLATION_CLOSE, "too many CommitOffsets are unanswered")
-            return
-        connection.commits_heard += 1
-        self._commits.add(connection, message)
+    def commit(self, caller: Caller, commit: Commit) -> bool:
+        """Offsets that the next batch writes. False: the caller has too much unanswered."""
+        answered = replace(commit, answer=partial(self._answered, caller, commit.answer))
+        return self._orders.send(caller.id, Way.BATCH, partial(self._add, answered))
+
+    def _add(self, commit: Commit) -> None:
+        self._commits.add(commit)
         if len(self._commits) == 1:
             # Those that follow are gathered with the first.
             self._offer_commits()
 
-    def closed(self, connection: MemberConnection) -> None:
-        """A member's socket is gone."""
-        if connection.group_id is not None:
-            self._hand_in(connection.group_id, ConnectionClosed(connection.connection_id))
+    def _answered(self, caller: Caller, answer: Callable[[Judgement], None], judgement: Judgement) -> None:
+        answer(judgement)
+        self._orders.done(caller.id)
 
-    def owned(self, connection: MemberConnection) -> Collection[Partition]:
+    def closed(self, caller: Caller, key: str) -> None:
+        """A caller of group `key` is gone; what it said before still counts."""
+        event = ConnectionClosed(caller.id)
+        if not self._orders.send(caller.id, Way.TURN, partial(self._hand_in, key, event)):
+            self._hand_in(key, event)
+
+    def owned(self, caller: Caller, key: str) -> Collection[Partition]:
         """The partitions that the member of a connection owns: so much may it say in one frame."""
-        state = self._groups.states.get(connection.group_id or "")
-        member_id = state.memory.bound.get(connection.connection_id) if state else None
+        state = self._groups.states.get(key)
+        member_id = state.memory.bound.get(caller.id) if state else None
         return state.rows.owned.get(member_id, {}).keys() if state and member_id else ()
 
     # What happens by itself.

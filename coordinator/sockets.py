@@ -62,7 +62,7 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
 
     async def _serve(self, connection: MemberConnection, listening: "_Listening", receive: Receive) -> None:
         """Listen until the peer is gone, or the writer has said good-bye, or could not in time."""
-        writer = asyncio.create_task(connection.write(), name=f"writer of {connection.connection_id}")
+        writer = asyncio.create_task(connection.write(), name=f"writer of {connection.id}")
         listener = asyncio.create_task(listening.listen(receive))
         patience = asyncio.get_running_loop().call_later(
             self._door.limits.registration_timeout_ms / 1000, _lose_patience, connection
@@ -95,7 +95,7 @@ class _Listening:
         while (event := await receive())["type"] == "websocket.receive":
             text = event.get("text")
             if text is None:
-                self._connection.hang_up(INVALID_PAYLOAD_CLOSE, "MALFORMED_FRAME: frames are text")
+                self._connection.close(INVALID_PAYLOAD_CLOSE, "MALFORMED_FRAME: frames are text")
             elif pause_s := self.hear(text):
                 await asyncio.sleep(pause_s)
 
@@ -118,7 +118,7 @@ class _Listening:
             limit_bytes = self._door.inbound_limit_bytes(connection, limits.bytes_of(text))
             message = codec.decode_from_member(text, limit_bytes)
         except RemoteMessageError as problem:
-            connection.hang_up(problem.close_code, f"{problem.error_code.name}: {problem}")
+            connection.close(problem.close_code, f"{problem.error_code.name}: {problem}")
             return
         match message:
             case CommitOffsetsRequest():
@@ -133,7 +133,7 @@ class _Listening:
 
 def _lose_patience(connection: MemberConnection) -> None:
     if connection.group_id is None:
-        connection.hang_up(POLICY_VIOLATION_CLOSE, "RegisterConsumer did not come in time")
+        connection.close(POLICY_VIOLATION_CLOSE, "RegisterConsumer did not come in time")
 
 
 async def _refuse(send: Send, status: int) -> None:

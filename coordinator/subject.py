@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+from coordinator.callers import Callers, Orders
 from coordinator.cluster_view import ClusterView
-from coordinator.connections import Connections
 from coordinator.core import decide as core
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import (
+    ConnectionClosed,
     ConnectionId,
     GroupEvent,
     HangUp,
@@ -27,13 +27,9 @@ from groups.core.state import GroupRows
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
-from muster.messages.errors import NORMAL_CLOSE, POLICY_VIOLATION_CLOSE
-from muster.messages.member import PingResponse
 from runtime.ports import Entry, NodeContext
 
 logger = logging.getLogger("muster.coordinator")
-
-INTERNAL_ERROR_CLOSE = 1011
 
 PHANTOMS_MAX = 64
 """How many groups of a shard may be in memory that no row holds: those whose first Register is under way."""
@@ -48,14 +44,17 @@ class Groups:
         store: GroupStore,
         settings: GroupSettings,
         view: ClusterView,
-        connections: Connections,
+        callers: Callers,
+        orders: Orders,
     ) -> None:
         self.states: dict[str, GroupState] = {}
         self._node = node
         self._store = store
         self._settings = settings
         self._view = view
-        self._connections = connections
+        self._callers = callers
+        self._orders = orders
+        self._deciding: dict[str, Sequence[GroupEvent]] = {}
         self._history: dict[str, History] = {}
         self._still_bound: dict[str, dict[str, ConnectionId]] = {}
         self._adopted: dict[str, str] = {}
@@ -93,7 +92,8 @@ class Groups:
     def decide(
         self, key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant
     ) -> Decision[GroupRecord, Saying]:
-        news = [self._in_its_place(event) for event in events if not self._is_adopted(key, state, event)]
+        self._deciding[key] = events
+        news = [event for event in events if not self._is_adopted(key, state, event)]
         return core.decide(state, news, now, self._settings, self._view.surroundings())
 
     def _is_adopted(self, key: str, state: GroupState, event: GroupEvent) -> bool:
@@ -103,14 +103,6 @@ class Groups:
         if not isinstance(event, ItemFinished | ItemFailed):
             return False
         return not state.rows.handler_asked or event.item_id == self._adopted.get(key)
-
-    def _in_its_place(self, event: GroupEvent) -> GroupEvent:
-        """Say of a ping answer whether a commit that came after it may have been written before it."""
-        if isinstance(event, Heard) and isinstance(event.message, PingResponse):
-            connection = self._connections.get(event.connection)
-            if connection is None or connection.commits_heard != event.commits_before:
-                return replace(event, overtaken=True)
-        return event
 
     def before(self, key: str, state: GroupState) -> GroupRows:
         return state.rows
@@ -137,6 +129,13 @@ class Groups:
             self._say(saying)
         if decision.records:
             self._node.wake("group", key)
+        self._done(self._deciding.pop(key, ()))
+
+    def _done(self, events: Sequence[GroupEvent]) -> None:
+        """These are durable, or refused: what their callers said after them may go on."""
+        for event in events:
+            if isinstance(event, Heard | ConnectionClosed):
+                self._orders.done(event.connection)
 
     def _forget_phantoms(self, key: str, state: GroupState) -> None:
         """A group that exists only because a stranger named it must not stay in our memory."""
@@ -153,6 +152,7 @@ class Groups:
         self._phantoms.pop(key, None)
 
     def drop(self, key: str) -> None:
+        self._deciding.pop(key, None)
         state = self.states.pop(key, None)
         if state is not None:
             self._still_bound[key] = {member: one for one, member in state.memory.bound.items()}
@@ -161,9 +161,10 @@ class Groups:
         logger.error("group %s: events could not be decided", key, exc_info=error)
         for event in events:
             if isinstance(event, Heard):
-                connection = self._connections.get(event.connection)
-                if connection is not None:
-                    connection.hang_up(INTERNAL_ERROR_CLOSE, "UNKNOWN_SERVER_ERROR")
+                caller = self._callers.get(event.connection)
+                if caller is not None:
+                    caller.hang_up(ErrorCode.UNKNOWN_SERVER_ERROR, "")
+        self._done(events)
 
     def forget(self) -> None:
         """The shard was given up: another node's cache is the one that counts."""
@@ -172,23 +173,20 @@ class Groups:
         self._still_bound.clear()
         self._adopted.clear()
         self._phantoms.clear()
+        self._deciding.clear()
 
     def _say(self, saying: Saying) -> None:
-        connection = self._connections.get(saying.connection)
-        if connection is None:
+        caller = self._callers.get(saying.connection)
+        if caller is None:
             return
         if isinstance(saying, HangUp):
-            error = saying.error_code
-            if error is ErrorCode.NONE:
-                connection.hang_up(NORMAL_CLOSE, saying.text)
-            else:
-                connection.hang_up(POLICY_VIOLATION_CLOSE, f"{error.name}: {saying.text}")
+            caller.hang_up(saying.error_code, saying.text)
         else:
-            connection.say(saying.message)
+            caller.say(saying.message)
 
     def _is_open(self, connection_id: ConnectionId) -> bool:
-        connection = self._connections.get(connection_id)
-        return connection is not None and not connection.closing
+        caller = self._callers.get(connection_id)
+        return caller is not None and not caller.closing
 
 
 def _state_after(decision: Decision[Any, Any]) -> GroupState:

@@ -23,20 +23,13 @@ ConnectionId = NewType("ConnectionId", str)
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A member's frame. `client_host` is the peer's address, for people.
-
-    `commits_before` counts the CommitOffsets that had come on the connection when this frame came. They take
-    no turn, so one that came later may be written first: then `overtaken` is true, and the positions of a
-    ping answer are older than what was acknowledged meanwhile.
-    """
+    """A member's frame. `client_host` is the peer's address, for people."""
 
     connection: ConnectionId
     message: (
         RegisterConsumerRequest | PingResponse | StopFetcherResponse | StartFetcherResponse | LeaveRequest
     )
     client_host: str = ""
-    commits_before: int = 0
-    overtaken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

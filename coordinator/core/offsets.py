@@ -5,20 +5,14 @@ fenced statement, and tells the state by `committed` before the answer leaves. O
 pings and Stop responses are dirty until the committer, a close or a removal writes them.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from coordinator.core.events import ConnectionId
 from coordinator.core.memory import GroupState
 from groups.core.state import Tenure
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.member import (
-    CommitOffsetsRequest,
-    CommitOffsetsResponse,
-    PartitionError,
-    TopicErrors,
-)
-from muster.messages.partitions import Partition, Position, each_position
+from muster.messages.partitions import Partition, Position
 
 NO_OFFSET = -1
 """No committed offset; never 0, so that the consumer applies its auto_offset_reset."""
@@ -28,10 +22,11 @@ _NOTHING: Mapping[Partition, Tenure] = {}
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What of a CommitOffsets is to be written, and the answer that may leave after COMMIT."""
+    """What of a commit is to be written, and what was refused why; `error` refuses the whole of it."""
 
-    accepted: Mapping[Partition, int]
-    response: CommitOffsetsResponse
+    accepted: Mapping[Partition, int] = field(default_factory=dict)
+    refused: Mapping[Partition, ErrorCode] = field(default_factory=dict)
+    error: ErrorCode = ErrorCode.NONE
 
 
 def refusal(tenure: Tenure | None, position: Position, group_generation: int) -> ErrorCode:
@@ -47,17 +42,21 @@ def refusal(tenure: Tenure | None, position: Position, group_generation: int) ->
     return ErrorCode.NONE
 
 
-def judge(state: GroupState, connection: ConnectionId, request: CommitOffsetsRequest) -> Judgement:
+def judge(
+    state: GroupState,
+    connection: ConnectionId,
+    consumer_id: str,
+    positions: Iterable[tuple[Partition, Position]],
+) -> Judgement:
     """Apply the commit rule to each offset; UNKNOWN_MEMBER_ID unless the connection is this member's."""
     member_id = state.memory.bound.get(connection)
-    if member_id is None or member_id != request.consumer_id:
-        unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        return Judgement({}, CommitOffsetsResponse(correlation_id=request.correlation_id, error_code=unknown))
+    if member_id is None or member_id != consumer_id:
+        return Judgement(error=ErrorCode.UNKNOWN_MEMBER_ID)
     rows = state.rows
     tenures = rows.owned.get(member_id, _NOTHING)
     accepted: dict[Partition, int] = {}
     refused: dict[Partition, ErrorCode] = {}
-    for partition, position in each_position(request.offset_info):
+    for partition, position in positions:
         error = refusal(tenures.get(partition), position, rows.generation)
         if error is ErrorCode.NONE and position.offset == NO_OFFSET:
             error = ErrorCode.INVALID_REQUEST
@@ -65,10 +64,7 @@ def judge(state: GroupState, connection: ConnectionId, request: CommitOffsetsReq
             accepted[partition] = position.offset
         else:
             refused[partition] = error
-    return Judgement(
-        accepted,
-        CommitOffsetsResponse(correlation_id=request.correlation_id, refused=_errors_by_topic(refused)),
-    )
+    return Judgement(accepted, refused)
 
 
 def committed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
@@ -90,16 +86,4 @@ def flushed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
     return GroupState(
         rows=replace(state.rows, offsets={**state.rows.offsets, **offsets}),
         memory=replace(state.memory, dirty=dirty),
-    )
-
-
-def _errors_by_topic(refused: Mapping[Partition, ErrorCode]) -> tuple[TopicErrors, ...]:
-    if not refused:
-        return ()
-    by_topic: dict[Partition, list[PartitionError]] = {}
-    for partition, error in refused.items():
-        topic = partition._replace(number=0)
-        by_topic.setdefault(topic, []).append(PartitionError(partition.number, int(error)))
-    return tuple(
-        TopicErrors(topic.topic, topic.topic_id, tuple(errors)) for topic, errors in by_topic.items()
     )

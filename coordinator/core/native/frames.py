@@ -9,16 +9,19 @@ from collections.abc import Iterable
 from coordinator.core.draft import Draft, Welcome
 from coordinator.core.events import Say, Saying
 from coordinator.core.memory import GroupState
-from coordinator.core.offsets import NO_OFFSET
+from coordinator.core.offsets import NO_OFFSET, Judgement
 from coordinator.core.settings import Surroundings
 from groups.core.state import Key, Member
 from muster.messages.member import (
     AssignedPartition,
     AssignedTopic,
+    CommitOffsetsResponse,
+    PartitionError,
     RegisterConsumerResponse,
     StartFetcherRequest,
     StopFetcherRequest,
     ThreadOwnership,
+    TopicErrors,
 )
 from muster.messages.partitions import Partition, by_topic
 
@@ -64,6 +67,22 @@ def _commands(draft: Draft, state: GroupState) -> Iterable[Saying]:
     for connection, ping in draft.pings:
         yield Say(connection, ping)
     yield from draft.hang_ups
+
+
+def commit_answer(correlation_id: int, judgement: Judgement) -> CommitOffsetsResponse:
+    """The answer to a CommitOffsets that was judged so."""
+    refused: dict[Partition, list[PartitionError]] = {}
+    for partition, error in judgement.refused.items():
+        refused.setdefault(partition._replace(number=0), []).append(
+            PartitionError(partition.number, int(error))
+        )
+    return CommitOffsetsResponse(
+        correlation_id=correlation_id,
+        error_code=judgement.error,
+        refused=tuple(
+            TopicErrors(topic.topic, topic.topic_id, tuple(errors)) for topic, errors in refused.items()
+        ),
+    )
 
 
 def start_offset(state: GroupState, partition: Partition) -> int:

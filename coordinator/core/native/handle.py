@@ -63,7 +63,7 @@ def _heard(draft: Draft, event: Heard) -> None:
         return
     match message:
         case PingResponse():
-            _ping_answered(draft, member_id, message, overtaken=event.overtaken)
+            _ping_answered(draft, member_id, message)
         case StopFetcherResponse():
             _stop_answered(draft, member_id, message)
         case StartFetcherResponse():
@@ -214,14 +214,13 @@ def _connection_closed(draft: Draft, connection: ConnectionId) -> None:
     attempts.fail_if_concerned(draft, member_id, f"the connection of {member_id} closed")
 
 
-def _ping_answered(draft: Draft, member_id: str, answer: PingResponse, *, overtaken: bool) -> None:
+def _ping_answered(draft: Draft, member_id: str, answer: PingResponse) -> None:
     session = draft.sessions[member_id]
     if not session.ping_unanswered or answer.number != session.ping_number:
         return
     draft.set_session(member_id, replace(session, ping_unanswered=False))
     sessions.restart(draft, member_id)
-    if not overtaken:
-        draft.note_offsets(member_id, answer.offset_info)
+    draft.note_offsets(member_id, answer.offset_info)
     if draft.attempt is None:
         _repair(draft, member_id, frozenset(one for one, _ in each_position(answer.offset_info)))
 

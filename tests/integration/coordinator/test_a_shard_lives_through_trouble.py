@@ -11,10 +11,13 @@ import msgspec
 import pytest
 from django.core.management import call_command
 
+from access.grants import Role
+from access.tokens import Caller
 from coordinator.connections import MemberConnection
 from coordinator.core import rebalance
 from coordinator.core.events import Heard, ItemFinished
 from coordinator.core.proposal import Proposal
+from coordinator.door import ConsumerDoor
 from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
 from coordinator.shards import shard_of
@@ -72,8 +75,8 @@ class Node:
     def wake(self, name: str, key: str = "") -> None:
         pass
 
-    def verify_token(self, presented: str) -> None:
-        return None
+    def verify_token(self, presented: str) -> Caller:
+        return Caller(presented, Role.CONSUMER, presented)
 
 
 class TroubledStore(GroupStore):
@@ -104,6 +107,7 @@ class Shard:
         self.premises = Premises(Node(), CoordinatorSettings())
         self.store = self.premises.store = TroubledStore("node-1")
         self.service = ShardService(SHARD, self.premises)
+        self.door = ConsumerDoor(Node(), {shard_lane(SHARD): self.service})
         self.lane = lane
         self.said: dict[MemberConnection, list[dict[str, Any]]] = {}
         self.link = PostgresLink(open_connection(url, "muster-test"))
@@ -122,7 +126,7 @@ class Shard:
 
         connection = MemberConnection(send, "127.0.0.1:1", "tests", "mst_")
         connection.group_id, connection.shard = GROUP, SHARD
-        self.premises.connections.add(connection)
+        self.premises.callers.add(connection, SHARD)
         self.said[connection] = heard
         self._writers.append(asyncio.create_task(connection.write()))
         return connection
@@ -141,20 +145,27 @@ class Shard:
             session_timeout_ms=6_000,
             **wishes,
         )
-        return Heard(connection.connection_id, request)
+        return Heard(connection.id, request)
 
     def commit(self, connection: MemberConnection, offset: int) -> int:
         """Commit the offset of the first partition; the correlation id."""
         number = next(self._numbers)
         generation = self.groups.states[GROUP].rows.generation if GROUP in self.groups.states else 1
         positions = positions_by_topic({ORDERS: Position(offset, generation)})
-        self.service.commit(
+        self.send(
             connection,
             CommitOffsetsRequest(
                 correlation_id=number, consumer_id=connection.consumer_id or "", offset_info=positions
             ),
         )
         return number
+
+    def send(self, connection: MemberConnection, message: Any) -> None:
+        """What the door does with a frame of a registered member."""
+        if isinstance(message, CommitOffsetsRequest):
+            self.door.commit(connection, message)
+        else:
+            self.door.heard(connection, message)
 
     async def answers(self, connection: MemberConnection, numbers: Sequence[int]) -> list[dict[str, Any]]:
         """The answers to these commits."""
@@ -221,7 +232,7 @@ async def test_members_stay_bound_when_also_the_load_conflicts(shard: Shard) -> 
     shard.store.conflicts = 2
     await shard.turn(shard.registering(ben, "ben"))
     bound = shard.groups.states[GROUP].memory.bound
-    assert bound == {ann.connection_id: "ann", ben.connection_id: "ben"}
+    assert bound == {ann.id: "ann", ben.id: "ben"}
 
 
 async def test_an_item_that_was_told_of_twice_costs_nobody_his_connection(shard: Shard) -> None:
@@ -245,7 +256,7 @@ async def test_a_deleted_group_is_not_brought_back_by_work_that_was_under_way(sh
     await shard.turn(shard.registering(ann, "ann", ephemeral=True))
     [item] = shard.open_items()
     told = shard.finish(item)
-    await shard.turn(Heard(ann.connection_id, LeaveRequest(correlation_id=9, consumer_id="ann")))
+    await shard.turn(Heard(ann.id, LeaveRequest(correlation_id=9, consumer_id="ann")))
     assert shard.open_items() == []
     await shard.turn(told)
     stored = shard.link.call(lambda connection: shard.store.load_shard(connection, SHARD))
@@ -259,7 +270,7 @@ async def test_a_commit_on_a_lost_lane_is_answered(shard: Shard) -> None:
     await shard.heard(ann, StartFetcherRequest)
     shard.lane.abandon()
     request = CommitOffsetsRequest(correlation_id=77, consumer_id="ann", offset_info=())
-    shard.service.commit(ann, request)
+    shard.send(ann, request)
     shard.service.tick(Instant(0))
     async with asyncio.timeout(BOUND_S):
         while not any(one.get("correlation_id") == 77 for one in shard.said[ann]):
@@ -309,15 +320,15 @@ async def test_rows_read_before_a_turn_do_not_replace_what_it_left(shard: Shard)
     assert "ann" in shard.groups.states[GROUP].rows.members
 
 
-async def test_a_ping_answer_that_a_commit_has_overtaken_takes_nothing_back(shard: Shard) -> None:
+async def test_a_ping_answer_takes_nothing_back_from_the_commit_after_it(shard: Shard) -> None:
     ann = await owner(shard)
     state = shard.groups.states[GROUP]
     pinged = replace(state.memory.sessions["ann"], ping_number=1, ping_unanswered=True)
     shard.groups.states[GROUP] = replace(state, memory=replace(state.memory, sessions={"ann": pinged}))
-    # Both lie in the socket's buffer: the batch is written before the turn, and what is acknowledged stays.
+    # Both lie in the socket's buffer: what is acknowledged stays.
     before, after = (positions_by_topic({ORDERS: Position(offset, 1)}) for offset in (5, 6))
-    shard.service.hear(ann, PingResponse(consumer_id="ann", number=1, offset_info=before))
-    shard.service.commit(ann, CommitOffsetsRequest(correlation_id=7, consumer_id="ann", offset_info=after))
+    shard.send(ann, PingResponse(consumer_id="ann", number=1, offset_info=before))
+    shard.send(ann, CommitOffsetsRequest(correlation_id=7, consumer_id="ann", offset_info=after))
     await shard.heard(ann, CommitOffsetsResponse)
     await shard.turn()
     assert not shard.groups.states[GROUP].memory.sessions["ann"].ping_unanswered
@@ -332,6 +343,6 @@ async def test_keys_go_on_when_a_group_is_deleted_and_comes_back(shard: Shard) -
         await shard.turn(shard.registering(ann, "ann", ephemeral=True))
         told = await shard.heard(ann, StartFetcherRequest)
         keys.append((told["generation"], told["version"]))
-        await shard.turn(Heard(ann.connection_id, LeaveRequest(correlation_id=9, consumer_id="ann")))
+        await shard.turn(Heard(ann.id, LeaveRequest(correlation_id=9, consumer_id="ann")))
     # The consumer process may be the same, and obeys no key below the last one.
     assert keys[0] < keys[1]

@@ -48,6 +48,7 @@ from muster.client.core.session import MemberSession, Stage, Wishes
 from muster.kernel.instants import Instant
 from muster.messages.member import (
     CommitOffsetsRequest,
+    CommitOffsetsResponse,
     Frame,
     StartFetcherRequest,
     StopFetcherRequest,
@@ -285,12 +286,16 @@ class Player:
                         self._obey(actor, actor.session.disconnected(self.now))
 
     def _commit_heard(self, actor: Actor, request: CommitOffsetsRequest) -> None:
-        judgement = offsets.judge(self.state, actor.connection, request)
+        judgement = offsets.judge(
+            self.state, actor.connection, request.consumer_id, each_position(request.offset_info)
+        )
         self.state = offsets.committed(self.state, judgement.accepted)
         self.rows = self.state.rows
         taken = {str(one): offset for one, offset in judgement.accepted.items()}
-        self._say(f"  committed {taken}, refused {len(judgement.response.refused)} topics")
-        actor.inbound.append(judgement.response)
+        refused = {one._replace(number=0) for one in judgement.refused}
+        self._say(f"  committed {taken}, refused {len(refused)} topics")
+        answer = CommitOffsetsResponse(correlation_id=request.correlation_id, error_code=judgement.error)
+        actor.inbound.append(answer)
 
     # -- members ----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
+from coordinator.callers import Orders
 from coordinator.core import decide, draft, offsets
 from coordinator.core.native import attempts, frames, handle, sessions
 from muster.client.core.session import MemberSession
@@ -247,9 +248,9 @@ MUTANTS = (
         seeds=(7, 12),
     ),
     Mutant(
-        "late_ping",
-        "a ping answer counts although a commit that came after it was written before it",
-        (Patch(handle._ping_answered, "if not overtaken:", "if True:"),),
+        "no_order",
+        "a turn and a batch do not wait for what the same caller said before on the other way",
+        (Patch(Orders.send, "elif line.held or line.way is not way:", "elif False:"),),
         seeds=(9, 213),
     ),
     Mutant(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coordinator.callers import Orders, Way
 from coordinator.core import offsets
 from coordinator.core.decide import decide, load
 from coordinator.core.draft import GroupDecision
@@ -21,7 +23,7 @@ from coordinator.core.events import (
     Saying,
 )
 from coordinator.core.memory import GroupState
-from coordinator.core.native import sessions
+from coordinator.core.native import frames, sessions
 from groups.core import records
 from muster.kernel.instants import Instant
 from muster.messages.member import (
@@ -62,7 +64,7 @@ class Owner:
         self.connections: dict[ConnectionId, Connection] = {}
         self._inbox: deque[GroupEvent | _Commit] = deque()
         self._arrivals = 0
-        self._commits_heard: Counter[str] = Counter()
+        self._orders = Orders()
         self._acknowledged: dict[Partition, tuple[str, int, int]] = {}
         self._busy = False
         self._tick_at: float | None = None
@@ -76,17 +78,25 @@ class Owner:
     def frame_arrived(self, connection: Connection, message: FromMember, truth: Truth) -> None:
         self.connections.setdefault(ConnectionId(connection.id), connection)
         self._arrivals += 1
+        who = ConnectionId(connection.id)
         if isinstance(message, CommitOffsetsRequest):
-            self._commits_heard[connection.id] += 1
-            self._receive(_Commit(connection, message, truth, self._arrivals))
+            self._send(who, Way.BATCH, _Commit(connection, message, truth, self._arrivals))
             return
         if isinstance(message, PingResponse | StopFetcherResponse):
             self.cluster.truth[id(message)] = (message, truth, self._arrivals)
-        commits_before = self._commits_heard[connection.id]
-        self._receive(Heard(ConnectionId(connection.id), message, commits_before=commits_before))  # type: ignore[arg-type]
+        self._send(who, Way.TURN, Heard(who, message))  # type: ignore[arg-type]
 
     def connection_lost(self, connection: Connection) -> None:
-        self._receive(ConnectionClosed(ConnectionId(connection.id)))
+        who = ConnectionId(connection.id)
+        self._send(who, Way.TURN, ConnectionClosed(who))
+
+    def _send(self, who: ConnectionId, way: Way, what: GroupEvent | _Commit) -> None:
+        assert self._orders.send(who, way, lambda: self._receive(what))
+
+    def _done(self, events: Iterable[GroupEvent]) -> None:
+        for event in events:
+            if isinstance(event, Heard | ConnectionClosed):
+                self._orders.done(event.connection)
 
     def event(self, event: GroupEvent) -> None:
         """Something that the world tells every owner."""
@@ -162,16 +172,22 @@ class Owner:
         if self.epoch != self.world.database.epoch:
             self.give_up()
             return
-        if any(isinstance(event, _Commit) for event in self._inbox):
-            # As a lane does: what takes no turn is written before all turns that wait.
+        commits = any(isinstance(event, _Commit) for event in self._inbox)
+        turns = any(not isinstance(event, _Commit) for event in self._inbox)
+        if commits and not (turns and self.world.chance.random() < 0.5):
+            # As a lane does: what takes no turn is written before the turns that wait, but for what came
+            # while the batch before was written, when one turn comes between.
             self._commit_batch()
             return
         events: list[GroupEvent] = []
         most = self.world.chance.choice((1, 1, 3, 8))
-        while self._inbox and len(events) < most:
-            event = self._inbox.popleft()
-            assert not isinstance(event, _Commit)
-            events.append(event)
+        waiting: deque[GroupEvent | _Commit] = deque()
+        for event in self._inbox:
+            if isinstance(event, _Commit) or len(events) == most:
+                waiting.append(event)
+            else:
+                events.append(event)
+        self._inbox = waiting
         self._take_turn(tuple(events))
 
     def _take_turn(self, events: tuple[GroupEvent, ...]) -> None:
@@ -179,6 +195,7 @@ class Owner:
         if self.loses_next_turn and events:
             self.loses_next_turn = False
             self.world.tell("  a turn is rolled back, its events and the cache are lost")
+            self._done(events)
             self._drop_cache()
             return
         if decision.records and not self.world.save(self.epoch, self.state.rows, decision):
@@ -189,10 +206,11 @@ class Owner:
         if self.loses_next_frames and (decision.records or decision.commands):
             self.loses_next_frames = False
             self.world.tell("  the owner's cache is dropped, its words are lost")
+            self._done(events)
             self._drop_cache()
             return
         self._busy = True
-        self.world.soon(lambda: self._spoken(decision), 2)
+        self.world.soon(lambda: self._spoken(decision, events), 2)
 
     def _drop_cache(self) -> None:
         sessions = self.state.memory.sessions
@@ -205,11 +223,12 @@ class Owner:
         )
         self._wake()
 
-    def _spoken(self, decision: GroupDecision) -> None:
+    def _spoken(self, decision: GroupDecision, events: tuple[GroupEvent, ...]) -> None:
         self._busy = False
         if self.status == "over":
             return
         self._speak(decision)
+        self._done(events)
         self._arm(decision.look_again_at)
         self._wake()
 
@@ -229,13 +248,7 @@ class Owner:
 
     def _decide(self, events: tuple[GroupEvent, ...]) -> GroupDecision:
         world = self.world
-        news = tuple(map(self._in_its_place, events))
-        return decide(self.state, news, self.clock.now(), world.settings, world.surroundings)
-
-    def _in_its_place(self, event: GroupEvent) -> GroupEvent:
-        if isinstance(event, Heard) and isinstance(event.message, PingResponse):
-            return replace(event, overtaken=self._commits_heard[event.connection] != event.commits_before)
-        return event
+        return decide(self.state, events, self.clock.now(), world.settings, world.surroundings)
 
     def _load(self, bound: dict[str, ConnectionId]) -> None:
         world = self.world
@@ -273,7 +286,13 @@ class Owner:
         self._inbox = deque(event for event in self._inbox if not isinstance(event, _Commit))
         acknowledged: dict[Partition, tuple[str, int, int]] = {}
         for commit in commits:
-            judgement = offsets.judge(self.state, ConnectionId(commit.connection.id), commit.request)
+            request = commit.request
+            judgement = offsets.judge(
+                self.state,
+                ConnectionId(commit.connection.id),
+                request.consumer_id,
+                each_position(request.offset_info),
+            )
             for partition in judgement.accepted:
                 tenure = self.state.rows.owned[commit.request.consumer_id][partition]
                 self.world.forbid(
@@ -283,7 +302,7 @@ class Owner:
             written.update(judgement.accepted)
             for partition, offset in judgement.accepted.items():
                 acknowledged[partition] = (commit.connection.id, commit.arrival, offset)
-            answers.append((commit.connection, judgement.response))
+            answers.append((commit.connection, frames.commit_answer(request.correlation_id, judgement)))
         if written and not self.world.commit_offsets(self.epoch, written):
             self.give_up()
             return
@@ -292,6 +311,7 @@ class Owner:
         for connection, response in answers:
             if connection.owner_open:
                 connection.to_member(response)
+            self._orders.done(ConnectionId(connection.id))
         self._wake()
 
     def _committer(self) -> None:

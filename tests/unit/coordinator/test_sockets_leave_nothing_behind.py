@@ -74,7 +74,7 @@ async def test_a_peer_that_reads_nothing_is_let_go_after_the_decision_to_hang_up
         while not (opened := door._connections.all()):
             await asyncio.sleep(0.005)
         await asyncio.sleep(0.005)
-        opened[0].hang_up(1000, "enough")
+        opened[0].close(1000, "enough")
         await serving
     assert len(door._connections) == 0
 
@@ -86,7 +86,7 @@ async def test_a_farewell_leaves_before_the_socket_ends() -> None:
         while not (opened := door._connections.all()):
             await asyncio.sleep(0.005)
         opened[0].say_text("{}")
-        opened[0].hang_up(1000, "enough")
+        opened[0].close(1000, "enough")
         await serving
     assert [one["type"] for one in peer.heard] == ["websocket.accept", "websocket.send", "websocket.close"]
 

@@ -6,18 +6,14 @@ from coordinator.core import offsets
 from coordinator.core.events import ConnectionId
 from groups.core.state import Tenure
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.member import CommitOffsetsRequest
-from muster.messages.partitions import Partition, Position, positions_by_topic
+from muster.messages.partitions import Partition, Position
 from tests.unit.coordinator_core.group import Group, orders
 
 
 def commit(
     group: Group, name: str, positions: dict[Partition, Position], connection: str = ""
 ) -> offsets.Judgement:
-    request = CommitOffsetsRequest(
-        correlation_id=3, consumer_id=name, offset_info=positions_by_topic(positions)
-    )
-    return offsets.judge(group.state, ConnectionId(connection or f"{name}/1"), request)
+    return offsets.judge(group.state, ConnectionId(connection or f"{name}/1"), name, positions.items())
 
 
 @pytest.mark.parametrize(
@@ -38,24 +34,21 @@ def test_who_does_not_own_does_not_commit() -> None:
     mine = next(iter(group.rows.owned["ann"]))
     judgement = commit(group, "ben", {mine: Position(4, group.rows.generation)})
     assert judgement.accepted == {}
-    (topic,) = judgement.response.refused
-    assert [(one.partition, one.error_code) for one in topic.partitions] == [
-        (mine.number, ErrorCode.NOT_PARTITION_OWNER)
-    ]
+    assert judgement.refused == {mine: ErrorCode.NOT_PARTITION_OWNER}
 
 
 def test_a_connection_speaks_for_its_own_member_only() -> None:
     group = Group().settled("ann")
     position = {orders(0): Position(4, 1)}
-    assert commit(group, "ann", position, "stranger/1").response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit(group, "ben", position, "ann/1").response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(group, "ann", position, "stranger/1").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(group, "ben", position, "ann/1").error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_no_offset_is_no_offset_to_commit() -> None:
     group = Group().settled("ann")
     judgement = commit(group, "ann", {orders(0): Position(-1, 1), orders(1): Position(8, 1)})
     assert judgement.accepted == {orders(1): 8}
-    assert judgement.response.refused[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    assert judgement.refused == {orders(0): ErrorCode.INVALID_REQUEST}
 
 
 def test_members_that_lose_nothing_never_stop_committing() -> None:

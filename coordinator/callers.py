@@ -1,0 +1,131 @@
+"""This room knows who speaks to the groups of this node, by whatever door, and keeps what each says in order.
+
+A lane takes turns and batches one after the other, and what came during a batch may be decided in a turn
+before the next batch: of one caller that would put a Leave before the commit that it followed, or write an
+old position over one that was acknowledged since.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from coordinator.core.events import ConnectionId
+from muster.kernel.error_codes import ErrorCode
+
+HELD_MAX = 1_000
+"""How much of one caller may wait for what it said before."""
+
+
+class Caller(Protocol):
+    """One connection on which somebody speaks; its door words what it is told."""
+
+    @property
+    def id(self) -> ConnectionId:
+        """Names the connection; never repeats."""
+
+    @property
+    def closing(self) -> bool:
+        """True from the decision to hang up on: what is still said there is not heard."""
+
+    def say(self, message: Any) -> None:
+        """Tell what the core addressed to this connection."""
+
+    def hang_up(self, error: ErrorCode, text: str) -> None:
+        """End the connection. With NOT_COORDINATOR the text is the address of who serves the group now."""
+
+
+class Callers:
+    """The callers of this node that a shard listens to, by id and by shard."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[ConnectionId, Caller] = {}
+        self._of_shard: dict[int, dict[ConnectionId, Caller]] = {}
+
+    def add(self, caller: Caller, shard: int) -> None:
+        """From now on `caller` is heard in `shard`, too."""
+        self._by_id[caller.id] = caller
+        self._of_shard.setdefault(shard, {})[caller.id] = caller
+
+    def remove(self, caller: Caller, shard: int) -> None:
+        """The caller is gone."""
+        self._by_id.pop(caller.id, None)
+        of_shard = self._of_shard.get(shard, {})
+        of_shard.pop(caller.id, None)
+        if not of_shard:
+            self._of_shard.pop(shard, None)
+
+    def get(self, connection: ConnectionId) -> Caller | None:
+        """The caller, if it is still there."""
+        return self._by_id.get(connection)
+
+    def of_shard(self, shard: int) -> Iterator[Caller]:
+        """Those whose groups belong to a shard."""
+        return iter(list(self._of_shard.get(shard, {}).values()))
+
+    def any_of(self, shard: int) -> bool:
+        """Whether anybody is heard in this shard."""
+        return shard in self._of_shard
+
+
+class Way(Enum):
+    """How something that was said is decided; of one way all keep their order by themselves."""
+
+    TURN = auto()
+    BATCH = auto()
+
+
+class _Line:
+    """What one caller has said and what is not yet durable, or refused."""
+
+    def __init__(self) -> None:
+        self.way = Way.TURN
+        self.under_way = 0
+        self.held: deque[tuple[Way, Callable[[], None]]] = deque()
+
+
+class Orders:
+    """What the callers of one shard said: of each, a turn waits for the batch before it, and vice versa."""
+
+    def __init__(self) -> None:
+        self._lines: dict[ConnectionId, _Line] = {}
+
+    def send(self, connection: ConnectionId, way: Way, go: Callable[[], None]) -> bool:
+        """Let `go` hand something in: now, or when all is `done` that was said before on the other way.
+
+        False, and nothing is kept, when too much waits already.
+        """
+        line = self._lines.get(connection)
+        if line is None:
+            line = self._lines[connection] = _Line()
+        elif line.held or line.way is not way:
+            if len(line.held) >= HELD_MAX:
+                return False
+            line.held.append((way, go))
+            return True
+        line.way = way
+        line.under_way += 1
+        go()
+        return True
+
+    def done(self, connection: ConnectionId) -> None:
+        """One thing that was handed in is durable, or was refused."""
+        line = self._lines.get(connection)
+        if line is None:
+            return
+        line.under_way -= 1
+        while line.held and (not line.under_way or line.held[0][0] is line.way):
+            line.way, go = line.held.popleft()
+            line.under_way += 1
+            go()
+        if not line.under_way and self._lines.get(connection) is line:
+            del self._lines[connection]
+
+    def waits_for_a_turn(self, connection: ConnectionId) -> bool:
+        """Whether something that this caller said has yet to be decided in a turn."""
+        line = self._lines.get(connection)
+        return line is not None and (line.way is Way.TURN or any(way is Way.TURN for way, _ in line.held))
+
+    def forget(self) -> None:
+        """The shard was given up: nothing of what was said will be decided here."""
+        self._lines.clear()
