@@ -11,7 +11,7 @@ import sys
 import structlog
 
 from broker.folder import DataFolder, FolderError, boot_id
-from broker.log.partition_log import StorageFailed
+from broker.log.outcomes import StorageFailed
 from broker.process import BrokerProcess
 from broker.settings import BrokerSettings, from_environment, reader
 from muster.kernel.environment import SettingError

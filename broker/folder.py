@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,6 +45,8 @@ class DataFolder:
         self._identity = _Identity(broker_id, "", "", True)
         self.stopped_cleanly = False
         """True if the last process flushed everything and said so: the logs need no check at the start."""
+        self.same_boot = True
+        """False if the machine may have crashed since the last write: its small files may be older ones."""
 
     @property
     def partitions(self) -> Path:
@@ -83,8 +85,14 @@ class DataFolder:
             raise FolderError(
                 f"{self.path} holds the logs of broker {stored.broker_id}, not {self.broker_id}."
             )
-        lost = stored.tail_lost or (not clean and (stored.boot_id != boot_id or not boot_id))
+        self.same_boot = clean or (stored.boot_id == boot_id and bool(boot_id))
+        lost = stored.tail_lost or not self.same_boot
         self._write(_Identity(self.broker_id, stored.cluster_id, boot_id, lost))
+
+    def lose_tail(self) -> None:
+        """Records were found of which nobody can say whose they are: confess for all. Raises FolderError."""
+        if not self.lost_tail:
+            self._write(replace(self._identity, tail_lost=True))
 
     def registered(self, cluster_id: str) -> None:
         """The controller heard the hello, `lost_tail` included. Raises FolderError for another cluster."""

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from broker.core.replica_log import PartitionKey
 from broker.hosted import HostedPartition
-from broker.log.partition_log import StorageFailed
-from broker.log.shelf import PartitionKey
+from broker.log.outcomes import StorageFailed, StoredRecords
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
-from kafkaserver.outbox import FileRegion
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, read_request
 from muster.kafkawire.fetching import (
@@ -74,7 +73,7 @@ def _asked(partition: Any) -> Asked:
     )
 
 
-def refused(partition: int, error_code: ErrorCode) -> FetchedPartition[FileRegion]:
+def refused(partition: int, error_code: ErrorCode) -> FetchedPartition[StoredRecords]:
     """An answer that holds nothing but why."""
     return FetchedPartition(partition, error_code, _UNKNOWN, _UNKNOWN)
 
@@ -89,9 +88,11 @@ class _Reading:
         self.read_bytes = 0
         self.has_news = False
         """True if an error or a divergence must be told whatever the minimum of bytes is."""
-        self.topics: list[FetchedTopic[FileRegion]] = []
+        self.topics: list[FetchedTopic[StoredRecords]] = []
 
-    def read(self, hosted: HostedPartition, asked: Asked, limit_offset: int) -> FetchedPartition[FileRegion]:
+    def read(
+        self, hosted: HostedPartition, asked: Asked, limit_offset: int
+    ) -> FetchedPartition[StoredRecords]:
         """Batches of one partition; the first partition that has any gives one even if it is too large."""
         log = hosted.log
         region = log.read(
@@ -242,7 +243,7 @@ class FetchHandler:
 
     def _read_partition(
         self, reading: _Reading, topic: AskedTopic, asked: Asked
-    ) -> FetchedPartition[FileRegion]:
+    ) -> FetchedPartition[StoredRecords]:
         answer = self._judge_and_read(reading, topic, asked)
         if answer.error_code != ErrorCode.NONE or answer.diverging is not None:
             reading.has_news = True
@@ -250,7 +251,7 @@ class FetchHandler:
 
     def _judge_and_read(
         self, reading: _Reading, topic: AskedTopic, asked: Asked
-    ) -> FetchedPartition[FileRegion]:
+    ) -> FetchedPartition[StoredRecords]:
         """Checks in the order of conformance 215, 216, 226, 229."""
         hosted = self._plane.named(topic.name or "", asked.partition)
         if hosted is None:

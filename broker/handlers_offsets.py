@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from broker.core.leader_epochs import offset_for_leader_epoch
 from broker.hosted import HostedPartition
-from broker.log.partition_log import StorageFailed
+from broker.log.outcomes import StorageFailed
 from broker.replicas import DataPlane
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (

@@ -5,9 +5,9 @@ from typing import Any
 
 import structlog
 
+from broker.core.replica_log import PartitionKey
 from broker.hosted import HostedPartition
-from broker.log.partition_log import Appended, AppendRefused, StorageFailed
-from broker.log.shelf import PartitionKey
+from broker.log.outcomes import Appended, AppendRefused, StorageFailed
 from broker.replicas import DataPlane
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import ApiKey, RequestHeader, build, encode_reply, part, response_class
@@ -174,9 +174,7 @@ class ProduceHandler:
             return None, nowhere
         plane = self._plane
         try:
-            appended = hosted.log.append_as_leader(
-                records.records, hosted.replica.leader_epoch, plane.wall_clock_ms()
-            )
+            appended = hosted.append_produced(records.records, plane.wall_clock_ms())
         except AppendRefused as error:
             outcome.refuse(error.error_code, str(error))
             return None, nowhere
@@ -186,8 +184,6 @@ class ProduceHandler:
             return None, nowhere
         outcome.base_offset = appended.base_offset
         outcome.log_start_offset = hosted.log.start_offset
-        if not appended.is_duplicate:
-            hosted.log_grew()
         return hosted, appended
 
     def _judge(
@@ -199,15 +195,9 @@ class ProduceHandler:
             return None, ErrorCode.INVALID_REQUIRED_ACKS
         if request.transactional_id is not None:
             return None, ErrorCode.INVALID_REQUEST
-        hosted = plane.named(records.topic, records.partition)
-        if hosted is None:
-            known = plane.view.partition(records.topic, records.partition)
-            return None, (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            )
-        refusal = hosted.replica.refusal()
-        if refusal is not ErrorCode.NONE:
-            return None, refusal
+        hosted = plane.led(records.topic, records.partition)
+        if isinstance(hosted, ErrorCode):
+            return None, hosted
         if records.records is None:
             return None, ErrorCode.INVALID_RECORD
         if request.acks == ALL_IN_SYNC and not hosted.replica.enough_in_sync(

@@ -9,14 +9,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from broker.core.replica_log import EpochEnd
+from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.handlers_fetch import RESPONSE_BYTES, Asked, refused, replica_id
 from broker.hosted import HostedPartition
-from broker.log.partition_log import StorageFailed
-from broker.log.shelf import PartitionKey
+from broker.log.outcomes import StorageFailed, StoredRecords
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
-from kafkaserver.outbox import FileRegion
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, read_request
 from muster.kafkawire.errors import UnsupportedRequest
@@ -35,7 +33,7 @@ _NO_SESSION: Final = 0
 _FINAL_EPOCH: Final = -1
 
 Verdict = ErrorCode | EpochEnd
-Answer = FetchedPartition[FileRegion]
+Answer = FetchedPartition[StoredRecords]
 
 
 class FollowerSession:
@@ -324,5 +322,5 @@ class ReplicaFetchHandler:
         return session
 
     def _refuse(self, header: RequestHeader, reply: Reply, error_code: ErrorCode) -> None:
-        topics: list[FetchedTopic[FileRegion]] = []
+        topics: list[FetchedTopic[StoredRecords]] = []
         reply.send(*lay_out_fetch_reply(header.api_version, header.correlation_id, topics, error_code))

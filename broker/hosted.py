@@ -1,16 +1,18 @@
 """This room is one hosted partition: its log, the rules of its replica, and who waits for it."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from broker.core.replica import Replica
-from broker.log.partition_log import Appended, PartitionLog
-from broker.log.shelf import PartitionKey
+from broker.core.replica_log import PartitionKey
+from broker.log.outcomes import Appended, StorageFailed
+from broker.log.partition_log import PartitionLog
 from muster.kernel.error_codes import ErrorCode
 
 
 class WaitsForCommit(Protocol):
-    """A produce with acks=all that has been appended."""
+    """A produce with acks=all that has been appended; one that is forgotten waits in no place any more."""
 
     def committed(self, key: PartitionKey) -> None:
         """The high watermark has passed the records of `key`."""
@@ -41,10 +43,12 @@ class HostedPartition:
 
     __slots__ = (
         "_awaiting_commit",
+        "_forgotten",
         "_told_high_watermark",
         "followers",
         "key",
         "log",
+        "on_trouble",
         "readers",
         "replica",
         "topic",
@@ -59,8 +63,15 @@ class HostedPartition:
         """Fetches of consumers that wait for the high watermark to pass their offset."""
         self.followers: set[Follows] = set()
         """Sessions of followers, which read to the log end."""
+        self.on_trouble: TroubleHook = _nobody_listens
+        """Called when the log refused to be written or read; False: it failed and is closed for good."""
         self._awaiting_commit: deque[tuple[int, WaitsForCommit]] = deque()
+        self._forgotten: set[WaitsForCommit] = set()
+        """Who is in the queue and waits no longer."""
         self._told_high_watermark = replica.high_watermark
+        if log.failure:
+            replica.fail()
+        log.on_failure = self._log_failed
 
     @property
     def high_watermark(self) -> int:
@@ -73,7 +84,12 @@ class HostedPartition:
         `records` must be writable: offsets and leader epoch are stamped into them. The caller has asked
         whether this broker leads. Raises AppendRefused, StorageFailed.
         """
-        appended = self.log.append_as_leader(records, self.replica.leader_epoch, wall_ms)
+        try:
+            appended = self.log.append_as_leader(records, self.replica.leader_epoch, wall_ms)
+        except StorageFailed:
+            if not self.log.failure:
+                self.on_trouble(self, True)
+            raise
         if not appended.is_duplicate:
             self.log_grew()
         return appended
@@ -113,26 +129,52 @@ class HostedPartition:
         self._told_high_watermark = high_watermark
         waiting = self._awaiting_commit
         while waiting and waiting[0][0] <= high_watermark:
-            waiting.popleft()[1].committed(self.key)
+            _, producer = waiting.popleft()
+            if producer not in self._forgotten:
+                producer.committed(self.key)
         for reader in tuple(self.readers):
             reader.grew(self.key)
         for follower in self.followers:
             follower.committed(self.key)
 
-    def leadership_changed(self) -> None:
-        """Parked requests end with NOT_LEADER_OR_FOLLOWER (conformance 214)."""
+    def leadership_changed(self, error_code: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
+        """Parked requests end: this broker does not lead any more as it did (conformance 214)."""
         waiting, self._awaiting_commit = self._awaiting_commit, deque()
         for _, producer in waiting:
-            producer.refused(self.key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if producer not in self._forgotten:
+                producer.refused(self.key, error_code)
+        self._forgotten.clear()
         for reader in (*self.readers, *self.followers):
             reader.lost(self.key)
         self.followers.clear()
         self._told_high_watermark = self.replica.high_watermark
 
+    def _log_failed(self) -> None:
+        """The log is closed for good: nothing is served from it, and whoever waits is told."""
+        self.replica.fail()
+        self.leadership_changed(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.on_trouble(self, False)
+
     def commits_awaited(self) -> int:
-        """How many parked produces wait here."""
+        """How many places parked produces hold here."""
         return len(self._awaiting_commit)
 
     def forget(self, producer: WaitsForCommit) -> None:
-        """`producer` waits no longer."""
-        self._awaiting_commit = deque(entry for entry in self._awaiting_commit if entry[1] is not producer)
+        """`producer` waits no longer.
+
+        The queue is swept when half of it waits no longer: thousands that time out together cost a sweep each
+        time their number halves, not one each.
+        """
+        forgotten = self._forgotten
+        forgotten.add(producer)
+        if len(forgotten) * 2 >= len(self._awaiting_commit):
+            waiting = self._awaiting_commit
+            self._awaiting_commit = deque(entry for entry in waiting if entry[1] not in forgotten)
+            forgotten.clear()
+
+
+TroubleHook = Callable[[HostedPartition, bool], None]
+
+
+def _nobody_listens(_hosted: HostedPartition, _is_sound: bool) -> None:
+    """Until a data plane hosts it."""

@@ -10,14 +10,15 @@ import structlog
 
 from broker.core.cluster_view import ClusterView, Heeded
 from broker.core.replica import Role
+from broker.core.replica_log import PartitionKey
 from broker.folder import DataFolder
 from broker.forwarding import Forwarding
 from broker.health import HealthDoor
 from broker.hosted import HostedPartition
 from broker.link import Link, LinkEnded
 from broker.listener import ClientListener
-from broker.log.partition_log import UNBOUNDED, LogSettings, StorageFailed
-from broker.log.shelf import LogShelf, PartitionKey
+from broker.log.outcomes import UNBOUNDED, LogSettings, StorageFailed
+from broker.log.shelf import LogShelf
 from broker.metadata import ClientMetadata
 from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication import Replication
@@ -75,14 +76,13 @@ class BrokerProcess:
         self._settings = settings
         self._folder = folder
         self._incarnation = str(uuid4())
-        self._lost_tail = folder.lost_tail
         self._cluster_id = ""
         self._applied_version = 0
         self._snapshot_obeyed = False
         self._known = ClusterView(settings.broker_id)
         self._metadata = ClientMetadata(self._known)
-        shelf = LogShelf(folder.partitions, was_clean=folder.stopped_cleanly)
-        shelf.scan()
+        shelf = LogShelf(folder.partitions, folder.stopped_cleanly, same_boot=folder.same_boot)
+        shelf.scan(folder.lose_tail)
         self._plane = DataPlane(
             settings.broker_id, shelf, data_plane_settings(settings), clock_ms, wall_clock_ms
         )
@@ -111,9 +111,9 @@ class BrokerProcess:
         }
         if settings.http_listen is not None:
             await self._health.open(*settings.http_listen)
-        log.info("broker started", **self._endpoints, lost_tail=self._lost_tail)
+        log.info("broker started", **self._endpoints, lost_tail=self._folder.lost_tail)
         stopped = asyncio.create_task(stop.wait())
-        link = asyncio.create_task(self._link.run(), name="link")
+        link = asyncio.create_task(self._open_and_link(), name="link")
         self._tasks = [link, *(asyncio.create_task(duty) for duty in self._duties())]
         try:
             # No task but `stopped` ends by itself: one that does has met a mistake of ours.
@@ -123,6 +123,11 @@ class BrokerProcess:
         finally:
             stopped.cancel()
             await self._stop()
+
+    async def _open_and_link(self) -> None:
+        """No hello before every log is open: what is found damaged must be confessed with it."""
+        await self._plane.open_logs()
+        await self._link.run()
 
     async def _stop(self) -> None:
         """Hang up first, so that leaders move while the logs are made durable.
@@ -135,7 +140,7 @@ class BrokerProcess:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._followers.close()
-        is_clean = self._plane.close()
+        is_clean = await self._plane.close()
         await asyncio.gather(self._clients.drain(DRAIN_MS), self._peers.drain(DRAIN_MS))
         await self._health.close()
         if is_clean:
@@ -161,7 +166,7 @@ class BrokerProcess:
             rack=self._settings.rack,
             cluster_id=self._cluster_id or self._folder.cluster_id or self._settings.cluster_id,
             broker_epoch=self._followers.broker_epoch,
-            lost_tail=self._lost_tail,
+            lost_tail=self._folder.lost_tail or bool(self._plane.damaged),
             metadata_version=self._applied_version,
             highest_leader_epoch=self._plane.highest_leader_epoch,
             highest_broker_epoch=self._followers.broker_epoch,
@@ -170,6 +175,7 @@ class BrokerProcess:
     def accepted(self, frame: HelloAccepted) -> None:
         # The answer comes after the commit, so a lost tail is known to the controller from here on.
         self._folder.registered(frame.cluster_id)
+        self._plane.confessed()
         self._cluster_id = frame.cluster_id
         self._followers.know_self(frame.broker_epoch)
         self._plane.tell_all_high_watermarks()
@@ -223,7 +229,6 @@ class BrokerProcess:
 
     async def _perform(self, heeded: Heeded) -> None:
         """Let each replica obey; a link that breaks in between is made good by the next snapshot."""
-        await self._plane.open_logs(heeded.rows)
         rested_at = clock_ms()
         for row in heeded.rows:
             self._plane.obey(row, from_snapshot=heeded.from_snapshot)

@@ -5,10 +5,9 @@ waits is woken. Everything runs on the broker's loop; nothing here waits.
 """
 
 import asyncio
-import contextlib
 import os
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
@@ -16,13 +15,13 @@ from uuid import UUID
 import structlog
 
 from broker.core.replica import Obeyed, Replica, Role
-from broker.core.replica_log import EpochEnd
-from broker.hosted import HostedPartition
-from broker.log.partition_log import LogSettings, PartitionLog, StorageFailed
-from broker.log.shelf import LogShelf, PartitionKey
+from broker.core.replica_log import EpochEnd, PartitionKey
+from broker.hosted import HostedPartition, TroubleHook
+from broker.log.outcomes import LogSettings, StorageFailed
+from broker.log.partition_log import PartitionLog
+from broker.log.shelf import LogShelf
 from kafkaserver.cluster_answers import ClusterView
 from muster.kernel.error_codes import ErrorCode
-from muster.kernel.ids import TopicName, TopicPartition
 from muster.kernel.instants import Instant, after
 from muster.kernel.topic_configs import (
     MAX_MESSAGE_BYTES,
@@ -84,12 +83,17 @@ class DataPlane:
         self.live: Container[int] = frozenset()
         self.on_may_grow: ProposalHook = _nobody_listens
         """Called when a follower's fetch would let it into the ISR."""
+        self.on_trouble: TroubleHook = _nobody_hears
+        """Called when a log refuses to be written or failed for good (False): somebody else should lead."""
         self._shelf = shelf
         self._topics: dict[UUID, _Topic] = {}
         self._hosted: dict[PartitionKey, HostedPartition] = {}
         self._by_name: dict[tuple[str, int], HostedPartition] = {}
         self._told_high_watermarks: dict[PartitionKey, int] = {}
         self._opening: asyncio.Future[None] | None = None
+        self._not_opened: dict[PartitionKey, str] = {}
+        """Logs on disk that could not be opened, and why."""
+        self._is_closed = False
 
     # -- what is here
 
@@ -106,7 +110,7 @@ class DataPlane:
 
         The one place that says so for every request of a client (conformance 215).
         """
-        hosted = self._by_name.get((topic, partition))
+        hosted = None if self._is_closed else self._by_name.get((topic, partition))
         if hosted is None:
             return self._why_not_here(topic, partition)
         refusal = hosted.replica.refusal(leader_epoch)
@@ -116,7 +120,7 @@ class DataPlane:
         self, topic_id: UUID, partition: int, leader_epoch: int = -1
     ) -> HostedPartition | ErrorCode:
         """As `led`, for requests that name topics by id; an id that nobody told of is UNKNOWN_TOPIC_ID."""
-        hosted = self._hosted.get(PartitionKey(topic_id, partition))
+        hosted = None if self._is_closed else self._hosted.get(PartitionKey(topic_id, partition))
         if hosted is None:
             name = self.view.names_by_id.get(topic_id)
             return ErrorCode.UNKNOWN_TOPIC_ID if name is None else self._why_not_here(name, partition)
@@ -170,51 +174,54 @@ class DataPlane:
                 hosted.log.settings = topic.log
                 hosted.replica.min_insync_replicas = topic.min_insync_replicas
 
-    async def open_logs(self, rows: Iterable[PartitionRow]) -> None:
-        """Open beside the loop what `rows` need of the logs on disk; what cannot be opened, `obey` says.
+    async def open_logs(self) -> None:
+        """Open beside the loop every log on disk, before the controller hears of this broker.
 
-        After a kill every batch is checked, seconds of work for a large segment, and the link must ping.
+        After a kill every batch is checked, seconds of work for a large segment, and what is found damaged
+        must be confessed before this broker may lead it (replication.md section 2).
         """
-        if self._opening is not None:
-            # Begun for a link that is gone: nobody may open, or set aside, the same log meanwhile.
-            await asyncio.wait((self._opening,))
-        cold = deque(
-            (key, topic)
-            for row in rows
-            if (key := PartitionKey(row.topic_id, row.partition)) not in self._hosted
-            and self.broker_id in row.assigned
-            and self._shelf.is_cold(key)
-            and (topic := self._topics.get(row.topic_id)) is not None
-        )
-        if cold:
-            self._opening = asyncio.ensure_future(self._open_cold(cold))
-            await asyncio.shield(self._opening)
-        self._opening = None
+        self._opening = asyncio.ensure_future(self._open_cold(deque(self._shelf.cold())))
+        await asyncio.shield(self._opening)
 
-    async def _open_cold(self, cold: "deque[tuple[PartitionKey, _Topic]]") -> None:
+    async def _open_cold(self, cold: deque[PartitionKey]) -> None:
         while cold:
-            for key, topic, opened in await asyncio.to_thread(self._read_some, cold):
-                self._shelf.keep(key, topic.name, opened)
+            for key, opened in await asyncio.to_thread(self._read_some, cold):
+                self._shelf.keep(key, opened)
 
-    def _read_some(
-        self, cold: "deque[tuple[PartitionKey, _Topic]]"
-    ) -> "list[tuple[PartitionKey, _Topic, PartitionLog]]":
+    def _read_some(self, cold: deque[PartitionKey]) -> list[tuple[PartitionKey, PartitionLog]]:
         """In a thread: read logs for a moment; one large log may take longer."""
         opened = []
         until = after(self.clock(), READ_AT_ONCE_MS)
         while cold and self.clock() < until:
-            key, topic = cold.popleft()
-            if self._shelf.is_cold(key):
-                with contextlib.suppress(StorageFailed):
-                    log_on_disk = self._shelf.read(key, topic.name, topic.log, self.wall_clock_ms())
-                    opened.append((key, topic, log_on_disk))
+            key = cold.popleft()
+            try:
+                opened.append((key, self._shelf.read(key, self.settings.log, self.wall_clock_ms())))
+            except StorageFailed as error:
+                reason = self._not_opened[key] = str(error)
+                log.error(
+                    "log_not_opened", topic_id=str(key.topic_id), partition=key.partition, reason=reason
+                )
         return opened
+
+    @property
+    def damaged(self) -> frozenset[PartitionKey]:
+        """Replicas that lack what they once held; to be confessed with the next hello."""
+        return frozenset(self._shelf.damaged)
+
+    @property
+    def failed(self) -> frozenset[PartitionKey]:
+        """Replicas whose log cannot be used before this broker starts again."""
+        failed = {key for key, hosted in self._hosted.items() if hosted.replica.failed}
+        return frozenset(failed.union(self._not_opened))
+
+    def confessed(self) -> None:
+        """The controller has heard of all that is damaged. Raises StorageFailed."""
+        self._shelf.confessed()
 
     def obey(self, row: PartitionRow, *, from_snapshot: bool = False) -> None:
         """Host, lead, follow or stop what `row` says (replication.md section 3).
 
-        A log that cannot be opened is not hosted; clients get NOT_LEADER_OR_FOLLOWER, and the next
-        row or snapshot tries again.
+        A log that cannot be opened is hosted as failed: clients get KAFKA_STORAGE_ERROR.
         """
         key = PartitionKey(row.topic_id, row.partition)
         hosted = self._hosted.get(key)
@@ -247,18 +254,33 @@ class DataPlane:
         if topic is None:
             log.error("row_of_unknown_topic", topic_id=str(key.topic_id), partition=key.partition)
             return None
-        try:
-            opened = self._shelf.log(key, topic.name, topic.log, self.wall_clock_ms())
-        except StorageFailed as error:
-            log.error("log_not_opened", topic=topic.name, partition=key.partition, reason=str(error))
-            return None
-        name = TopicPartition(TopicName(topic.name), key.partition)
-        checkpoint = self._shelf.high_watermarks.get(name, 0)
+        opened = self._log_of(key, topic)
+        opened.settings = topic.log
+        checkpoint = self._shelf.high_watermarks.get(key, 0)
         replica = Replica(self.broker_id, opened, checkpoint, topic.min_insync_replicas)
         hosted = HostedPartition(key, topic.name, opened, replica)
+        hosted.on_trouble = self._tell_trouble
         self._hosted[key] = hosted
         self._by_name[topic.name, key.partition] = hosted
         return hosted
+
+    def _log_of(self, key: PartitionKey, topic: _Topic) -> PartitionLog:
+        reason = self._not_opened.get(key, "")
+        try:
+            if not reason:
+                return self._shelf.log(key, topic.name, topic.log, self.wall_clock_ms())
+        except StorageFailed as error:
+            reason = self._not_opened[key] = str(error)
+        return self._shelf.failed(key, topic.name, topic.log, reason)
+
+    def _tell_trouble(self, hosted: HostedPartition, is_sound: bool) -> None:
+        log.error(
+            "log_full" if is_sound else "log_failed",
+            topic=hosted.topic,
+            partition=hosted.key.partition,
+            reason=hosted.log.failure,
+        )
+        self.on_trouble(hosted, is_sound)
 
     def stop(self, topic_id: UUID, partition: int) -> None:
         """This broker is no replica any more: parked requests end, the log becomes stray."""
@@ -269,6 +291,7 @@ class DataPlane:
                 del self._by_name[hosted.topic, partition]
             self._told_high_watermarks.pop(key, None)
             hosted.leadership_changed()
+        self._not_opened.pop(key, None)
         try:
             self._shelf.make_stray(key)
         except StorageFailed as error:
@@ -380,22 +403,31 @@ class DataPlane:
                 if self._hosted.get(hosted.key) is not hosted or segment not in hosted.log.full_segments():
                     # Deleted during the fsync before: to open it now would make it anew, and empty.
                     continue
+                cuts = hosted.log.cuts
                 try:
                     await asyncio.to_thread(os.fsync, segment.file)
                 except OSError as error:
-                    log.error("flush_failed", folder=hosted.log.folder.name, reason=str(error))
+                    # The system tells a loss once: another fsync would succeed, and what is gone stays gone.
+                    hosted.log.fail(f"not flushed: {error}")
                     break
-                hosted.log.flushed_through(segment)
+                hosted.log.flushed_through(segment, cuts)
 
     def checkpoint(self) -> None:
         """Save high watermarks and recovery points. Raises StorageFailed."""
         self._shelf.checkpoint(self._high_watermarks())
 
-    def close(self) -> bool:
-        """End every parked request and make the logs durable; True if the clean mark may be left."""
+    async def close(self) -> bool:
+        """End every parked request and make the logs durable; True if the clean mark may be left.
+
+        Nothing is led here, and so nothing appended, from the first moment on.
+        """
+        self._is_closed = True
         for hosted in self.partitions():
             hosted.leadership_changed()
-        return self._shelf.close(self._high_watermarks())
+            hosted.log.on_failure = _nothing_more
+        if self._opening is not None:
+            await asyncio.wait((self._opening,))
+        return await asyncio.to_thread(self._shelf.close, self._high_watermarks())
 
     def _high_watermarks(self) -> dict[PartitionKey, int]:
         return {key: hosted.high_watermark for key, hosted in self._hosted.items()}
@@ -403,3 +435,11 @@ class DataPlane:
 
 def _nobody_listens(_hosted: HostedPartition) -> None:
     """Until a link is there, nobody can be asked."""
+
+
+def _nobody_hears(_hosted: HostedPartition, _is_sound: bool) -> None:
+    """Until a link is there, nobody can be told."""
+
+
+def _nothing_more() -> None:
+    """A log that fails while it is closed leaves no clean mark; nobody is left to be told."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import structlog
 
 from broker.core.replica import FetchPosition
+from broker.core.replica_log import PartitionKey
 from broker.fetch_session import (
     FETCH_VERSION,
     FetchedAnswer,
@@ -19,8 +20,7 @@ from broker.fetch_session import (
     FetchRefused,
     FetchSession,
 )
-from broker.log.partition_log import AppendRefused, StorageFailed
-from broker.log.shelf import PartitionKey
+from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.replicas import DataPlane
 from broker.settings import BrokerSettings
 from muster.kafkawire.api_table import ApiKey
@@ -32,6 +32,8 @@ from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow
 log = structlog.get_logger(__name__)
 
 CONNECT_TIMEOUT_S: Final = 2.0
+MOST_DOUBLINGS: Final = 5
+"""Of `replica.fetch.backoff.ms`, for a partition whose answers cannot be stored."""
 READ_BYTES: Final = 1024 * 1024
 
 
@@ -108,6 +110,8 @@ class PeerFetcher:
         self._has_work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._last_failure = ""
+        self._refusals: dict[PartitionKey, tuple[str, int]] = {}
+        """Partitions whose last answer could not be stored: why, and how often in a row."""
         self.bytes_fetched = 0
         self.answers = 0
 
@@ -131,6 +135,7 @@ class PeerFetcher:
             timer.cancel()
         if position is None:
             self._wanted.pop(key, None)
+            self._refusals.pop(key, None)
         else:
             self._wanted[key] = position
             self._has_work.set()
@@ -223,17 +228,28 @@ class PeerFetcher:
         try:
             fits = self._heed(key, answer)
         except (AppendRefused, StorageFailed) as error:
-            log.error(
-                "fetched records not stored",
-                topic_id=str(key.topic_id),
-                partition=key.partition,
-                reason=str(error),
-            )
-            fits = False
+            # This partition's own trouble: the others of this peer go on, and it rests longer each time.
+            self._rest(key, self._refused(key, str(error)))
+            return
+        self._refusals.pop(key, None)
         if fits:
             self._replication.look_at(key)
         else:
             self._rest(key)
+
+    def _refused(self, key: PartitionKey, reason: str) -> int:
+        """How often in a row this partition's answers could not be stored before; a new reason is logged."""
+        known, times = self._refusals.get(key, ("", 0))
+        if reason != known:
+            log.error(
+                "fetched records not stored",
+                topic_id=str(key.topic_id),
+                partition=key.partition,
+                leader=self.peer,
+                reason=reason,
+            )
+        self._refusals[key] = (reason, times + 1)
+        return times
 
     def _heed(self, key: PartitionKey, answer: FetchedAnswer) -> bool:
         """False: this partition is to rest before it is fetched again."""
@@ -250,12 +266,15 @@ class PeerFetcher:
         )
         return True
 
-    def _rest(self, key: PartitionKey) -> None:
-        """Leave the partition out of the session for a while: its error would end each long poll at once."""
+    def _rest(self, key: PartitionKey, times: int = 0) -> None:
+        """Leave the partition out of the session for a while: its error would end each long poll at once.
+
+        For twice as long each time that it could not be stored before.
+        """
         if key not in self._wanted or self._session is None:
             return
         self._session.move(key, None)
-        delay_s = self._settings.replica_fetch_backoff_ms / 1000
+        delay_s = self._settings.replica_fetch_backoff_ms / 1000 * 2 ** min(times, MOST_DOUBLINGS)
         loop = asyncio.get_running_loop()
         self._resting[key] = loop.call_later(delay_s, self._resume, key)
 

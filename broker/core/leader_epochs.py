@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 
 from broker.core.replica_log import EpochEnd
 from muster.kernel.invariants import invariant
@@ -25,6 +26,17 @@ class LeaderEpochs:
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
 
+    @classmethod
+    def restored(cls, entries: Iterable[tuple[int, int]]) -> "LeaderEpochs":
+        """Those of a stored form. Raises ValueError unless epochs and offsets grow."""
+        listed = list(entries)
+        for (epoch, start_offset), (later, behind) in pairwise(listed):
+            if later <= epoch or behind < start_offset:
+                raise ValueError(f"leader epoch {later} at {behind} behind {epoch} at {start_offset}")
+        if listed and min(listed[0]) < 0:
+            raise ValueError("a leader epoch or an offset below 0")
+        return cls(listed)
+
     @property
     def entries(self) -> list[tuple[int, int]]:
         """(leader epoch, first offset), oldest first; given to a new one, it is the same."""
@@ -45,6 +57,18 @@ class LeaderEpochs:
         keep = bisect_left(self._starts, end_offset)
         del self._epochs[keep:], self._starts[keep:]
         self.last_epoch = self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def begin_at(self, start_offset: int) -> None:
+        """The log now begins at `start_offset`: epochs that ended before are forgotten."""
+        gone = max(bisect_right(self._starts, start_offset) - 1, 0)
+        del self._epochs[:gone], self._starts[:gone]
+        if self._starts:
+            self._starts[0] = max(self._starts[0], start_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch that wrote the batch at `offset`, which lies within the log; −1: not known."""
+        behind = bisect_right(self._starts, offset)
+        return self._epochs[behind - 1] if behind else NO_EPOCH
 
     def end_of_epoch(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The largest epoch not above `epoch` and where it ends; (−1, first known offset) below all."""

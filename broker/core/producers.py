@@ -5,9 +5,8 @@ Leader and follower build it from the same batch headers; replication.md section
 a replay of old data must not make its own producer look expired.
 """
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from muster.kafkawire.batches import NO_PRODUCER, BatchHeader
@@ -15,6 +14,11 @@ from muster.kernel.error_codes import ErrorCode
 
 REMEMBERED_BATCHES: Final = 5
 """As many as a producer may have in flight (KIP-98; `max.in.flight.requests.per.connection`)."""
+
+MOST_PRODUCERS: Final = 5_000
+"""So many producer ids are remembered in a partition; whoever wrote longest ago is forgotten first.
+
+Anybody may state an id: unbounded, each record of 71 bytes would take a place in memory for a day."""
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 
@@ -50,22 +54,23 @@ Verdict = Append | Duplicate | Refused
 _APPEND: Final = Append()
 
 
-@dataclass(slots=True)
-class ProducerState:
+class ProducerState(NamedTuple):
     """One producer id: its epoch and its last batches, the newest last."""
 
     epoch: int
     last_append_ms: int
-    batches: deque[StoredBatch] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
+    batches: tuple[StoredBatch, ...]
 
 
 class Producers:
     """The producers of one partition. Nothing here reads a clock: times come with the call."""
 
-    __slots__ = ("_states",)
+    __slots__ = ("_most", "_states")
 
-    def __init__(self) -> None:
-        self._states: dict[int, ProducerState] = {}
+    def __init__(self, most: int = MOST_PRODUCERS) -> None:
+        self._most = most
+        self._states: OrderedDict[int, ProducerState] = OrderedDict()
+        """By producer id; whoever stored a batch last is the last."""
 
     def __len__(self) -> int:
         return len(self._states)
@@ -100,20 +105,23 @@ class Producers:
         """A batch is in the log now, with its first record at `base_offset`."""
         if header.producer_id == NO_PRODUCER:
             return
-        state = self._states.get(header.producer_id)
-        if state is None or state.epoch != header.producer_epoch:
-            state = ProducerState(header.producer_epoch, now_ms)
-            self._states[header.producer_id] = state
-        state.last_append_ms = now_ms
         last_offset = base_offset + header.last_offset_delta
         batch = StoredBatch(header.base_sequence, header.last_sequence, base_offset, last_offset)
-        state.batches.append(batch)
+        state = self._states.get(header.producer_id)
+        before = state.batches if state is not None and state.epoch == header.producer_epoch else ()
+        stored = (*before, batch)[-REMEMBERED_BATCHES:]
+        self._states[header.producer_id] = ProducerState(header.producer_epoch, now_ms, stored)
+        self._states.move_to_end(header.producer_id)
+        if len(self._states) > self._most:
+            self._states.popitem(last=False)
 
     def forget_silent(self, now_ms: int, expiration_ms: int) -> None:
         """Drop producers that have stored nothing for `expiration_ms` (`producer.id.expiration.ms`)."""
-        silent = [p for p, state in self._states.items() if now_ms - state.last_append_ms >= expiration_ms]
-        for producer_id in silent:
-            del self._states[producer_id]
+        while self._states:
+            oldest = next(iter(self._states.values()))
+            if now_ms - oldest.last_append_ms < expiration_ms:
+                return
+            self._states.popitem(last=False)
 
     def saved(self) -> list[list[Any]]:
         """A form that JSON can hold; `restored` reads it."""
@@ -127,7 +135,6 @@ class Producers:
         """The producers of a saved form. Raises ValueError or TypeError if it is none."""
         producers = cls()
         for producer_id, epoch, last_append_ms, stored in saved:
-            state = ProducerState(int(epoch), int(last_append_ms))
-            state.batches.extend(StoredBatch(*map(int, batch)) for batch in stored)
-            producers._states[int(producer_id)] = state
+            known = tuple(StoredBatch(*map(int, batch)) for batch in stored)
+            producers._states[int(producer_id)] = ProducerState(int(epoch), int(last_append_ms), known)
         return producers

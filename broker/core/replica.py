@@ -26,6 +26,8 @@ class Role(Enum):
     FOLLOWER = "follower"
     OFFLINE = "offline"
     """Nobody leads: the log exists and is neither written nor fetched."""
+    FAILED = "failed"
+    """Its log cannot be used before the broker starts again: it is neither written, fetched nor served."""
     STOPPED = "stopped"
     """Not assigned any more: the log is stray and is not used when the broker is assigned again."""
 
@@ -57,6 +59,7 @@ class Replica:
         "_progress",
         "broker_id",
         "epoch_start_offset",
+        "failed",
         "high_watermark",
         "log",
         "min_insync_replicas",
@@ -74,6 +77,7 @@ class Replica:
         self.min_insync_replicas = min_insync_replicas
         self.row: PartitionRow | None = None
         self.role = Role.WAITING
+        self.failed = False
         self.epoch_start_offset = 0
         self.pending: IsrProposal | None = None
         self._progress: dict[int, Progress] = {}
@@ -123,13 +127,26 @@ class Replica:
     def _become(self, row: PartitionRow, now: Instant) -> None:
         self._progress = {}
         self.pending = None
-        if row.leader == self.broker_id:
+        if self.failed:
+            self.fail()
+        elif row.leader == self.broker_id:
             self.role = Role.LEADER
             self.epoch_start_offset = self.log.end_offset
         else:
             self.role = Role.OFFLINE if row.leader == NO_LEADER else Role.FOLLOWER
             self.epoch_start_offset = 0
             self._followers_that_count = ()
+
+    def fail(self) -> None:
+        """The log cannot be used any more, whatever rows say of this broker (`failed_leads`).
+
+        Rows are still heard, so that it stops when it is told to. It commits nothing and asks for nothing.
+        """
+        self.failed = True
+        self.role = Role.FAILED
+        self._progress = {}
+        self._followers_that_count = ()
+        self.pending = None
 
     def _stop(self) -> None:
         self.role = Role.STOPPED
@@ -143,6 +160,8 @@ class Replica:
 
     def refusal(self, current_leader_epoch: int = -1) -> ErrorCode:
         """Why a client's request is refused here, or NONE (conformance line 215); −1: no epoch stated."""
+        if self.failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH

@@ -1,6 +1,14 @@
 """This room says what the rules of replication must be able to ask a log; the log itself is elsewhere."""
 
 from typing import NamedTuple, Protocol
+from uuid import UUID
+
+
+class PartitionKey(NamedTuple):
+    """What names a replica for ever: a topic made anew under an old name has another id."""
+
+    topic_id: UUID
+    partition: int
 
 
 class EpochEnd(NamedTuple):

@@ -1,52 +1,54 @@
 """This room is the small text files beside the logs: leader epochs, and numbers by partition.
 
-The form is Kafka's own (a version, a count, one line each), so that its tools' habits apply.
+The form is Kafka's own (a version, a count, one line each) and a checksum behind it. A file that is damaged
+is as good as none: what it said is found again in the log.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 from broker.core.leader_epochs import LeaderEpochs
-from broker.log.files import replace_file
-from muster.kernel.ids import TopicName, TopicPartition
+from broker.core.replica_log import PartitionKey
+from broker.log.files import read_sealed, replace_sealed
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
 
-def load_epochs(path: Path) -> LeaderEpochs:
-    """The epochs that the file at `path` holds; none if it is not there or cannot be read."""
+def load_epochs(path: Path) -> LeaderEpochs | None:
+    """The epochs that the file at `path` holds; None if it is not there or cannot be believed."""
     try:
-        lines = path.read_text("ascii").split("\n")[2:]
-        entries = [tuple(map(int, line.split(" "))) for line in lines if line]
-        return LeaderEpochs((epoch, start) for epoch, start in entries)
+        entries = [(int(epoch), int(start)) for epoch, start in _rows(path)]
+        return LeaderEpochs.restored(entries)
     except (FileNotFoundError, ValueError):
-        return LeaderEpochs()
+        return None
 
 
 def save_epochs(path: Path, epochs: LeaderEpochs) -> None:
     """Replace the file at `path`. Raises OSError."""
-    rows = [f"{epoch} {start}" for epoch, start in epochs.entries]
-    replace_file(path, _document(rows))
+    replace_sealed(path, _document([f"{epoch} {start}" for epoch, start in epochs.entries]))
 
 
-def load_offsets(path: Path) -> dict[TopicPartition, int]:
-    """An offset by partition from the file at `path`; nothing if it is not there or cannot be read."""
-    offsets = {}
+def load_offsets(path: Path) -> dict[PartitionKey, int]:
+    """An offset by partition from the file at `path`; nothing if it is not there or cannot be believed."""
     try:
-        for line in path.read_text("utf-8").split("\n")[2:]:
-            if line:
-                topic, partition, offset = line.rsplit(" ", 2)
-                offsets[TopicPartition(TopicName(topic), int(partition))] = int(offset)
+        return {
+            PartitionKey(UUID(topic_id), int(partition)): int(offset)
+            for topic_id, partition, offset in _rows(path)
+        }
     except (FileNotFoundError, ValueError):
         return {}
-    return offsets
 
 
-def save_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+def save_offsets(path: Path, offsets: Mapping[PartitionKey, int]) -> None:
     """Replace the file at `path`. Raises OSError."""
-    rows = [f"{key.topic} {key.partition} {offset}" for key, offset in offsets.items()]
-    replace_file(path, _document(rows))
+    rows = [f"{key.topic_id} {key.partition} {offset}" for key, offset in offsets.items()]
+    replace_sealed(path, _document(rows))
+
+
+def _rows(path: Path) -> list[list[str]]:
+    return [line.split(" ") for line in read_sealed(path).decode("ascii").split("\n")[2:] if line]
 
 
 def _document(rows: list[str]) -> bytes:

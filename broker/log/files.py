@@ -1,4 +1,4 @@
-"""This room keeps a bounded number of log files open, and replaces small files whole or not at all."""
+"""This room keeps a bounded number of log files open, and writes small files that betray their damage."""
 
 import contextlib
 import os
@@ -7,6 +7,9 @@ import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet, WeakValueDictionary
+
+from crc32c import crc32c
 
 
 class LogFile:
@@ -35,49 +38,81 @@ MOST_OPEN_FILES: Final = 1_000
 
 
 class OpenFiles:
-    """The files used last, at most `limit` of them; what falls out is closed once it is not in use.
+    """The files used last; what falls out is closed once no answer holds it any more.
 
-    By default at most half of what the system allows this process: the rest is for connections. Threads may
+    At most `limit` are open, those that answers hold included, and one beyond them for whoever writes. By
+    default at most half of what the system allows this process: the rest is for connections. Threads may
     share it: logs are opened beside the loop.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._limit = limit or (MOST_OPEN_FILES if allowed < 0 else min(MOST_OPEN_FILES, allowed // 2))
-        self._files: OrderedDict[Path, LogFile] = OrderedDict()
+        self._recent: OrderedDict[Path, LogFile] = OrderedDict()
+        self._by_path: WeakValueDictionary[Path, LogFile] = WeakValueDictionary()
+        self._open: WeakSet[LogFile] = WeakSet()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._files)
+        """How many are open, wherever they are held."""
+        return len(self._open)
 
     def get(self, path: Path) -> LogFile:
-        """The open file at `path`, created if it is not there. Raises OSError."""
+        """The open file at `path`, created if it is not there; not to be held. Raises OSError."""
         with self._lock:
-            file = self._files.get(path)
+            file = self._recent.get(path)
             if file is not None:
-                self._files.move_to_end(path)
+                self._recent.move_to_end(path)
                 return file
-            file = self._files[path] = LogFile(path)
-            if len(self._files) > self._limit:
-                self._files.popitem(last=False)
+            file = self._by_path.get(path)
+            if file is None:
+                while len(self._open) >= self._limit and self._recent:
+                    self._recent.popitem(last=False)
+                file = self._by_path[path] = LogFile(path)
+                self._open.add(file)
+            if len(self._open) <= self._limit:
+                self._recent[path] = file
             return file
+
+    def get_to_keep(self, path: Path) -> LogFile | None:
+        """The open file at `path`, to be held until it is sent; None: none can be spared. Raises OSError."""
+        file = self.get(path)
+        return file if len(self._open) <= self._limit else None
 
     def forget(self, path: Path) -> None:
         """The file at `path` is deleted or renamed: open it no more under this name."""
         with self._lock:
-            self._files.pop(path, None)
+            self._recent.pop(path, None)
+            self._by_path.pop(path, None)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Put `content` in the place of `path`: readers see the old content or the new. Raises OSError.
+class DamagedFile(ValueError):
+    """The bytes of a small file are not those that were written."""
+
+
+_SEAL: Final = b"crc32c %08x\n"
+_SEAL_BYTES: Final = len(_SEAL % 0)
+
+
+def replace_sealed(path: Path, content: bytes) -> None:
+    """Put `content` and its checksum in the place of `path`, whole or not at all. Raises OSError.
 
     Not fsynced: what a machine crash may take is confessed at the next hello, and a clean stop syncs.
     """
     temporary = path.with_name(path.name + ".tmp")
     try:
-        temporary.write_bytes(content)
+        temporary.write_bytes(content + _SEAL % crc32c(content))
         os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def read_sealed(path: Path) -> bytes:
+    """What `replace_sealed` put there. Raises DamagedFile if it is anything else, and OSError."""
+    content = path.read_bytes()
+    sealed, seal = content[:-_SEAL_BYTES], content[-_SEAL_BYTES:]
+    if seal != _SEAL % crc32c(sealed):
+        raise DamagedFile(f"{path.name}: the checksum does not fit the bytes")
+    return sealed

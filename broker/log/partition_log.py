@@ -1,70 +1,37 @@
 """This room is the log of one replica: its segments, its leader epochs, its producers.
 
 Everything runs on the broker's loop; a write is a copy into the page cache. Nothing is fsynced per
-batch: the promise of design.md section 8 rests on replicas.
+batch: the promise of design.md section 8 rests on replicas. Whatever leaves files and memory apart closes the
+log for good (`failure`): what it holds is read again, checked and confessed at the next start.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NoReturn
 from uuid import UUID
 
 from broker.core.leader_epochs import LeaderEpochs
 from broker.core.producers import Duplicate, Producers, Refused
 from broker.core.replica_log import EpochEnd
-from broker.log import producer_snapshots
-from broker.log.checkpoints import LEADER_EPOCHS, load_epochs, save_epochs
+from broker.log import opening, producer_snapshots, retention
+from broker.log.accepting import Placed, from_leader, from_producer
+from broker.log.checkpoints import LEADER_EPOCHS, save_epochs
 from broker.log.files import OpenFiles
-from broker.log.segment import Segment
-from kafkaserver.outbox import FileRegion
+from broker.log.outcomes import (
+    Appended,
+    AppendRefused,
+    LogSettings,
+    StorageFailed,
+    StoredRecords,
+    TimestampedOffset,
+)
+from broker.log.segment import NotUndone, Segment
+from broker.log.segments import DamageFound, Segments
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
-from muster.kafkawire.errors import CorruptBatch
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.invariants import invariant
-
-UNBOUNDED: Final = -1
-_LARGEST_CODEC: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """Kafka's topic settings of the same names; -1: no bound."""
-
-    segment_bytes: int = 1024 * 1024 * 1024
-    retention_ms: int = 7 * 24 * 3600 * 1000
-    retention_bytes: int = UNBOUNDED
-    max_message_bytes: int = 1_048_588
-    producer_id_expiration_ms: int = 24 * 3600 * 1000
-
-
-class AppendRefused(Exception):
-    """The records were not appended, none of them; `error_code` says why to the producer."""
-
-    def __init__(self, error_code: ErrorCode, text: str) -> None:
-        super().__init__(text)
-        self.error_code = error_code
-
-
-class StorageFailed(Exception):
-    """The file system refused; the log is as it was before (KAFKA_STORAGE_ERROR)."""
-
-
-class Appended(NamedTuple):
-    """Where the records lie; `is_duplicate`: they lay there before this request."""
-
-    base_offset: int
-    next_offset: int
-    is_duplicate: bool = False
-
-
-class TimestampedOffset(NamedTuple):
-    """A record's place and wall time in ms."""
-
-    timestamp_ms: int
-    offset: int
 
 
 class PartitionLog:
@@ -86,12 +53,17 @@ class PartitionLog:
         self.end_offset = 0
         self.recovery_point = 0
         """Everything below is durable: a start after a kill need not check it."""
+        self.cuts = 0
+        """How often the log was cut: what was read or flushed before the last cut says nothing any more."""
+        self.failure = ""
+        """Why the log is closed for good; "" as long as it can be used."""
+        self.on_failure: Callable[[], None] = _nobody_listens
         self.producers = Producers()
-        self._files = files
         self._make_folder = make_folder
-        self._segments: list[Segment] = []
-        self._bases: list[int] = []
+        self._segments = Segments(folder, files)
         self._epochs = LeaderEpochs()
+        self._stated_ahead = False
+        """True if the file of epochs states one whose first batch never came."""
 
     # -- what the rules of replication ask
 
@@ -112,7 +84,32 @@ class PartitionLog:
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments."""
-        return sum(segment.size_bytes for segment in self._segments)
+        return self._segments.size_bytes
+
+    # -- failing
+
+    def fail(self, reason: str) -> None:
+        """Close the log for good: its files may not hold what was appended. Said once to `on_failure`."""
+        if not self.failure:
+            self.failure = reason
+            self.on_failure()
+
+    def _fail(self, error: OSError) -> NoReturn:
+        if isinstance(error, DamageFound):
+            # The next start checks from here on, whatever was flushed behind it.
+            self.recovery_point = min(self.recovery_point, error.offset)
+        self.fail(str(error))
+        raise StorageFailed(self.failure) from error
+
+    @contextmanager
+    def _closing_on_failure(self) -> Iterator[None]:
+        """Around whatever, if it fails in the middle, leaves files and memory apart."""
+        if self.failure:
+            raise StorageFailed(self.failure)
+        try:
+            yield
+        except OSError as error:
+            self._fail(error)
 
     # -- append
 
@@ -122,7 +119,7 @@ class PartitionLog:
         `records` must be writable: offset and epoch are stamped into it, outside the checksum.
         Raises AppendRefused, StorageFailed.
         """
-        found = self._checked(records)
+        found = from_producer(records, self.settings)
         if len(found) == 1:
             verdict = self.producers.judge(found[0][1])
             if isinstance(verdict, Duplicate):
@@ -133,94 +130,54 @@ class PartitionLog:
         placed = []
         for start, header in found:
             batches.stamp(records, start, next_offset, leader_epoch)
-            placed.append((start, next_offset, header))
+            placed.append(Placed(start, next_offset, header))
             next_offset += header.last_offset_delta + 1
         self._store(records, placed, leader_epoch, next_offset, now_ms)
         return Appended(base_offset, next_offset)
 
-    def _checked(self, records: memoryview) -> list[tuple[int, BatchHeader]]:
-        """The batches of a Produce request. Raises AppendRefused unless every byte belongs to a good one."""
-        found = []
-        start, size = 0, len(records)
-        try:
-            while start < size:
-                header = batches.read_header(records, start)
-                batches.check(records, start, header)
-                found.append((start, header))
-                start += header.size_bytes
-        except CorruptBatch as error:
-            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-        if not found:
-            raise AppendRefused(ErrorCode.INVALID_RECORD, "no batch")
-        for _, header in found:
-            self._check_served(header, alone=len(found) == 1)
-        return found
-
-    def _check_served(self, header: BatchHeader, alone: bool) -> None:
-        if header.size_bytes > self.settings.max_message_bytes:
-            raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size_bytes} bytes")
-        if header.attributes & (batches.CONTROL_BIT | batches.TRANSACTIONAL_BIT):
-            raise AppendRefused(ErrorCode.INVALID_RECORD, "transactions are not served")
-        if header.attributes & 0x07 > _LARGEST_CODEC:
-            raise AppendRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "an unknown codec")
-        if header.producer_id != batches.NO_PRODUCER and not alone:
-            raise AppendRefused(ErrorCode.INVALID_RECORD, "an idempotent producer sends one batch at a time")
-
     def append_as_follower(self, records: memoryview, now_ms: int) -> int:
-        """Store what the leader sent, byte for byte; returns the new end offset.
+        """Store what the leader sent, byte for byte, up to the first bad batch; returns the new end offset.
 
-        A last batch that is cut off is left for the next fetch. Raises AppendRefused
-        (CORRUPT_MESSAGE) for bytes that are no batches at exactly the log's end, StorageFailed.
+        A last batch that is cut off is left for the next fetch, but one batch at least must be whole: the
+        next fetch would be answered the same. Raises AppendRefused (CORRUPT_MESSAGE) for bytes that are no
+        batches at exactly the log's end, StorageFailed.
         """
-        next_offset = self.end_offset
-        while next_offset == self.end_offset:
-            placed: list[tuple[int, int, BatchHeader]] = []
-            epoch, used = self.last_epoch, 0
-            for start, header in batches.headers(records):
-                self._check_follows(records, start, header, next_offset, epoch)
-                if placed and header.leader_epoch != epoch:
-                    break
-                epoch = header.leader_epoch
-                placed.append((start, header.base_offset, header))
-                next_offset = header.next_offset
-                used = start + header.size_bytes
-            if not placed:
+        before = self.end_offset
+        while len(records):
+            good = from_leader(records, self.end_offset, self.last_epoch)
+            if good.placed:
+                _, _, last = good.placed[-1]
+                fitting = records[: good.used_bytes]
+                self._store(fitting, good.placed, last.leader_epoch, last.next_offset, now_ms)
+                records = records[good.used_bytes :]
+            if good.refusal:
+                raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, good.refusal)
+            if not good.placed:
                 break
-            self._store(records[:used], placed, epoch, next_offset, now_ms)
-            records = records[used:]
+        if self.end_offset == before:
+            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, "no whole batch")
         return self.end_offset
 
-    def _check_follows(
-        self, records: memoryview, start: int, header: BatchHeader, next_offset: int, epoch: int
-    ) -> None:
-        try:
-            batches.check(records, start, header)
-        except CorruptBatch as error:
-            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-        if header.base_offset != next_offset or header.leader_epoch < epoch:
-            text = f"batch {header.base_offset} of epoch {header.leader_epoch} at {next_offset} of {epoch}"
-            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, text)
-
     def _store(
-        self,
-        records: memoryview,
-        placed: list[tuple[int, int, BatchHeader]],
-        leader_epoch: int,
-        next_offset: int,
-        now_ms: int,
+        self, records: memoryview, placed: list[Placed], leader_epoch: int, next_offset: int, now_ms: int
     ) -> None:
         """Write batches of one epoch at the end. The file first: what fails leaves nothing behind."""
+        if self.failure:
+            raise StorageFailed(self.failure)
         try:
-            if leader_epoch != self._epochs.last_epoch:
-                self._begin_epoch(leader_epoch)
+            if leader_epoch != self._epochs.last_epoch or self._stated_ahead:
+                self._state_epoch(leader_epoch)
             segment = self._segment_for(len(records), now_ms)
             position = segment.write(records)
+        except NotUndone as error:
+            self._fail(error)
         except OSError as error:
             raise StorageFailed(str(error)) from error
         for start, base_offset, header in placed:
             segment.note(base_offset, position + start, header.size_bytes, header.max_timestamp_ms)
             self.producers.stored(header, base_offset, now_ms)
-        self._epochs.assign(leader_epoch, placed[0][1])
+        self._epochs.assign(leader_epoch, placed[0].base_offset)
+        self._stated_ahead = False
         self.end_offset = next_offset
 
     def _have_folder(self) -> None:
@@ -228,71 +185,42 @@ class PartitionLog:
             self._make_folder()
             self._make_folder = None
 
-    def _begin_epoch(self, leader_epoch: int) -> None:
+    def _state_epoch(self, leader_epoch: int) -> None:
         """State the epoch in its file before its first batch; a load drops it if the batch never came."""
         self._have_folder()
         ahead = LeaderEpochs(self._epochs.entries)
         ahead.assign(leader_epoch, self.end_offset)
         save_epochs(self.folder / LEADER_EPOCHS, ahead)
+        self._stated_ahead = True
 
     def _segment_for(self, size_bytes: int, now_ms: int) -> Segment:
-        if self._segments:
-            active = self._segments[-1]
+        active = self._segments.active
+        if active is not None:
             if active.size_bytes + size_bytes <= self.settings.segment_bytes or not active.size_bytes:
                 return active
-            self._roll(active, now_ms)
+            # It is full: its index and the producers up to its end go into files.
+            self.producers.forget_silent(now_ms, self.settings.producer_id_expiration_ms)
+            active.save_index()
+            producer_snapshots.save(self.folder, self.producers, self.end_offset)
         self._have_folder()
-        segment = Segment(self.folder, self.end_offset, self._files)
-        _ = segment.file
-        self._add(segment)
-        return segment
-
-    def _roll(self, full: Segment, now_ms: int) -> None:
-        """Close the active segment: its index and the producers up to its end go into files."""
-        self.producers.forget_silent(now_ms, self.settings.producer_id_expiration_ms)
-        full.save_index()
-        producer_snapshots.save(self.folder, self.producers, self.end_offset)
-
-    def _add(self, segment: Segment) -> None:
-        self._segments.append(segment)
-        self._bases.append(segment.base_offset)
+        return self._segments.begin(self.end_offset)
 
     # -- read
 
     def read(
         self, offset: int, max_bytes: int, limit_offset: int, *, at_least_one: bool
-    ) -> FileRegion | None:
-        """Whole batches from the one that holds `offset`, all below `limit_offset`, as a file region.
+    ) -> StoredRecords | None:
+        """Whole batches from the one that holds `offset`, all below `limit_offset`.
 
         At most `max_bytes`, or one batch if `at_least_one` and it is larger. None if there is
         nothing. Raises StorageFailed. The caller has checked that `offset` lies within the log.
         """
-        if offset >= limit_offset or not self._segments:
+        if offset >= limit_offset or not len(self._segments):
             return None
-        try:
-            index = max(bisect_right(self._bases, offset) - 1, 0)
-            segment = self._segments[index]
-            start = segment.position_of(offset)
-            end = self._end_position(index, limit_offset)
-            if end - start > max_bytes:
-                cut = segment.cut_before(start, start + max_bytes)
-                end = cut if cut - start <= max_bytes or at_least_one else start
-            if end <= start:
-                return None
-            return FileRegion(segment.file, start, end - start)
-        except OSError as error:
-            raise StorageFailed(str(error)) from error
-
-    def _end_position(self, index: int, limit_offset: int) -> int:
-        """Where reading of segment `index` must end so that nothing at `limit_offset` is read."""
-        segment = self._segments[index]
-        if index + 1 < len(self._segments):
-            if limit_offset >= self._bases[index + 1]:
-                return segment.size_bytes
-        elif limit_offset >= self.end_offset:
-            segment.remember(self.end_offset, segment.size_bytes)
-            return segment.size_bytes
-        return segment.position_of(limit_offset)
+        with self._telling_damage():
+            return self._segments.read(
+                offset, max_bytes, limit_offset, self.end_offset, at_least_one=at_least_one
+            )
 
     def first_from(self, timestamp_ms: int, limit_offset: int) -> TimestampedOffset | None:
         """The first batch below `limit_offset` that holds a record at or after `timestamp_ms`.
@@ -300,200 +228,136 @@ class PartitionLog:
         The answer is the batch's first offset and largest time: batches stay opaque, so that a
         reader may get some older records first, and never misses one. Raises StorageFailed.
         """
-        try:
-            for segment in self._segments:
-                found = segment.first_from(timestamp_ms)
-                if found is not None:
-                    header = found[1]
-                    if header.base_offset >= limit_offset:
-                        return None
-                    return TimestampedOffset(header.max_timestamp_ms, header.base_offset)
-        except OSError as error:
-            raise StorageFailed(str(error)) from error
-        return None
+        with self._telling_damage():
+            return self._segments.first_from(timestamp_ms, limit_offset)
 
     def headers_from(self, offset: int) -> Iterator[BatchHeader]:
         """The header of each batch that ends above `offset`. Raises OSError."""
-        index = max(bisect_right(self._bases, offset) - 1, 0)
-        for segment in self._segments[index:]:
-            position = segment.position_of(offset) if segment.base_offset < offset else 0
-            for _, header in segment.headers(position):
-                yield header
+        return self._segments.headers_from(offset)
+
+    @contextmanager
+    def _telling_damage(self) -> Iterator[None]:
+        """A read that the system refuses may be granted the next time; a batch that is gone is gone."""
+        if self.failure:
+            raise StorageFailed(self.failure)
+        try:
+            yield
+        except DamageFound as error:
+            self._fail(error)
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
 
     # -- cut
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds `offset` and all behind it; producers are built again for the new end.
 
-        Below its start the log is empty and goes on at `offset`. Raises StorageFailed.
+        Below its start the log is empty and goes on at `offset`. Raises StorageFailed, and is closed then.
         """
         if offset >= self.end_offset:
             return
         if offset < self.start_offset:
             return self.start_again_at(offset, now_ms)
-        try:
-            while self._segments and self._segments[-1].base_offset >= offset and len(self._segments) > 1:
-                self._bases.pop()
-                self._segments.pop().delete()
-            self.end_offset = offset
-            if self._segments:
-                last = self._segments[-1]
-                position = last.position_of(offset) if offset > last.base_offset else 0
-                last.truncate(position, offset)
-                self.end_offset = last.end_offset()
+        with self._closing_on_failure():
+            self.cuts += 1
+            self.recovery_point = min(self.recovery_point, offset)
+            self.end_offset = self._segments.truncate(offset)
             self.recovery_point = min(self.recovery_point, self.end_offset)
             self._epochs.truncate(self.end_offset)
             save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
+            self._stated_ahead = False
             self._rebuild_producers(now_ms)
-        except OSError as error:
-            raise StorageFailed(str(error)) from error
 
     def start_again_at(self, offset: int, now_ms: int) -> None:
         """Forget everything and go on at `offset`, the start of a leader far ahead (conformance 232).
 
-        Raises StorageFailed.
+        Producers are forgotten, too: what they stored lies before the jump, and a sequence that went on
+        behind it would seem out of order. Raises StorageFailed, and is closed then.
         """
-        try:
+        with self._closing_on_failure():
+            self.cuts += 1
             self._have_folder()
-            for segment in self._segments:
-                segment.delete()
-            self._segments, self._bases = [], []
+            producer_snapshots.forget_all(self.folder)
+            self._segments.drop_all()
             self.start_offset = self.end_offset = self.recovery_point = offset
-            self._epochs = LeaderEpochs()
+            self.producers, self._epochs = Producers(), LeaderEpochs()
             save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
+            self._stated_ahead = False
             # An empty segment is what states the start to the next process.
-            segment = Segment(self.folder, offset, self._files)
-            _ = segment.file
-            self._add(segment)
-            self._rebuild_producers(now_ms)
-        except OSError as error:
-            raise StorageFailed(str(error)) from error
+            self._segments.begin(offset)
 
     def apply_retention(self, wall_ms: int, high_watermark: int) -> int:
         """Delete old segments, never the one that is written nor what is not committed; returns how many.
 
-        Raises StorageFailed.
+        Raises StorageFailed; what is left is a log that begins later.
         """
-        settings, deleted = self.settings, 0
-        excess = self.size_bytes - settings.retention_bytes if settings.retention_bytes >= 0 else 0
+        if self.failure:
+            return 0
         try:
-            while len(self._segments) > 1 and self._bases[1] <= high_watermark:
-                oldest = self._segments[0]
-                is_old = 0 <= settings.retention_ms < wall_ms - oldest.max_timestamp_ms
-                is_excess = excess >= oldest.size_bytes
-                if not (is_old and oldest.max_timestamp_ms >= 0) and not is_excess:
-                    break
-                excess -= oldest.size_bytes
-                oldest.delete()
-                del self._segments[0], self._bases[0]
-                self.start_offset = self._bases[0]
-                deleted += 1
-            if deleted:
-                self._drop_epochs_before_start()
+            surplus = retention.surplus(self._segments, self.settings, wall_ms, high_watermark)
+            for _ in range(surplus):
+                self._segments.drop_oldest()
+                self.start_offset = self._segments.bases[0]
+            if surplus:
+                self._epochs.begin_at(self.start_offset)
+                save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
         except OSError as error:
             raise StorageFailed(str(error)) from error
-        return deleted
-
-    def _drop_epochs_before_start(self) -> None:
-        entries = self._epochs.entries
-        while len(entries) > 1 and entries[1][1] <= self.start_offset:
-            del entries[0]
-        self._epochs = LeaderEpochs((epoch, max(start, self.start_offset)) for epoch, start in entries)
-        save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
-
-    # -- producers
+        return surplus
 
     def _rebuild_producers(self, now_ms: int) -> None:
         """From the newest snapshot that is not behind the end, and the batches behind it."""
-        self.producers, offset = producer_snapshots.newest(self.folder, self.start_offset, self.end_offset)
-        for header in self.headers_from(offset):
-            if header.base_offset >= offset:
-                self.producers.stored(header, header.base_offset, now_ms)
+        self.producers = opening.producers_of(
+            self.folder, self._segments, self.start_offset, self.end_offset, now_ms
+        )
 
-    # -- opening and closing
+    # -- opening, flushing, closing
 
-    def open(self, was_clean: bool, recovery_point: int, now_ms: int) -> None:
-        """Take over what the folder holds. After an unclean stop every segment that ends above
-        `recovery_point` is checked batch by batch, and the log ends before the first bad byte.
+    def open(self, trust: opening.Trust, now_ms: int) -> str:
+        """Take over what the folder holds, checked as far as `trust` demands; returns what was damaged.
 
-        Raises StorageFailed.
+        "": the log holds all that was ever acknowledged from it. Raises StorageFailed.
         """
-        invariant(not self._segments, "a log is opened once")
+        invariant(not len(self._segments) and not self.end_offset, "a log is opened once")
         try:
-            bases = sorted(int(path.stem) for path in self.folder.glob("*.log"))
-            for index, base in enumerate(bases):
-                segment = Segment(self.folder, base, self._files)
-                is_checked = was_clean or (index + 1 < len(bases) and bases[index + 1] <= recovery_point)
-                if is_checked:
-                    segment.open()
-                    self._add(segment)
-                    continue
-                is_whole = self._recover(segment, bases[index + 1] if index + 1 < len(bases) else None)
-                self._add(segment)
-                if not is_whole:
-                    for behind in bases[index + 1 :]:
-                        Segment(self.folder, behind, self._files).delete()
-                    break
-            self._take_ends(now_ms)
-            self.recovery_point = min(recovery_point, self.end_offset)
+            found = opening.take_over(self.folder, self._segments, trust, self.settings, now_ms)
         except (OSError, ValueError) as error:
             raise StorageFailed(str(error)) from error
-
-    def _recover(self, segment: Segment, next_base: int | None) -> bool:
-        """Check a segment; False if it ends before the next one begins."""
-        end = segment.recover(segment.base_offset)
-        return next_base is None or end == next_base
-
-    def _take_ends(self, now_ms: int) -> None:
-        if self._segments:
-            self.start_offset = self._bases[0]
-            self.end_offset = self._segments[-1].end_offset()
-        path = self.folder / LEADER_EPOCHS
-        self._epochs = load_epochs(path)
-        on_disk = self._epochs.entries
-        self._epochs.truncate(self.end_offset)
-        self._find_epochs_again()
-        if self._epochs.entries != on_disk:
-            save_epochs(path, self._epochs)
-        self._rebuild_producers(now_ms)
-
-    def _find_epochs_again(self) -> None:
-        """Epochs whose file was lost: read them from the batches behind the last one known."""
-        known = self._epochs.entries
-        last = self._segments[-1].last_header() if self._segments else None
-        if last is None or last.leader_epoch == self._epochs.last_epoch:
-            return
-        for header in self.headers_from(known[-1][1] if known else self.start_offset):
-            if header.leader_epoch > self._epochs.last_epoch:
-                self._epochs.assign(header.leader_epoch, header.base_offset)
+        self.start_offset, self.end_offset = found.start_offset, found.end_offset
+        self._epochs, self.producers = found.epochs, found.producers
+        self.recovery_point = min(trust.recovery_point, self.end_offset)
+        return found.damage
 
     def full_segments(self) -> list[Segment]:
         """Segments that are written no more and not known to be durable, oldest first."""
-        ended = zip(self._segments, self._bases[1:], strict=False)
-        return [segment for segment, end_offset in ended if end_offset > self.recovery_point]
+        return [] if self.failure else self._segments.ended(self.recovery_point)
 
-    def flushed_through(self, segment: Segment) -> None:
-        """`segment` and all before it are durable."""
-        if segment in self._segments[:-1]:
-            behind = self._bases[self._segments.index(segment) + 1]
+    def flushed_through(self, segment: Segment, cuts: int) -> None:
+        """`segment` and all before it were durable when the log had been cut `cuts` times."""
+        behind = self._segments.end_of(segment)
+        if behind is not None and cuts == self.cuts and not self.failure:
             self.recovery_point = max(self.recovery_point, behind)
 
     def flush(self) -> None:
-        """Make all batches durable. Raises StorageFailed."""
-        try:
-            for segment in [*self.full_segments(), *self._segments[-1:]]:
+        """Make all batches durable. Raises StorageFailed, and is closed then: a loss is told only once."""
+        with self._closing_on_failure():
+            for segment in self.full_segments():
                 segment.sync()
-        except OSError as error:
-            raise StorageFailed(str(error)) from error
+            if self._segments.active is not None:
+                self._segments.active.sync()
         self.recovery_point = self.end_offset
 
     def close(self) -> None:
         """Write index and producers, so that the next process reads no batch. Raises StorageFailed."""
+        active = self._segments.active
         try:
-            if self._segments and self._segments[-1].size_bytes:
-                self._segments[-1].save_index()
+            if active is not None and active.size_bytes and not self.failure:
+                active.save_index()
                 producer_snapshots.save(self.folder, self.producers, self.end_offset)
-            for segment in self._segments:
-                self._files.forget(segment.path)
+            self._segments.forget_files()
         except OSError as error:
             raise StorageFailed(str(error)) from error
+
+
+def _nobody_listens() -> None:
+    """Until a data plane hosts the log."""

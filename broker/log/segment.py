@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from broker.log.files import LogFile, OpenFiles, replace_file
+from broker.log.files import DamagedFile, LogFile, OpenFiles, read_sealed, replace_sealed
+from broker.log.outcomes import StoredRecords
+from kafkaserver.outbox import FileRegion
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.errors import CorruptBatch
@@ -23,6 +25,10 @@ INDEX_INTERVAL_BYTES: Final = 4096
 _SCAN_BYTES: Final = 256 * 1024
 _HINTS: Final = 64
 _NO_TIME: Final = -1
+
+
+class NotUndone(OSError):
+    """A write failed in its middle, and what it left cannot be cut off."""
 
 
 class Segment:
@@ -60,20 +66,23 @@ class Segment:
 
     @property
     def file(self) -> LogFile:
-        """The open file; hold it as long as it is used. Raises OSError."""
+        """The open file; hold it as long as its descriptor is used. Raises OSError."""
         return self._files.get(self.path)
 
     # -- writing
 
     def write(self, data: memoryview) -> int:
-        """Append bytes at the end, all or nothing; returns their position. Raises OSError."""
-        position, descriptor = self.size_bytes, self.file.fileno()
-        written = 0
+        """Append bytes at the end, all or nothing; returns their position. Raises OSError, NotUndone."""
+        position, file = self.size_bytes, self.file
+        descriptor, written = file.fileno(), 0
         try:
             while written < len(data):
                 written += os.pwrite(descriptor, data[written:] if written else data, position + written)
         except OSError:
-            os.ftruncate(descriptor, position)
+            try:
+                os.ftruncate(descriptor, position)
+            except OSError as error:
+                raise NotUndone(error.errno, error.strerror) from error
             raise
         self.size_bytes += written
         return position
@@ -98,8 +107,7 @@ class Segment:
 
     def truncate(self, position: int, end_offset: int) -> None:
         """Cut the file at `position`, where `end_offset` would lie. Raises OSError."""
-        os.ftruncate(self.file.fileno(), position)
-        self.size_bytes = position
+        self._cut_file(position)
         keep = bisect_right(self._index_positions, position - 1) if position else 0
         del self._index_offsets[keep:], self._index_positions[keep:], self._index_times[keep:]
         self._hints = {offset: at for offset, at in self._hints.items() if offset < end_offset}
@@ -110,9 +118,15 @@ class Segment:
         for _, header in self.headers(start):
             self.max_timestamp_ms = max(self.max_timestamp_ms, header.max_timestamp_ms)
 
+    def _cut_file(self, position: int) -> None:
+        file = self.file
+        os.ftruncate(file.fileno(), position)
+        self.size_bytes = position
+
     def sync(self) -> None:
         """Make the batches durable. Raises OSError."""
-        os.fsync(self.file.fileno())
+        file = self.file
+        os.fsync(file.fileno())
 
     def delete(self) -> None:
         """Remove the files; answers that are being sent keep theirs open. Raises OSError."""
@@ -153,7 +167,7 @@ class Segment:
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each batch from `position`, which must be a batch border; unchecked.
 
-        Ends silently before bytes that are no whole batch: `recover` cuts those. Raises OSError.
+        Ends silently before bytes that are no whole batch: opening cuts those. Raises OSError.
         """
         file, chunk, chunk_start = self.file, b"", position
         while position + batches.HEADER_BYTES <= self.size_bytes:
@@ -194,7 +208,13 @@ class Segment:
 
     def read(self, position: int, size_bytes: int) -> bytes:
         """Bytes of the file. Raises OSError."""
-        return os.pread(self.file.fileno(), size_bytes, position)
+        file = self.file
+        return os.pread(file.fileno(), size_bytes, position)
+
+    def records(self, position: int, size_bytes: int) -> StoredRecords:
+        """Bytes of the file to be sent: where they lie, or a copy if no file can be held. Raises OSError."""
+        file = self._files.get_to_keep(self.path)
+        return self.read(position, size_bytes) if file is None else FileRegion(file, position, size_bytes)
 
     # -- opening
 
@@ -202,14 +222,14 @@ class Segment:
         """Write the index file. Raises OSError."""
         head = array("q", [self.size_bytes, self.max_timestamp_ms])
         parts = (head, self._index_offsets, self._index_positions, self._index_times)
-        replace_file(self.index_path, b"".join(part.tobytes() for part in parts))
+        replace_sealed(self.index_path, b"".join(part.tobytes() for part in parts))
 
     def open(self) -> None:
         """Take size and index from the files; an index that does not fit is made anew. Raises OSError."""
-        self.size_bytes = os.stat(self.path).st_size
+        self.measure()
         try:
-            stored = array("q", self.index_path.read_bytes())
-        except (FileNotFoundError, ValueError):
+            stored = array("q", read_sealed(self.index_path))
+        except (FileNotFoundError, DamagedFile):
             stored = array("q")
         if len(stored) < 2 or (len(stored) - 2) % 3 or stored[0] != self.size_bytes:
             self._index_anew()
@@ -221,48 +241,32 @@ class Segment:
         self._index_times = stored[2 + 2 * count :]
         self._indexed_to = self._index_positions[-1] + INDEX_INTERVAL_BYTES if count else 0
 
-    def _forget_index(self) -> None:
+    def measure(self) -> None:
+        """Take the size from the file, and begin without an index. Raises OSError."""
+        self.size_bytes = os.stat(self.path).st_size
         self._index_offsets, self._index_positions, self._index_times = array("q"), array("q"), array("q")
         self._indexed_to, self.max_timestamp_ms = 0, _NO_TIME
         self._hints = {}
 
     def _index_anew(self) -> None:
-        self._forget_index()
+        self.measure()
         for position, header in self.headers():
             self.note(header.base_offset, position, header.size_bytes, header.max_timestamp_ms)
 
-    def recover(self, expected_offset: int) -> int:
-        """Check every batch, cut the file behind the last good one; returns the offset behind it.
+    def cut_behind(self, position: int) -> None:
+        """What lies behind `position` is no batch of this log. Raises OSError."""
+        if position != self.size_bytes:
+            self._cut_file(position)
+            self.index_path.unlink(missing_ok=True)
 
-        Raises OSError. `expected_offset` is where the first batch must begin at the earliest.
-        """
-        self.size_bytes = os.stat(self.path).st_size
-        self._forget_index()
-        good = 0
-        for position, header in self.headers():
-            whole = memoryview(self.read(position, header.size_bytes))
-            try:
-                batches.check(whole, 0, header)
-            except CorruptBatch:
-                break
-            if header.base_offset < expected_offset:
-                break
-            expected_offset = header.next_offset
-            good = position + header.size_bytes
-            self.note(header.base_offset, position, header.size_bytes, header.max_timestamp_ms)
-        if good != self.size_bytes:
-            os.ftruncate(self.file.fileno(), good)
-            self.size_bytes = good
-        return expected_offset
-
-    def last_header(self) -> BatchHeader | None:
-        """The header of the last batch, searched from the last index entry on. Raises OSError."""
-        last = None
-        for _, header in self.headers(self._index_positions[-1] if self._index_positions else 0):
-            last = header
-        return last
+    def last_batch(self) -> tuple[int, BatchHeader | None]:
+        """(where the last whole batch ends, its header), from the last index entry on. Raises OSError."""
+        last, end = None, 0
+        for position, header in self.headers(self._index_positions[-1] if self._index_positions else 0):
+            last, end = header, position + header.size_bytes
+        return end, last
 
     def end_offset(self) -> int:
         """The offset behind the last batch; the base offset of an empty segment. Raises OSError."""
-        last = self.last_header()
+        _, last = self.last_batch()
         return self.base_offset if last is None else last.next_offset

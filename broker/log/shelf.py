@@ -8,18 +8,21 @@ more becomes `…-stray` for a day, because a wrong or partial snapshot must not
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID, uuid4
 
 import structlog
 
+from broker.core.replica_log import PartitionKey
+from broker.log import opening
 from broker.log.checkpoints import load_offsets, save_offsets
-from broker.log.files import OpenFiles
-from broker.log.partition_log import LogSettings, PartitionLog, StorageFailed
-from muster.kernel.ids import TopicName, TopicPartition
+from broker.log.files import DamagedFile, OpenFiles, read_sealed, replace_sealed
+from broker.log.outcomes import LogSettings, StorageFailed
+from broker.log.partition_log import PartitionLog
 
 log = structlog.get_logger(__name__)
 
@@ -29,65 +32,74 @@ RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 STRAY: Final = "-stray"
 DELETE: Final = "-delete"
 _LONGEST_TOPIC_IN_SUFFIXED_NAME: Final = 200
-
-
-class PartitionKey(NamedTuple):
-    """What names a replica for ever: a topic made anew under an old name has another id."""
-
-    topic_id: UUID
-    partition: int
+_FLUSHED_AT_ONCE: Final = 16
 
 
 class LogShelf:
-    """The logs under one folder. Not opened logs cost nothing but their name."""
+    """The logs under one folder.
 
-    def __init__(self, folder: Path, was_clean: bool, files: OpenFiles | None = None) -> None:
+    `was_clean`: the last process flushed everything; `same_boot`: the machine did not crash since.
+    """
+
+    def __init__(
+        self, folder: Path, was_clean: bool, files: OpenFiles | None = None, *, same_boot: bool = True
+    ) -> None:
         self._folder = folder
         self._was_clean = was_clean
+        self._same_boot = same_boot
         self._files = OpenFiles() if files is None else files
         self._found: dict[PartitionKey, Path] = {}
-        self._names: dict[PartitionKey, TopicPartition] = {}
         self._open: dict[PartitionKey, PartitionLog] = {}
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        """As the last checkpoint stated; only for speed (replication.md section 3)."""
+        self._recovery_points: dict[PartitionKey, int] = {}
+        self.high_watermarks: dict[PartitionKey, int] = {}
+        """As the last checkpoint stated; for speed (replication.md section 3), and to miss what is gone."""
+        self._saved: tuple[dict[PartitionKey, int], dict[PartitionKey, int]] = ({}, {})
+        """Recovery points and high watermarks as the files state them."""
+        self.damaged: dict[PartitionKey, str] = {}
+        """Logs that lack what they once held, and what was found; the controller must hear of each before
+        this broker may lead it."""
 
-    def scan(self) -> None:
-        """Learn which logs are there, finish deletions that were begun. Raises StorageFailed."""
+    def scan(self, lose_tail: Callable[[], None] | None = None) -> None:
+        """Learn which logs are there, finish deletions that were begun. Raises StorageFailed.
+
+        `lose_tail` is called before records are set aside that nobody can say the partition of.
+        """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             for path in sorted(self._folder.iterdir()):
                 if path.name.endswith(DELETE):
                     shutil.rmtree(path)
                 elif path.is_dir() and not path.name.endswith(STRAY):
-                    self._find(path)
+                    self._find(path, lose_tail)
         except OSError as error:
             raise StorageFailed(str(error)) from error
         self._recovery_points = load_offsets(self._folder / RECOVERY_POINTS)
         self.high_watermarks = load_offsets(self._folder / HIGH_WATERMARKS)
+        self._saved = dict(self._recovery_points), dict(self.high_watermarks)
+        gone = {key for key, offset in self.high_watermarks.items() if offset and key not in self._found}
+        self.damaged.update(dict.fromkeys(gone, "its folder is gone"))
 
-    def _find(self, path: Path) -> None:
+    def _find(self, path: Path, lose_tail: Callable[[], None] | None) -> None:
         """A folder without a readable metadata file belongs to no topic id: nobody can ask for it."""
         topic, _, partition = path.name.rpartition("-")
         try:
-            stated = json.loads((path / METADATA_FILE).read_bytes())
-            key = PartitionKey(UUID(stated["topic_id"]), int(partition))
+            key = PartitionKey(_topic_id(path / METADATA_FILE), int(partition))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("log_without_topic_id", folder=path.name, reason=str(error))
+            log.error("log_without_topic_id", folder=path.name, reason=str(error))
+            if lose_tail is not None and any(one.stat().st_size for one in path.glob("*.log")):
+                lose_tail()
             self._set_aside(path, topic or path.name, STRAY)
             return
         self._found[key] = path
-        self._names[key] = TopicPartition(TopicName(topic), int(partition))
 
     @property
     def keys(self) -> frozenset[PartitionKey]:
         """Every log that is there, opened or not."""
         return frozenset(self._found)
 
-    @property
-    def open_logs(self) -> Iterable[tuple[PartitionKey, PartitionLog]]:
-        """The logs that are in use."""
-        return self._open.items()
+    def cold(self) -> Iterator[PartitionKey]:
+        """Logs that lie on disk and are not open: to open one may take seconds after a kill."""
+        return (key for key in tuple(self._found) if key not in self._open)
 
     def log(self, key: PartitionKey, topic: str, settings: LogSettings, now_ms: int) -> PartitionLog:
         """The log of `key`, found on disk or empty. Raises StorageFailed.
@@ -97,33 +109,61 @@ class LogShelf:
         """
         opened = self._open.get(key)
         if opened is None:
-            opened = self.read(key, topic, settings, now_ms)
-            self.keep(key, topic, opened)
+            opened = self._new(key, topic, settings)
+            if key in self._found:
+                opened = self.read(key, settings, now_ms)
+            self._open[key] = opened
         return opened
 
-    def is_cold(self, key: PartitionKey) -> bool:
-        """True for a log that lies on disk and is not in use: to open it may take seconds after a kill."""
-        return key in self._found and key not in self._open
+    def _new(self, key: PartitionKey, topic: str, settings: LogSettings) -> PartitionLog:
+        folder = self._folder / f"{topic}-{key.partition}"
+        return PartitionLog(
+            folder, key.topic_id, self._files, settings, partial(self._make, key, topic, folder)
+        )
 
-    def read(self, key: PartitionKey, topic: str, settings: LogSettings, now_ms: int) -> PartitionLog:
-        """The log of `key` as it lies on disk, or empty. Raises StorageFailed.
+    def failed(self, key: PartitionKey, topic: str, settings: LogSettings, reason: str) -> PartitionLog:
+        """In the place of a log that could not be opened: one that is closed for good."""
+        stands_in = self._new(key, topic, settings)
+        stands_in.fail(reason)
+        return stands_in
 
-        Any thread may call it; `keep` then puts it to use. The same log must not be read twice at once.
+    def read(self, key: PartitionKey, settings: LogSettings, now_ms: int) -> PartitionLog:
+        """The log of `key` as it lies on disk, checked as far as the last stop demands. Raises StorageFailed.
+
+        Beside the loop as well: nothing is shared until `keep`. The same log must not be read twice at once.
         """
-        folder = self._found.get(key)
-        if folder is None:
-            folder = self._folder / f"{topic}-{key.partition}"
-            make = partial(self._make, key, topic, folder)
-            return PartitionLog(folder, key.topic_id, self._files, settings, make)
-        found = PartitionLog(folder, key.topic_id, self._files, settings)
-        name = TopicPartition(TopicName(topic), key.partition)
-        found.open(self._was_clean, self._recovery_points.get(name, 0), now_ms)
+        found = PartitionLog(self._found[key], key.topic_id, self._files, settings)
+        trust = opening.Trust(
+            self._was_clean,
+            self._recovery_points.get(key, 0),
+            self.high_watermarks.get(key, 0),
+            self._same_boot,
+        )
+        damage = found.open(trust, now_ms)
+        if damage:
+            log.error("log_damaged", folder=found.folder.name, found=damage, end_offset=found.end_offset)
+            self.damaged[key] = damage
         return found
 
-    def keep(self, key: PartitionKey, topic: str, opened: PartitionLog) -> None:
+    def keep(self, key: PartitionKey, opened: PartitionLog) -> None:
         """From now on `log` answers with this one."""
-        self._names[key] = TopicPartition(TopicName(topic), key.partition)
         self._open[key] = opened
+
+    def confessed(self) -> None:
+        """The controller has heard of all that is damaged. Raises StorageFailed."""
+        damaged, self.damaged = self.damaged, {}
+        try:
+            for key in damaged:
+                if key in self._found:
+                    opening.damage_confessed(self._found[key])
+                else:
+                    self._forget_offsets(key)
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+
+    def _forget_offsets(self, key: PartitionKey) -> None:
+        self._recovery_points.pop(key, None)
+        self.high_watermarks.pop(key, None)
 
     def _make(self, key: PartitionKey, topic: str, folder: Path) -> None:
         """Begin a log on disk; nothing here waits for it. Raises OSError.
@@ -136,40 +176,30 @@ class LogShelf:
             folder.mkdir()
         except FileExistsError:
             # another topic id under the old name: that log is stray and never used again
-            self._set_aside(folder, topic, STRAY)
             self._found = {known: path for known, path in self._found.items() if path != folder}
-            folder.mkdir()
-        stated = {"version": 0, "topic_id": str(key.topic_id)}
-        (folder / METADATA_FILE).write_bytes(json.dumps(stated).encode())
+            if any(folder.iterdir()):
+                self._set_aside(folder, topic, STRAY)
+                folder.mkdir()
+        stated = {"version": 1, "topic_id": str(key.topic_id)}
+        replace_sealed(folder / METADATA_FILE, json.dumps(stated).encode() + b"\n")
         self._found[key] = folder
 
     def make_stray(self, key: PartitionKey) -> None:
         """Set the log of `key` aside; it is not served any more. Raises StorageFailed."""
-        self._close_and_move(key, STRAY)
-
-    def delete(self, key: PartitionKey) -> None:
-        """Erase the log of `key`: the topic was deleted. Raises StorageFailed."""
-        moved = self._close_and_move(key, DELETE)
-        if moved is not None:
-            shutil.rmtree(moved, ignore_errors=True)
-
-    def _close_and_move(self, key: PartitionKey, suffix: str) -> Path | None:
         folder = self._found.pop(key, None)
         opened = self._open.pop(key, None)
-        name = self._names.pop(key, None)
-        if name is not None:
-            self._recovery_points.pop(name, None)
-            self.high_watermarks.pop(name, None)
+        self._forget_offsets(key)
+        self.damaged.pop(key, None)
         if opened is not None:
             opened.close()
         if folder is None:
-            return None
+            return
         try:
-            return self._set_aside(folder, folder.name.rpartition("-")[0], suffix)
+            self._set_aside(folder, folder.name.rpartition("-")[0], STRAY)
         except OSError as error:
             raise StorageFailed(str(error)) from error
 
-    def _set_aside(self, folder: Path, topic: str, suffix: str) -> Path:
+    def _set_aside(self, folder: Path, topic: str, suffix: str) -> None:
         partition = folder.name.rpartition("-")[2]
         moved = self._folder / (
             f"{topic[:_LONGEST_TOPIC_IN_SUFFIXED_NAME]}-{partition}.{uuid4().hex}{suffix}"
@@ -179,7 +209,6 @@ class LogShelf:
         os.utime(folder)
         os.rename(folder, moved)
         log.info("log_set_aside", folder=folder.name, moved_to=moved.name)
-        return moved
 
     def erase_old_strays(self, wall_ms: int, retention_ms: int) -> int:
         """Erase strays older than `stray.retention.ms`; returns how many."""
@@ -192,38 +221,33 @@ class LogShelf:
 
     def checkpoint(self, high_watermarks: Mapping[PartitionKey, int]) -> None:
         """Save high watermarks and recovery points, if there are others. Raises StorageFailed."""
-        recovery_points = dict(self._recovery_points)
-        known = dict(self.high_watermarks)
         for key, opened in self._open.items():
-            name = self._names[key]
             if opened.end_offset:
-                recovery_points[name] = opened.recovery_point
-                known[name] = high_watermarks.get(key, 0)
+                self._recovery_points[key] = opened.recovery_point
+                self.high_watermarks[key] = high_watermarks.get(key, self.high_watermarks.get(key, 0))
             else:
                 # What is not named begins at 0: an empty log needs no line.
-                recovery_points.pop(name, None)
-                known.pop(name, None)
+                self._forget_offsets(key)
+        recovery_points, known = self._saved
         try:
             if recovery_points != self._recovery_points:
-                save_offsets(self._folder / RECOVERY_POINTS, recovery_points)
-                self._recovery_points = recovery_points
+                save_offsets(self._folder / RECOVERY_POINTS, self._recovery_points)
+                self._saved = dict(self._recovery_points), known
             if known != self.high_watermarks:
-                save_offsets(self._folder / HIGH_WATERMARKS, known)
-                self.high_watermarks = known
+                save_offsets(self._folder / HIGH_WATERMARKS, self.high_watermarks)
+                self._saved = dict(self._recovery_points), dict(self.high_watermarks)
         except OSError as error:
             raise StorageFailed(str(error)) from error
 
     def close(self, high_watermarks: dict[PartitionKey, int]) -> bool:
-        """Make everything durable and write indexes; True if the clean-shutdown mark may be left."""
+        """Make everything durable and write indexes; True if the clean-shutdown mark may be left.
+
+        Takes as long as the disk needs, so it belongs beside the loop: nobody may append meanwhile.
+        """
         # A log that was not opened since an unclean stop may still have a torn tail.
         is_clean = self._was_clean or self._found.keys() <= self._open.keys()
-        for _, opened in self._open.items():
-            try:
-                opened.flush()
-                opened.close()
-            except StorageFailed as error:
-                log.error("log_not_closed", folder=opened.folder.name, reason=str(error))
-                is_clean = False
+        with ThreadPoolExecutor(_FLUSHED_AT_ONCE, "flush") as threads:
+            is_clean &= all(list(threads.map(_close, self._open.values())))
         try:
             self.checkpoint(high_watermarks)
         except StorageFailed as error:
@@ -233,3 +257,23 @@ class LogShelf:
         # crashed confesses a lost tail anyway. A clean stop promises more, so one sync for all.
         os.sync()
         return is_clean
+
+
+def _topic_id(path: Path) -> UUID:
+    """What a metadata file states. Raises ValueError, KeyError, TypeError, OSError."""
+    try:
+        return UUID(json.loads(read_sealed(path))["topic_id"])
+    except DamagedFile:
+        # Version 0 had no checksum.
+        return UUID(json.loads(path.read_bytes())["topic_id"])
+
+
+def _close(opened: PartitionLog) -> bool:
+    try:
+        if opened.recovery_point < opened.end_offset or opened.failure:
+            opened.flush()
+        opened.close()
+    except StorageFailed as error:
+        log.error("log_not_closed", folder=opened.folder.name, reason=str(error))
+        return False
+    return True

@@ -100,7 +100,7 @@ async def serve(folder: Path, topics: dict[str, int], port: int) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     await stopped.wait()
-    plane.close()
+    await plane.close()
     await listener.drain(grace_ms=1_000)
 
 

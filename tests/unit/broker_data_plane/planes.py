@@ -11,7 +11,7 @@ from uuid import UUID
 
 from broker.handlers_forwarded import ControllerUnreachable, ProducerIdBlock
 from broker.listener import ClientListener
-from broker.log.partition_log import LogSettings
+from broker.log.outcomes import LogSettings
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication_listener import ReplicationListener
@@ -105,7 +105,7 @@ async def broker(
     try:
         yield opened
     finally:
-        opened.plane.close()
+        await opened.plane.close()
         await opened.client.drain(grace_ms=0)
         await opened.replication.drain(grace_ms=0)
 

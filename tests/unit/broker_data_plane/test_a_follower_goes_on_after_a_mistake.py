@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from uuid import UUID
 
-from broker.log.shelf import PartitionKey
+from broker.core.replica_log import PartitionKey
 from broker.replication import Replication
 from broker.settings import from_environment
 from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.log.shelf import PartitionKey
+from broker.core.replica_log import PartitionKey
 from muster.kafkawire.api_table import ApiKey
 from tests.unit.broker_data_plane.planes import ORDERS, broker, client, fetch, fetched, produce, produced
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from uuid import UUID
 
 from broker.log.files import OpenFiles
-from broker.log.partition_log import LogSettings, PartitionLog
-from kafkaserver.outbox import FileRegion
+from broker.log.opening import Trust
+from broker.log.outcomes import LogSettings, StoredRecords
+from broker.log.partition_log import PartitionLog
 from muster.kafkawire import batches
 from tests.unit.kafkawire.made_batches import NO_PRODUCER, made_batch, view
 
@@ -20,7 +21,7 @@ def opened(
     """The log in `folder`, as a process that starts opens it."""
     folder.mkdir(exist_ok=True)
     log = PartitionLog(folder, ORDERS, OpenFiles(), settings)
-    log.open(was_clean, recovery_point, now_ms=0)
+    log.open(Trust(was_clean, recovery_point), now_ms=0)
     return log
 
 
@@ -44,7 +45,7 @@ def stored(log: PartitionLog, offset: int = 0, limit: int | None = None) -> list
         region = log.read(offset, 1_000_000, end, at_least_one=True)
         if region is None:
             break
-        data = memoryview(_bytes_of(region))
+        data = memoryview(bytes_of(region))
         for start, header in batches.headers(data):
             batches.check(data, start, header)
             found.append((header.base_offset, header.next_offset))
@@ -52,5 +53,8 @@ def stored(log: PartitionLog, offset: int = 0, limit: int | None = None) -> list
     return found
 
 
-def _bytes_of(region: FileRegion) -> bytes:
-    return os.pread(region.file.fileno(), len(region), region.position)
+def bytes_of(records: StoredRecords) -> bytes:
+    """What a reader would be sent."""
+    if isinstance(records, bytes):
+        return records
+    return os.pread(records.file.fileno(), len(records), records.position)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.log.partition_log import LogSettings, StorageFailed
+from broker.log.outcomes import LogSettings, StorageFailed
 from tests.unit.broker_log.logs import append, opened, stored
 
 

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.log.partition_log import LogSettings
-from broker.log.shelf import LogShelf, PartitionKey
+from broker.core.leader_epochs import LeaderEpochs
+from broker.core.replica_log import PartitionKey
+from broker.log.checkpoints import LEADER_EPOCHS, save_epochs
+from broker.log.outcomes import LogSettings
+from broker.log.shelf import LogShelf
 from tests.unit.broker_log.logs import append, opened, stored
 from tests.unit.kafkawire.made_batches import made_batch
 
@@ -99,7 +102,7 @@ def test_epochs_are_read_from_the_batches_when_their_file_is_gone(tmp_path: Path
 def test_an_epoch_whose_first_batch_never_came_is_forgotten(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, b"a", epoch=1)
-    (tmp_path / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n9 1\n")
+    save_epochs(tmp_path / LEADER_EPOCHS, LeaderEpochs([(1, 0), (9, 1)]))
     assert opened(tmp_path).last_epoch == 1
     assert log.last_epoch == 1
 
@@ -147,5 +150,5 @@ def test_a_segment_that_was_half_durable_is_flushed_when_it_is_full(tmp_path: Pa
     while len(_segments(tmp_path)) < 2:
         append(log, b"x" * 300)
     (full,) = log.full_segments()
-    log.flushed_through(full)
+    log.flushed_through(full, log.cuts)
     assert (log.full_segments(), log.recovery_point) == ([], int(_segments(tmp_path)[1].stem))

@@ -1,13 +1,12 @@
 """Truncation drops whole batches, and epochs, indexes and producers follow the new end."""
 
-import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.broker_log.logs import append, opened, stored
+from tests.unit.broker_log.logs import SMALL, append, bytes_of, opened, stored
 from tests.unit.kafkawire.made_batches import made_batch, view
 
 
@@ -85,4 +84,14 @@ def test_a_reader_that_was_promised_a_deleted_segment_still_gets_it(tmp_path: Pa
     region = log.read(0, 100_000, log.end_offset, at_least_one=True)
     assert region is not None
     log.start_again_at(50, now_ms=0)
-    assert len(os.pread(region.file.fileno(), len(region), region.position)) == len(region)
+    assert len(bytes_of(region)) == len(region)
+
+
+def test_producers_of_before_a_jump_are_forgotten(tmp_path: Path) -> None:
+    """What lies between was not seen, so a producer that went on meanwhile is not out of order."""
+    log = opened(tmp_path, SMALL)
+    for number in range(40):
+        append(log, b"x" * 60, producer=(7, 0, number))
+    log.start_again_at(10_000, 0)
+    assert append(log, b"y", producer=(7, 0, 500)) == 10_000
+    assert append(opened(tmp_path, SMALL), b"z", producer=(7, 0, 501)) == 10_001

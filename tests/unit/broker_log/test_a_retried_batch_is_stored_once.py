@@ -103,3 +103,11 @@ def test_what_is_saved_comes_back(stored: list[tuple[int, int]]) -> None:
         producers.stored(batch(sequence, producer_id=producer_id), offset, offset)
     saved = json.loads(json.dumps(producers.saved()))
     assert Producers.restored(saved).saved() == producers.saved()
+
+
+def test_who_wrote_longest_ago_is_forgotten_when_more_write_than_are_remembered() -> None:
+    """Anybody may state a producer id: each record of a stranger would else take a place for a day."""
+    producers = Producers(most=3)
+    for offset, (producer_id, sequence) in enumerate([(1, 0), (2, 0), (3, 0), (1, 1), (4, 0)]):
+        producers.stored(batch(sequence, producer_id=producer_id), offset, 0)
+    assert [saved[0] for saved in producers.saved()] == [3, 1, 4]

@@ -5,8 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from broker.log.partition_log import LogSettings, PartitionLog, StorageFailed
-from broker.log.shelf import HIGH_WATERMARKS, RECOVERY_POINTS, LogShelf, PartitionKey
+from broker.core.replica_log import PartitionKey
+from broker.log.files import read_sealed
+from broker.log.outcomes import LogSettings, StorageFailed
+from broker.log.partition_log import PartitionLog
+from broker.log.shelf import HIGH_WATERMARKS, RECOVERY_POINTS, LogShelf
 from tests.unit.broker_log.logs import append
 
 FIRST = PartitionKey(UUID(int=1), 0)
@@ -77,4 +80,4 @@ def test_a_log_that_was_cut_to_nothing_begins_at_nought_in_the_checkpoints(tmp_p
     log.truncate_to(0, 0)
     shelf.checkpoint({FIRST: 0})
     for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
-        assert (tmp_path / name).read_text() == "0\n0\n"
+        assert read_sealed(tmp_path / name) == b"0\n0\n"

@@ -1,16 +1,15 @@
 """What was appended is read back batch by batch, from any offset, within any limit, over any segments."""
 
-import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.log.partition_log import Appended, AppendRefused, LogSettings
+from broker.log.outcomes import Appended, AppendRefused, LogSettings
 from muster.kafkawire import batches
 from muster.kernel.error_codes import ErrorCode
-from tests.unit.broker_log.logs import append, opened, stored
+from tests.unit.broker_log.logs import append, bytes_of, opened, stored
 from tests.unit.kafkawire.made_batches import made_batch, view
 
 
@@ -135,7 +134,7 @@ def test_a_follower_stores_byte_for_byte_what_its_leader_holds(tmp_path: Path) -
     while follower.end_offset < leader.end_offset:
         region = leader.read(follower.end_offset, 700, leader.end_offset, at_least_one=True)
         assert region is not None
-        data = os.pread(region.file.fileno(), len(region), region.position)
+        data = bytes_of(region)
         follower.append_as_follower(memoryview(data), 0)
     assert stored(follower) == stored(leader)
     assert follower.epochs.entries == leader.epochs.entries == [(1, 0), (2, 3)]

@@ -4,6 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from broker.log.files import OpenFiles
+from broker.log.outcomes import LogSettings
+from broker.log.partition_log import PartitionLog
+from kafkaserver.outbox import FileRegion
+from tests.unit.broker_log.logs import ORDERS, append, bytes_of
+
 # In a process of its own: the bound is the whole process's, and a test run holds files of its own.
 PROGRAM = """
 import resource, sys
@@ -25,3 +31,31 @@ def test_logs_take_no_more_than_half_of_what_is_allowed(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert 0 < int(done.stdout) <= 50
+
+
+def test_what_answers_hold_open_counts_and_who_comes_later_gets_a_copy(tmp_path: Path) -> None:
+    files = OpenFiles(limit=3)
+    logs = []
+    for number in range(6):
+        (tmp_path / str(number)).mkdir()
+        log = PartitionLog(tmp_path / str(number), ORDERS, files, LogSettings())
+        append(log, b"a")
+        logs.append(log)
+    answer = [log.read(0, 1_000, 1, at_least_one=True) for log in logs]
+    assert len(files) == 3
+    assert sum(isinstance(records, FileRegion) for records in answer) == 3
+    assert len({bytes_of(records) for records in answer if records is not None}) == 1
+    append(logs[0], b"b")
+    assert len(files) <= 4
+    del answer
+    again = logs[5].read(0, 1_000, 1, at_least_one=True)
+    assert isinstance(again, FileRegion)
+    assert len(files) <= 3
+
+
+def test_a_file_that_an_answer_holds_is_not_opened_twice(tmp_path: Path) -> None:
+    files = OpenFiles(limit=2)
+    held = files.get_to_keep(tmp_path / "held")
+    for number in range(4):
+        files.get(tmp_path / str(number))
+    assert files.get(tmp_path / "held") is held

@@ -7,9 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from broker.log.files import OpenFiles
-from broker.log.partition_log import LogSettings, PartitionLog
-from broker.log.shelf import LogShelf, PartitionKey
+from broker.core.replica_log import PartitionKey
+from broker.log.files import OpenFiles, read_sealed
+from broker.log.outcomes import LogSettings
+from broker.log.partition_log import PartitionLog
+from broker.log.shelf import LogShelf
 from tests.unit.broker_log.logs import append
 
 ORDERS, ORDERS_AGAIN = UUID(int=1), UUID(int=2)
@@ -32,7 +34,7 @@ def test_a_log_states_its_topic_id_and_is_found_by_it(tmp_path: Path) -> None:
     again = _shelf(tmp_path)
     assert again.keys == {FIRST}
     assert _log(again).end_offset == 1
-    stated = json.loads((tmp_path / "orders-0" / "partition.metadata").read_text())
+    stated = json.loads(read_sealed(tmp_path / "orders-0" / "partition.metadata"))
     assert UUID(stated["topic_id"]) == ORDERS
 
 

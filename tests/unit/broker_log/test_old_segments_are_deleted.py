@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from broker.log.partition_log import LogSettings
+from broker.log.outcomes import LogSettings
 from tests.unit.broker_log.logs import append, opened, stored
 
 

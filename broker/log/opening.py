@@ -1,0 +1,256 @@
+"""This room takes a log over as its folder holds it: checks it, cuts what is no batch, says what was damaged.
+
+Base offset and leader epoch of a batch lie outside its checksum. An offset must follow the one before it; an
+epoch must be the one that the file of epochs states, which is written before an epoch's first batch.
+"""
+
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.core.leader_epochs import LeaderEpochs
+from broker.core.producers import Producers
+from broker.log import producer_snapshots
+from broker.log.checkpoints import LEADER_EPOCHS, load_epochs, save_epochs
+from broker.log.outcomes import LogSettings
+from broker.log.segment import Segment
+from broker.log.segments import Segments
+from muster.kafkawire import batches
+from muster.kafkawire.batches import BatchHeader
+from muster.kafkawire.errors import CorruptBatch
+
+DAMAGED: Final = "damaged"
+"""A file that marks a log whose damage was found and not yet confessed; it holds what was found."""
+
+_PLACE = struct.Struct(">q")
+_MAGIC_AT: Final = 16
+_CRC_FROM: Final = 21
+
+
+class Trust(NamedTuple):
+    """What the last process left behind that can be believed."""
+
+    was_clean: bool = False
+    """It flushed everything and said so: no batch is checked."""
+    recovery_point: int = 0
+    """After an unclean stop, segments that end at or below it are not checked."""
+    high_watermark: int = 0
+    """Everything below was committed and must be there."""
+    same_boot: bool = True
+    """The machine did not crash, so small files are as they were last written."""
+
+
+class TakenOver(NamedTuple):
+    """What a log begins with; `damage` says what is missing that was once stored ("" if nothing is)."""
+
+    start_offset: int
+    end_offset: int
+    epochs: LeaderEpochs
+    producers: Producers
+    damage: str
+
+
+def take_over(
+    folder: Path, segments: Segments, trust: Trust, settings: LogSettings, now_ms: int
+) -> TakenOver:
+    """Fill `segments` from the files in `folder`. Raises OSError; ValueError for a file of another name.
+
+    Damage is noted in the folder before anything is cut: a process that dies before it could confess leaves
+    the note to the next one.
+    """
+    stated = load_epochs(folder / LEADER_EPOCHS)
+    check = _Check(folder, segments, trust, settings, stated if trust.same_boot else None)
+    check.all_segments()
+    start = segments.bases[0] if len(segments) else 0
+    end = segments.active.end_offset() if segments.active is not None else 0
+    if trust.high_watermark > end:
+        check.note(f"it ends at {end}, {trust.high_watermark} was committed")
+    epochs = _epochs_of(folder, segments, stated, min(end, check.stated_to), end)
+    return TakenOver(start, end, epochs, producers_of(folder, segments, start, end, now_ms), check.damage)
+
+
+def damage_noted(folder: Path) -> str:
+    """What an earlier process found and could not confess; "" if nothing. Raises OSError."""
+    try:
+        return (folder / DAMAGED).read_text("utf-8", "replace") or "damaged"
+    except FileNotFoundError:
+        return ""
+
+
+def damage_confessed(folder: Path) -> None:
+    """The controller knows. Raises OSError."""
+    (folder / DAMAGED).unlink(missing_ok=True)
+
+
+def producers_of(
+    folder: Path, segments: Segments, start_offset: int, end_offset: int, now_ms: int
+) -> Producers:
+    """From the newest snapshot that is not behind the end, and the batches behind it. Raises OSError."""
+    producers, offset = producer_snapshots.newest(folder, start_offset, end_offset)
+    for header in segments.headers_from(offset) if len(segments) else ():
+        if header.base_offset >= offset:
+            producers.stored(header, header.base_offset, now_ms)
+    return producers
+
+
+class _Check:
+    """One pass over a log's segments."""
+
+    def __init__(
+        self,
+        folder: Path,
+        segments: Segments,
+        trust: Trust,
+        settings: LogSettings,
+        stated: LeaderEpochs | None,
+    ) -> None:
+        self.damage = damage_noted(folder)
+        self._folder = folder
+        self._segments = segments
+        self._trust = trust
+        self._settings = settings
+        self._stated = stated
+        self._last_epoch = -1
+        self._checked_from: int | None = None
+
+    @property
+    def stated_to(self) -> int:
+        """Up to where the file of epochs may be believed: after a crash not where batches were checked."""
+        if self._trust.same_boot or self._checked_from is None:
+            return sys.maxsize
+        return self._checked_from
+
+    def note(self, text: str) -> None:
+        """Remember damage, in the folder first."""
+        if not self.damage:
+            self.damage = text
+            (self._folder / DAMAGED).write_text(text, "utf-8")
+
+    def all_segments(self) -> None:
+        """Take segment by segment; behind the first that is not whole nothing is kept."""
+        bases = sorted(int(path.stem) for path in self._folder.glob("*.log"))
+        for base, next_base in zip_longest(bases, bases[1:]):
+            segment = self._segments.on_disk(base)
+            is_below = next_base is not None and next_base <= self._trust.recovery_point
+            end = segment.base_offset
+            if is_below or self._trust.was_clean:
+                segment.open()
+                end = self._end_of(segment, next_base)
+            else:
+                end = self._checked(segment)
+            self._segments.add(segment)
+            if next_base is not None and end != next_base:
+                self.note(f"records {end} to {next_base} are missing")
+                for behind in reversed(bases[bases.index(next_base) :]):
+                    self._segments.on_disk(behind).delete()
+                return
+
+    def _end_of(self, segment: Segment, next_base: int | None) -> int:
+        """The offset behind a segment that is believed; checked after all if its batches do not fill it."""
+        if next_base is not None:
+            return next_base
+        position, last = segment.last_batch()
+        if position == segment.size_bytes:
+            return segment.base_offset if last is None else last.next_offset
+        return self._checked(segment)
+
+    def _checked(self, segment: Segment) -> int:
+        """Check every batch and cut behind the last good one; returns the offset behind it."""
+        segment.measure()
+        if self._checked_from is None:
+            self._checked_from = segment.base_offset
+        good, end = 0, segment.base_offset
+        for position, header in segment.headers():
+            if self._is_wrong(segment, position, header, end):
+                break
+            good, end = position + header.size_bytes, header.next_offset
+            self._last_epoch = header.leader_epoch
+            segment.note(header.base_offset, position, header.size_bytes, header.max_timestamp_ms)
+        if good != segment.size_bytes:
+            if not self._is_torn(segment, good, end):
+                self.note(f"the batch at offset {end} is damaged")
+            segment.cut_behind(good)
+        return end
+
+    def _is_wrong(self, segment: Segment, position: int, header: BatchHeader, expected: int) -> bool:
+        if header.base_offset != expected or header.leader_epoch < self._last_epoch:
+            return True
+        stated = self._stated.epoch_at(expected) if self._stated is not None else -1
+        if stated >= 0 and header.leader_epoch != stated:
+            return True
+        try:
+            batches.check(memoryview(segment.read(position, header.size_bytes)), 0, header)
+        except CorruptBatch:
+            return True
+        return False
+
+    def _is_torn(self, segment: Segment, position: int, expected: int) -> bool:
+        """True if the last bytes can only be a write that a kill cut off: nobody was told of it.
+
+        A batch whose length was damaged also seems to go on behind the end of the file; but then it ends
+        somewhere in these bytes, and is whole there or another one follows.
+        """
+        size = segment.size_bytes - position
+        if size > self._settings.max_message_bytes or self._trust.was_clean:
+            return False
+        rest = segment.read(position, size)
+        if size < batches.HEADER_BYTES:
+            return True
+        try:
+            header = batches.read_header(rest)
+        except CorruptBatch:
+            return False
+        if header.base_offset != expected or header.size_bytes <= size:
+            return False
+        return not any(_is_end(rest, at, header) for at in _possible_ends(rest, header))
+
+
+def _possible_ends(rest: bytes, header: BatchHeader) -> Iterator[int]:
+    """Where the batch at the head of `rest` may end: at the end, or where the next offset stands."""
+    yield len(rest)
+    following = _PLACE.pack(header.next_offset)
+    at = rest.find(following, batches.HEADER_BYTES)
+    while at >= 0:
+        yield at
+        at = rest.find(following, at + 1)
+
+
+def _is_end(rest: bytes, at: int, header: BatchHeader) -> bool:
+    whole = header._replace(size_bytes=at)
+    with suppress(CorruptBatch):
+        batches.check(memoryview(rest)[:at], 0, whole)
+        return True
+    return rest[at + _MAGIC_AT : at + _MAGIC_AT + 1] == b"\x02"
+
+
+def _epochs_of(
+    folder: Path, segments: Segments, stated: LeaderEpochs | None, stated_to: int, end_offset: int
+) -> LeaderEpochs:
+    """What the file states of the log below `stated_to`, and behind it what the batches say."""
+    epochs = LeaderEpochs(stated.entries if stated is not None else ())
+    if len(segments):
+        epochs.begin_at(segments.bases[0])
+    epochs.truncate(stated_to)
+    if len(segments):
+        known = epochs.entries
+        last = _last_header(segments)
+        if stated_to < end_offset or (last is not None and last.leader_epoch != epochs.last_epoch):
+            for header in segments.headers_from(known[-1][1] if known else segments.bases[0]):
+                if header.leader_epoch > epochs.last_epoch:
+                    epochs.assign(header.leader_epoch, header.base_offset)
+    if epochs.entries != (stated.entries if stated is not None else []):
+        save_epochs(folder / LEADER_EPOCHS, epochs)
+    return epochs
+
+
+def _last_header(segments: Segments) -> BatchHeader | None:
+    """Of the last batch; an active segment that is still empty has none."""
+    for segment in reversed(list(segments)):
+        _, last = segment.last_batch()
+        if last is not None:
+            return last
+    return None

@@ -1,0 +1,155 @@
+"""This room is the segments of one log in their order: what is read from them, and how they are cut."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+
+from broker.log.files import OpenFiles
+from broker.log.outcomes import StoredRecords, TimestampedOffset
+from broker.log.segment import Segment
+from muster.kafkawire.batches import BatchHeader
+
+
+class DamageFound(OSError):
+    """A batch that the log holds cannot be found in its file; `offset` is where it should be."""
+
+    def __init__(self, path: Path, offset: int) -> None:
+        super().__init__(f"{path.name}: no batch where offset {offset} should be")
+        self.offset = offset
+
+
+class Segments:
+    """Segments without gaps, oldest first. All methods that touch files raise OSError."""
+
+    __slots__ = ("_files", "_folder", "_listed", "bases")
+
+    def __init__(self, folder: Path, files: OpenFiles) -> None:
+        self._folder = folder
+        self._files = files
+        self._listed: list[Segment] = []
+        self.bases: list[int] = []
+        """The base offset of each."""
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._listed)
+
+    @property
+    def active(self) -> Segment | None:
+        """The one that is written."""
+        return self._listed[-1] if self._listed else None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._listed)
+
+    def on_disk(self, base_offset: int) -> Segment:
+        """One whose file is there and that is not listed yet."""
+        return Segment(self._folder, base_offset, self._files)
+
+    def add(self, segment: Segment) -> None:
+        self._listed.append(segment)
+        self.bases.append(segment.base_offset)
+
+    def begin(self, base_offset: int) -> Segment:
+        """A new one, to be written from now on; its file is there when this returns."""
+        segment = Segment(self._folder, base_offset, self._files)
+        _ = segment.file
+        self.add(segment)
+        return segment
+
+    def ended(self, above_offset: int) -> list[Segment]:
+        """Those that are written no more and end above `above_offset`, oldest first."""
+        pairs = zip(self._listed, self.bases[1:], strict=False)
+        return [segment for segment, end_offset in pairs if end_offset > above_offset]
+
+    def end_of(self, segment: Segment) -> int | None:
+        """The offset behind one that is written no more; None for the active one and for strangers."""
+        if segment not in self._listed[:-1]:
+            return None
+        return self.bases[self._listed.index(segment) + 1]
+
+    def forget_files(self) -> None:
+        """Close all files as soon as nobody holds them."""
+        for segment in self._listed:
+            self._files.forget(segment.path)
+
+    # -- reading
+
+    def read(
+        self, offset: int, max_bytes: int, limit_offset: int, end_offset: int, *, at_least_one: bool
+    ) -> StoredRecords | None:
+        """Whole batches from the one that holds `offset`, all below `limit_offset`.
+
+        `end_offset` is the log's. At most `max_bytes`, or one batch if `at_least_one` and it is larger.
+        Raises DamageFound.
+        """
+        index = max(bisect_right(self.bases, offset) - 1, 0)
+        segment = self._listed[index]
+        start = segment.position_of(offset)
+        if start >= segment.size_bytes:
+            raise DamageFound(segment.path, offset)
+        end = self._end_position(index, limit_offset, end_offset)
+        if end - start > max_bytes:
+            cut = segment.cut_before(start, start + max_bytes)
+            if cut <= start:
+                raise DamageFound(segment.path, offset)
+            end = cut if cut - start <= max_bytes or at_least_one else start
+        return None if end <= start else segment.records(start, end - start)
+
+    def _end_position(self, index: int, limit_offset: int, end_offset: int) -> int:
+        """Where reading of segment `index` must end so that nothing at `limit_offset` is read."""
+        segment = self._listed[index]
+        if index + 1 < len(self._listed):
+            if limit_offset >= self.bases[index + 1]:
+                return segment.size_bytes
+        elif limit_offset >= end_offset:
+            segment.remember(end_offset, segment.size_bytes)
+            return segment.size_bytes
+        return segment.position_of(limit_offset)
+
+    def first_from(self, timestamp_ms: int, limit_offset: int) -> TimestampedOffset | None:
+        """The first batch below `limit_offset` that holds a record at or after `timestamp_ms`."""
+        for segment in self._listed:
+            found = segment.first_from(timestamp_ms)
+            if found is not None:
+                header = found[1]
+                if header.base_offset >= limit_offset:
+                    return None
+                return TimestampedOffset(header.max_timestamp_ms, header.base_offset)
+        return None
+
+    def headers_from(self, offset: int) -> Iterator[BatchHeader]:
+        """The header of each batch that ends above `offset`."""
+        index = max(bisect_right(self.bases, offset) - 1, 0)
+        for segment in self._listed[index:]:
+            position = segment.position_of(offset) if segment.base_offset < offset else 0
+            for _, header in segment.headers(position):
+                yield header
+
+    # -- cutting
+
+    def truncate(self, offset: int) -> int:
+        """Drop the batch that holds `offset` and all behind it; returns where the log then ends.
+
+        From the end on, so that whatever a kill leaves is a log that ends somewhere.
+        """
+        while len(self._listed) > 1 and self._listed[-1].base_offset >= offset:
+            self._listed[-1].delete()
+            self._listed.pop()
+            self.bases.pop()
+        last = self._listed[-1]
+        last.truncate(last.position_of(offset) if offset > last.base_offset else 0, offset)
+        return last.end_offset()
+
+    def drop_oldest(self) -> None:
+        self._listed[0].delete()
+        del self._listed[0], self.bases[0]
+
+    def drop_all(self) -> None:
+        while self._listed:
+            self._listed[-1].delete()
+            self._listed.pop()
+            self.bases.pop()
