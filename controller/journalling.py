@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.core import events as told
 from controller.core import records as facts
-from muster.messages.link.from_broker import AllocateProducerIds, AlterPartition, CreateTopics
+from muster.messages.link.from_broker import AllocateProducerIds, AlterPartition, CreateTopics, UnusableLogs
 from muster.messages.link.rows import NO_LEADER, AlikePartitions
 from runtime.ports import Entry
 
@@ -18,6 +18,7 @@ _CAUSES: Final[dict[type, str]] = {
     told.LinkClosed: "a link closed",
     told.ProposalsReady: "a worker proposed leaders",
     AlterPartition: "a leader changed its in-sync replicas",
+    UnusableLogs: "a broker has logs that cannot be used",
     CreateTopics: "topics were asked for",
     AllocateProducerIds: "a broker needs producer ids",
 }

@@ -9,28 +9,45 @@ from controller.core.records import ProducerIdsGiven, WorkOffered
 from controller.core.state import Session
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
-from muster.messages.link.from_broker import AllocateProducerIds, BrokerHello
+from muster.messages.link.from_broker import AllocateProducerIds, BrokerHello, UnusableLogs
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import HelloAccepted, HelloRefused, ProducerIds
 
 
 def take_over(draft: Draft, event: TookOver) -> None:
-    """All registered brokers count as just heard; nobody is told anything before its hello (line 165)."""
+    """Who was live counts as just heard; nobody is told anything before its hello (line 165).
+
+    Whoever was fenced says hello or stays away: with a session, a broker that has been dead for a day could
+    be elected, and a death that is being computed would count as over.
+    """
     deadline = after(draft.now, draft.settings.broker_session_timeout_ms)
     draft.memory.controller_epoch = event.controller_epoch
     draft.memory.sessions = {
-        broker_id: Session(None, deadline) for broker_id, row in draft.rows.brokers.items() if row.incarnation
+        broker_id: Session(None, deadline) for broker_id, row in draft.rows.brokers.items() if row.live
     }
     draft.memory.parked = []
     draft.memory.adopting = []
 
 
 def refusal(draft: Draft, frame: BrokerHello) -> HelloRefused | None:
-    """Why a hello is refused, or None. The cluster id is "" in a broker's first hello of all."""
+    """Why a hello is refused, or None. The cluster id is "" in a broker's first hello of all.
+
+    Another process under the same id waits until the link of the one before it is closed, which the end of
+    a process does at once; one whose log may lack records waits until that session is over (conformance 156).
+    Two processes that share an id would else take the seat from each other in turn, the empty one too.
+    """
     if frame.cluster_id and frame.cluster_id != draft.rows.cluster_id:
         return HelloRefused(
             error=ErrorCode.INCONSISTENT_CLUSTER_ID,
             text=f"this is cluster {draft.rows.cluster_id}, the broker's data is of {frame.cluster_id}",
+        )
+    session, known = draft.memory.sessions.get(frame.broker_id), draft.broker(frame.broker_id)
+    if session is None or known is None or known.incarnation == frame.incarnation:
+        return None
+    if session.link is not None or frame.lost_tail:
+        return HelloRefused(
+            error=ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            text=f"another process is broker {frame.broker_id}; its session is not over",
         )
     return None
 
@@ -71,6 +88,7 @@ def hello(draft: Draft, event: Hello) -> None:
     draft.memory.sessions[broker_id] = Session(
         event.link, after(draft.now, draft.settings.broker_session_timeout_ms)
     )
+    leaders.state_unusable(draft, broker_id, frame.unusable_logs)
     leaders.elect_leaderless(draft, broker_id, frame.lost_tail and is_new)
     if session is not None and session.link is not None:
         draft.hang_ups.append(HangUp(session.link, "the broker opened another link"))
@@ -101,6 +119,13 @@ def end_overdue_sessions(draft: Draft) -> None:
             draft.other_records.append(WorkOffered(str(Task.BROKER_CHANGE), str(broker_id), draft.version))
         else:
             leaders.remove(draft, broker_id, lost_tail=False)
+
+
+def state_unusable(draft: Draft, link: LinkId, frame: UnusableLogs) -> None:
+    """A broker says which of its logs it can neither read nor write."""
+    broker_id = draft.memory.broker_of(link)
+    assert broker_id is not None
+    leaders.state_unusable(draft, broker_id, frame.logs)
 
 
 def give_producer_ids(draft: Draft, link: LinkId, frame: AllocateProducerIds) -> None:

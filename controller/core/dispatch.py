@@ -93,17 +93,19 @@ def snapshot(
     topics: Iterable[TopicRow],
     partitions: Iterable[PartitionRow],
 ) -> list[SnapshotChunk]:
-    """Everything, in numbered chunks of at most MAX_ROWS_PER_FRAME partitions."""
-    rows = tuple(partitions)
-    parts = [rows[at : at + MAX_ROWS_PER_FRAME] for at in range(0, len(rows), MAX_ROWS_PER_FRAME)] or [()]
+    """Everything, in numbered chunks of at most MAX_ROWS_PER_FRAME rows of each kind."""
+    all_brokers, all_topics, all_partitions = tuple(brokers), tuple(topics), tuple(partitions)
+    longest = max(len(all_brokers), len(all_topics), len(all_partitions))
+    # Without a row there is a chunk, too: it says that there is nothing.
+    starts = range(0, max(longest, 1), MAX_ROWS_PER_FRAME)
     return [
         SnapshotChunk(
             metadata_version=metadata_version,
             number=number,
-            last=number == len(parts) - 1,
-            brokers=tuple(brokers) if number == 0 else (),
-            topics=tuple(topics) if number == 0 else (),
-            partitions=part,
+            last=number == len(starts) - 1,
+            brokers=all_brokers[start : start + MAX_ROWS_PER_FRAME],
+            topics=all_topics[start : start + MAX_ROWS_PER_FRAME],
+            partitions=all_partitions[start : start + MAX_ROWS_PER_FRAME],
         )
-        for number, part in enumerate(parts)
+        for number, start in enumerate(starts)
     ]

@@ -84,6 +84,11 @@ class Draft:
         """Brokers that have a session."""
         return set(self.memory.sessions)
 
+    def usable(self, live: set[int], key: PartitionKey) -> set[int]:
+        """Those of `live` whose log of the partition can be used: `live` itself but where a disk failed."""
+        failed = {b for b, keys in self.memory.unusable.items() if key in keys}
+        return live - failed if failed else live
+
     def topic_ids(self) -> list[UUID]:
         """Every topic that has partitions."""
         return list({**self.rows.partitions.by_topic, **self.partitions.by_topic})

@@ -12,7 +12,7 @@ from controller.core.events import ProposalsReady
 from controller.core.proposing import LeaderProposal, Task
 from controller.core.records import WorkAdopted, WorkOffered
 from muster.kernel.topic_configs import floor
-from muster.messages.link.rows import NO_LEADER, PartitionRow
+from muster.messages.link.rows import NO_LEADER, PartitionKey, PartitionRow
 
 _Proposed: TypeAlias = dict[int, tuple[int, int]]
 """By the partition's number: the version that a proposal is based on, and the proposal's place."""
@@ -25,9 +25,33 @@ def remove(draft: Draft, broker_id: int, lost_tail: bool) -> None:
     """`broker_id`, which has no session any more, gives up what it leads and, if it may, its seats."""
     live = draft.live()
     for row in draft.partitions_of(broker_id):
-        choice = after_loss(row, broker_id, live, draft.policy(row.topic_id), lost_tail)
-        if choice is not None:
-            draft.choose(row, choice)
+        _lose(draft, row, broker_id, live, lost_tail)
+
+
+def _lose(draft: Draft, row: PartitionRow, broker_id: int, live: set[int], lost_tail: bool = False) -> None:
+    usable = draft.usable(live, row.key)
+    choice = after_loss(row, broker_id, usable, draft.policy(row.topic_id), lost_tail)
+    if choice is not None:
+        draft.choose(row, choice)
+
+
+def state_unusable(draft: Draft, broker_id: int, logs: tuple[PartitionKey, ...]) -> None:
+    """A live broker's logs that cannot be used, whole: it counts as dead for these partitions alone.
+
+    What is usable again and has no leader is led again, as if the broker came back for it.
+    """
+    before, now = draft.memory.unusable.pop(broker_id, frozenset()), frozenset(logs)
+    if now:
+        draft.memory.unusable[broker_id] = now
+    live = draft.live()
+    for key in sorted(now - before):
+        row = draft.partition(key)
+        if row is not None and broker_id in row.assigned:
+            _lose(draft, row, broker_id, live - {broker_id})
+    for key in sorted(before - now):
+        row = draft.partition(key)
+        if row is not None and broker_id in row.assigned:
+            _return(draft, row, broker_id, live)
 
 
 def touches_more(draft: Draft, broker_id: int, bound: int) -> bool:
@@ -40,13 +64,19 @@ def touches_more(draft: Draft, broker_id: int, bound: int) -> bool:
 def elect_leaderless(draft: Draft, broker_id: int, lost_tail: bool) -> None:
     """`broker_id` is live: it leads what has no leader and keeps it in the ISR, or never had a leader."""
     live = draft.live()
-    for row in [one for one in draft.partitions_of(broker_id) if one.leader == NO_LEADER]:
-        choice = after_return(row, live, draft.policy(row.topic_id))
-        if choice is None:
-            continue
-        draft.choose(row, choice)
-        if lost_tail and choice.leader == broker_id and not never_led(row) and not choice.possible_loss:
-            draft.note_possible_loss(row, broker_id, "the last member of the ISR may have lost its tail")
+    for row in draft.partitions_of(broker_id):
+        _return(draft, row, broker_id, live, lost_tail)
+
+
+def _return(draft: Draft, row: PartitionRow, broker_id: int, live: set[int], lost_tail: bool = False) -> None:
+    if row.leader != NO_LEADER:
+        return
+    choice = after_return(row, draft.usable(live, row.key), draft.policy(row.topic_id))
+    if choice is None:
+        return
+    draft.choose(row, choice)
+    if lost_tail and choice.leader == broker_id and not never_led(row) and not choice.possible_loss:
+        draft.note_possible_loss(row, broker_id, "the last member of the ISR may have lost its tail")
 
 
 def change_isr(draft: Draft, row: PartitionRow, isr: tuple[int, ...]) -> None:
@@ -101,10 +131,18 @@ def _choices(
         base_version, place = proposed.get(row.partition, _NOT_PROPOSED)
         if base_version != row.version:
             place = _NOWHERE
-        alike = (place, row.leader, row.leader_epoch, row.isr, row.assigned)
+        usable = draft.usable(live, row.key) if draft.memory.unusable else live
+        alike = (
+            place,
+            usable is live or frozenset(usable),
+            row.leader,
+            row.leader_epoch,
+            row.isr,
+            row.assigned,
+        )
         if alike not in judged:
             proposal = event.proposals[place] if place != _NOWHERE else None
-            judged[alike] = _judged(row, proposal, live, event, policy)
+            judged[alike] = _judged(row, proposal, usable, event, policy)
         choice = judged[alike]
         if choice is not None:
             yield row, choice

@@ -6,6 +6,7 @@ from controller.core import leaders
 from controller.core.draft import Draft
 from controller.core.events import LinkId, Say
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.topic_configs import floor
 from muster.messages.link.from_broker import AlterPartition, IsrProposal
 from muster.messages.link.rows import BrokerRow, PartitionRow
 from muster.messages.link.to_broker import AlterPartitionAnswer, IsrAnswer
@@ -22,7 +23,8 @@ def judge_proposals(draft: Draft, link: LinkId, frame: AlterPartition) -> None:
         if row is None:
             errors.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             continue
-        error = judge(row, proposal, sender, live, registered)
+        fewest = floor(draft.policy(row.topic_id).min_insync_replicas, len(row.assigned))
+        error = judge(row, proposal, sender, draft.usable(live, row.key), registered, fewest)
         if error is ErrorCode.NONE and set(proposal.isr) != set(row.isr):
             leaders.change_isr(draft, row, proposal.isr)
         errors.append(error)
@@ -35,8 +37,12 @@ def judge(
     sender: int,
     live: Container[int],
     brokers: Mapping[int, BrokerRow],
+    fewest: int,
 ) -> ErrorCode:
-    """Why an AlterPartition is refused, or NONE (conformance lines 179 to 184, in this order)."""
+    """Why an AlterPartition is refused, or NONE (conformance lines 179 to 184, in this order).
+
+    `fewest` is the floor: whoever shrinks below it knows another min.insync.replicas than the cluster.
+    """
     if proposal.base_version > row.version:
         return ErrorCode.NOT_CONTROLLER
     if proposal.base_version < row.version:
@@ -52,6 +58,8 @@ def judge(
             return ErrorCode.INELIGIBLE_REPLICA
         if proposal.broker_epochs.get(broker_id) != registered.broker_epoch:
             return ErrorCode.INELIGIBLE_REPLICA
+    if len(wanted) < fewest and not wanted >= set(row.isr):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
     return ErrorCode.NONE
 
 

@@ -202,10 +202,18 @@ class Memory:
     parked: list[ParkedAnswer] = field(default_factory=list)
     adopting: list[ProposalsReady] = field(default_factory=list)
     """Proposals that are adopted in part; the next turn goes on with them."""
+    unusable: dict[int, frozenset[PartitionKey]] = field(default_factory=dict)
+    """By broker: the logs that it can neither read nor write, as it last said."""
 
     def copy(self) -> "Memory":
         """Another memory with the same Session objects: what is heard meanwhile counts in both."""
-        return Memory(self.controller_epoch, dict(self.sessions), list(self.parked), list(self.adopting))
+        return Memory(
+            self.controller_epoch,
+            dict(self.sessions),
+            list(self.parked),
+            list(self.adopting),
+            dict(self.unusable),
+        )
 
     def broker_of(self, link: LinkId) -> int | None:
         """The broker that `link` is bound to; None: unbound, nothing from it is read."""

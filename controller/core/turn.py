@@ -28,7 +28,13 @@ from controller.core.events import (
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterState, Memory, after_records
 from muster.kernel.instants import Instant, after
-from muster.messages.link.from_broker import AllocateProducerIds, AlterPartition, BrokerHello, CreateTopics
+from muster.messages.link.from_broker import (
+    AllocateProducerIds,
+    AlterPartition,
+    BrokerHello,
+    CreateTopics,
+    UnusableLogs,
+)
 
 
 def decide(
@@ -67,6 +73,8 @@ def _heard(draft: Draft, event: Heard) -> None:
     match event.frame:
         case AlterPartition():
             partitions.judge_proposals(draft, event.link, event.frame)
+        case UnusableLogs():
+            brokers.state_unusable(draft, event.link, event.frame)
         case CreateTopics():
             topics.create(draft, event.link, event.frame, event.fresh)
         case AllocateProducerIds():

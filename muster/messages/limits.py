@@ -15,7 +15,7 @@ MAX_FRAME_FROM_BROKER_BYTES: Final = 2 * 1024 * 1024
 MAX_FRAME_TO_BROKER_BYTES: Final = 16 * 1024 * 1024
 
 MAX_ROWS_PER_FRAME: Final = 1_000
-"""Partitions in one chunk of a snapshot, in one AlterPartition, in one ping."""
+"""Rows of a kind in one chunk of a snapshot; partitions in one AlterPartition, in one ping."""
 
 MAX_ROWS_PER_CHANGES: Final = 20_000
 """Partitions in one Changes frame; a turn that changed more is told in several, the last one complete."""

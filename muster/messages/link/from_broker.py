@@ -4,6 +4,8 @@ from uuid import UUID
 
 import msgspec
 
+from muster.messages.link.rows import PartitionKey
+
 
 class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="type", kw_only=True):
     """First frame of a link. The secret travels in the Authorization header, never in a frame.
@@ -11,7 +13,7 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     `incarnation` is made anew by each broker process. `lost_tail` is true when the log may have lost its
     tail: another boot id without a clean-shutdown mark, or a new or empty folder (replication.md section 1).
     `metadata_version` is what this process has applied, 0 before its first snapshot; `broker_epoch` is the
-    one this process was given, 0 before.
+    one this process was given, 0 before. `unusable_logs`: see UnusableLogs.
     """
 
     broker_id: int
@@ -22,6 +24,7 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     broker_epoch: int = 0
     lost_tail: bool = False
     metadata_version: int = 0
+    unusable_logs: tuple[PartitionKey, ...] = ()
     highest_leader_epoch: int = 0
     highest_broker_epoch: int = 0
 
@@ -65,6 +68,17 @@ class AlterPartition(msgspec.Struct, frozen=True, tag="AlterPartition", tag_fiel
     proposals: tuple[IsrProposal, ...]
 
 
+class UnusableLogs(msgspec.Struct, frozen=True, tag="UnusableLogs", tag_field="type", kw_only=True):
+    """The logs that this process can neither read nor write, all of them: the latest statement wins.
+
+    A log that could not be opened, or whose disk failed. The broker counts as dead for these partitions and
+    for no other. Whoever states fewer says that the others are whole again: a log that lost records meanwhile
+    is stated until another incarnation says `lost_tail`.
+    """
+
+    logs: tuple[PartitionKey, ...]
+
+
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     """One topic to create; −1: the default. `assignments` (partition to brokers) excludes both counts."""
 
@@ -93,4 +107,4 @@ class AllocateProducerIds(
     correlation_id: int
 
 
-FromBroker = BrokerHello | BrokerPing | AlterPartition | CreateTopics | AllocateProducerIds
+FromBroker = BrokerHello | BrokerPing | AlterPartition | UnusableLogs | CreateTopics | AllocateProducerIds

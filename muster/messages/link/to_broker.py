@@ -31,8 +31,8 @@ class HelloRefused(msgspec.Struct, frozen=True, tag="HelloRefused", tag_field="t
 class SnapshotChunk(msgspec.Struct, frozen=True, tag="SnapshotChunk", tag_field="type", kw_only=True):
     """Part `number` (from 0) of everything that is true at `metadata_version`.
 
-    Brokers and topics come in the first chunk, at most MAX_ROWS_PER_FRAME partitions in each. What the
-    chunks up to the `last` one do not name is gone.
+    At most MAX_ROWS_PER_FRAME rows of each kind are in one. What the chunks up to the `last` one do not name
+    is gone.
     """
 
     metadata_version: int

@@ -3,8 +3,10 @@
 from uuid import UUID
 
 from broker.core.replica import Replica
+from muster.messages.link.from_broker import BrokerHello
 from muster.messages.link.rows import PartitionRow
 from tests.simulation.replication.broker_process import ALWAYS_LAGS, NEVER_LAGS
+from tests.simulation.replication.controller_process import Link
 from tests.simulation.replication.world import TOPIC, World
 
 ORDERS_0: tuple[UUID, int] = (TOPIC, 0)
@@ -70,6 +72,14 @@ class Stage:
         self.hello(b)
         self.controller_reads(b)
         self.heed(b)
+
+    def twin_says_hello(self, b: int) -> None:
+        """Another process with b's id and an empty folder opens a link; its hello is read."""
+        link = Link(f"{b}.twin.{len(self.world.links)}", b, self.world.controller)
+        self.world.controller.links[link.link_id] = link
+        self.world.links.append(link)
+        link.say_to_controller(BrokerHello(broker_id=b, incarnation="twin", endpoints={}, lost_tail=True))
+        self.world.do(("control", len(self.world.links) - 1))
 
     def controller_reads(self, b: int) -> None:
         """Everything on b's links, oldest link first, is read by the controllers at their other end."""

@@ -15,6 +15,7 @@ def test_a_leader_whose_machine_crashes_after_a_shrink_loses_nothing() -> None:
     stage.fetch(2, "lost")
     assert stage.committed == [1]
     stage.machine_crash(1)
+    stage.session_over(1)
     stage.start(1)
     stage.join(1)
     stage.heed(2)

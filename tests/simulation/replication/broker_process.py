@@ -10,7 +10,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import AlterPartition, BrokerHello, IsrProposal
 from muster.messages.link.rows import PartitionRow
-from muster.messages.link.to_broker import HelloAccepted, SnapshotChunk
+from muster.messages.link.to_broker import HelloAccepted, HelloRefused, SnapshotChunk
 from tests.simulation.replication.controller_process import Controller, Link
 from tests.simulation.replication.memory_log import MemoryLog, Stored
 
@@ -117,6 +117,9 @@ class Broker:
         frame = link.next_for_broker()
         if frame is None:
             self.link = None
+            return
+        if isinstance(frame, HelloRefused):
+            self._leave_link()
             return
         if isinstance(frame, HelloAccepted):
             self.broker_epoch = frame.broker_epoch

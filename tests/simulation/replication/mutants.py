@@ -18,8 +18,8 @@ from controller.core import brokers, election, leaders, partitions
 from controller.core.draft import Draft
 from controller.core.election import Policy
 from controller.core.events import ProposalsReady
-from controller.core.state import Memory
-from muster.kernel.instants import Instant
+from controller.core.state import Memory, Session
+from muster.kernel.instants import Instant, after
 from tests.simulation.replication.broker_process import Broker, FetchAnswer
 from tests.simulation.replication.memory_log import MemoryLog
 from tests.simulation.replication.world import World
@@ -58,7 +58,7 @@ MUTANTS["bep_ap"] = replaced(
     partitions,
     "judge",
     lambda judge: (
-        lambda row, proposal, sender, live, registered: judge(
+        lambda row, proposal, sender, live, registered, fewest: judge(
             row,
             msgspec.structs.replace(
                 proposal, broker_epochs={b: one.broker_epoch for b, one in registered.items()}
@@ -66,6 +66,7 @@ MUTANTS["bep_ap"] = replaced(
             sender,
             live,
             registered,
+            fewest,
         )
     ),
 )
@@ -91,6 +92,20 @@ MUTANTS["lost_kept"] = replaced(
     election, "without", lambda without: lambda row, b, floor, lost: without(row, b, floor, False)
 )
 MUTANTS["never_answer"] = replaced(partitions, "answer_proposals", lambda _: lambda draft: None)
+
+
+MUTANTS["twin_admitted"] = replaced(brokers, "refusal", lambda _: lambda draft, frame: None)
+MUTANTS["fenced_are_live"] = replaced(brokers, "take_over", lambda take: _take_over_for_all(take))
+
+
+def _take_over_for_all(take_over: Any) -> Any:
+    def take_over_all(draft: Draft, event: Any) -> None:
+        take_over(draft, event)
+        deadline = after(draft.now, draft.settings.broker_session_timeout_ms)
+        for b in draft.rows.brokers:
+            draft.memory.sessions.setdefault(b, Session(None, deadline))
+
+    return take_over_all
 
 
 @mutant("adopt_anything")
@@ -140,6 +155,7 @@ def _() -> Iterator[None]:
     with (
         patch.object(election, "floor", lambda least, replicas: 1),
         patch.object(leaders, "floor", lambda least, replicas: 1),
+        patch.object(partitions, "floor", lambda least, replicas: 1),
         replaced(Replica, "_laggard", _with_least(1))(),
     ):
         yield

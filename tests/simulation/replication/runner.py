@@ -4,7 +4,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 
-from tests.simulation.replication.broker_process import NEVER_LAGS
+from tests.simulation.replication.broker_process import NEVER_LAGS, incarnation
 from tests.simulation.replication.world import Action, Broken, World, laggards
 
 STEPS = 160
@@ -137,7 +137,10 @@ def _is_unfair(world: World, action: Action) -> bool:
         case ("fetch", _, _, fate):
             return fate == "lost"
         case ("expire", int(b)):
-            return world.brokers[b].up
+            # A process that waits for the session of the one before it is not there yet.
+            return world.brokers[b].up and world.rows().brokers[b].incarnation == incarnation(
+                world.brokers[b].run
+            )
         case ("propose", int(b), key, lag_time_max_ms) if lag_time_max_ms != NEVER_LAGS:
             behind = laggards(world.brokers[b].replicas[key])  # type: ignore[index]
             return any(world.brokers[m].up for m in behind)

@@ -14,7 +14,13 @@ from tests.scenarios.replication import (
     test_numbers_on_the_data_path_fence as numbers,
 )
 from tests.scenarios.replication import (
+    test_two_processes_share_an_id as twins,
+)
+from tests.scenarios.replication import (
     test_what_is_left_in_an_old_link_is_never_read as links,
+)
+from tests.scenarios.replication import (
+    test_who_was_fenced_stays_fenced as fenced,
 )
 from tests.simulation.replication.mutants import MUTANTS
 from tests.simulation.replication.runner import run_seed
@@ -30,6 +36,8 @@ SCENES: dict[str, Callable[[], None]] = {
     "progress_kept": numbers.test_progress_of_an_earlier_leadership_does_not_count,
     "propose_early": proposals.test_nothing_is_proposed_on_a_new_link_before_its_snapshot_is_applied,
     "resp_no_epoch": numbers.test_an_answer_of_an_earlier_leader_epoch_is_dropped,
+    "fenced_are_live": fenced.test_a_takeover_does_not_elect_a_broker_that_was_dead_before_it,
+    "twin_admitted": twins.test_the_empty_one_does_not_take_the_seat_of_the_one_that_has_the_records,
     "two_links": links.test_an_answer_left_in_the_old_link_does_not_end_a_proposal_of_the_new_one,
 }
 """What walks find only slowly."""

@@ -170,7 +170,6 @@ def test_a_new_owner_goes_on_where_the_old_one_stopped() -> None:
     cluster, ready = dead_leader_of(25, FEW_A_TURN)
     cluster.turn(ready)
     cluster.turn(TookOver(8))
-    del cluster.state.memory.sessions[1]
     for _ in range(2):
         cluster.turn(ready)
     assert led_by(cluster, 2) == 25

@@ -90,3 +90,19 @@ def test_the_answer_is_the_row_at_the_end_of_the_turn() -> None:
     assert isinstance(answer, AlterPartitionAnswer)
     assert answer.answers[0].row == cluster.partition()
     assert cluster.partition().isr == (1,), "3 left by the proposal, 2 by its death in the same turn"
+
+
+def test_a_shrink_below_the_floor_is_refused_whatever_the_leader_believes() -> None:
+    """min.insync.replicas was configured twice, and nobody compared the two."""
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2))], configs={"min.insync.replicas": "2"})
+    decision = cluster.turn(heard("link-1a", ask((1,))))
+    [answer] = said(decision, "link-1a")
+    assert isinstance(answer, AlterPartitionAnswer)
+    assert answer.answers[0].error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert cluster.partition().isr == (1, 2)
+
+
+def test_an_isr_below_the_floor_may_grow_step_by_step() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1,))], configs={"min.insync.replicas": "3"})
+    cluster.turn(heard("link-1a", ask((1, 2), epochs={2: 1})))
+    assert cluster.partition().isr == (1, 2)

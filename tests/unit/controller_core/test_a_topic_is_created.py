@@ -45,6 +45,7 @@ def answer_of(cluster: Cluster, event: Heard) -> CreateTopicsAnswer:
         (NewTopic(name="clicks", configs={"no.such.config": "1"}), ErrorCode.INVALID_CONFIG),
         (NewTopic(name="clicks", configs={"min.insync.replicas": None}), ErrorCode.INVALID_CONFIG),
         (NewTopic(name="clicks", configs={"min.insync.replicas": "0"}), ErrorCode.INVALID_CONFIG),
+        (NewTopic(name="clicks", configs={"segment.bytes": "10"}), ErrorCode.INVALID_CONFIG),
         (NewTopic(name="clicks", partition_count=1, assignments={0: (1,)}), ErrorCode.INVALID_REQUEST),
         (NewTopic(name="clicks", assignments={1: (1,)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (NewTopic(name="clicks", assignments={0: (1, 1)}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
