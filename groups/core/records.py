@@ -8,36 +8,25 @@ partitions stays small.
 from msgspec import Struct
 
 from groups.core.phases import Phase
-from muster.messages.member import TopicCount, TopicOffsets, TopicPartitions
+from groups.core.wishes import MemberWishes
+from muster.messages.member import TopicOffsets, TopicPartitions
 
 
 class Record(Struct, frozen=True, tag_field="record", omit_defaults=True):
     """Something that became true; the tag `record` says what."""
 
 
-class MemberAdded(Record, frozen=True, tag=True):
+class MemberAdded(Record, MemberWishes, frozen=True, kw_only=True, tag=True):
     """A consumer was accepted. `token_hash` is the SHA-256 of its token in hexadecimal."""
 
     member_id: str
     token_hash: str
-    topic_count: tuple[TopicCount, ...]
-    session_timeout_ms: int
-    auto_commit: bool
-    auto_offset_reset: str
-    client_id: str = ""
-    client_host: str = ""
 
 
-class MemberChanged(Record, frozen=True, tag=True):
+class MemberChanged(Record, MemberWishes, frozen=True, kw_only=True, tag=True):
     """A member came back with other wishes; its identity and its partitions stay."""
 
     member_id: str
-    topic_count: tuple[TopicCount, ...]
-    session_timeout_ms: int
-    auto_commit: bool
-    auto_offset_reset: str
-    client_id: str = ""
-    client_host: str = ""
 
 
 class MemberRemoved(Record, frozen=True, tag=True):

@@ -163,13 +163,4 @@ def count_assigned(rows: GroupRows) -> int:
 
 
 def _member_of(record: records.MemberAdded | records.MemberChanged, token_hash: str) -> Member:
-    return Member(
-        member_id=record.member_id,
-        token_hash=token_hash,
-        topic_count=record.topic_count,
-        session_timeout_ms=record.session_timeout_ms,
-        auto_commit=record.auto_commit,
-        auto_offset_reset=record.auto_offset_reset,
-        client_id=record.client_id,
-        client_host=record.client_host,
-    )
+    return Member(member_id=record.member_id, token_hash=token_hash, **record.by_name())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from groups.core.phases import Phase
-from muster.messages.member import TopicCount
+from groups.core.wishes import MemberWishes
 from muster.messages.partitions import Partition
 
 
@@ -27,18 +27,11 @@ class Tenure(NamedTuple):
     running: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One member row."""
+class Member(MemberWishes, frozen=True, kw_only=True):
+    """One member row; `token_hash` is the SHA-256 of its token in hexadecimal."""
 
     member_id: str
     token_hash: str
-    topic_count: tuple[TopicCount, ...]
-    session_timeout_ms: int
-    auto_commit: bool = True
-    auto_offset_reset: str = "latest"
-    client_id: str = ""
-    client_host: str = ""
 
     @property
     def topics(self) -> frozenset[str]:

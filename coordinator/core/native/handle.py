@@ -19,6 +19,7 @@ from coordinator.core.memory import Session
 from coordinator.core.native import attempts, sessions
 from groups.core import records
 from groups.core.state import Key, Member
+from groups.core.wishes import MemberWishes
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
 from muster.messages.member import (
@@ -132,26 +133,8 @@ def _fault_of_subscription(request: RegisterConsumerRequest) -> str:
     return ""
 
 
-def _add(draft: Draft, request: RegisterConsumerRequest, token_hash: str, client_host: str) -> None:
-    if request.ephemeral and not draft.rows.members and not draft.rows.before.version:
-        draft.record(records.GroupMarkedEphemeral())
-    draft.record(
-        records.MemberAdded(
-            member_id=request.consumer_id,
-            token_hash=token_hash,
-            topic_count=request.topic_count,
-            session_timeout_ms=request.session_timeout_ms,
-            auto_commit=request.auto_commit,
-            auto_offset_reset=request.auto_offset_reset,
-            client_id=request.client_id,
-            client_host=client_host,
-        )
-    )
-
-
-def _change(draft: Draft, request: RegisterConsumerRequest, present: Member, client_host: str) -> None:
-    change = records.MemberChanged(
-        member_id=request.consumer_id,
+def _wishes(request: RegisterConsumerRequest, client_host: str) -> MemberWishes:
+    return MemberWishes(
         topic_count=request.topic_count,
         session_timeout_ms=request.session_timeout_ms,
         auto_commit=request.auto_commit,
@@ -159,23 +142,19 @@ def _change(draft: Draft, request: RegisterConsumerRequest, present: Member, cli
         client_id=request.client_id,
         client_host=client_host,
     )
-    before = draft.rows.members[request.consumer_id]
-    if (
-        request.topic_count,
-        request.session_timeout_ms,
-        request.auto_commit,
-        request.auto_offset_reset,
-        request.client_id,
-        client_host,
-    ) != (
-        before.topic_count,
-        before.session_timeout_ms,
-        before.auto_commit,
-        before.auto_offset_reset,
-        before.client_id,
-        before.client_host,
-    ):
-        draft.record(change)
+
+
+def _add(draft: Draft, request: RegisterConsumerRequest, token_hash: str, client_host: str) -> None:
+    if request.ephemeral and not draft.rows.members and not draft.rows.before.version:
+        draft.record(records.GroupMarkedEphemeral())
+    wishes = _wishes(request, client_host).by_name()
+    draft.record(records.MemberAdded(member_id=request.consumer_id, token_hash=token_hash, **wishes))
+
+
+def _change(draft: Draft, request: RegisterConsumerRequest, present: Member, client_host: str) -> None:
+    wishes = _wishes(request, client_host).by_name()
+    if wishes != present.by_name():
+        draft.record(records.MemberChanged(member_id=request.consumer_id, **wishes))
     if request.topic_count != present.topic_count:
         draft.want(f"{request.consumer_id} changed its subscription")
 

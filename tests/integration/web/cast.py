@@ -219,7 +219,8 @@ def tell_a_rebalance(
 
 def came(name: str) -> MemberAdded:
     """What the journal says of a member that came."""
-    return MemberAdded(name, "0" * 64, (TopicCount("flights"),), 10_000, True, "latest")
+    topics = (TopicCount("flights"),)
+    return MemberAdded(member_id=name, token_hash="0" * 64, topic_count=topics, session_timeout_ms=10_000)
 
 
 def departures(topic: Topic, *, stalled: bool = False) -> ConsumerGroup:

@@ -1,6 +1,6 @@
 """000 chapter 9, step 3: the computed assignment against the stored one."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coordinator.core import rebalance
 from groups.core.state import GroupRows, Member, Tenure
@@ -17,7 +17,8 @@ def no_pattern(pattern: str, topic: str) -> bool:
 
 
 def member(name: str, *topic_count: TopicCount) -> Member:
-    return Member(name, f"hash of {name}", topic_count or (TopicCount("orders"),), 9_000)
+    topics = topic_count or (TopicCount("orders"),)
+    return Member(member_id=name, token_hash=f"hash of {name}", topic_count=topics, session_timeout_ms=9_000)
 
 
 def group(owned: dict[str, list[int]], *members: Member) -> GroupRows:

@@ -19,7 +19,7 @@ def phase(name: str) -> records.PhaseEntered:
 
 
 def joined(name: str) -> records.MemberAdded:
-    return records.MemberAdded(name, "0" * 64, (), 10_000, True, "latest")
+    return records.MemberAdded(member_id=name, token_hash="0" * 64, topic_count=(), session_timeout_ms=10_000)
 
 
 def released(name: str, *numbers: int) -> records.PartitionsReleased:
