@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from controller import queries
+from controller import leases, queries
 
 CRITICAL, WARNING = "critical", "warning"
 _NAMED = 4
@@ -39,13 +39,21 @@ def most_urgent_first(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda one: (one.severity != CRITICAL, one.since or _LONG_AGO))
 
 
-def find(rows: Sequence[queries.BrokerRow], health: queries.Health, orphans: int) -> list[Finding]:
-    """What is wrong now; `orphans` is how many lanes nobody holds. One kind of trouble is one finding."""
+def find(
+    rows: Sequence[queries.BrokerRow], health: queries.Health, orphans: leases.Orphans, work: leases.Work
+) -> list[Finding]:
+    """What is wrong now. One kind of trouble is one finding."""
     live = queries.live_ids(row.broker for row in rows)
     fenced = [row for row in rows if row.attention]
     found = [_fenced(row, health) for row in fenced]
-    if orphans:
-        found.append(Finding("lanes_without_owner", CRITICAL, None, {"number": orphans}))
+    if orphans.lanes:
+        facts = {"number": len(orphans.lanes), "lanes": orphans.lanes}
+        found.append(Finding("lanes_without_owner", CRITICAL, orphans.since, facts))
+    if work.waiting:
+        facts = {"number": work.waiting, "groups": work.groups}
+        found.append(Finding("work_waits", WARNING, work.waiting_since, facts, work.groups))
+    elif work.by_spares:
+        found.append(Finding("workers_away", WARNING, work.by_spares_since, {"number": work.by_spares}))
     for kind, severity, trouble in _PARTITION_FINDINGS:
         number = getattr(health, trouble.replace("-", "_"))
         # The count and the rows are two statements: between them the trouble may have gone.
@@ -66,13 +74,17 @@ def _about(
     number: int,
     fenced: Sequence[queries.BrokerRow],
 ) -> Finding:
-    replicas = {replica for partition in partitions for replica in partition.assigned}
     facts = {
         "number": number,
         "partitions": partitions,
         "names": [partition.name for partition in partitions[:_NAMED]],
         "more": max(0, number - _NAMED),
-        "because": [row for row in fenced if row.broker.broker_id in replicas],
+        "because": [row for row in fenced if any(_is_cause(row, partition) for partition in partitions)],
         "never_led": all(not partition.isr for partition in partitions),
     }
-    return Finding(kind, severity, min(partition.changed_at for partition in partitions), facts)
+    return Finding(kind, severity, min(partition.since for partition in partitions), facts)
+
+
+def _is_cause(row: queries.BrokerRow, partition: queries.PartitionRow) -> bool:
+    """A broker that was lost after the trouble began did not begin it."""
+    return row.broker.broker_id in partition.assigned and row.broker.changed_at <= partition.since

@@ -2,9 +2,13 @@
 
 from django.db import connection
 
+CLUSTER = "cluster"
+"""What the page of the cluster watches."""
+
 _OF_LEASES = """
     SELECT (SELECT COALESCE(sum(epoch), 0)::text || '.' || count(run) FROM lease),
-           (SELECT count(*)::text || '.' || count(*) FILTER (WHERE ended) FROM node_session)
+           (SELECT count(*)::text || '.' || count(*) FILTER (WHERE ended) || '.'
+                || count(*) FILTER (WHERE renewed_at < now() - interval '5 seconds') FROM node_session)
 """
 _OF_CLUSTER = """
     SELECT (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),

@@ -1,16 +1,36 @@
-"""This room reads who holds which lease, for people."""
+"""This room reads who holds which lease and who does the work, for people."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import connection
 
 from runtime.models import Cluster
 
-_HOLDER = """
+_ALIVE = "NOT session.ended AND COALESCE(session.renewed_at > now() - interval '5 seconds', true)"
+"""A run is renewed several times a second; a node that was killed alone is ended by nobody."""
+
+_HOLDER = f"""
     SELECT session.node, lease.epoch FROM lease
-    JOIN node_session AS session ON session.run = lease.run AND NOT session.ended
+    JOIN node_session AS session ON session.run = lease.run AND {_ALIVE}
     WHERE lease.name = %s
 """
+_ORPHANS = f"""
+    SELECT lease.name, session.renewed_at FROM lease
+    LEFT JOIN node_session AS session ON session.run = lease.run
+    WHERE session.run IS NULL OR NOT ({_ALIVE}) ORDER BY lease.name
+"""
+_WAITING = """
+    SELECT count(*), min(offered_at), array_agg(DISTINCT key) FILTER (WHERE kind = 'rebalance')
+    FROM work_item
+    WHERE state IN ('due', 'claimed') AND offered_at < now() - interval '10 seconds'
+"""
+_BY_SPARES = """
+    SELECT count(*), min(offered_at) FROM work_item
+    WHERE claimed_by LIKE 'spare of %%' AND state IN ('done', 'adopted') AND offered_at > COALESCE(
+        (SELECT max(offered_at) FROM work_item WHERE claimed_by LIKE 'worker %%'), '-infinity')
+"""
+_ONCE_IS_CHANCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +49,47 @@ def holder_of(lane: str) -> LeaseHolder | None:
     return LeaseHolder(*row) if row else None
 
 
-def lanes_without_owner() -> int:
-    """How many of the leases nobody holds: their groups do not move."""
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """Lanes that nobody holds, since the last of their owners was heard; None: nobody knows when."""
+
+    lanes: tuple[str, ...]
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What does not go as it should with work items.
+
+    `waiting` of them are open for more than ten seconds, some about rebalances of `groups`; the last
+    `by_spares` ones were all done by the nodes' spare processes, as if there were no worker.
+    """
+
+    waiting: int
+    waiting_since: datetime | None
+    groups: tuple[str, ...]
+    by_spares: int
+    by_spares_since: datetime | None
+
+
+def orphans() -> Orphans:
+    """The lanes that nobody holds: their groups do not move."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM lease WHERE NOT EXISTS "
-            "(SELECT FROM node_session AS session WHERE session.run = lease.run AND NOT session.ended)"
-        )
-        (number,) = cursor.fetchone()
-    return int(number)
+        cursor.execute(_ORPHANS)
+        rows = cursor.fetchall()
+    heard = [at for _, at in rows if at is not None]
+    return Orphans(tuple(name for name, _ in rows), max(heard) if heard else None)
+
+
+def work() -> Work:
+    """Whether work that is due gets done, and by whom."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITING)
+        waiting, waiting_since, groups = cursor.fetchone()
+        cursor.execute(_BY_SPARES, [])
+        by_spares, by_spares_since = cursor.fetchone()
+    alone = by_spares if by_spares >= _ONCE_IS_CHANCE else 0
+    return Work(waiting, waiting_since, tuple(groups or ()), alone, by_spares_since if alone else None)
 
 
 def metadata_version() -> int | None:

@@ -162,6 +162,10 @@ class PartitionProgress(models.Model):
     )
     high_watermark = models.BigIntegerField()
     at = models.DateTimeField(db_default=Now())
+    recent_high_watermark = models.BigIntegerField(null=True, help_text="What it was at `recent_at`.")
+    recent_at = models.DateTimeField(null=True, help_text="At most a minute before `at`.")
+    earlier_high_watermark = models.BigIntegerField(null=True, help_text="What it was at `earlier_at`.")
+    earlier_at = models.DateTimeField(null=True, help_text="A minute or more before `at`, two at most.")
 
     class Meta:
         db_table = "partition_progress"

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection
 
 from controller.models import NO_LEADER, Broker
+from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
 
 LIVE, FENCED, NEVER_CONNECTED = "Live", "Fenced", "Never connected"
 
@@ -18,24 +19,43 @@ _REPLICAS_BY_BROKER = """
 """
 
 # Pages count as in sync whoever is in the ISR and has a session (design chapter 7): the row keeps the last
-# min.insync.replicas members even when they are dead.
-_STATED = """
+# min.insync.replicas members even when they are dead. `floor` is that of `muster.kernel.topic_configs`;
+# `lost_at` is when each member of the ISR without a session was lost, in order.
+_STATED = f"""
     SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
            partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
            CASE WHEN partition.isr <@ %(live)s::int[] THEN cardinality(partition.isr) ELSE
                (SELECT count(*) FROM unnest(partition.isr) AS member WHERE member = ANY (%(live)s))
            END AS in_sync,
-           COALESCE((topic.configs ->> 'min.insync.replicas')::int, 1) AS min_in_sync
+           LEAST(COALESCE(substring(topic.configs ->> '{MIN_INSYNC_REPLICAS}' FROM '^[0-9]{{1,9}}$')::int, 1),
+                 cardinality(partition.assigned))
+               AS floor,
+           CASE WHEN partition.isr <@ %(live)s::int[] THEN '{{}}'::timestamptz[] ELSE
+               ARRAY(SELECT broker.changed_at FROM broker WHERE broker.broker_id = ANY (partition.isr)
+                     AND broker.broker_id <> ALL (%(live)s) ORDER BY 1)
+           END AS lost_at
     FROM partition JOIN topic ON topic.topic_id = partition.topic_id
 """
 
 TROUBLES = {
     "offline": f"leader = {NO_LEADER}",
-    "under-min-isr": f"leader <> {NO_LEADER} AND in_sync < LEAST(min_in_sync, cardinality(assigned))",
+    "under-min-isr": f"leader <> {NO_LEADER} AND in_sync < floor",
     "one-copy": f"leader <> {NO_LEADER} AND in_sync = 1 AND cardinality(assigned) > 1",
     "attention": f"(in_sync < cardinality(assigned) OR leader = {NO_LEADER})",
 }
 """What may be asked of partitions by name, in SQL over the stated rows."""
+
+_SINCES = {
+    "offline": "changed_at",
+    "under-min-isr": "GREATEST(changed_at, lost_at[cardinality(isr) - floor + 1])",
+    "one-copy": "GREATEST(changed_at, lost_at[cardinality(isr) - 1])",
+    "attention": f"""CASE WHEN leader = {NO_LEADER} THEN changed_at
+                     ELSE GREATEST(changed_at, lost_at[cardinality(isr) - cardinality(assigned) + 1]) END""",
+}
+"""Since when: the row was changed, or so many members of its ISR were lost that the trouble began.
+
+An element that an array does not have is NULL, and GREATEST leaves it out.
+"""
 
 _HEALTH = f"""
     WITH stated AS MATERIALIZED ({_STATED})
@@ -44,7 +64,7 @@ _HEALTH = f"""
            count(*) FILTER (WHERE {TROUBLES["attention"]}),
            count(*) FILTER (WHERE {TROUBLES["under-min-isr"]}),
            count(*) FILTER (WHERE {TROUBLES["one-copy"]}),
-           min(changed_at) FILTER (WHERE {TROUBLES["attention"]})
+           min({_SINCES["attention"]}) FILTER (WHERE {TROUBLES["attention"]})
     FROM stated
 """
 
@@ -82,9 +102,12 @@ class Health:
     since: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """One partition as its row says, with how many of its ISR have a session."""
+    """One partition as its row says, with how many of its ISR have a session.
+
+    `floor` is the least that its ISR may have for acks=all; `since` is when what was asked about began.
+    """
 
     id: int
     topic_name: str
@@ -95,11 +118,10 @@ class PartitionRow:
     leader_epoch: int
     isr: Sequence[int]
     version: int
-    changed_at: datetime
     in_sync: int
-    min_in_sync: int
+    floor: int
+    since: datetime
     high_watermark: int | None = None
-    progress_at: datetime | None = None
 
     @property
     def name(self) -> str:
@@ -111,13 +133,14 @@ class PartitionRow:
         return self.leader == NO_LEADER
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
     """One topic with its partitions counted, broker by broker."""
 
     topic_id: Any
     name: str
     partition_count: int
+    matching: int
     in_full_sync: int
     offline: int
     one_copy: int
@@ -153,65 +176,86 @@ def health(live: Sequence[int]) -> Health:
     return Health(*_read(_HEALTH, {"live": list(live)})[0])
 
 
+_PARTITION = """
+    id, topic_name, topic_id, partition, assigned, leader, leader_epoch, isr, version, in_sync, floor
+"""
+
+
 def troubled_partitions(live: Sequence[int], trouble: str, limit: int) -> list[PartitionRow]:
     """Partitions with one of TROUBLES, in the order of their names, at most `limit`."""
     statement = f"""
         WITH stated AS ({_STATED})
-        SELECT * FROM stated WHERE {TROUBLES[trouble]} ORDER BY topic_name, partition LIMIT %(limit)s
+        SELECT {_PARTITION}, {_SINCES[trouble]} AS since FROM stated
+        WHERE {TROUBLES[trouble]} ORDER BY topic_name, partition LIMIT %(limit)s
     """
-    return [PartitionRow(*row) for row in _read(statement, {"live": list(live), "limit": limit})]
+    return [PartitionRow(**row) for row in _named(statement, {"live": list(live), "limit": limit})]
 
 
 def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: int) -> list[TopicRow]:
     """Topics after the name `after` whose name contains `contains`, of which a partition fits `show`."""
+    fits = TROUBLES.get(show, "true")
     statement = f"""
         WITH stated AS ({_STATED} WHERE strpos(lower(topic.name), lower(%(contains)s)) > 0
                         AND topic.name > %(after)s),
         listed AS (
-            SELECT topic_id, topic_name, count(*) AS partitions,
-                   count(*) FILTER (WHERE NOT {TROUBLES["attention"]}) AS synced,
+            SELECT topic_id, topic_name AS name, count(*) AS partition_count,
+                   count(*) FILTER (WHERE {fits}) AS matching,
+                   count(*) FILTER (WHERE NOT {TROUBLES["attention"]}) AS in_full_sync,
                    count(*) FILTER (WHERE leader = {NO_LEADER}) AS offline,
                    count(*) FILTER (WHERE {TROUBLES["one-copy"]}) AS one_copy
             FROM stated GROUP BY topic_id, topic_name
-            HAVING count(*) FILTER (WHERE {TROUBLES.get(show, "true")}) > 0
+            HAVING count(*) FILTER (WHERE {fits}) > 0
             ORDER BY topic_name LIMIT %(limit)s
         )
-        SELECT listed.*, replicas.by_broker, leaders.by_broker FROM listed
+        SELECT listed.*, held.by_broker AS replicas, led.by_broker AS leaders FROM listed
         CROSS JOIN LATERAL (
             SELECT COALESCE(json_object_agg(replica, held), '{{}}') AS by_broker
             FROM (SELECT replica, count(*) AS held FROM partition, unnest(assigned) AS replica
                   WHERE partition.topic_id = listed.topic_id GROUP BY replica) AS counted
-        ) AS replicas
+        ) AS held
         CROSS JOIN LATERAL (
             SELECT COALESCE(json_object_agg(leader, led), '{{}}') AS by_broker
             FROM (SELECT leader, count(*) AS led FROM partition
                   WHERE partition.topic_id = listed.topic_id GROUP BY leader) AS counted
-        ) AS leaders
-        ORDER BY listed.topic_name
+        ) AS led
+        ORDER BY listed.name
     """
     values = {"live": list(live), "contains": contains, "after": after, "limit": limit}
-    return [TopicRow(*row) for row in _read(statement, values)]
+    return [TopicRow(**row) for row in _named(statement, values)]
 
 
 def partitions_of(
-    live: Sequence[int], topic_ids: Sequence[Any], show: str, limit: int
+    live: Sequence[int], topic_ids: Sequence[Any], show: str, first: int, limit: int
 ) -> dict[Any, list[PartitionRow]]:
-    """The partitions of some topics that fit `show`, at most `limit` of each, with how far they got."""
+    """The partitions of some topics that fit `show`, of each `limit` from place `first` on, worst first."""
+    troubled = f"CASE WHEN {TROUBLES['attention']} THEN {_SINCES['attention']} ELSE changed_at END"
+    since = _SINCES.get(show, troubled)
     statement = f"""
         WITH stated AS ({_STATED} WHERE topic.topic_id = ANY (%(topics)s)),
         numbered AS (
-            SELECT stated.*, progress.high_watermark, progress.at,
-                   row_number() OVER (PARTITION BY stated.topic_id ORDER BY stated.leader = {NO_LEADER} DESC,
-                                      stated.in_sync < cardinality(stated.assigned) DESC, stated.partition)
+            SELECT {_PARTITION}, {since} AS since, progress.high_watermark,
+                   row_number() OVER (PARTITION BY topic_id ORDER BY leader = {NO_LEADER} DESC,
+                                      in_sync < cardinality(assigned) DESC, partition) AS place
             FROM stated LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
             WHERE {TROUBLES.get(show, "true")}
         )
-        SELECT * FROM numbered WHERE row_number <= %(limit)s ORDER BY topic_name, row_number
+        SELECT * FROM numbered WHERE place > %(first)s AND place <= %(first)s + %(limit)s
+        ORDER BY topic_name, place
     """
     found: dict[Any, list[PartitionRow]] = {}
-    for row in _read(statement, {"live": list(live), "topics": list(topic_ids), "limit": limit}):
-        found.setdefault(row[2], []).append(PartitionRow(*row[:-1]))
+    values = {"live": list(live), "topics": list(topic_ids), "first": first, "limit": limit}
+    for row in _named(statement, values):
+        del row["place"]
+        found.setdefault(row["topic_id"], []).append(PartitionRow(**row))
     return found
+
+
+def _named(statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows by the names of their columns."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:

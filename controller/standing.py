@@ -36,7 +36,7 @@ def of(request: HttpRequest) -> ClusterStanding:
     if not hasattr(request, _KEPT):
         brokers = queries.brokers()
         health = queries.health(queries.live_ids(row.broker for row in brokers))
-        found = findings.most_urgent_first(findings.find(brokers, health, leases.lanes_without_owner()))
+        found = findings.most_urgent_first(findings.find(brokers, health, leases.orphans(), leases.work()))
         setattr(request, _KEPT, ClusterStanding(brokers, health, found))
     kept: ClusterStanding = getattr(request, _KEPT)
     return kept

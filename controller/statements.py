@@ -100,7 +100,17 @@ FROM unnest(%(topic_id)s::uuid[], %(partition)s::int[], %(high_watermark)s::bigi
     AS u(topic_id, partition, high_watermark)
 JOIN partition ON partition.topic_id = u.topic_id AND partition.partition = u.partition
 ORDER BY partition.id
-ON CONFLICT (partition_id) DO UPDATE SET high_watermark = EXCLUDED.high_watermark, at = EXCLUDED.at"""
+ON CONFLICT (partition_id) DO UPDATE SET
+    earlier_high_watermark = CASE WHEN partition_progress.recent_at <= now() - interval '1 minute'
+        THEN partition_progress.recent_high_watermark ELSE partition_progress.earlier_high_watermark END,
+    earlier_at = CASE WHEN partition_progress.recent_at <= now() - interval '1 minute'
+        THEN partition_progress.recent_at ELSE partition_progress.earlier_at END,
+    recent_high_watermark = CASE WHEN partition_progress.recent_at > now() - interval '1 minute'
+        THEN partition_progress.recent_high_watermark ELSE partition_progress.high_watermark END,
+    recent_at = CASE WHEN partition_progress.recent_at > now() - interval '1 minute'
+        THEN partition_progress.recent_at ELSE partition_progress.at END,
+    high_watermark = EXCLUDED.high_watermark, at = EXCLUDED.at"""
+"""The end now, and two older ones: of each moment from a minute on one is known that is not much older."""
 
 ENROLL: Final = """
 INSERT INTO broker (broker_id, secret_hash, endpoints, rack, broker_epoch, fenced, metadata_version)

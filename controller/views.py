@@ -1,6 +1,8 @@
 """This room renders the page of brokers and partitions: which data is not safe, and on which broker."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlencode
 
 from django.core.exceptions import BadRequest
@@ -8,6 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from access.cursors import NotOurs, opened, sealed
+from access.filters import DoesNotFit, number_filter, read_filters, text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
 from controller import fingerprints, queries, standing
@@ -16,8 +20,40 @@ TOPICS_OF_A_PAGE = 50
 PARTITIONS_OF_A_TOPIC = 20
 PARTITIONS_OF_AN_OPENED_TOPIC = 500
 SHOWS = ("attention", "offline", "under-min-isr", "one-copy", "all")
-_LONGEST_TEXT = 249
 _FEW_TOPICS = 3
+_FILTERS = (
+    text_filter("q", "Topic contains, in capitals or not."),
+    word_filter("show", SHOWS, "Only topics with such partitions, and of them only these."),
+    text_filter("open", "The topic that is shown long."),
+    number_filter("from", "Partitions of the opened topic before those that are shown."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the address asks; `chosen` is False while `show` follows from how the cluster is."""
+
+    contains: str
+    show: str
+    chosen: bool
+    open: str
+    first: int
+    after: str
+
+    @property
+    def of(self) -> list[Any]:
+        """What a cursor of the list of topics is bound to."""
+        return ["topics", self.contains, self.show if self.chosen else ""]
+
+    def address(self, **changes: Any) -> str:
+        """This page's query string with some values changed; topics stay those of this page."""
+        values = {
+            "q": self.contains,
+            "show": self.show if self.chosen else "",
+            "after": sealed([self.after], self.of) if self.after else "",
+            **changes,
+        }
+        return "?" + urlencode({name: value for name, value in values.items() if value}) + "#partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +84,19 @@ class TopicBlock:
     rows: list[MatrixRow]
     opened: bool
     toggle: str
+    before: int
+    first: str
+    more: str
+
+    @property
+    def last(self) -> int:
+        """The place of the last partition that is shown."""
+        return self.before + len(self.rows)
+
+    @property
+    def cut(self) -> bool:
+        """True if more partitions fit than are shown."""
+        return bool(self.rows) and len(self.rows) < self.topic.matching
 
 
 @require_safe
@@ -56,30 +105,47 @@ def cluster(request: HttpRequest) -> HttpResponse:
     """Offline and under-replicated counts, the brokers, then topics by broker; filters are in the address."""
     rendered = fingerprints.of_cluster()
     here = standing.of(request)
-    contains, after = request.GET.get("q", "").strip(), request.GET.get("after", "")
-    opened = request.GET.get("open", "")
-    show = request.GET.get("show") or ("attention" if here.health.under_replicated else "all")
-    texts = (contains, after, opened)
-    if show not in SHOWS or any(len(text) > _LONGEST_TEXT or "\x00" in text for text in texts):
-        raise BadRequest("The filter in the address does not fit. Begin at /cluster/.")
-    topics = queries.topics(here.live, contains=contains, show=show, after=after, limit=TOPICS_OF_A_PAGE + 1)
+    try:
+        asked = _asked(request, "attention" if here.health.under_replicated else "all")
+    except (DoesNotFit, NotOurs) as error:
+        raise BadRequest(f"{error} Begin at /cluster/.") from error
+    topics = queries.topics(
+        here.live, contains=asked.contains, show=asked.show, after=asked.after, limit=TOPICS_OF_A_PAGE + 1
+    )
     shown = topics[:TOPICS_OF_A_PAGE]
-    asked = {"q": contains, "show": show if request.GET.get("show") else ""}
-    next_address = _address(asked, after=shown[-1].name) if len(topics) > TOPICS_OF_A_PAGE else ""
+    follow = len(topics) > TOPICS_OF_A_PAGE
     context = {
         "section": "cluster",
-        "watch": "cluster",
+        "watch": fingerprints.CLUSTER,
         "rendered": rendered,
         "here": here,
         "columns": [(row.broker, row.state == queries.FENCED) for row in here.brokers],
-        "blocks": _blocks(here, shown, show, opened, asked),
-        "contains": contains,
-        "show": show,
+        "width": len(here.brokers) + 7,
+        "blocks": _blocks(here, shown, asked),
+        "contains": asked.contains,
+        "opened": asked.open,
+        "show": asked.show,
         "shows": _choices(here.health),
-        "next": next_address,
-        "first": _address(asked) if after else "",
+        "next": asked.address(after=sealed([shown[-1].name], asked.of)) if follow else "",
+        "first": asked.address(after="") if asked.after else "",
     }
     return render(request, "controller/cluster.html", context)
+
+
+def _asked(request: HttpRequest, usually: str) -> Asked:
+    """What the address asks. Raises DoesNotFit, NotOurs."""
+    values = {name: str(value).strip() for name, value in request.GET.items() if str(value).strip()}
+    read = read_filters(values, _FILTERS)
+    asked = Asked(
+        read.get("q", ""),
+        read.get("show", usually),
+        "show" in read,
+        read.get("open", ""),
+        read.get("from", 0),
+        "",
+    )
+    cursor = values.get("after")
+    return replace(asked, after=opened(cursor, asked.of)[0]) if cursor else asked
 
 
 def _choices(health: queries.Health) -> list[tuple[str, str, int]]:
@@ -92,33 +158,41 @@ def _choices(health: queries.Health) -> list[tuple[str, str, int]]:
     ]
 
 
-def _address(asked: dict[str, str], **changes: str) -> str:
-    values = {name: value for name, value in {**asked, **changes}.items() if value}
-    return "?" + urlencode(values) + "#partitions"
-
-
 def _blocks(
-    here: standing.ClusterStanding,
-    topics: list[queries.TopicRow],
-    show: str,
-    opened: str,
-    asked: dict[str, str],
+    here: standing.ClusterStanding, topics: Sequence[queries.TopicRow], asked: Asked
 ) -> list[TopicBlock]:
-    """What is troubled stands open, and so do the topics of a small cluster; else the one asked for."""
+    """What is troubled stands open, and so do the topics of a small cluster; else the one asked for.
+
+    The one asked for is shown long, page by page; of each other the first partitions, and where the rest is.
+    """
     few = len(topics) <= _FEW_TOPICS
-    foldable = show == "all" and not few
-    # One topic may be shown long; fifty of them would be a page of 25,000 rows.
-    limit = PARTITIONS_OF_AN_OPENED_TOPIC if opened and foldable else PARTITIONS_OF_A_TOPIC
-    open_ids = [topic.topic_id for topic in topics if few or show != "all" or topic.name == opened]
-    rows = queries.partitions_of(here.live, open_ids, show, limit) if open_ids else {}
+    foldable = asked.show == "all" and not few
+    long = [topic.topic_id for topic in topics if topic.name == asked.open]
+    short = [] if foldable else [topic.topic_id for topic in topics if topic.name != asked.open]
+    rows = queries.partitions_of(here.live, short, asked.show, 0, PARTITIONS_OF_A_TOPIC)
+    rows |= queries.partitions_of(here.live, long, asked.show, asked.first, PARTITIONS_OF_AN_OPENED_TOPIC)
     brokers = [row.broker.broker_id for row in here.brokers]
     live = set(here.live)
     blocks = []
     for topic in topics:
         cells = [(*topic.held_by(broker), broker not in live) for broker in brokers]
         partitions = [_row(row, brokers, live) for row in rows.get(topic.topic_id, [])]
-        toggle = _address(asked, open="" if topic.name == opened else topic.name) if foldable else ""
-        blocks.append(TopicBlock(topic, cells, partitions, bool(partitions), toggle))
+        is_open = topic.name == asked.open
+        before = asked.first if is_open else 0
+        end = before + len(partitions)
+        following = {"from": end if is_open and end < topic.matching else 0}
+        blocks.append(
+            TopicBlock(
+                topic,
+                cells,
+                partitions,
+                bool(partitions),
+                asked.address(open="" if is_open else topic.name) if foldable else "",
+                before,
+                asked.address(open=topic.name),
+                asked.address(open=topic.name, **following) if not is_open or end < topic.matching else "",
+            )
+        )
     return blocks
 
 
@@ -142,7 +216,7 @@ def _note(partition: queries.PartitionRow) -> str:
         if not partition.isr:
             return "offline, never had a leader"
         return f"offline, last ISR {', '.join(str(member) for member in partition.isr)}"
-    if partition.in_sync < min(partition.min_in_sync, len(partition.assigned)):
+    if partition.in_sync < partition.floor:
         return "under min ISR"
     if partition.in_sync == 1 and len(partition.assigned) > 1:
         return "one copy left"

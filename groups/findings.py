@@ -6,34 +6,25 @@ from dataclasses import replace
 from controller.findings import WARNING, Finding
 from groups import queries
 
-STALLED_AFTER_MS = 60_000
-"""A commit is older than this while records wait: the partition counts as stalled."""
-
-LEAST_STALLED_LAG = 100
-"""Fewer waiting records than this are a consumer between two commits, not a stall."""
-
 _READ = 500
 
 
 def find() -> list[Finding]:
     """What is wrong with groups now; the stalled partitions of one group are one finding."""
     stalled: dict[str, list[queries.StalledPartition]] = {}
-    for row in queries.stalled_partitions(STALLED_AFTER_MS, LEAST_STALLED_LAG, _READ):
+    for row in queries.stalled_partitions(_READ) + queries.partitions_never_committed(_READ):
         stalled.setdefault(row.group, []).append(row)
-    found = [
-        Finding(
-            "group_stalled",
-            WARNING,
-            min(row.committed_at for row in rows),
-            {"group": group, "rows": rows, "first": rows[0], "lag": sum(row.lag for row in rows)},
-            (group,),
-        )
-        for group, rows in stalled.items()
-    ]
-    for group, session_timeout_ms in queries.unsettled_groups(_READ):
-        kind = "group_error" if group.error else "group_stuck"
-        facts = {"group": group.name, "row": group, "session_timeout_ms": session_timeout_ms}
-        found.append(Finding(kind, WARNING, group.changed_at, facts, (group.name,)))
+    found = []
+    for group, rows in stalled.items():
+        rows.sort(key=lambda row: row.since)
+        lag = sum(row.lag or 0 for row in rows)
+        facts = {"group": group, "rows": rows, "first": rows[0], "lag": lag}
+        found.append(Finding("group_stalled", WARNING, rows[0].since, facts, (group,)))
+    for unsettled, session_timeout_ms in queries.unsettled_groups(_READ):
+        kind = "group_error" if unsettled.error else "group_stuck"
+        since = unsettled.changed_at if unsettled.error else unsettled.phase_entered_at
+        facts = {"group": unsettled.name, "row": unsettled, "session_timeout_ms": session_timeout_ms}
+        found.append(Finding(kind, WARNING, since, facts, (unsettled.name,)))
     return found
 
 

@@ -10,6 +10,12 @@ from django.db import connection
 
 from controller import fingerprints as of_cluster
 
+OVERVIEW, GROUPS = "overview", "groups"
+"""What the overview and the lists of groups watch."""
+
+GROUP = "group "
+"""A page about one group watches `group <name>`."""
+
 _OF_LISTS = """
     SELECT (SELECT count(*)::text || '.' || COALESCE(sum(version), 0) || '.'
                    || COALESCE(sum(hashtext(name)), 0) FROM consumer_group),

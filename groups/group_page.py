@@ -11,7 +11,7 @@ from groups import queries
 from groups.core.rebalances import Move
 from groups.history import Partition, Rebalance
 from groups.journal import rebalances_of
-from groups.models import ConsumerGroup, GroupMember
+from groups.models import ConsumerGroup, GroupMember, Phase
 
 LANES_UP_TO = 24
 """More partitions than this, or more members, are drawn as one stroke for each partition."""
@@ -152,7 +152,7 @@ class GroupPage:
 
     @property
     def progress_at(self) -> datetime | None:
-        """When the oldest of the known ends was said."""
+        """When the newest of the known ends was said."""
         said = [row.progress_at for row in self.standings if row.progress_at is not None]
         return max(said) if said else None
 
@@ -181,6 +181,16 @@ class GroupPage:
     def settled(self) -> Rebalance | None:
         """The last rebalance that opened the present generation, if the journal still has it."""
         return next((one for one in self.rebalances if one.generation == self.group.generation), None)
+
+    @property
+    def phase_since(self) -> datetime:
+        """When the group came into its phase, by the journal if it still has it."""
+        told = None
+        if self.group.phase == Phase.STABLE and self.settled is not None:
+            told = self.settled.ended
+        elif self.group.phase == Phase.PREPARING_REBALANCE and self.open_rebalance is not None:
+            told = self.open_rebalance.started
+        return told or self.group.phase_entered_at
 
     @property
     def open_rebalance(self) -> Rebalance | None:

@@ -69,6 +69,7 @@ class ConsumerGroup(models.Model):
     ephemeral = models.BooleanField(default=False, help_text="Deleted as soon as it is empty.")
     created_at = models.DateTimeField(db_default=Now())
     changed_at = models.DateTimeField(db_default=Now())
+    phase_entered_at = models.DateTimeField(db_default=Now(), help_text="When the phase was another last.")
 
     class Meta:
         db_table = "consumer_group"
@@ -209,6 +210,9 @@ class CommittedOffset(models.Model):
     metadata = models.CharField(max_length=4096, default="", blank=True)
     version = models.BigIntegerField(default=1, help_text="Rises with each commit.")
     committed_at = models.DateTimeField(db_default=Now())
+    moved_at = models.DateTimeField(
+        db_default=Now(), help_text="When the offset was another last: the same again is no progress."
+    )
     expires_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -66,7 +66,11 @@ _PHASES_IN_ORDER = (Phase.STABLE, Phase.PREPARING_REBALANCE, Phase.COMPLETING_RE
 # inner one: the planner takes two joined columns for a rare match, and then looks up each of 120,000 offsets.
 _BESIDE_ENDS = """
     committed_offset AS committed LEFT JOIN (
-        SELECT topic_id, partition, leader, high_watermark
+        SELECT topic_id, partition, leader, high_watermark,
+               CASE WHEN at <= now() - interval '1 minute' THEN high_watermark
+                    WHEN recent_at <= now() - interval '1 minute' THEN recent_high_watermark
+                    WHEN earlier_at <= now() - interval '1 minute' THEN earlier_high_watermark
+               END AS minute_old
         FROM partition JOIN partition_progress AS progress ON progress.partition_id = partition.id
     ) AS ends USING (topic_id, partition)
 """
@@ -79,7 +83,7 @@ _LAG_OF_ALL = f"""
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
     """One group of a list with its standing; `lag` is None when nothing of it is known."""
 
@@ -130,7 +134,7 @@ class GroupFilter:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStanding:
     """One partition as a group sees it: who owns it, what is committed, how far the log got."""
 
@@ -141,7 +145,6 @@ class PartitionStanding:
     state: str | None
     since_generation: int | None
     committed: int | None
-    commit_leader_epoch: int | None
     version: int | None
     committed_at: datetime | None
     leader: int | None
@@ -168,25 +171,30 @@ class PartitionStanding:
         return max(0, self.high_watermark - self.committed)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StalledPartition:
-    """Records wait, and the owner has committed nothing for a while."""
+    """Records wait, and the owner has not moved the committed offset for a while.
+
+    `committed` is None if it has committed nothing yet; `since` is when the offset last moved, or when the
+    group last changed.
+    """
 
     group: str
     topic_name: str
     partition: int
     owner: str
-    committed: int
+    committed: int | None
     high_watermark: int
-    committed_at: datetime
+    since: datetime
 
     @property
     def name(self) -> str:
         return f"{self.topic_name}-{self.partition}"
 
     @property
-    def lag(self) -> int:
-        return self.high_watermark - self.committed
+    def lag(self) -> int | None:
+        """Records that wait; None: nothing is committed, so nobody knows where it reads."""
+        return None if self.committed is None else self.high_watermark - self.committed
 
 
 def groups_by_name(asked: GroupFilter, after: str, limit: int) -> list[GroupRow]:
@@ -204,7 +212,7 @@ def groups_by_name(asked: GroupFilter, after: str, limit: int) -> list[GroupRow]
         {_STANDING}
         ORDER BY grouped.name
     """
-    return [GroupRow(*row) for row in _read(statement, {**asked.values, "after": after, "limit": limit})]
+    return [GroupRow(**row) for row in _named(statement, {**asked.values, "after": after, "limit": limit})]
 
 
 def lag_order() -> list[tuple[int, str]]:
@@ -225,7 +233,7 @@ def groups_named(names: Sequence[str]) -> list[GroupRow]:
         {_STANDING}
         ORDER BY grouped.name
     """
-    return [GroupRow(*row) for row in _read(statement, {"names": list(names)})]
+    return [GroupRow(**row) for row in _named(statement, {"names": list(names)})]
 
 
 def names_of(asked: GroupFilter) -> list[str]:
@@ -248,11 +256,11 @@ def partitions_of_group(name: str) -> list[PartitionStanding]:
              touched AS (SELECT topic_id, partition FROM owned UNION SELECT topic_id, partition FROM committed
                          UNION SELECT topic_id, partition FROM partition WHERE topic_id IN
                          (SELECT topic_id FROM owned UNION SELECT topic_id FROM committed))
-        SELECT touched.topic_id, COALESCE(owned.topic_name, committed.topic_name, topic.name),
+        SELECT touched.topic_id, COALESCE(owned.topic_name, committed.topic_name, topic.name) AS topic_name,
                touched.partition, owned.owner, owned.state, owned.since_generation,
-               committed.committed_offset, committed.leader_epoch, committed.version, committed.committed_at,
+               committed.committed_offset AS committed, committed.version, committed.committed_at,
                stated.leader, stated.leader_epoch, stated.isr, stated.assigned,
-               progress.high_watermark, progress.at
+               progress.high_watermark, progress.at AS progress_at
         FROM touched
         LEFT JOIN owned USING (topic_id, partition)
         LEFT JOIN committed USING (topic_id, partition)
@@ -262,38 +270,58 @@ def partitions_of_group(name: str) -> list[PartitionStanding]:
         LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
         ORDER BY 2, 3, owned.copy
     """
-    return [PartitionStanding(*row) for row in _read(statement, {"name": name})]
+    return [PartitionStanding(**row) for row in _named(statement, {"name": name})]
 
 
-def stalled_partitions(older_than_ms: int, least_lag: int, limit: int) -> list[StalledPartition]:
-    """Owned partitions where at least `least_lag` records wait and nothing was committed for a while."""
+def stalled_partitions(limit: int) -> list[StalledPartition]:
+    """Owned partitions whose offset has not moved for a minute although records waited all that time.
+
+    That the end is ahead says nothing: a record may have come just now. It counts where the log ended a
+    minute ago, as far as the controller noted it (`controller.statements`).
+    """
     statement = f"""
         WITH late AS MATERIALIZED (
             SELECT committed.group_name, committed.topic_name, topic_id, partition,
-                   committed.committed_offset, committed.committed_at, ends.high_watermark
+                   committed.committed_offset, committed.moved_at, ends.high_watermark
             FROM {_BESIDE_ENDS}
-            WHERE committed.committed_at < now() - %(older_than_ms)s * interval '1 millisecond'
-              AND COALESCE(ends.high_watermark - committed.committed_offset, -1) >= %(least_lag)s
+            WHERE committed.moved_at < now() - interval '1 minute'
+              AND COALESCE(ends.minute_old, -1) > committed.committed_offset
+              AND COALESCE(ends.high_watermark, -1) > committed.committed_offset
               AND COALESCE(ends.leader, -1) <> -1
         ), waiting AS MATERIALIZED (
             SELECT * FROM late WHERE group_name IN (SELECT group_name FROM group_member)
-            ORDER BY committed_at LIMIT %(looked_at)s
+            ORDER BY moved_at LIMIT %(looked_at)s
         )
         SELECT waiting.group_name, waiting.topic_name, waiting.partition, owned.owner,
-               waiting.committed_offset, waiting.high_watermark, waiting.committed_at
+               waiting.committed_offset AS committed, waiting.high_watermark, waiting.moved_at AS since
         FROM waiting JOIN partition_ownership AS owned ON owned.group_name = waiting.group_name
              AND owned.topic_id = waiting.topic_id AND owned.partition = waiting.partition
              AND owned.copy = 0
-        ORDER BY waiting.committed_at, 1, 2, 3 LIMIT %(limit)s
+        ORDER BY waiting.moved_at, 1, 2, 3 LIMIT %(limit)s
     """
-    looked_at = limit * _LOOKED_AT
-    values = {
-        "older_than_ms": older_than_ms,
-        "least_lag": least_lag,
-        "limit": limit,
-        "looked_at": looked_at,
-    }
-    return [StalledPartition(*row) for row in _read(statement, values)]
+    values = {"limit": limit, "looked_at": limit * _LOOKED_AT}
+    return [StalledPartition(**row) for row in _named(statement, values)]
+
+
+def partitions_never_committed(limit: int) -> list[StalledPartition]:
+    """Partitions that grew although their owner, the same for two minutes, has committed nothing yet."""
+    statement = """
+        WITH grew AS MATERIALIZED (
+            SELECT topic_id, partition, high_watermark, earlier_at
+            FROM partition JOIN partition_progress AS progress ON progress.partition_id = partition.id
+            WHERE progress.recent_high_watermark > progress.earlier_high_watermark AND leader <> -1
+        )
+        SELECT owned.group_name, owned.topic_name, owned.partition, owned.owner, NULL AS committed,
+               grew.high_watermark, grouped.changed_at AS since
+        FROM grew JOIN partition_ownership AS owned USING (topic_id, partition)
+        JOIN consumer_group AS grouped ON grouped.name = owned.group_name
+        LEFT JOIN committed_offset AS committed ON committed.group_name = owned.group_name
+              AND committed.topic_id = owned.topic_id AND committed.partition = owned.partition
+        WHERE committed.group_name IS NULL AND owned.copy = 0
+          AND grouped.changed_at < LEAST(grew.earlier_at, now() - interval '2 minutes')
+        ORDER BY grouped.changed_at, 1, 2, 3 LIMIT %(limit)s
+    """
+    return [StalledPartition(**row) for row in _named(statement, {"limit": limit})]
 
 
 def groups_that_wait_for(partition_ids: Sequence[int]) -> dict[str, list[str]]:
@@ -311,21 +339,30 @@ def groups_that_wait_for(partition_ids: Sequence[int]) -> dict[str, list[str]]:
 
 
 def unsettled_groups(limit: int) -> list[tuple[ConsumerGroup, int]]:
-    """Groups with an error, or with a rebalance open longer than their largest session timeout (ms)."""
+    """Groups with an error, or longer in a phase of a rebalance than their largest session timeout (ms)."""
     statement = """
         SELECT grouped.name, COALESCE(max(member.session_timeout_ms), 0)
         FROM consumer_group AS grouped LEFT JOIN group_member AS member ON member.group_name = grouped.name
         WHERE grouped.error <> '' OR grouped.phase IN ('PreparingRebalance', 'CompletingRebalance')
-        GROUP BY grouped.name, grouped.error, grouped.changed_at
+        GROUP BY grouped.name, grouped.error, grouped.phase_entered_at
         HAVING grouped.error <> ''
-            OR grouped.changed_at < now() - max(member.session_timeout_ms) * interval '1 millisecond'
-        ORDER BY grouped.changed_at LIMIT %(limit)s
+            OR grouped.phase_entered_at < now() - max(member.session_timeout_ms) * interval '1 millisecond'
+        ORDER BY grouped.phase_entered_at LIMIT %(limit)s
     """
     sessions = dict(_read(statement, {"limit": limit}))
     found = ConsumerGroup.objects.in_bulk(list(sessions))
     return [
         (found[name], session_timeout_ms) for name, session_timeout_ms in sessions.items() if name in found
     ]
+
+
+def _named(statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows by the names of their columns; `group_name` is what people call `group`."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        names = [column.name for column in cursor.description or ()]
+        names = ["group" if name == "group_name" else name for name in names]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -45,6 +45,10 @@ class GroupStanding:
                 found.setdefault(group, finding)
         return found
 
+    def about(self, group: str, lane: str) -> list[Finding]:
+        """Every finding that the group suffers from, the lane of its shard included."""
+        return [one for one in self.findings if group in one.groups or lane in one.facts.get("lanes", ())]
+
     @cached_property
     def by_lag(self) -> list[tuple[int, str]]:
         """Every group as (−lag, name), in this order; a group without known lag has lag −1 and comes last."""

@@ -82,7 +82,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
     more = len(keys) > begin + ROWS_OF_A_PAGE
     context = {
         "section": "groups",
-        "watch": "groups",
+        "watch": fingerprints.GROUPS,
         "rendered": here.fingerprint,
         "standing": here,
         "rows": [(row, here.by_group.get(row.name)) for row in _rows(shown)],
@@ -105,24 +105,22 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
     if group is None:
         raise Http404("no such group")
     rendered = fingerprints.of_groups([name]).get(name, "")
-    finding = standing.of(request).by_group.get(name)
+    findings = standing.of(request).about(name, f"coordinator/{group.shard}")
     page = group_page.read(group, cluster_standing.of(request), _whole(request.GET.get("from")))
     context = {
         "section": "groups",
-        "watch": f"group {name}",
+        "watch": f"{fingerprints.GROUP}{name}",
         "rendered": rendered,
         "group": group,
-        "finding": finding,
-        "stalled": _stalled(finding),
+        "findings": findings,
+        "stalled": _stalled(findings),
         "page": page,
     }
     return render(request, "groups/detail.html", context)
 
 
-def _stalled(finding: Finding | None) -> set[str]:
-    if finding is None or finding.kind != "group_stalled":
-        return set()
-    return {row.name for row in finding.facts["rows"]}
+def _stalled(findings: Sequence[Finding]) -> set[str]:
+    return {row.name for one in findings if one.kind == "group_stalled" for row in one.facts["rows"]}
 
 
 def _keys(asked: Asked, here: standing.GroupStanding) -> list[Key]:

@@ -48,6 +48,7 @@ class NodeSession(models.Model):
     pid = models.IntegerField(help_text="Backend of its session connection.")
     backend_start = models.DateTimeField(help_text="Tells two backends of one pid apart.")
     renewals = models.BigIntegerField(default=0, help_text="Rises every 0.4 s while the node lives.")
+    renewed_at = models.DateTimeField(null=True, help_text="When `renewals` rose last.")
     ended = models.BooleanField(default=False)
     draining = models.BooleanField(default=False, help_text="It gives its leases away and takes none.")
     addresses = models.JSONField(default=dict, help_text='By kind: {"websocket": "ws://host:port"}.')

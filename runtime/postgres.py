@@ -40,7 +40,7 @@ _TRY_AGAIN = (
 _RENEW = """
 WITH mine AS (
     UPDATE node_session
-    SET renewals = renewals + 1, pid = pg_backend_pid(),
+    SET renewals = renewals + 1, renewed_at = now(), pid = pg_backend_pid(),
         backend_start = (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())
     WHERE run = %(run)s AND NOT ended
     RETURNING renewals)

@@ -9,6 +9,7 @@ from access.grants import Operation
 from access.pages import needs
 from controller.journal import last_turns
 from groups import standing as group_standing
+from groups.fingerprints import OVERVIEW
 from groups.journal import last_rebalances
 
 ROLL_UP_TO = 200
@@ -27,7 +28,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         roll = groups.queries.groups_named(list(standing.by_group)[:ROLL_UP_TO])
     context = {
         "section": "overview",
-        "watch": "overview",
+        "watch": OVERVIEW,
         "rendered": standing.fingerprint,
         "cluster": cluster,
         "standing": standing,

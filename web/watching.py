@@ -19,16 +19,14 @@ from access import sessions
 from access.grants import Operation
 from access.service import user_may
 from controller import fingerprints as of_cluster
+from controller.fingerprints import CLUSTER
 from groups import fingerprints as of_groups
+from groups.fingerprints import GROUP, GROUPS, OVERVIEW
 from web.desks import end_thread
 from web.live import Scope, Unknown
 
 Result = TypeVar("Result")
 
-GROUP = "group "
-"""A page about one group watches `group <name>`."""
-
-OVERVIEW, GROUPS, CLUSTER = "overview", "groups", "cluster"
 HANDSHAKES_AT_ONCE = 2
 ANSWER_WITHIN_MS = 6_000
 

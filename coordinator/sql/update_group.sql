@@ -1,6 +1,7 @@
 -- Conditional on the version that was decided on; no row comes back: decide again.
 UPDATE consumer_group
-SET phase = %(phase)s, generation = %(generation)s, version = %(version)s, error = %(error)s,
-    ephemeral = %(ephemeral)s, changed_at = now()
+SET phase = %(phase)s::text, generation = %(generation)s, version = %(version)s, error = %(error)s,
+    ephemeral = %(ephemeral)s, changed_at = now(),
+    phase_entered_at = CASE WHEN phase = %(phase)s::text THEN phase_entered_at ELSE now() END
 WHERE name = %(group)s AND version = %(version_before)s AND protocol = 'native'
 RETURNING version

@@ -104,6 +104,7 @@ def add_topic(
 
 def add_group(name: str, *, phase: str = "Stable", generation: int = 1, **more: Any) -> ConsumerGroup:
     """A group without members."""
+    more.setdefault("phase_entered_at", more.get("changed_at") or timezone.now())
     return ConsumerGroup.objects.create(
         name=name,
         shard=crc32(name.encode()) % 64,
@@ -160,14 +161,15 @@ def commit(
             "leader_epoch": 9,
             "version": 2_500 + partition,
             "committed_at": at or ago(seconds=0.3),
+            "moved_at": at or ago(seconds=0.3),
         },
     )
 
 
-def reach(topic: Topic, partition: int, high_watermark: int) -> None:
-    """The leader said that the partition's log got that far."""
+def reach(topic: Topic, partition: int, high_watermark: int, at: datetime | None = None) -> None:
+    """The leader said that the partition's log got that far, now or at the given time."""
     PartitionProgress.objects.filter(partition__topic=topic, partition__partition=partition).update(
-        high_watermark=high_watermark, at=timezone.now()
+        high_watermark=high_watermark, at=at or timezone.now()
     )
 
 
@@ -239,8 +241,8 @@ def departures(topic: Topic, *, stalled: bool = False) -> ConsumerGroup:
     ends = (8_412_931, 8_398_150, 8_405_689, 8_391_047, 8_424_730, 8_434_691)
     lags = (24, 36, 29, 45, 4_412, 27_458)
     for number, (end, lag) in enumerate(zip(ends, lags, strict=True)):
-        reach(topic, number, end)
         late = stalled and number == 5
+        reach(topic, number, end, ago(minutes=2) if late else None)
         commit(group, topic, number, end - lag, ago(minutes=2, seconds=43) if late else None)
     tell_a_rebalance(
         group,

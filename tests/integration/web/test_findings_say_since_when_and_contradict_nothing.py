@@ -1,0 +1,190 @@
+"""This room tests findings: none begins before its cause, none is hidden, and no verdict says otherwise."""
+
+import re
+from datetime import datetime
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from controller import findings, leases, queries
+from groups.models import ConsumerGroup
+from runtime.models import NodeSession, WorkItem
+from tests.integration.web import cast
+from tests.integration.web.test_pages_say_what_is import text
+
+pytestmark = pytest.mark.django_db
+
+
+def found() -> dict[str, findings.Finding]:
+    """The findings of the cluster by kind."""
+    rows = queries.brokers()
+    health = queries.health(queries.live_ids(row.broker for row in rows))
+    return {one.kind: one for one in findings.find(rows, health, leases.orphans(), leases.work())}
+
+
+def test_partitions_are_under_min_isr_since_the_broker_was_lost_not_since_their_row_changed() -> None:
+    """The row keeps the last two members of the ISR although one is dead: it was not changed by the loss."""
+    lost = cast.ago(minutes=3)
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True, since=lost)
+    cast.add_topic("orders", 3, [(1, 2)], configs={"min.insync.replicas": "2"}, since=cast.ago(minutes=9))
+    told = found()
+    for kind in ("partitions_under_min_isr", "partitions_one_copy"):
+        assert told[kind].since == lost
+        assert [row.broker.broker_id for row in told[kind].facts["because"]] == [2]
+    assert queries.health([1]).since == lost
+
+
+def test_of_several_losses_the_one_that_made_it_trouble_counts() -> None:
+    first, second = cast.ago(minutes=5), cast.ago(minutes=3)
+    for broker_id, since in ((1, None), (2, first), (3, second)):
+        cast.add_broker(broker_id, fenced=since is not None, since=since)
+    cast.add_topic("orders", 1, [(1, 2, 3)], configs={"min.insync.replicas": "2"}, since=cast.ago(days=1))
+    told = found()
+    assert told["partitions_under_min_isr"].since == told["partitions_one_copy"].since == second
+    assert queries.health([1]).since == first
+
+
+def test_a_broker_that_was_lost_later_is_no_cause() -> None:
+    """Both followers fell behind nine minutes ago; that one of them is dead now came after."""
+    began = cast.ago(minutes=9)
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
+    cast.add_topic("orders", 1, [(1, 2)], out=[2], configs={"min.insync.replicas": "2"}, since=began)
+    finding = found()["partitions_under_min_isr"]
+    assert (finding.since, finding.facts["because"]) == (began, [])
+
+
+def test_lanes_have_no_owner_since_their_last_owner_was_heard(client: Client) -> None:
+    cast.add_cluster()
+    heard = cast.ago(minutes=4)
+    NodeSession.objects.update(ended=True, renewed_at=heard)
+    assert found()["lanes_without_owner"].since == heard
+    # A node that was killed alone is ended by nobody.
+    NodeSession.objects.update(ended=False)
+    assert found()["lanes_without_owner"].facts["number"] == 65
+    NodeSession.objects.update(renewed_at=timezone.now())
+    assert found() == {}
+
+
+def moments(page: str) -> list[datetime]:
+    """Every time that a page names, in its order."""
+    return [datetime.fromisoformat(found) for found in re.findall(r'<time datetime="([^"]+)"', page)]
+
+
+def test_a_group_in_a_rebalance_says_since_when_that_is_so(viewer: Client) -> None:
+    group = cast.departures(cast.add_topic("flights", 6, [(1,)]))
+    opened = cast.ago(seconds=41)
+    ConsumerGroup.objects.update(phase="PreparingRebalance", phase_entered_at=opened)
+    page = viewer.get("/groups/departures/").content.decode()
+    assert moments(page.partition("big-state")[2])[0] == opened.replace(microsecond=0)
+    ConsumerGroup.objects.filter(pk=group.pk).update(phase="CompletingRebalance", changed_at=timezone.now())
+    assert "departures is stuck" in text(viewer, "/")
+
+
+def test_no_verdict_says_that_all_is_well_above_a_finding(viewer: Client) -> None:
+    cast.add_cluster()
+    for broker in (1, 2, 3):
+        cast.add_broker(broker)
+    cast.departures(cast.add_topic("flights", 6, [(1, 2, 3)]))
+    NodeSession.objects.update(ended=True)
+    cluster = text(viewer, "/cluster/")
+    assert "65 lanes have no owner" in cluster and "Every partition is in full sync" not in cluster
+    assert "1 needs attention" in cluster.split("What is wrong")[0]
+    assert "65 lanes have no owner" in text(viewer, "/groups/departures/")
+    groups = text(viewer, "/groups/")
+    assert "Nothing needs attention" not in groups and "No group by itself, but 1 needs attention" in groups
+
+
+def test_a_group_shows_everything_that_is_wrong_with_it(viewer: Client) -> None:
+    cast.one_night(groups=0)
+    NodeSession.objects.update(ended=True)
+    ConsumerGroup.objects.filter(name="departures").update(error="ben did not start")
+    page = text(viewer, "/groups/departures/")
+    for words in ("65 lanes have no owner", "flights-5 is stalled", "The group has an error"):
+        assert words in page, words
+
+
+def add_work(claimed_by: str, state: str = "adopted", **offered: float) -> None:
+    """A rebalance that was offered that long ago."""
+    WorkItem.objects.create(
+        kind="rebalance",
+        lane="coordinator/1",
+        key="billing",
+        state=state,
+        claimed_by=claimed_by,
+        offered_at=cast.ago(**offered),
+    )
+
+
+def test_work_that_only_nodes_do_says_that_no_worker_takes_any(viewer: Client) -> None:
+    add_work("worker host 71", minutes=9)
+    add_work("spare of node-1", minutes=5)
+    assert found() == {}
+    add_work("spare of node-1", minutes=4)
+    finding = found()["workers_away"]
+    assert finding.since is not None and abs((finding.since - cast.ago(minutes=5)).total_seconds()) < 30
+    assert "No worker takes work The last 2 work items were done by the nodes themselves" in text(viewer, "/")
+    add_work("worker host 71", minutes=1)
+    assert found() == {}
+
+
+def test_work_that_nobody_does_is_told_to_the_group_that_waits(viewer: Client) -> None:
+    cast.add_group("billing")
+    add_work("", "due", seconds=2)
+    assert found() == {}
+    add_work("", "due", seconds=40)
+    assert "1 work item waits" in text(viewer, "/")
+    assert "the rebalance of billing goes no further" in text(viewer, "/groups/billing/")
+
+
+def walk(client: Client, address: str) -> list[str]:
+    """Every partition that the page of the cluster shows, its links to more followed."""
+    seen: list[str] = []
+    while address:
+        page = client.get(address).content.decode()
+        seen += re.findall(r'<th scope="row" class="id" title="([^"]+)"', page)
+        more = re.search(r'href="([^"]+)">(?:All|Next partitions)', page)
+        address = "/cluster/" + unescape(more[1]).partition("#")[0] if more else ""
+    return seen
+
+
+def test_the_cluster_page_tells_and_pages_all_troubled_partitions(viewer: Client) -> None:
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True)
+    cast.add_topic("orders", 43, [(1, 2)])
+    cast.add_topic("clicks", 3, [(1, 2)])
+    page = text(viewer, "/cluster/")
+    assert "Partitions 1 to 20 of 43. All 43" in page
+    assert {f"orders-{number}" for number in range(43)} <= set(walk(viewer, "/cluster/"))
+
+
+def test_a_topic_of_more_partitions_than_a_page_holds_is_walked_whole(
+    viewer: Client, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("controller.views.PARTITIONS_OF_AN_OPENED_TOPIC", 50)
+    cast.add_broker(1)
+    for show in ("attention", "all"):
+        cast.add_topic(f"orders-{show}", 120, [(1, 2)])
+        seen = walk(viewer, f"/cluster/?show={show}&open=orders-{show}&q=-{show}")
+        assert sorted(seen, key=lambda name: int(name.rpartition("-")[2])) == [
+            f"orders-{show}-{number}" for number in range(120)
+        ]
+    assert "Partitions 51 to 100 of 120." in text(viewer, "/cluster/?q=-all&open=orders-all&from=50")
+
+
+def test_a_cursor_of_another_list_of_topics_is_refused(viewer: Client, monkeypatch: Any) -> None:
+    monkeypatch.setattr("controller.views.TOPICS_OF_A_PAGE", 2)
+    cast.add_broker(1)
+    for number in range(5):
+        cast.add_topic(f"topic-{number}", 1, [(1,)])
+    page = viewer.get("/cluster/?q=topic").content.decode()
+    following = re.search(r'rel="next" href="([^"]+)"', page)
+    assert following
+    address = "/cluster/" + unescape(following[1]).partition("#")[0]
+    assert "topic-2" in text(viewer, address)
+    assert viewer.get(address.replace("q=topic", "q=other")).status_code == 400
+    assert viewer.get("/cluster/?after=topic-2").status_code == 400
