@@ -4,10 +4,11 @@ SHELL := /bin/sh
 VENV ?= .venv
 PY := $(VENV)/bin/python
 
-# Of a stack: how many of each, and the folder that holds it.
+# Of a stack: how many of each, where the pages listen (empty: where they did before), the folder that holds it.
 NODES ?= 1
 BROKERS ?= 3
 WORKERS ?= 1
+PORT ?=
 MUSTER_HOME ?= .muster
 # Of the demo: days a second, how many flights (0: all), stop after the summary.
 SPEED ?= 8
@@ -19,9 +20,9 @@ WHAT ?=
 # Of the tests: what to hand to pytest, such as TESTS=tests/unit, and how many files of them at a time.
 TESTS ?= tests
 JOBS ?= 2
-export VENV NODES BROKERS WORKERS MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
+export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
-.PHONY: help setup runtime jars browser demo up stop start status test lint bench sim accept docs lock clean
+.PHONY: help setup runtime jars browser demo up stop start status login test lint bench sim accept docs lock clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -41,7 +42,7 @@ browser:
 demo: runtime jars  ## replay the year 2013 through a whole stack (EXIT=1 SPEED=8 FLIGHTS=0)
 	@exec $(PY) manage.py demo
 
-up: runtime  ## run a stack in front until Ctrl-C (NODES=1 BROKERS=3 WORKERS=1 MUSTER_HOME=.muster)
+up: runtime  ## run a stack in front until Ctrl-C (NODES=1 BROKERS=3 WORKERS=1 PORT= MUSTER_HOME=.muster)
 	@exec $(PY) manage.py up
 
 stop: runtime  ## stop one process of a running stack (WHAT=broker-2)
@@ -52,6 +53,9 @@ start: runtime  ## start it again (WHAT=broker-2)
 
 status: runtime  ## show the processes of a running stack
 	@$(PY) manage.py status
+
+login: runtime  ## print a link that signs in to the pages of a running stack, once
+	@$(PY) manage.py login_link
 
 lint: setup  ## ruff, mypy, import contracts
 	$(PY) -m ruff check .

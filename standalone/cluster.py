@@ -17,11 +17,12 @@ from config.celery import app
 from standalone.children import StartError
 
 
-def point_at(database_url: str, redis_url: str) -> None:
-    """Make commands that run in this process work on this database, and publish to this Redis."""
+def point_at(database_url: str, redis_url: str, web_url: str) -> None:
+    """Make commands that run in this process work on this database, this Redis, and name these pages."""
     connections.close_all()
     settings.DATABASE_URL = settings.DATABASE_DIRECT_URL = database_url
     settings.REDIS_URL = redis_url
+    settings.MUSTER_WEB_URL = web_url
     app.conf.update(broker_url=redis_url)
     entry = environment.database(database_url, settings.PROCESS_ROLE)
     for described in (connections.settings["default"], connections["default"].settings_dict):

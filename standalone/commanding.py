@@ -14,9 +14,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from muster.kernel.environment import SettingError
+from standalone.belongings import DEMO
 from standalone.children import StartError
 from standalone.ending import EndRequested, do_not_disturb, end_with_parent, listen_for_the_end
-from standalone.folder import DEMO, update_info
+from standalone.folder import update_info
 from standalone.stack import Stack
 from standalone.supervision import NotRunning, State, Supervision
 

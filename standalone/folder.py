@@ -4,27 +4,27 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from standalone.belongings import DEMO, LIST_FILE, Belongings, claim, is_everybodys, known
 from standalone.children import StartError
+from standalone.earlier_homes import LOCK_FILE
 from standalone.postgres import POINTER, Postgres
-from standalone.private import write_private
+from standalone.private import SHORT_ROOM, write_private
 from standalone.supervision import State, socket_path
 
 INFO_FILE = "stack.json"
-LOCK_FILE = "stack.lock"
-# The demo's stack lies in a folder of this name inside of MUSTER_HOME.
-DEMO = "demo"
 ROOMS = ("log", "secrets", "run")
-# What a stack or the demo puts into its folder; whatever else lies there is a person's.
-OURS = (
-    *(*ROOMS, "redis", "postgres", POINTER, "broker-*"),
-    *("evidence", "spark", INFO_FILE, f".{INFO_FILE}.*", LOCK_FILE),
-)
+
+
+def names_of_a_stack(brokers: int) -> tuple[str, ...]:
+    """What a stack of so many brokers, and the demo on it, put into a home."""
+    servers = ("redis", "postgres", POINTER, *(f"broker-{number}" for number in range(1, brokers + 1)))
+    return (LOCK_FILE, *ROOMS, *servers, INFO_FILE, "evidence", "spark")
 
 
 class AlreadyRunning(StartError):
@@ -32,20 +32,37 @@ class AlreadyRunning(StartError):
 
 
 @contextlib.contextmanager
-def held(home: Path) -> Iterator[None]:
-    """Hold the folder, so that no other stack starts in it. Raises AlreadyRunning."""
-    lock = take(home)
+def held(home: Path, brokers: int = 0) -> Iterator[Belongings]:
+    """Hold the folder as a stack does; gives what it remembers. Raises AlreadyRunning, NotAHome."""
+    lock, belongings = take(home, brokers)
     try:
-        yield
+        yield belongings
     finally:
         os.close(lock)
 
 
-def take(home: Path) -> int:
-    """Make the folder ours; closing what is returned gives it back. Raises AlreadyRunning, OSError."""
-    for folder in (home, *(home / name for name in ROOMS)):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = os.open(home / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+def take(home: Path, brokers: int) -> tuple[int, Belongings]:
+    """Make the folder ours; closing the number that is returned gives it back.
+
+    Also returns what the folder remembers. Raises AlreadyRunning, NotAHome, OSError.
+    """
+    claim(home, (LOCK_FILE,))
+    lock = _lock(home)
+    try:
+        belongings = claim(home, names_of_a_stack(brokers))
+        for room in ROOMS:
+            (home / room).mkdir(exist_ok=True, mode=0o700)
+        # What a killed stack told is not true any more.
+        (home / INFO_FILE).unlink(missing_ok=True)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock, belongings
+
+
+def _lock(home: Path) -> int:
+    """Lock the folder for this process, and say so in it. Raises AlreadyRunning."""
+    lock = os.open(home / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -57,8 +74,6 @@ def take(home: Path) -> int:
         ) from error
     os.ftruncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
-    # What a killed stack told is not true any more.
-    (home / INFO_FILE).unlink(missing_ok=True)
     return lock
 
 
@@ -89,30 +104,41 @@ def update_info(home: Path, states: Mapping[str, State]) -> None:
 def remove(home: Path) -> list[str]:
     """Delete what a stopped stack and the demo's left in ``home``, data included; returns what stays.
 
-    Other people's files stay, and a folder in which no stack ever ran. Raises AlreadyRunning, before
-    anything is deleted.
+    That is what the list inside of it names, and nothing else; links are deleted, not followed. Raises
+    AlreadyRunning, before anything is deleted.
     """
     home = home.absolute()
+    folders = [folder for folder in (home / DEMO, home) if folder == home or not folder.is_symlink()]
     with contextlib.ExitStack() as holding:
-        stacks = [folder for folder in (home / DEMO, home) if (folder / LOCK_FILE).is_file()]
-        for folder in stacks:
-            holding.enter_context(held(folder))
-        for folder in stacks:
-            Postgres(folder).remove()
-            # It may lie elsewhere, too.
-            shutil.rmtree(socket_path(folder).parent, ignore_errors=True)
-            _delete_ours(folder)
-    for folder in (home / DEMO, home):
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+        stacks = [(folder, found) for folder in folders if (found := known(folder)) is not None]
+        for folder, _ in stacks:
+            holding.callback(os.close, _lock(folder))
+        for folder, found in stacks:
+            _delete(folder, found)
+    for folder in folders:
+        if not is_everybodys(folder):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
     return sorted(path.name for path in home.iterdir()) if home.is_dir() else []
 
 
-def _delete_ours(folder: Path) -> None:
+def _delete(folder: Path, found: Belongings) -> None:
+    if {"postgres", POINTER} & set(found.names):
+        Postgres(folder).remove()
+    # Outside of the home, where its path would be too long.
+    sockets = socket_path(folder).parent
+    if sockets.parent == SHORT_ROOM:
+        shutil.rmtree(sockets, ignore_errors=True)
     for path in folder.iterdir():
-        if not any(fnmatch(path.name, pattern) for pattern in OURS):
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        # A draft that was being written, too.
+        if path.name in found.names or re.sub(r"^\.(.+)\.\d+$", r"\1", path.name) in found.names:
+            _delete_one(path)
+    for path in (*folder.glob(f".{LIST_FILE}.*"), folder / LIST_FILE):
+        path.unlink(missing_ok=True)
+
+
+def _delete_one(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()

@@ -50,6 +50,8 @@ SETTINGS = {
     "unix_socket_permissions": "0700",
     "password_encryption": "scram-sha-256",
     "max_connections": "120",
+    # Whoever connects and says nothing holds one of them for so long.
+    "authentication_timeout": "10s",
     "shared_buffers": "64MB",
     "huge_pages": "off",
     "timezone": "UTC",

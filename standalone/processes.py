@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from standalone.ports import Ports
+
 ROOT = Path(__file__).resolve().parent.parent
 # Who depends on somebody stops before him; those of one wave do not know each other.
 STOP_ORDER = (("client",), ("broker",), ("worker", "node", "web"), ("redis", "postgres"))
@@ -29,45 +31,6 @@ class Child:
     def name(self) -> str:
         """What people call it: broker-2, web, or the title it was given."""
         return self.title or (self.role if self.number is None else f"{self.role}-{self.number}")
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The ports of one stack on 127.0.0.1; a broker has one for clients, one for brokers, one for probes."""
-
-    web: int
-    nodes: tuple[int, ...]
-    brokers: tuple[tuple[int, int, int], ...]
-
-    @classmethod
-    def count(cls, nodes: int, brokers: int) -> int:
-        """How many ports such a stack needs."""
-        return 1 + nodes + 3 * brokers
-
-    @classmethod
-    def of(cls, numbers: list[int], nodes: int, brokers: int) -> "Ports":
-        """Hand out ``numbers``, as many as `count` says."""
-        rest = numbers[1 + nodes :]
-        return cls(
-            web=numbers[0],
-            nodes=tuple(numbers[1 : 1 + nodes]),
-            brokers=tuple((rest[3 * i], rest[3 * i + 1], rest[3 * i + 2]) for i in range(brokers)),
-        )
-
-    @property
-    def web_url(self) -> str:
-        """Where the pages are."""
-        return f"http://127.0.0.1:{self.web}"
-
-    @property
-    def node_addresses(self) -> list[str]:
-        """Where members and brokers connect."""
-        return [f"ws://127.0.0.1:{port}" for port in self.nodes]
-
-    @property
-    def bootstrap(self) -> str:
-        """What a Kafka client is told."""
-        return ",".join(f"127.0.0.1:{client}" for client, _, _ in self.brokers)
 
 
 def secret_files(home: Path) -> dict[str, str]:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from standalone import cluster, folder, readiness
-from standalone.children import StartError, free_ports
+from standalone.belongings import DEMO, Belongings, remember
+from standalone.children import StartError
+from standalone.ports import Ports, as_before, asked_for
 from standalone.postgres import Postgres
 from standalone.private import forget_socket_folder, kept_secret, write_private
-from standalone.processes import ROOT, Child, Ports, children, secret_files
+from standalone.processes import ROOT, Child, children, secret_files
 from standalone.redis import Redis
 from standalone.supervision import NotRunning, State, Supervisor
 from standalone.surroundings import what_reaches_a_stack
@@ -28,8 +30,10 @@ class Stack:
 
     `start` and `stop` belong into one thread, the main one: the kernel ends the processes when it dies.
     ``environment`` goes to every process on top of ours; an address given for PostgreSQL or Redis replaces
-    the embedded server.
+    the embedded server. The ports are those of the home's last start, or follow from ``port``.
     """
+
+    ports: Ports
 
     def __init__(
         self,
@@ -41,9 +45,12 @@ class Stack:
         environment: Mapping[str, str] | None = None,
         database_url: str = "",
         redis_url: str = "",
+        port: int = 0,
     ) -> None:
         self.home = home.absolute()
-        self.ports = Ports.of(free_ports(Ports.count(nodes, brokers)), nodes, brokers)
+        self.nodes = nodes
+        self.brokers = brokers
+        self.port = port
         self.workers = workers
         self.extra = dict(environment or {})
         self.database_url = database_url
@@ -62,8 +69,9 @@ class Stack:
 
         Raises StartError, and OSError for a folder that cannot be used or filled; all is ended again then.
         """
-        self._lock = folder.take(self.home)
+        self._lock, belongings = folder.take(self.home, self.brokers)
         try:
+            self._choose_ports(belongings, progress)
             self._start(progress)
             self._write_info()
             self.wait_ready(progress)
@@ -153,8 +161,15 @@ class Stack:
         }
 
     def login_url(self) -> str:
-        """The dashboard's address with a login that works once."""
-        return self.ports.web_url + self._command("login_link")
+        """An address at which somebody can sign in to the pages, once."""
+        return self._command("login_link")
+
+    @property
+    def where(self) -> str:
+        """What to add to a verb of the Makefile, so that it finds this stack."""
+        if self.home in (ROOT / ".muster", ROOT / ".muster" / DEMO):
+            return ""
+        return f" MUSTER_HOME={shlex.quote(str(self.home))}"
 
     def refresh_info(self) -> list[str]:
         """Write stack.json anew if a process came or went; returns what ended since, in words."""
@@ -164,12 +179,27 @@ class Stack:
         if before != after or not path.exists():
             self._write_info()
         gone = [name for name, row in before.items() if row["pid"] and not after[name]["pid"]]
-        where = "" if self.home == ROOT / ".muster" else f" MUSTER_HOME={shlex.quote(str(self.home))}"
         return [
-            f"{name} {after[name]['state']}; start it again: make start WHAT={name}{where}" for name in gone
+            f"{name} {after[name]['state']}; start it again: make start WHAT={name}{self.where}"
+            for name in gone
         ]
 
     # --- inside ---------------------------------------------------------------------------------------------
+
+    def _choose_ports(self, belongings: Belongings, progress: Progress) -> None:
+        """Those asked for, or those of the last start; the home remembers them. Raises StartError."""
+        if self.port:
+            found = asked_for(self.port, self.nodes, self.brokers)
+        else:
+            found, moved = as_before(belongings.ports, self.nodes, self.brokers)
+            for line in moved:
+                progress(line)
+        remember(self.home, Belongings(belongings.names, {**belongings.ports, **found}))
+        self.ports = Ports.of(found, self.nodes, self.brokers)
+        if self._postgres is not None:
+            self._postgres.port = self.ports.postgres
+        if self._redis is not None:
+            self._redis.port = self.ports.redis
 
     def _start(self, progress: Progress) -> None:
         """Start each process as soon as it can begin: while one waits for a disk, another is imported."""
@@ -226,8 +256,8 @@ class Stack:
 
     def _prepare_cluster(self) -> None:
         """One command migrates, initialises, enrols and makes tokens; it answers by its standard output."""
-        cluster.point_at(self.database_url, self.redis_url)
-        answer = json.loads(self._command("prepare_cluster", *range(1, len(self.ports.brokers) + 1)))
+        cluster.point_at(self.database_url, self.redis_url, self.ports.web_url)
+        answer = json.loads(self._command("prepare_cluster", *range(1, self.brokers + 1)))
         for number, secret in answer["brokers"].items():
             write_private(self.home / "secrets" / f"broker-{number}", secret)
         self._tokens = answer["tokens"]

@@ -240,6 +240,14 @@ VERBS = (
     _count("NODES", 1, "Nodes of `make up`.", most=100),
     _count("BROKERS", 3, "Brokers of `make up`.", most=300),
     _count("WORKERS", 1, "Celery workers of `make up`.", least=0, most=100),
+    _count(
+        "PORT",
+        0,
+        "Where the pages of `make up` listen; nodes from PORT + 1, brokers from PORT + 10. 0: as at the last"
+        " start, or any that are free.",
+        least=0,
+        most=65_000,
+    ),
     _text("SPEED", "8", "Days a second that `make demo` replays; a number of at least 0.01."),
     _count("FLIGHTS", 0, "Flights that `make demo` replays; 0: all.", least=0),
     _switch("EXIT", "`make demo` ends after its summary."),

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from standalone.folder import remove
+from standalone.folder import held, remove
 from standalone.processes import ROOT
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
@@ -25,6 +25,17 @@ END_LIMIT_S = 10.0
 # A kill -9 travels from the top through supervisor to its children.
 VANISH_LIMIT_S = 15.0
 _numbers = itertools.count(1)
+# What a shell may hold that was set up for another program.
+ANOTHER_PROGRAMS = {
+    "DATABASE_URL": "mysql://elsewhere/production",
+    "REDIS_URL": "redis://127.0.0.1:1/0",
+    "CELERY_BROKER_URL": "redis://127.0.0.1:1/0",
+    "ALLOWED_HOSTS": "shop.example",
+    "DJANGO_SETTINGS_MODULE": "shop.settings",
+    "PGHOST": "elsewhere",
+    "PGOPTIONS": "-c search_path=shop",
+}
+CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def _until(condition: Callable[[], bool], limit_s: float, what: str) -> None:
@@ -52,11 +63,8 @@ class Up:
     def __init__(self, home: Path, nodes: int = 1, brokers: int = 1, workers: int = 1) -> None:
         self.home = home
         self.output = home.parent / f"{home.name}-{next(_numbers)}.out"
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in ("DATABASE_URL", "DATABASE_DIRECT_URL", "REDIS_URL", "MAKELEVEL")
-        }
+        environment = {name: value for name, value in os.environ.items() if name != "MAKELEVEL"}
+        environment |= ANOTHER_PROGRAMS
         environment |= {"NODES": str(nodes), "BROKERS": str(brokers), "WORKERS": str(workers)}
         environment["MUSTER_HOME"] = str(home)
         self.environment = environment
@@ -104,8 +112,8 @@ class Up:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    """A stack of one node and two brokers, ready."""
-    stack = Up(tmp_path / "home", brokers=2)
+    """A stack of one node and three brokers, ready."""
+    stack = Up(tmp_path / "home", brokers=3)
     try:
         stack.wait_ready()
         yield stack
@@ -119,7 +127,7 @@ def test_scripts_learn_everything_they_need_and_rule_single_processes(up: Up) ->
     assert (up.home / "stack.json").stat().st_mode & 0o777 == 0o600
     assert f"ready bootstrap={info['bootstrap']} web={info['web']}" in up.said()
     names = {row["name"] for row in info["processes"]}
-    assert names == {"postgres", "redis", "web", "node-1", "worker-1", "broker-1", "broker-2"}
+    assert names == {"postgres", "redis", "web", "node-1", "worker-1", "broker-1", "broker-2", "broker-3"}
     assert _alive([row["pid"] for row in info["processes"]]) == [row["pid"] for row in info["processes"]]
     assert all(Path(row["log"]).exists() for row in info["processes"])
     request = urllib.request.Request(
@@ -127,6 +135,13 @@ def test_scripts_learn_everything_they_need_and_rule_single_processes(up: Up) ->
     )
     with urllib.request.urlopen(request, timeout=10) as response:
         assert response.status == 200
+
+    address = up.make("login").strip()
+    assert address.startswith(info["web"]) and address not in up.said()
+    for link in (address, re.findall(r"up: sign in.*: (http\S+)", up.said())[0]):
+        with urllib.request.urlopen(link, timeout=10) as page:
+            assert b"Sign in as" in page.read()
+    _readme_holds(up)
 
     # Somebody else kills it; the stack is told by nobody, and knows.
     killed = next(row["pid"] for row in info["processes"] if row["name"] == "broker-2")
@@ -152,6 +167,27 @@ def test_scripts_learn_everything_they_need_and_rule_single_processes(up: Up) ->
     assert not (up.home / "stack.json").exists()
 
 
+def _readme_holds(up: Up) -> None:
+    """Its programs do what it says, as they stand, beside `make up` and beside `make demo`."""
+    texts = CODE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    create, produce, consume = texts
+    checkout = up.home.parent / "checkout"
+    (checkout / ".muster" / "demo").mkdir(parents=True)
+    told = checkout / ".muster" / "stack.json"
+    told.symlink_to(up.home / "stack.json")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    for text in (create, produce):
+        command = [sys.executable, "-c", text]
+        subprocess.run(command, cwd=checkout, env=environment, check=True, timeout=60)
+    told.rename(checkout / ".muster" / "demo" / "stack.json")
+    command = [sys.executable, "-c", consume]
+    with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE) as consumer:
+        assert consumer.stdout is not None
+        # The test's own time limit bounds it.
+        assert b"two books" in consumer.stdout.readline()
+        consumer.terminate()
+
+
 def _pid(up: Up, name: str) -> int:
     return int(next(row["pid"] for row in up.info()["processes"] if row["name"] == name))
 
@@ -164,6 +200,7 @@ def test_two_stacks_run_side_by_side_and_a_killed_one_leaves_nothing_but_its_fol
         other.wait_ready()
         assert one.info()["bootstrap"] != other.info()["bootstrap"]
         assert len(one.info()["websocket"]) == 2
+        before = one.info()
         killed, untouched = one.everybody(), other.everybody()
         assert not set(killed) & set(untouched)
 
@@ -174,6 +211,10 @@ def test_two_stacks_run_side_by_side_and_a_killed_one_leaves_nothing_but_its_fol
         # The next start takes the old folder, and the terminal of this one is closed.
         again = Up(one.home)
         again.wait_ready()
+        # Where it listened before: of the two nodes it had, one is wanted now.
+        after = again.info()
+        assert (after["web"], after["bootstrap"]) == (before["web"], before["bootstrap"])
+        assert after["nodes"] == before["nodes"][:1]
         everybody = again.everybody()
         again.process.send_signal(signal.SIGHUP)
         assert again.process.wait(60) == 0
@@ -186,10 +227,9 @@ def test_two_stacks_run_side_by_side_and_a_killed_one_leaves_nothing_but_its_fol
 
 def test_a_step_that_fails_names_its_log_and_leaves_nothing(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    (home / "broker-1").mkdir(parents=True)
-    # A file where the broker wants a folder.
-    (home / "broker-1").rmdir()
-    (home / "broker-1").write_text("not a folder", encoding="utf-8")
+    with held(home, brokers=1):
+        # A file where the broker wants a folder.
+        (home / "broker-1").write_text("not a folder", encoding="utf-8")
     broken = Up(home, workers=0)
     try:
         assert broken.process.wait(START_LIMIT_S) != 0

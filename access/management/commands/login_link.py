@@ -1,8 +1,9 @@
-"""This room is the command that prints the path of a one-time sign-in."""
+"""This room is the command that prints the address of a one-time sign-in."""
 
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from django.urls import reverse
@@ -12,7 +13,7 @@ from access.service import make_login_link
 
 
 class Command(BaseCommand):
-    help = "Print the path of a link that signs in once within 10 minutes."
+    help = "Print the address of a link that signs in once within 10 minutes."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", default="on-call", help="the person who is signed in; made if new")
@@ -27,7 +28,7 @@ class Command(BaseCommand):
             # Its first line: the rest is the driver's.
             reason = str(error).partition("\n")[0]
             raise CommandError(
-                f"The database of DATABASE_URL does not answer: {reason}. Of a stack that `make up` runs, the"
-                " address stands in stack.json of its MUSTER_HOME, and the stack prints a link itself."
+                f"The database does not answer: {reason}. Is a stack running in MUSTER_HOME (`make status`)?"
+                " For another database set DATABASE_URL."
             ) from error
-        self.stdout.write(reverse("login-once", args=[secret]))
+        self.stdout.write(settings.MUSTER_WEB_URL + reverse("login-once", args=[secret]))

@@ -12,9 +12,10 @@ from django.core.management.base import CommandError
 
 from config import environment
 from muster.kernel.environment import SettingError
+from standalone.belongings import DEMO
 from standalone.commanding import InFrontCommand
 from standalone.demo.road import Road, Wishes
-from standalone.folder import DEMO, remove
+from standalone.folder import remove
 from standalone.stack import Stack
 
 SLOWEST = 0.01
@@ -37,7 +38,7 @@ class Command(InFrontCommand):
         # A replay begins with an empty log: what an earlier demo left here would be counted twice.
         remove(stack.home)
         stack.start(lambda line: self.say(f"1  {line}"))
-        self.say(f"1  the dashboard, with a login that works once: {stack.login_url()}")
+        self.say(f"1  the dashboard, with a login that works once within 10 minutes: {stack.login_url()}")
         kept = Road(stack, self.wishes, self.say, ended).walk()
         if not kept and not ended.is_set():
             raise CommandError("A check was broken; the summary says which.")

@@ -40,10 +40,13 @@ class Command(InFrontCommand):
             workers=workers,
             database_url=told.text("MUSTER_DATABASE_URL"),
             redis_url=told.text("MUSTER_REDIS_URL"),
+            port=told.number("PORT"),
         )
 
     def run(self, stack: Stack, ended: threading.Event) -> None:
         stack.start(lambda line: self.say(f"up: {line}"))
+        self.say(f"up: sign in, once within 10 minutes: {stack.login_url()}")
+        self.say(f"up: another link: make login{stack.where}")
         self.say(f"ready bootstrap={stack.ports.bootstrap} web={stack.ports.web_url}")
         while not ended.wait(LOOK_AGAIN_S):
             self._look_after(stack)

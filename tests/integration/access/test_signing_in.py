@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
@@ -124,9 +125,11 @@ def test_a_session_ends_half_an_hour_after_its_last_use(client: Client) -> None:
 
 
 def link(capsys: pytest.CaptureFixture[str]) -> str:
-    """The path that the command prints."""
+    """The path of the address that the command prints."""
     call_command("login_link", "--user", "mira", "--role", "operator")
-    return capsys.readouterr().out.strip()
+    address = capsys.readouterr().out.strip()
+    assert address.startswith(f"{settings.MUSTER_WEB_URL}/login/")
+    return address.removeprefix(settings.MUSTER_WEB_URL)
 
 
 def test_a_link_signs_in_once(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +162,7 @@ def test_a_link_without_its_database_is_a_sentence(client: Client, monkeypatch: 
         raise OperationalError("connection refused\nmore of the driver's")
 
     monkeypatch.setattr("access.management.commands.login_link.make_login_link", nobody_answers)
-    with pytest.raises(CommandError, match=r"connection refused\. Of a stack"):
+    with pytest.raises(CommandError, match=r"connection refused\. Is a stack"):
         call_command("login_link")
 
 

@@ -45,7 +45,8 @@ def test_whoever_stops_a_process_of_a_stack_that_just_ended_tells_nothing(home: 
 
 
 def test_deleting_leaves_what_no_stack_put_there(home: Path) -> None:
-    (home / "broker-1" / "partitions").mkdir(parents=True)
+    with held(home, brokers=1):
+        (home / "broker-1" / "partitions").mkdir(parents=True)
     (home / "thesis.txt").write_text("years of work", encoding="utf-8")
     assert remove(home) == ["thesis.txt"]
     assert [path.name for path in home.iterdir()] == ["thesis.txt"]
