@@ -1,10 +1,8 @@
 """This room starts one broker from its environment: `python -m broker`."""
 
 import asyncio
-import contextlib
 import gc
 import logging
-import resource
 import signal
 import sys
 
@@ -14,6 +12,7 @@ from broker.folder import DataFolder, FolderError, boot_id
 from broker.log.outcomes import StorageFailed
 from broker.process import BrokerProcess
 from broker.settings import BrokerSettings, from_environment, reader
+from kafkaserver import open_files
 from muster.kernel.environment import SettingError
 
 BAD_SETTING, BAD_FOLDER, BAD_ADDRESS = 2, 3, 4
@@ -31,7 +30,7 @@ def main() -> int:
     _log_as_json(settings, level)
     for line in reader().unknown():
         structlog.get_logger().warning(line)
-    _allow_many_files()
+    open_files.allow_many_files()
     try:
         with DataFolder(settings.data, settings.broker_id) as folder:
             folder.open(boot_id())
@@ -57,14 +56,6 @@ async def _serve(settings: BrokerSettings, folder: DataFolder) -> None:
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 10, 20)
     await process.run(stop)
-
-
-def _allow_many_files() -> None:
-    """Raise the soft limit to the hard one: many shells give 1,024, for logs and connections together."""
-    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if allowed != most:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _log_as_json(settings: BrokerSettings, level: str) -> None:

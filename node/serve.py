@@ -16,6 +16,8 @@ import controller.routing
 import controller.service
 import coordinator.routing
 import coordinator.service
+from access.bounded_http import BoundedHttp
+from kafkaserver import open_files
 from node import doors
 from node.context import NodeHeart
 from node.duties import Duties
@@ -32,9 +34,6 @@ from runtime.side import SideLink
 from runtime.wake import Listener
 
 LANES_IN_ALL = SHARD_COUNT + 1
-BACKLOG = 2_048
-"""A thousand members that come back at once must not be refused by the kernel."""
-
 LARGEST_FRAME_BYTES = 4 * 1024 * 1024
 """Above what any door accepts; each door has its own, smaller limit."""
 
@@ -56,6 +55,7 @@ class Node:
     """One node process, from its first lease to its last."""
 
     def __init__(self) -> None:
+        open_files.allow_many_files()
         # Whoever publishes in another thread finds the application that knows our Redis.
         config.celery.app.set_default()
         self._freshness = Freshness(clock.now)
@@ -163,6 +163,7 @@ def _server_settings(application: doors.Application) -> uvicorn.Config:
         application,
         host=listen.hostname or "127.0.0.1",
         port=listen.port or 0,
+        http=BoundedHttp,
         ws=TextWebSocket,
         ws_ping_interval=None,
         ws_ping_timeout=None,
@@ -170,7 +171,7 @@ def _server_settings(application: doors.Application) -> uvicorn.Config:
         ws_max_size=LARGEST_FRAME_BYTES,
         lifespan="off",
         loop="none",
-        backlog=BACKLOG,
+        backlog=open_files.backlog(),
         log_config=None,
         access_log=False,
         server_header=False,

@@ -30,7 +30,6 @@ runs_ended = Counter("muster_runs_ended", "Peers' runs ended by this node.", ["w
 loop_lag_ms = Histogram(
     "muster_loop_lag_ms", "How late the event loop was.", buckets=_MILLISECONDS, registry=REGISTRY
 )
-parked = Gauge("muster_parked_replies", "Requests that wait for their answer.", registry=REGISTRY)
 work_items = Counter("muster_work_items", "Work items by what became of them.", ["event"], registry=REGISTRY)
 publish_skipped = Counter(
     "muster_publish_skipped", "Work that Celery was not asked for.", ["why"], registry=REGISTRY

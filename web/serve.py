@@ -14,13 +14,14 @@ import uvicorn
 from django.conf import settings
 
 from access import sessions
+from access.bounded_http import BoundedHttp
 from config.asgi import application as django_application
+from kafkaserver import open_files
 from runtime.ports import EVERYTHING
 from runtime.wake import Listener
 from web.doors import HttpDoor
 from web.live import Hub, LiveSocket, Receive, Scope, Send
 from web.metrics import LIVE_CHANGES, LIVE_PAGES
-from web.protocol import BoundedHttp
 from web.watching import Watching
 
 LIVE_PATH = "/ws/live/"
@@ -96,6 +97,7 @@ class _Server(uvicorn.Server):
 
 async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
     """Serve until SIGTERM or SIGINT; open requests have 5 s to end. `ready` is told the port."""
+    open_files.allow_many_files()
     options = uvicorn.Config(
         application,
         host=host,
@@ -107,6 +109,7 @@ async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=5,
+        backlog=open_files.backlog(),
         ws_max_size=16_384,
         ws_per_message_deflate=False,
         ws_ping_interval=20.0,

@@ -17,7 +17,7 @@ import pytest
 
 from runtime import cluster
 from runtime.postgres import PostgresLink, open_connection
-from tests.conformance.counters import TABLES, Counter, CounterStore, read_journal
+from tests.conformance.counters import TABLES, Counter, CounterStore, read_journal, read_tally
 from tests.integration.runtime.counter_node import LANES
 
 BOUND_S = 120.0
@@ -109,6 +109,9 @@ class Truth:
 
     def counter(self, key: str) -> Counter:
         return self._link.call(lambda connection: CounterStore().load(connection, key))
+
+    def tally(self) -> dict[str, int]:
+        return self._link.call(read_tally)
 
     def journal(self, lane: str) -> list[tuple[int, str, list[Any]]]:
         return self._link.call(lambda connection: read_journal(connection, lane))

@@ -1,13 +1,14 @@
 """This room is a node process with counters instead of groups: killed, stopped and robbed by tests.
 
-Reads `add KEY NUMBER`, `offer KEY` and `drain` from standard input; says what happens as JSON lines.
+Reads `add LANE KEY NUMBER`, `note LANE KEY NUMBER` (a batch), `run` and `drain` from standard input; says
+what happens as JSON lines.
 """
 
 import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,7 @@ from runtime.postgres import Postgres
 from runtime.publishing import Publisher
 from runtime.side import SideLink
 from runtime.work_table import Offered
-from tests.conformance.counters import Added, Counter, Counters, CounterStore
+from tests.conformance.counters import Added, Counter, Counters, CounterStore, Tally
 
 LANES = ["coordinator/0", "coordinator/1", "coordinator/4"]
 PROBE = "standalone.probe"
@@ -59,6 +60,14 @@ class SayingCounters(Counters):
             say(said=key, replies=list(decision.replies), total=self.states[key].total)
 
 
+class SayingTally(Tally):
+    """Says on standard output what is durable."""
+
+    def committed(self, rows: Mapping[Any, Any]) -> None:
+        super().committed(rows)
+        say(noted=dict(rows))
+
+
 @dataclass
 class CounterService:
     """LaneService of one lane of counters."""
@@ -66,6 +75,10 @@ class CounterService:
     name: str
     counters: SayingCounters = field(default_factory=SayingCounters)
     lane: Lane | None = None
+    tally: "SayingTally" = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tally = SayingTally(self.name)
 
     async def accept(self, lane: Lane) -> None:
         self.counters.states.clear()
@@ -168,7 +181,11 @@ async def listen(services: dict[str, CounterService], keeper: LeaseKeeper) -> No
         try:
             if service.lane is None:
                 raise LaneLost(line[1])
-            service.lane.hand_in(service.counters, line[2], int(line[3]))
+            if line[0] == "note":
+                service.tally.note(line[2], int(line[3]))
+                service.lane.offer_batch(service.tally)
+            else:
+                service.lane.hand_in(service.counters, line[2], int(line[3]))
         except LaneLost:
             say(not_coordinator=line[1])
 

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,13 +18,13 @@ from django.db import close_old_connections, connections
 from django.test import Client
 from uvicorn.server import ServerState
 
+from access import bounded_http
+from access.bounded_http import LARGEST_HEAD_BYTES
 from access.grants import Role
 from access.service import create_token, create_user
 from standalone.postgres import Postgres
 from tests.integration.web.served import WebProcess
-from web import protocol
 from web.desks import Busy, Desks, Message
-from web.protocol import LARGEST_HEAD_BYTES
 
 _END_ALL = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()
@@ -74,13 +75,14 @@ def test_a_head_that_never_ends_is_hung_up_on(web: WebProcess) -> None:
 
 
 def test_who_says_nothing_or_too_slowly_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "HEAD_WITHIN_MS", 200)
+    monkeypatch.setattr(bounded_http, "HEAD_WITHIN_MS", 200)
 
     async def story() -> list[bytes]:
-        settings = uvicorn.Config(nobody, http=protocol.BoundedHttp, lifespan="off", log_config=None)
+        settings = uvicorn.Config(nobody, http=bounded_http.BoundedHttp, lifespan="off", log_config=None)
         settings.load()
         state, loop = ServerState(), asyncio.get_running_loop()
-        server = await loop.create_server(lambda: protocol.BoundedHttp(settings, state, {}), "127.0.0.1", 0)
+        made = partial(bounded_http.BoundedHttp, settings, state, {})
+        server = await loop.create_server(made, "127.0.0.1", 0)
         heard = []
         for said in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\n"):
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
