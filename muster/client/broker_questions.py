@@ -63,6 +63,8 @@ class ClusterView(NamedTuple):
 
     brokers: Mapping[int, str]
     leaders: Mapping[tuple[UUID, int], Leader]
+    topics: frozenset[str]
+    """Those asked for that exist."""
 
 
 def ask_metadata(topics: Iterable[str]) -> Question:
@@ -83,7 +85,7 @@ def read_metadata(answer: Any) -> ClusterView:
         if topic.topic_id is not None
         for partition in topic.partitions
     }
-    return ClusterView(brokers, leaders)
+    return ClusterView(brokers, leaders, frozenset(t.name for t in answer.topics if not t.error_code))
 
 
 def ask_fetch(

@@ -1,15 +1,16 @@
-"""This room keeps a consumer's session alive: it finds the coordinator, carries frames, obeys the session."""
+"""This room keeps a consumer's session alive: it carries frames, obeys the session, knows how it stands."""
 
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from muster.client import clock
+from muster.client.committing import Committing
 from muster.client.core.directives import (
     CommitAnswered,
     CommitLost,
@@ -22,65 +23,109 @@ from muster.client.core.directives import (
     Send,
     StartFetchers,
 )
-from muster.client.core.session import MemberSession, Stage, Wishes
-from muster.client.errors import CommitFailed, ConsumerError, ConsumerRefused
+from muster.client.core.session import MemberSession, Stage
+from muster.client.core.wishes import Wishes
+from muster.client.discovery import Discovery
+from muster.client.errors import ConsumerError, ConsumerRefused, NotReady
 from muster.client.fetching import Fetching, FetchOptions
 from muster.client.processing import Processing
+from muster.client.standing import Standing, State
+from muster.client.telling import Telling
 from muster.client.tenure import UNKNOWN, Tenure
-from muster.client.transport import NodeUnreachable, Transport, Unwelcome
-from muster.kernel.error_codes import ErrorCode
-from muster.kernel.instants import Instant
+from muster.client.transport import NodeUnreachable, Transport
+from muster.kernel.instants import Instant, after, elapsed_ms
 from muster.messages.errors import RemoteMessageError
-from muster.messages.member import BrokerInfo, ClusterMetadataRequest, ClusterMetadataResponse, FromMember
-from muster.messages.partitions import Partition, Position
+from muster.messages.member import (
+    BrokerInfo,
+    ClusterMetadataRequest,
+    ClusterMetadataResponse,
+    FromMember,
+    RegisterConsumerResponse,
+)
+from muster.messages.partitions import Partition
 
 logger = logging.getLogger("muster.client")
 
-FIRST_BACKOFF_S = 0.05
-LAST_BACKOFF_S = 1.0
-METADATA_TIMEOUT_S = 3.0
-SHORT_LIFE_MS = 1_000
-UNWELCOME_MS = 5_000
-"""How long nodes may refuse the token before it is believed: not every node has heard of a new one yet."""
+FIRST_BACKOFF_S: Final = 0.05
+LAST_BACKOFF_S: Final = 0.5
+SHORT_LIFE_MS: Final = 1_000
+LOOK_UP_EVERY_S: Final = 0.25
 
 
 @dataclass(slots=True)
 class _Link:
-    """The one connection to the coordinator, and what waits to be written to it."""
+    """The one connection to the coordinator, what waits to be written to it, and when it was last heard."""
 
     transport: Transport
+    heard_at: Instant
     outbox: "asyncio.Queue[FromMember]" = field(default_factory=asyncio.Queue)
 
 
-class Conversation:
-    """One consumer's session with everything around it; `run` is its one task besides the fetchers."""
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """For how many milliseconds a consumer bears something; 0: without end.
 
-    def __init__(self, wishes: Wishes, nodes: Iterable[str], token: str, options: FetchOptions) -> None:
+    `ready_ms`: until the group lets it in; `handler_ms`: that a record is in hand.
+    """
+
+    ready_ms: int = 0
+    handler_ms: int = 0
+
+
+WITHOUT_END: Final = Patience()
+
+
+class Conversation:
+    """One consumer's session with everything around it; `run` is its one task besides the fetchers.
+
+    `absent` is true while it has left the group because the application does not come back.
+    """
+
+    def __init__(
+        self,
+        wishes: Wishes,
+        nodes: Sequence[str],
+        token: str,
+        options: FetchOptions,
+        patience: Patience = WITHOUT_END,
+    ) -> None:
         self.session = MemberSession(wishes)
         self.fetching = Fetching(options, self._out_of_range, self._ask_for_brokers)
         self.processing = Processing(self.fetching, self._may_fetch)
-        self._bootstrap = tuple(nodes)
-        self._token = token
+        self.committing = Committing(self._obey, self._held)
+        self.failure: ConsumerError | None = None
+        self.left = asyncio.Event()
+        self.absent = False
+        self._patience = patience
+        self._question = ClusterMetadataRequest(
+            correlation_id=0, group_id=wishes.group_id, client_id=wishes.client_id
+        )
+        self._discovery = Discovery(nodes, token, self._question, self._hear_metadata)
         self._link: _Link | None = None
         self._rediscover = Rediscover(Instant(0))
-        self._commits: dict[int, asyncio.Future[CommitAnswered | None]] = {}
+        self._found: Transport | None = None
         self._registered = asyncio.Event()
+        self._let_in = asyncio.Event()
+        self._returned = asyncio.Event()
         self._clock_changed = asyncio.Event()
+        self._telling = Telling(lambda: self.session, self.fetching, self._discovery.problems)
+        self._handed_out_at = clock.now()
         self._ending: dict[int, list[Tenure]] = {}
-        self._uncommitted: dict[Partition, Position] = {}
         self._tenures = 0
         self._tasks: asyncio.TaskGroup | None = None
         self._background: set[asyncio.Task[None]] = set()
-        self.failure: ConsumerError | None = None
-        self.left = asyncio.Event()
 
     async def run(self) -> None:
         """Talk and fetch until the session is over; ConsumerErrors become `failure`."""
+        self._handed_out_at = clock.now()
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self._begin(self.fetching.run(), "fetching")
                 self._begin(self._keep_time(), "session clock")
                 self._begin(self._talk(), "conversation")
+                self._begin(self._telling.report(self.standing), "report")
+                if self._patience.ready_ms:
+                    self._begin(self._await_ready(), "ready in time")
                 await self.left.wait()
                 for task in self._background:
                     task.cancel()
@@ -89,7 +134,12 @@ class Conversation:
         finally:
             self._tasks = None
             self._hang_up()
-            self._end_everything()
+            if self._found is not None:
+                self._found.hang_up()
+            for tenure in list(self.fetching.tenures()):
+                self.fetching.stop(tenure.key)
+            self.processing.close()
+            self.committing.end()
             self.left.set()
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -100,18 +150,11 @@ class Conversation:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    def _end_everything(self) -> None:
-        for tenure in list(self.fetching.tenures()):
-            self.fetching.stop(tenure.key)
-        self.processing.close()
-        for future in self._commits.values():
-            if not future.done():
-                future.set_result(None)
-
     # The clock.
 
     def _may_fetch(self) -> bool:
-        now = clock.now()
+        """Asked before each record is handed out."""
+        self._handed_out_at = now = clock.now()
         if self.session.may_fetch(now):
             return True
         self._obey(self.session.tick(now))
@@ -119,108 +162,163 @@ class Conversation:
 
     async def _keep_time(self) -> None:
         while True:
-            due = self.session.look_again_at
+            now = clock.now()
+            due = [
+                one for one in (self.session.look_again_at, self._patience_ends_at(now)) if one is not None
+            ]
+            wait_s = max(0, min(due) - now) / 1000 if due else None
             self._clock_changed.clear()
-            wait_s = None if due is None else max(0, due - clock.now()) / 1000
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._clock_changed.wait()
             self._obey(self.session.tick(clock.now()))
+            self._lose_patience(clock.now())
+
+    def _patience_ends_at(self, now: Instant) -> Instant | None:
+        """When a record that is in hand now, or is handed out later, has been there for too long."""
+        if not self._patience.handler_ms or self.absent:
+            return None
+        return after(now if self.processing.asked else self._handed_out_at, self._patience.handler_ms)
+
+    def _lose_patience(self, now: Instant) -> None:
+        due = self._patience_ends_at(now)
+        if due is None or now < due or self.left.is_set():
+            return
+        reason = f"no record was asked for within {self._patience.handler_ms} ms"
+        logger.warning("%s; it leaves the group until the next one is asked for", reason)
+        self.absent = True
+        self._returned.clear()
+        # Nobody waits for the handler: others are to get its partitions now.
+        self.processing.release()
+        self._tell_positions()
+        self._obey(self.session.leave(now, reason))
+
+    def come_back(self) -> None:
+        """The application asks for records again after `absent`."""
+        self._returned.set()
+
+    async def _await_ready(self) -> None:
+        within_ms = self._patience.ready_ms
+        try:
+            async with asyncio.timeout(within_ms / 1000):
+                await self._let_in.wait()
+        except TimeoutError:
+            standing = self.standing()
+            raise NotReady(f"not within {within_ms} ms: {standing.state}: {standing.why}") from None
 
     # The connection.
 
     async def _talk(self) -> None:
+        while True:
+            await self._talk_until_over()
+            await self._returned.wait()
+            self._returned.clear()
+            generation, nodes = self.session.generation, self.session.nodes
+            self.session = MemberSession(self.session.wishes)
+            self.session.generation, self.session.nodes = generation, nodes
+            self.absent = False
+
+    async def _talk_until_over(self) -> None:
         backoff_s = 0.0
         while self.session.stage is not Stage.OVER:
             pause_s = max(0, self._rediscover.not_before - clock.now()) / 1000
             await asyncio.sleep(max(pause_s, backoff_s * random.uniform(0.75, 1.25)))
-            transport = await self._find_coordinator(self._rediscover.address)
+            transport, self._found = self._found, None
+            if transport is None:
+                self._learn_nodes()
+                transport = await self._discovery.find(self._rediscover.address)
             self._rediscover = Rediscover(Instant(0))
-            self._link = link = _Link(transport)
-            writer = asyncio.create_task(_write(link), name="frames to the coordinator")
             opened_at = clock.now()
+            self._link = link = _Link(transport, opened_at)
+            beside = [
+                asyncio.create_task(_write(link), name="frames to the coordinator"),
+                asyncio.create_task(self._watch(link), name="is the coordinator silent"),
+            ]
             try:
-                self._obey(self.session.connected(clock.now()))
+                self._obey(self.session.connected(opened_at))
                 await self._listen(link)
             finally:
-                writer.cancel()
+                for task in beside:
+                    task.cancel()
                 transport.hang_up()
-                await asyncio.gather(writer, return_exceptions=True)
+                await asyncio.gather(*beside, return_exceptions=True)
             # A node that closes each connection at once is not asked in a circle.
-            lived_ms = clock.now() - opened_at
             longer = min(LAST_BACKOFF_S, max(FIRST_BACKOFF_S, 2 * backoff_s))
-            backoff_s = longer if lived_ms < SHORT_LIFE_MS else 0.0
+            backoff_s = longer if elapsed_ms(opened_at, clock.now()) < SHORT_LIFE_MS else 0.0
 
     async def _listen(self, link: _Link) -> None:
         while self._link is link:
             try:
                 message = await link.transport.hear()
             except (NodeUnreachable, RemoteMessageError) as problem:
-                if self._link is link:
-                    logger.info("connection to %s: %s", link.transport.address, problem)
-                    self._hang_up()
-                    self._tell_positions()
-                    self._obey(self.session.disconnected(clock.now()))
+                self._lose(link, str(problem))
                 return
             if self._link is not link:
                 return
-            if isinstance(message, ClusterMetadataResponse):
-                self._learn_brokers(message.brokers_info)
+            link.heard_at = clock.now()
+            match message:
+                case ClusterMetadataResponse():
+                    self._hear_metadata(message)
+                case RegisterConsumerResponse(error_code=error_code) if error_code:
+                    self._telling.refusal = message.error_text or "the group is not served there yet"
             self._tell_positions()
-            self._obey(self.session.hear(message, clock.now()))
+            self._obey(self.session.hear(message, link.heard_at))
 
-    async def _find_coordinator(self, hint: str) -> Transport:
-        """A connection to the coordinator's node; tries every known node until one answers."""
-        backoff_s = FIRST_BACKOFF_S
-        unwelcome_since: Instant | None = None
+    def _lose(self, link: _Link, why: str) -> None:
+        if self._link is link:
+            logger.info("connection to %s: %s", link.transport.address, why)
+            self._hang_up()
+            self._tell_positions()
+            self._obey(self.session.disconnected(clock.now()))
+
+    async def _watch(self, link: _Link) -> None:
+        """A coordinator that says nothing may hang: others are asked, and it is left if they name another.
+
+        A ping comes each third of the session. It is left for nothing less: one that is only late would
+        get a Register more from everybody.
+        """
+        patience_ms = self.session.wishes.session_timeout_ms // 2
         while True:
-            if hint:
-                with suppress(NodeUnreachable, Unwelcome):
-                    return await Transport.open(hint, self._token)
-            for address in self._known_nodes():
-                try:
-                    return await self._ask_for_coordinator(address)
-                except (NodeUnreachable, RemoteMessageError, TimeoutError) as problem:
-                    logger.info("node %s: %s", address, problem)
-                except Unwelcome as refusal:
-                    unwelcome_since = unwelcome_since or clock.now()
-                    if clock.now() - unwelcome_since >= UNWELCOME_MS:
-                        raise ConsumerRefused(ErrorCode.AUTHENTICATION_FAILED, str(refusal)) from refusal
-            hint = ""
-            await asyncio.sleep(backoff_s * random.uniform(0.75, 1.25))
-            backoff_s = min(LAST_BACKOFF_S, backoff_s * 2)
+            silent_ms = elapsed_ms(link.heard_at, clock.now())
+            if silent_ms < patience_ms:
+                await asyncio.sleep((patience_ms - silent_ms) / 1000)
+                continue
+            self._learn_nodes()
+            found = await self._find_besides(link)
+            if found is not None:
+                self._found = found
+                self._lose(link, f"silent for {elapsed_ms(link.heard_at, clock.now())} ms, and deposed")
+                return
+
+    async def _find_besides(self, link: _Link) -> Transport | None:
+        """The coordinator, if it is another node than this; None once this one is heard again."""
+        silent_since = link.heard_at
+        search = asyncio.create_task(self._discovery.find(besides=link.transport.address))
+        found: Transport | None = None
+        try:
+            while not search.done() and link.heard_at == silent_since:
+                await asyncio.wait([search], timeout=LOOK_UP_EVERY_S)
+            if link.heard_at == silent_since:
+                found = await search
+            return found
+        finally:
+            if found is None:
+                search.cancel()
+                [ended] = await asyncio.gather(search, return_exceptions=True)
+                if isinstance(ended, Transport):
+                    ended.hang_up()
+
+    def _learn_nodes(self) -> None:
+        self._discovery.learn_nodes([node.address for node in self.session.nodes])
 
     def _ask_for_brokers(self) -> None:
         """No broker that is known answers: they may all have moved, and the coordinator knows where."""
         if self._link is not None and self.session.stage is Stage.REGISTERED:
-            self._link.outbox.put_nowait(self._metadata_question())
+            self._link.outbox.put_nowait(self._question)
 
-    def _metadata_question(self) -> ClusterMetadataRequest:
-        wishes = self.session.wishes
-        return ClusterMetadataRequest(correlation_id=0, group_id=wishes.group_id, client_id=wishes.client_id)
-
-    def _known_nodes(self) -> list[str]:
-        """The nodes last heard of, in any order, then those given at the start."""
-        heard = [node.address for node in self.session.nodes]
-        random.shuffle(heard)
-        return list(dict.fromkeys([*heard, *self._bootstrap]))
-
-    async def _ask_for_coordinator(self, address: str) -> Transport:
-        transport = await Transport.open(address, self._token)
-        arrived = False
-        try:
-            await transport.say(self._metadata_question())
-            async with asyncio.timeout(METADATA_TIMEOUT_S):
-                answer = await transport.hear()
-            if not isinstance(answer, ClusterMetadataResponse) or not answer.coordinator_address:
-                raise NodeUnreachable("nobody owns the group's shard")
-            self.session.nodes = answer.nodes or self.session.nodes
-            self._learn_brokers(answer.brokers_info)
-            arrived = answer.coordinator_address == address
-        finally:
-            if not arrived:
-                transport.hang_up()
-        return transport if arrived else await Transport.open(answer.coordinator_address, self._token)
+    def _hear_metadata(self, message: ClusterMetadataResponse) -> None:
+        self.session.nodes = message.nodes or self.session.nodes
+        self._learn_brokers(message.brokers_info)
 
     def _hang_up(self) -> None:
         if self._link is not None:
@@ -237,7 +335,9 @@ class Conversation:
         for directive in directives:
             self._obey_one(directive)
         if self.session.stage is Stage.REGISTERED:
+            self._telling.refusal = ""
             self._registered.set()
+            self._let_in.set()
         self._clock_changed.set()
 
     def _obey_one(self, directive: Directive) -> None:
@@ -247,50 +347,44 @@ class Conversation:
                     self._link.outbox.put_nowait(message)
             case EndFetchers(partitions, answer):
                 self._end_fetchers(partitions, answer)
-            case StartFetchers(offsets):
+            case StartFetchers(offsets, kept):
                 self._learn_brokers(self.session.brokers)
                 for partition, offset in offsets.items():
-                    self._start_fetcher(partition, offset)
+                    self._start_fetcher(partition, offset, kept=partition in kept)
             case Disconnect(text):
                 logger.info("hanging up: %s", text)
                 self._hang_up()
             case Rediscover():
                 self._rediscover = directive
             case CommitAnswered(correlation_id):
-                self._answer_commit(correlation_id, directive)
+                self.committing.answered(correlation_id, directive)
             case CommitLost(correlation_ids):
                 for correlation_id in correlation_ids:
-                    self._answer_commit(correlation_id, None)
+                    self.committing.answered(correlation_id, None)
             case Refused(error_code, text):
                 self.failure = ConsumerRefused(error_code, text)
                 self.left.set()
             case Left():
-                self.left.set()
+                if not self.absent:
+                    self.left.set()
 
-    def _start_fetcher(self, partition: Partition, offset: int) -> None:
+    def _start_fetcher(self, partition: Partition, offset: int, *, kept: bool) -> None:
         generation = self.session.fetching[partition].generation
-        lost = self._uncommitted.get(partition)
-        if lost is not None and lost.generation == generation and lost.offset <= offset:
-            # Nobody else had it in between: what was handed out before the break was committed after all.
-            del self._uncommitted[partition]
-        self._tenures += 1
-        where = partition.topic, partition.topic_id, partition.number
-        self.fetching.start(Tenure(*where, generation, offset, self._tenures))
+        tenure = self.committing.resume(partition, offset, generation, kept=kept)
+        if tenure is None:
+            self._tenures += 1
+            where = partition.topic, partition.topic_id, partition.number
+            tenure = Tenure(*where, generation, offset, self._tenures)
+        self.fetching.start(tenure)
 
     def _end_fetchers(self, partitions: frozenset[Partition], answer: int | None) -> None:
         ended = [self.fetching.stop((one.topic_id, one.number)) for one in partitions]
         tenures = [tenure for tenure in ended if tenure is not None]
         if answer is None:
-            self._give_up_committing(tenures)
+            self.committing.lose(tenures)
         else:
             self._ending[answer] = tenures
             self._begin(self._answer_when_ended(tenures, answer), f"ending {answer}")
-
-    def _give_up_committing(self, tenures: Iterable[Tenure]) -> None:
-        """These cannot be committed any more: the next `commit` says so, instead of passing them over."""
-        for tenure in tenures:
-            if tenure.has_uncommitted:
-                self._uncommitted[_partition_of(tenure)] = Position(tenure.delivered_to, tenure.generation)
 
     async def _answer_when_ended(self, tenures: list[Tenure], answer: int) -> None:
         """A record that the application holds is waited for, so that nobody else consumes it meanwhile."""
@@ -299,90 +393,51 @@ class Conversation:
         self._tell_positions(tenures)
         asked = self.session.fetchers_ended(answer, clock.now())
         told = self.session.wishes.auto_commit and any(isinstance(one, Send) for one in asked)
-        self._give_up_committing(one for one in tenures if not told or one.finished_to < one.delivered_to)
+        self.committing.lose(one for one in tenures if not told or one.finished_to < one.delivered_to)
         self._obey(asked)
+
+    def _held(self) -> Iterator[Tenure]:
+        """Also those that are about to be handed over: the application may hold their last record."""
+        return chain(self.fetching.tenures(), *self._ending.values())
 
     def _tell_positions(self, ended: Iterable[Tenure] = ()) -> None:
         for tenure in (*self.fetching.tenures(), *ended):
             if tenure.finished_to != UNKNOWN:
-                self.session.advance(_partition_of(tenure), tenure.finished_to)
+                self.session.advance(tenure.of, tenure.finished_to)
 
     def _out_of_range(self, tenure: Tenure) -> None:
         self._tell_positions()
-        self._obey(self.session.out_of_range(_partition_of(tenure), clock.now()))
+        self._obey(self.session.out_of_range(tenure.of, clock.now()))
 
     # What the application asks.
 
     async def commit(self) -> None:
-        """Commit what was handed out, the record in hand included; returns after the coordinator's COMMIT.
-
-        Raises CommitFailed, also for what was handed out of partitions that this member has lost since.
-        """
-        within_ms = self.session.wishes.session_timeout_ms
-        try:
-            async with asyncio.timeout(within_ms / 1000):
-                while not await self._commit_once():
-                    await self._registered.wait()
-                    await asyncio.sleep(0)
-        except TimeoutError:
-            raise CommitFailed(f"no answer within {within_ms} ms") from None
-
-    async def _commit_once(self) -> bool:
-        """True if the coordinator answered, or there was nothing to commit; False: ask again."""
-        if self.failure is not None or self.left.is_set():
-            raise CommitFailed("the session is over")
-        tenures = {
-            _partition_of(tenure): tenure
-            # Also of those that are about to be handed over: the application may hold their last record.
-            for tenure in chain(self.fetching.tenures(), *self._ending.values())
-            if tenure.delivered_to not in (UNKNOWN, tenure.committed_to)
-        }
-        positions = {}
-        for partition, tenure in tenures.items():
-            # A ping must not take back what this commits.
-            tenure.finished_to = tenure.delivered_to
-            positions[partition] = Position(tenure.delivered_to, tenure.generation)
-        if not positions:
-            self._own_up({})
-            return True
-        number, directives = self.session.commit(positions)
-        if not number:
-            return False
-        future: asyncio.Future[CommitAnswered | None] = asyncio.get_running_loop().create_future()
-        self._commits[number] = future
-        self._obey(directives)
-        answer = await future
-        if answer is None:
-            return False
-        for partition, tenure in tenures.items():
-            if partition not in answer.refused and answer.error_code is ErrorCode.NONE:
-                tenure.committed_to = positions[partition].offset
-        if answer.error_code is not ErrorCode.NONE:
-            raise CommitFailed(answer.error_code.name, answer.refused)
-        self._own_up(answer.refused)
-        return True
-
-    def _own_up(self, refused: Mapping[Partition, ErrorCode]) -> None:
-        """Raise CommitFailed if something that was handed out is not committed and will not be; once."""
-        lost = dict.fromkeys(self._uncommitted, ErrorCode.NOT_PARTITION_OWNER)
-        self._uncommitted.clear()
-        if failed := {**lost, **refused}:
-            named = ", ".join(f"{one}: {why.name}" for one, why in failed.items())
-            raise CommitFailed(named, failed)
-
-    def _answer_commit(self, correlation_id: int, answer: CommitAnswered | None) -> None:
-        future = self._commits.pop(correlation_id, None)
-        if future is not None and not future.done():
-            future.set_result(answer)
+        """Commit what was handed out, the record in hand included; raises CommitFailed."""
+        await self.committing.commit(
+            lambda: self.session, self._registered, lambda: self.standing().why or "the coordinator is silent"
+        )
 
     def leave(self) -> None:
         """End fetchers, commit, leave; `left` is set when it is done."""
+        self.absent = False
+        if self.session.stage is Stage.OVER:
+            self.left.set()
+            return
         self._tell_positions()
         self._obey(self.session.leave(clock.now()))
 
+    # How it stands.
 
-def _partition_of(tenure: Tenure) -> Partition:
-    return Partition(tenure.topic, tenure.topic_id, tenure.partition)
+    def standing(self) -> Standing:
+        """In one word and one sentence."""
+        if self.failure is not None:
+            return Standing(State.FAILED, str(self.failure))
+        if self.left.is_set():
+            return Standing(State.CLOSED)
+        if self.absent:
+            why = f"a record was in hand for longer than {self._patience.handler_ms} ms"
+            return Standing(State.AWAY, why, trouble=True)
+        return self._telling.standing()
 
 
 def _first(problems: BaseExceptionGroup[ConsumerError]) -> ConsumerError:

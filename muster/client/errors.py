@@ -18,17 +18,48 @@ class ConsumerRefused(ConsumerError):
         self.error_code = error_code
 
 
-class CommitFailed(ConsumerError):
-    """Some offsets were not committed: `refused` says which and why; empty: no answer came in time.
+class NotReady(ConsumerError):
+    """The group did not let this consumer in within `ready_timeout_ms`; the text says why."""
 
-    A partition that was given to another member is refused with NOT_PARTITION_OWNER or
-    ILLEGAL_GENERATION; its records will be consumed again by that member. So is one that this member lost
-    while it was away, even if it fetches it again by now.
-    """
+
+class CommitFailed(ConsumerError):
+    """Some offsets were not committed: `refused` says which and why; empty: the session is over."""
 
     def __init__(self, text: str, refused: Mapping[Partition, ErrorCode] | None = None) -> None:
         super().__init__(text)
         self.refused = dict(refused or {})
+
+
+class CommitUnanswered(CommitFailed):
+    """No answer came in time; the commit may have happened or not.
+
+    Nothing is lost by that: the consumer goes on, and the next `commit` settles it.
+    """
+
+
+class PartitionsLost(CommitFailed):
+    """Partitions went to another member, or may have, before what was handed out of them was committed.
+
+    `refused` names them. Their records come again, to whoever owns them now, this consumer included.
+    """
+
+
+class UnreadableBatch(ConsumerError):
+    """A batch of a log cannot be opened: its bytes are corrupt, or would become too many.
+
+    It is met again at each attempt. `Consumer.skip(topic, partition, next_offset)` goes on behind it;
+    `offset` is the first that is missing then.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, next_offset: int, why: str) -> None:
+        super().__init__(
+            f"{topic}-{partition}: the records from offset {offset} to {next_offset - 1} cannot be read:"
+            f" {why}; skip({topic!r}, {partition}, {next_offset}) goes on behind them"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
 
 
 class NoOffset(ConsumerError):

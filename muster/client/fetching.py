@@ -12,8 +12,8 @@ from muster.client import broker_questions as questions
 from muster.client.broker_connection import BrokerConnection, BrokerUnavailable, Question
 from muster.client.errors import NoOffset
 from muster.client.tenure import UNKNOWN, Tenure
-from muster.kafkawire.errors import CorruptBatch
-from muster.kafkawire.records import ConsumedRecord
+from muster.kafkawire.errors import CorruptBatch, UnsupportedCompression
+from muster.kafkawire.records import DEFAULT_LIMIT_BYTES, ConsumedRecord
 from muster.kernel.error_codes import ErrorCode
 
 logger = logging.getLogger("muster.client")
@@ -29,6 +29,7 @@ class FetchOptions:
     """How records are fetched; bytes and milliseconds as their names say.
 
     `reset_to` is where a partition begins for which nothing is committed; None: NoOffset is raised.
+    `batch_max_bytes` is how large one batch may become when it is decompressed.
     """
 
     client_id: str
@@ -38,6 +39,7 @@ class FetchOptions:
     request_max_bytes: int = 8 * 1024 * 1024
     partition_max_bytes: int = 1024 * 1024
     buffer_max_bytes: int = 32 * 1024 * 1024
+    batch_max_bytes: int = DEFAULT_LIMIT_BYTES
 
 
 class Fetching:
@@ -57,6 +59,7 @@ class Fetching:
         self._on_no_broker = on_no_broker
         self._tenures: dict[tuple[UUID, int], Tenure] = {}
         self._addresses: dict[int, str] = {}
+        self._stalled: dict[tuple[UUID, int], str] = {}
         self._pumps: dict[int, asyncio.Event] = {}
         self._connections: set[BrokerConnection] = set()
         self._tasks: asyncio.TaskGroup | None = None
@@ -83,6 +86,7 @@ class Fetching:
         """End a tenure; when this returns nothing of it will be handed out any more."""
         was_full = self._is_full
         tenure = self._tenures.pop(key, None)
+        self._stalled.pop(key, None)
         if tenure is not None:
             tenure.end()
             self._arrived.set()
@@ -97,7 +101,24 @@ class Fetching:
         """The tenure of this partition that runs, if one does."""
         return self._tenures.get(key)
 
+    @property
+    def stalled(self) -> Mapping[tuple[UUID, int], str]:
+        """What cannot be fetched, by `Tenure.key`, and why."""
+        return self._stalled
+
+    async def missing(self, topics: set[str]) -> frozenset[str] | None:
+        """Which of `topics` do not exist, as brokers say; None if no broker answers."""
+        view = await self._ask_anybody(topics)
+        return None if view is None else frozenset(topics - view.topics)
+
     # What the application asks.
+
+    def skip(self, tenure: Tenure, offset: int) -> None:
+        """Go on at `offset`, whatever lies before it."""
+        was_full = self._is_full
+        tenure.skip_to(offset)
+        self._wake_pump(tenure)
+        self._let_pumps_look(was_full)
 
     def interrupt(self) -> None:
         """Whoever waits in `next_batch` gets None."""
@@ -107,10 +128,12 @@ class Fetching:
     async def next_batch(self) -> tuple[Tenure, list[ConsumedRecord]] | None:
         """Wait for records; partitions take turns; None after `interrupt`.
 
-        Raises CorruptBatch if a broker's log is broken.
+        Raises UnreadableBatch for what cannot be opened.
         """
         while not self._interrupted:
             for tenure in self._in_turns():
+                if tenure.unreadable is not None and not tenure.has_batches:
+                    raise tenure.unreadable
                 self._turn_of = tenure
                 was_full = self._is_full
                 records = self._open_batch(tenure)
@@ -119,12 +142,12 @@ class Fetching:
                 if records:
                     return tenure, records
             self._arrived.clear()
-            if not any(tenure.has_batches for tenure in self._tenures.values()):
+            if not any(map(_has_news, self._tenures.values())):
                 await self._arrived.wait()
         return None
 
     def _in_turns(self) -> list[Tenure]:
-        ready = [tenure for tenure in self._tenures.values() if tenure.has_batches]
+        ready = [tenure for tenure in self._tenures.values() if _has_news(tenure)]
         if self._turn_of in ready:
             after = ready.index(self._turn_of) + 1
             ready = ready[after:] + ready[:after]
@@ -132,19 +155,25 @@ class Fetching:
 
     def _open_batch(self, tenure: Tenure) -> list[ConsumedRecord]:
         try:
-            records = tenure.next_batch()
+            records = tenure.next_records(self._options.batch_max_bytes)
+        except UnsupportedCompression as problem:
+            raise tenure.cannot_be_opened(problem) from problem
         except CorruptBatch as problem:
-            self._refetch(tenure, problem)
+            if self._is_hopeless(tenure, problem):
+                raise tenure.cannot_be_opened(problem) from problem
             return []
-        tenure.corrupt_answers = 0
+        if records:
+            tenure.corrupt_answers = 0
         return records
 
-    def _refetch(self, tenure: Tenure, problem: CorruptBatch) -> None:
+    def _is_hopeless(self, tenure: Tenure, problem: CorruptBatch) -> bool:
+        """True if fetching it again has not helped; else it is fetched again."""
         tenure.corrupt_answers += 1
         if tenure.corrupt_answers >= CORRUPT_ANSWERS_MAX:
-            raise problem
+            return True
         logger.warning("%s: corrupt batch at %d, fetched again: %s", tenure, tenure.delivered_to, problem)
         tenure.drop_buffer()
+        return False
 
     # The pumps.
 
@@ -171,6 +200,7 @@ class Fetching:
             view = await self._ask_anybody({tenure.topic for tenure in homeless})
             if view is None:
                 self._on_no_broker()
+                self._stall(homeless, "no broker answers")
             else:
                 self.learn_brokers(view.brokers)
                 self._settle(homeless, view)
@@ -186,6 +216,13 @@ class Fetching:
             if leader is not None and leader.broker_id in view.brokers and not tenure.ended:
                 tenure.leader = leader
                 self._wake_pump(tenure)
+            else:
+                self._stall([tenure], "it has no leader at the moment")
+
+    def _stall(self, tenures: Iterable[Tenure], why: str) -> None:
+        for tenure in tenures:
+            if not tenure.ended:
+                self._stalled.setdefault(tenure.key, why)
 
     async def _ask_anybody(self, topics: set[str]) -> questions.ClusterView | None:
         addresses = list(self._addresses.values())
@@ -243,7 +280,7 @@ class Fetching:
                     connection.close()
                     self._connections.discard(connection)
                     connection = None
-                self._lose_leader(led)
+                self._lose_leader(led, str(problem))
 
     def _led_by(self, broker_id: int) -> list[Tenure]:
         if self._is_full:
@@ -254,6 +291,7 @@ class Fetching:
             if tenure.leader is not None
             and tenure.leader.broker_id == broker_id
             and tenure.buffered_bytes < self._options.partition_max_bytes
+            and tenure.unreadable is None
         ]
 
     async def _connect(self, broker_id: int) -> BrokerConnection:
@@ -280,7 +318,7 @@ class Fetching:
             if found.error_code == ErrorCode.NONE:
                 tenure.begin_at(found.offset)
             else:
-                self._lose_leader([tenure])
+                self._lose_leader([tenure], f"its broker answered {found.error_code}")
 
     async def _fetch(self, connection: BrokerConnection, led: list[Tenure]) -> None:
         options = self._options
@@ -300,21 +338,20 @@ class Fetching:
         answer = await self._ask(connection, question, options.wait_ms)
         if answer.error_code != ErrorCode.NONE:
             raise BrokerUnavailable(f"Fetch answered {int(answer.error_code)}")
-        lost = []
         for fetched in questions.read_fetch(answer):
             tenure, wanted = asked.get((fetched.topic_id, fetched.partition), (None, None))
             if tenure is None or wanted is None or tenure.ended or tenure.fetched_to != wanted.offset:
                 # Also when its buffer was dropped meanwhile: what was asked for lies behind a gap now.
                 continue
             if fetched.error_code == ErrorCode.NONE:
+                self._stalled.pop(tenure.key, None)
                 self._take_in(tenure, fetched.records)
             elif fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 logger.warning("%s: offset %d is out of range", tenure, tenure.fetched_to)
                 self._on_out_of_range(tenure)
             else:
                 logger.info("%s: broker answered %d", tenure, fetched.error_code)
-                lost.append(tenure)
-        self._lose_leader(lost)
+                self._lose_leader([tenure], f"its broker answered {fetched.error_code}")
 
     def _take_in(self, tenure: Tenure, records: bytes) -> None:
         self._backoff_s = FIRST_BACKOFF_S
@@ -322,14 +359,21 @@ class Fetching:
             if tenure.accept(records):
                 self._arrived.set()
         except CorruptBatch as problem:
-            self._refetch(tenure, problem)
+            if self._is_hopeless(tenure, problem):
+                tenure.cannot_go_on(problem)
+                self._arrived.set()
 
     async def _ask(self, connection: BrokerConnection, question: Question, wait_ms: int) -> Any:
         return await connection.ask(question, (self._options.request_timeout_ms + wait_ms) / 1000)
 
-    def _lose_leader(self, tenures: list[Tenure]) -> None:
+    def _lose_leader(self, tenures: list[Tenure], why: str) -> None:
         """Somebody else may lead these."""
         for tenure in tenures:
             tenure.leader = None
         if tenures:
+            self._stall(tenures, why)
             self._leader_missing.set()
+
+
+def _has_news(tenure: Tenure) -> bool:
+    return tenure.has_batches or tenure.unreadable is not None

@@ -31,6 +31,8 @@ class Processing:
         self._freed.set()
         self._turn_began = 0.0
         self.closed = False
+        self.asked = False
+        """Whether the application waits for a record now."""
 
     def finish(self) -> None:
         """The application is done with the record that it holds, if it holds one."""
@@ -52,21 +54,25 @@ class Processing:
 
     async def next_record(self) -> Record | None:
         """Finish the record in hand and wait for the next one; None once closed."""
-        self.finish()
-        await self._let_others_run()
-        while not self.closed:
-            if not self._records or self._tenure is None or self._tenure.ended:
-                self._records.clear()
-                batch = await self._fetching.next_batch()
-                if batch is not None:
-                    self._tenure, self._records = batch[0], deque(batch[1])
-                    self._turn_began = monotonic()
-                continue
-            if self._may_fetch():
-                return self._hand_out(self._tenure, self._records.popleft())
-            # The session has been told that its time is over; it ends the tenures before this goes on.
-            await asyncio.sleep(0)
-        return None
+        self.asked = True
+        try:
+            self.finish()
+            await self._let_others_run()
+            while not self.closed:
+                if not self._records or self._tenure is None or self._tenure.ended:
+                    self._records.clear()
+                    batch = await self._fetching.next_batch()
+                    if batch is not None:
+                        self._tenure, self._records = batch[0], deque(batch[1])
+                        self._turn_began = monotonic()
+                    continue
+                if self._may_fetch():
+                    return self._hand_out(self._tenure, self._records.popleft())
+                # The session has been told that its time is over; it ends the tenures before this goes on.
+                await asyncio.sleep(0)
+            return None
+        finally:
+            self.asked = False
 
     def _hand_out(self, tenure: Tenure, record: ConsumedRecord) -> Record:
         self._in_hand = tenure
@@ -80,6 +86,11 @@ class Processing:
         if now - self._turn_began >= TURN_S:
             await asyncio.sleep(0)
             self._turn_began = monotonic()
+
+    def skip(self, tenure: Tenure, offset: int) -> None:
+        """Hand out nothing more of `tenure` below `offset`."""
+        if tenure is self._tenure:
+            self._records = deque(record for record in self._records if record.offset >= offset)
 
     async def wait_until_free(self, tenures: Iterable[Tenure], within_s: float) -> None:
         """Wait until the application holds no record of `tenures`, at most `within_s`."""

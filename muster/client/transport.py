@@ -1,5 +1,6 @@
 """This room is the websocket of the SDK to a node: connect, say, hear, hang up."""
 
+import os
 from typing import Final
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -9,7 +10,8 @@ from muster.messages import codec
 from muster.messages.member import Frame, ToMember
 
 PATH: Final = "/ws/consumer/"
-OPEN_TIMEOUT_S = 5.0
+OPEN_TIMEOUT_S = 2.0
+"""A node that hangs accepts connections and answers nothing."""
 FRAME_MAX_BYTES = 16 * 1024 * 1024
 """A whole ownership of 100,000 partitions is about 2 MB; more than this is not believed."""
 
@@ -23,7 +25,11 @@ class NodeUnreachable(Exception):
 
 
 class Unwelcome(Exception):
-    """The node does not let this token in: another node will not either."""
+    """The node does not know this token: another node will not either, once it has heard of all tokens."""
+
+
+class Forbidden(Unwelcome):
+    """The node knows the token, and its role may not consume."""
 
 
 class Transport:
@@ -51,11 +57,13 @@ class Transport:
             )
         except InvalidStatus as refusal:
             status = refusal.response.status_code
-            if status in (401, 403):
-                raise Unwelcome(f"{address} answered {status}: the token may not consume") from refusal
-            raise NodeUnreachable(f"{address} answered {status}") from refusal
+            if status == 401:
+                raise Unwelcome("it does not know this token: wrong, expired or revoked") from refusal
+            if status == 403:
+                raise Forbidden("the role of this token may not consume") from refusal
+            raise NodeUnreachable(f"it answered {status}") from refusal
         except (OSError, TimeoutError, WebSocketException) as problem:
-            raise NodeUnreachable(f"{address}: {problem or 'no answer in time'}") from problem
+            raise NodeUnreachable(_words(problem)) from problem
         return cls(address, socket)
 
     async def say(self, message: Frame) -> None:
@@ -83,3 +91,9 @@ class Transport:
 
 def _why(closed: ConnectionClosed) -> str:
     return closed.rcvd.reason if closed.rcvd is not None and closed.rcvd.reason else str(closed)
+
+
+def _words(problem: Exception) -> str:
+    if isinstance(problem, OSError) and problem.errno:
+        return os.strerror(problem.errno)
+    return str(problem) or "no answer in time"

@@ -3,15 +3,24 @@
 The decoder is aiokafka's; the broker itself never opens a batch.
 """
 
+import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record.memory_records import MemoryRecords
 
 from muster.kafkawire import batches
-from muster.kafkawire.errors import CorruptBatch, UnsupportedCompression
+from muster.kafkawire.compression import CODEC_BITS, decompress
+from muster.kafkawire.errors import CorruptBatch, KafkaWireError
 from muster.kafkawire.framing import Buffer
+
+DEFAULT_LIMIT_BYTES: Final = 64 * 1024 * 1024
+"""To how much the records of one batch may be decompressed, if nobody says otherwise."""
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT: Final = 8
+_ATTRIBUTES = struct.Struct(">h")
+_ATTRIBUTES_AT: Final = 21
 
 
 class ConsumedRecord(NamedTuple):
@@ -24,24 +33,28 @@ class ConsumedRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def read_records(data: Buffer, from_offset: int) -> Iterator[ConsumedRecord]:
+def read_records(
+    data: Buffer, from_offset: int, limit_bytes: int = DEFAULT_LIMIT_BYTES
+) -> Iterator[ConsumedRecord]:
     """The records of `data` at or above `from_offset`; a last batch that is cut off is left out.
 
     A fetch answers whole batches, so the first may begin below the offset that was asked.
-    Control batches hold no records of producers and are skipped. Raises CorruptBatch, and
-    UnsupportedCompression if the codec's library is not installed.
+    Control batches hold no records of producers and are skipped. Raises CorruptBatch, also for records that
+    would take more than `limit_bytes` decompressed, and UnsupportedCompression.
     """
     view = memoryview(data)
     for start, header in batches.headers(view):
         if header.next_offset <= from_offset or header.attributes & batches.CONTROL_BIT:
             continue
         batches.check(view, start, header)
-        yield from _records_of(bytes(view[start : start + header.size_bytes]), from_offset)
+        yield from _records_of(view[start : start + header.size_bytes], header, from_offset, limit_bytes)
 
 
-def _records_of(batch: bytes, from_offset: int) -> Iterator[ConsumedRecord]:
+def _records_of(
+    batch: memoryview, header: batches.BatchHeader, from_offset: int, limit_bytes: int
+) -> Iterator[ConsumedRecord]:
     try:
-        reader = MemoryRecords(batch)
+        reader = MemoryRecords(_without_compression(batch, header, limit_bytes))
         while reader.has_next():
             opened = reader.next_batch()
             if opened is None:
@@ -51,7 +64,21 @@ def _records_of(batch: bytes, from_offset: int) -> Iterator[ConsumedRecord]:
                     timestamp = -1 if record.timestamp is None else record.timestamp
                     headers = tuple(record.headers)
                     yield ConsumedRecord(record.offset, timestamp, record.key, record.value, headers)
-    except UnsupportedCodecError as error:
-        raise UnsupportedCompression(str(error)) from error
-    except (CorruptRecordException, ValueError, IndexError) as error:
+    except KafkaWireError:
+        raise
+    # Behind a checksum that fits may lie anything; whatever the decoder trips over, it is no record.
+    except Exception as error:
         raise CorruptBatch(f"the records do not fit their batch: {error}") from error
+
+
+def _without_compression(batch: memoryview, header: batches.BatchHeader, limit_bytes: int) -> bytes:
+    """The same batch as if its producer had not compressed it; the decoder does not look at the checksum."""
+    codec = header.attributes & CODEC_BITS
+    if not codec:
+        return bytes(batch)
+    records = decompress(codec, batch[batches.HEADER_BYTES :], limit_bytes)
+    head = bytearray(batch[: batches.HEADER_BYTES])
+    length = batches.HEADER_BYTES + len(records) - batches.LENGTH_OVERHEAD_BYTES
+    _LENGTH.pack_into(head, _LENGTH_AT, length)
+    _ATTRIBUTES.pack_into(head, _ATTRIBUTES_AT, header.attributes & ~CODEC_BITS)
+    return b"".join((head, records))

@@ -29,9 +29,14 @@ class EndFetchers:
 
 @dataclass(frozen=True, slots=True)
 class StartFetchers:
-    """Start a fetcher for each partition at its offset; −1: by auto_offset_reset."""
+    """Start a fetcher for each partition at its offset; −1: by auto_offset_reset.
+
+    `kept`: nobody else fetched these since this member's fetchers ended by its clock. What the application
+    got of them meanwhile needs not come again, and may be committed.
+    """
 
     offsets: Mapping[Partition, int]
+    kept: frozenset[Partition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

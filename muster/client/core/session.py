@@ -29,10 +29,10 @@ from muster.client.core.directives import (
     Send,
     StartFetchers,
 )
+from muster.client.core.wishes import Wishes
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.messages.member import (
-    AutoOffsetReset,
     BrokerInfo,
     ClusterMetadataResponse,
     CommitOffsetsRequest,
@@ -42,7 +42,6 @@ from muster.messages.member import (
     NodeInfo,
     PingRequest,
     PingResponse,
-    RegisterConsumerRequest,
     RegisterConsumerResponse,
     StartFetcherRequest,
     StartFetcherResponse,
@@ -58,36 +57,16 @@ NO_OFFSET = -1
 RETRY_MS = 500
 """How long a member waits after a refusal that may pass."""
 
+SOON_MS = 100
+"""How long it waits while a shard changes hands, or its new owner loads it."""
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the consumer states in RegisterConsumer; `token` is 32 random bytes as text, made once."""
-
-    group_id: str
-    consumer_id: str
-    token: str
-    topic_count: tuple[TopicCount, ...]
-    session_timeout_ms: int = 10_000
-    auto_commit: bool = True
-    auto_offset_reset: AutoOffsetReset = "latest"
-    ephemeral: bool = False
-    client_id: str = ""
-
-    def in_a_frame(self, correlation_id: int, generation: int) -> RegisterConsumerRequest:
-        """As they are said to the coordinator; `generation` is the highest that the member has seen."""
-        return RegisterConsumerRequest(
-            correlation_id=correlation_id,
-            group_id=self.group_id,
-            consumer_id=self.consumer_id,
-            token=self.token,
-            topic_count=self.topic_count,
-            session_timeout_ms=self.session_timeout_ms,
-            auto_commit=self.auto_commit,
-            auto_offset_reset=self.auto_offset_reset,
-            ephemeral=self.ephemeral,
-            generation=generation,
-            client_id=self.client_id,
-        )
+_CHANGING_HANDS = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
 
 
 class Stage(Enum):
@@ -109,7 +88,10 @@ class _Ending:
 
 
 class MemberSession:
-    """One consumer's session; not shared between threads."""
+    """One consumer's session; not shared between threads.
+
+    `told` is true from the first StartFetcher of the present connection on: what it fetches is what it owns.
+    """
 
     def __init__(self, wishes: Wishes) -> None:
         self.wishes = wishes
@@ -119,16 +101,20 @@ class MemberSession:
         self.nodes: tuple[NodeInfo, ...] = ()
         self.brokers: tuple[BrokerInfo, ...] = ()
         self.fetching: dict[Partition, Position] = {}
+        self.told = False
         self._obeyed = (0, 0)
         self._registered_at = Instant(0)
         self._correlation_id = 0
         self._register_id = 0
         self._answered: tuple[int, Instant] = (0, Instant(0))
         self._out_of_range: set[Partition] = set()
+        self._lapsed: dict[Partition, int] = {}
         self._commits: dict[int, None] = {}
         self._ending: dict[int, _Ending] = {}
         self._last_ending = 0
         self._leave_id = 0
+        self._leave_by = Instant(0)
+        self._leave_reason = ""
 
     # -- what the shell may ask -------------------------------------------------------------
 
@@ -138,6 +124,8 @@ class MemberSession:
         instants = [] if self.deadline is None else [self.deadline]
         if self.stage is Stage.WAITING:
             instants.append(after(self._registered_at, self._third_ms))
+        if self.stage is Stage.LEAVING:
+            instants.append(self._leave_by)
         return min(instants, default=None)
 
     def may_fetch(self, now: Instant) -> bool:
@@ -159,7 +147,7 @@ class MemberSession:
             return [Disconnect("the session is over")]
         late: list[Directive] = []
         if not self.may_fetch(now):
-            late, self.deadline = self._end(self.fetching), None
+            late, self.deadline = self._lapse(), None
         self.stage = Stage.WAITING
         self._registered_at = now
         self._answered = (0, now)
@@ -208,6 +196,8 @@ class MemberSession:
             return self._stop_by_clock(now)
         if self.stage is Stage.WAITING and now >= after(self._registered_at, self._third_ms):
             return self._give_up("RegisterConsumer stayed unanswered", now)
+        if self.stage is Stage.LEAVING and now >= self._leave_by:
+            return self._over()
         return []
 
     def fetchers_ended(self, answer: int, now: Instant) -> list[Directive]:
@@ -260,13 +250,19 @@ class MemberSession:
         self._commits[correlation_id] = None
         return correlation_id, [Send(self._commit_request(correlation_id, positions_by_topic(positions)))]
 
-    def leave(self, now: Instant) -> list[Directive]:
-        """End fetchers, commit, leave: each step after the answer to the one before."""
+    def leave(self, now: Instant, reason: str = "") -> list[Directive]:
+        """End fetchers, commit, leave: each step after the answer to the one before, all within a session.
+
+        `reason` is for people: the journal keeps it.
+        """
         if self.stage is Stage.OVER:
             return []
         if self.stage is not Stage.REGISTERED or not self.may_fetch(now):
             return [*self._end(self.fetching), *self._over()]
         self.stage = Stage.LEAVING
+        # Its pings keep the session alive, so its own deadline would never end a farewell without an answer.
+        self._leave_by = after(now, self.wishes.session_timeout_ms)
+        self._leave_reason = reason
         return [self._end_and_answer(None, frozenset(self.fetching))]
 
     # -- frames -----------------------------------------------------------------------------
@@ -278,14 +274,17 @@ class MemberSession:
         if error is not ErrorCode.NONE:
             return self._refused(error, answer, now)
         self.stage = Stage.REGISTERED
+        # By the generation known before: in the one that is answered they may be another's already.
+        lapsed = [] if answer.known else self._lapse()
         self.generation = max(self.generation, answer.generation)
         self.deadline = after(self._registered_at, self.wishes.session_timeout_ms)
-        return [] if answer.known else self._end(self.fetching)
+        return lapsed
 
     def _refused(self, error: ErrorCode, answer: RegisterConsumerResponse, now: Instant) -> list[Directive]:
         if error.retriable:
             redirected = error is ErrorCode.NOT_COORDINATOR and answer.coordinator_address
-            not_before = now if redirected else after(now, RETRY_MS)
+            wait_ms = SOON_MS if error in _CHANGING_HANDS else RETRY_MS
+            not_before = now if redirected else after(now, wait_ms)
             return [*self._hang_up(answer.error_text), Rediscover(not_before, answer.coordinator_address)]
         ended = self._end(self.fetching)
         parted = self._hang_up(answer.error_text)
@@ -326,6 +325,7 @@ class MemberSession:
             return self._give_up("StartFetcher with an old key", now)
         self.nodes = request.nodes or self.nodes
         self.brokers = request.brokers_info or self.brokers
+        self.told = True
         directives: list[Directive] = []
         if self.stage is Stage.REGISTERED:
             directives = self._become(_whole_ownership(request), request.generation)
@@ -340,12 +340,22 @@ class MemberSession:
         missing = {one: offset for one, offset in owned.items() if one not in self.fetching}
         for partition in self._out_of_range & missing.keys():
             missing[partition] = NO_OFFSET
+        kept = frozenset(one for one in missing if self._nobody_else_had(one, generation))
         self._out_of_range -= missing.keys()
         for partition, offset in missing.items():
+            self._lapsed.pop(partition, None)
             self.fetching[partition] = Position(offset, generation)
         if missing:
-            directives.append(StartFetchers(missing))
+            directives.append(StartFetchers(missing, kept))
         return directives
+
+    def _nobody_else_had(self, partition: Partition, generation: int) -> bool:
+        """It lapsed here, and the only generation that was opened since, if one was, gave it back.
+
+        Partitions change hands at the opening of a generation and at no other time.
+        """
+        lapsed = self._lapsed.get(partition)
+        return lapsed is not None and generation <= lapsed + 1 and partition not in self._out_of_range
 
     def _commit_answered(self, answer: CommitOffsetsResponse) -> list[Directive]:
         if self.stage is Stage.LEAVING and answer.correlation_id == self._leave_id:
@@ -366,7 +376,7 @@ class MemberSession:
         """The deadline has passed: the partitions may be another's already."""
         if self.stage is Stage.LEAVING:
             return self._over()
-        ended = self._end(self.fetching)
+        ended = self._lapse()
         self.deadline = None
         return [*ended, *self._give_up("the session is over by its own clock", now)]
 
@@ -381,6 +391,7 @@ class MemberSession:
     def _part(self) -> list[Directive]:
         """The connection is over; whatever it still holds is never read."""
         self.stage = Stage.APART
+        self.told = False
         self._ending.clear()
         lost, self._commits = tuple(self._commits), {}
         return [CommitLost(lost)] if lost else []
@@ -389,6 +400,11 @@ class MemberSession:
         directives = [*self._end(self.fetching), *self._hang_up("leaving")]
         self.stage, self.deadline = Stage.OVER, None
         return [*directives, Left()]
+
+    def _lapse(self) -> list[Directive]:
+        """End everything: by now it may be another's, though not before the generation rises."""
+        self._lapsed.update(dict.fromkeys(self.fetching, self.generation))
+        return self._end(self.fetching)
 
     def _end(self, partitions: Iterable[Partition]) -> list[Directive]:
         ended = frozenset(partitions)
@@ -413,7 +429,10 @@ class MemberSession:
         return [Send(self._commit_request(self._leave_id, offset_info))]
 
     def _say_leave(self) -> list[Directive]:
-        return [Send(LeaveRequest(correlation_id=self._next_id(), consumer_id=self.wishes.consumer_id))]
+        leave = LeaveRequest(
+            correlation_id=self._next_id(), consumer_id=self.wishes.consumer_id, reason=self._leave_reason
+        )
+        return [Send(leave)]
 
     # -- small things -----------------------------------------------------------------------
 

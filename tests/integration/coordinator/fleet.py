@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection
 
 from muster.client.conversation import Conversation
-from muster.client.core.session import Wishes
+from muster.client.core.wishes import Wishes
 from muster.client.errors import CommitFailed
 from muster.client.fetching import FetchOptions
 from muster.client.tenure import Tenure

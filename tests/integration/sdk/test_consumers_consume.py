@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -137,21 +136,6 @@ async def test_closing_from_another_task_ends_the_iteration_after_the_record_in_
         await reading
     assert len(consumed) == 1
     assert plane.committed(group)[consumed[0].partition] == 1
-
-
-@pytest.mark.parametrize(
-    "wishes",
-    [
-        {"group": "g" * 250},
-        {"topics": ["t" * 250]},
-        {"topics": [f"{number:060}" for number in range(1_000)]},
-        {"client_id": "c" * 250, "consumer_id": "ann"},
-        {"consumer_id": "a\x00"},
-    ],
-)
-def test_what_no_coordinator_reads_is_said_at_once(wishes: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="cannot register"):
-        Consumer(**{"group": "g", "topics": ["t"], "nodes": ["ws://one"], "token": "mst_", **wishes})
 
 
 async def test_a_consumer_that_is_refused_for_good_raises(new_consumer: NewConsumer) -> None:

@@ -44,7 +44,8 @@ from groups.core import records
 from groups.core.rows import apply
 from groups.core.state import GroupRows
 from muster.client.core import directives
-from muster.client.core.session import MemberSession, Stage, Wishes
+from muster.client.core.session import MemberSession, Stage
+from muster.client.core.wishes import Wishes
 from muster.kernel.instants import Instant
 from muster.messages.member import (
     CommitOffsetsRequest,

@@ -31,6 +31,8 @@ class Cluster:
         self.processes: list[Process] = []
         self.owners: list[Owner] = []
         self.progress: Counter[Partition] = Counter()
+        self.last_to_fetch: dict[Partition, Process] = {}
+        self.kept = 0
         self._connections = 0
         self._tokens = 0
         self._takeover_under_way = False

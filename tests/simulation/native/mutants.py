@@ -321,6 +321,12 @@ MUTANTS = (
         seeds=(15, 33),
     ),
     Mutant(
+        "kept_too_long",
+        "a member goes on where it was although a second generation was opened meanwhile",
+        (Patch(MemberSession._nobody_else_had, "generation <= lapsed + 1", "generation <= lapsed + 2"),),
+        seeds=(12, 98),
+    ),
+    Mutant(
         "own_clock_ignored",
         "the member does not stop by its own clock",
         (Patch(MemberSession.may_fetch, "return self.deadline is None or", "return True or"),),

@@ -16,7 +16,8 @@ from muster.client.core.directives import (
     Send,
     StartFetchers,
 )
-from muster.client.core.session import MemberSession, Stage, Wishes
+from muster.client.core.session import MemberSession, Stage
+from muster.client.core.wishes import Wishes
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import (
     CommitOffsetsRequest,
@@ -249,6 +250,15 @@ class Process:
                     f"{self.world.floor.get(partition)}",
                 )
             offset = max(offset, self.world.floor.get(partition, 0)) if offset < 0 else offset
+            if partition in directive.kept:
+                self.world.forbid(
+                    self.cluster.last_to_fetch.get(partition) is not self,
+                    f"{self.member_id} keeps {partition}, which another fetched meanwhile",
+                )
+                self.cluster.kept += 1
+                # What the application was given meanwhile needs not come again.
+                offset = max(offset, self._in_hand[partition].offset if partition in self._in_hand else 0)
+            self.cluster.last_to_fetch[partition] = self
             self.fetchers[partition] = max(offset, 0)
             self._truth[partition] = self._starting_generation
             self.session.advance(partition, max(offset, 0))

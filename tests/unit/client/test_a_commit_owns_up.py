@@ -2,58 +2,18 @@
 
 import pytest
 
-from muster.client.conversation import Conversation
-from muster.client.core.session import Wishes
-from muster.client.errors import CommitFailed
-from muster.client.fetching import FetchOptions
-from muster.client.tenure import Tenure
+from muster.client.errors import PartitionsLost
 from muster.kernel.error_codes import ErrorCode
-from muster.kernel.instants import Instant, after
-from muster.messages.member import RegisterConsumerResponse, StartFetcherRequest, TopicCount
-from tests.unit.client_core.test_a_member_obeys_its_coordinator import NOW, orders, start
-
-S = 10_000
-
-
-class Ann:
-    """A consumer without a coordinator: the test says what is heard, and when."""
-
-    def __init__(self) -> None:
-        wishes = Wishes("readers", "ann", "t" * 43, (TopicCount("orders"),), session_timeout_ms=S)
-        self.conversation = Conversation(wishes, [], "", FetchOptions("tests"))
-
-    def registers(self, now: Instant, known: bool = False) -> None:
-        session = self.conversation.session
-        self.conversation._obey(session.connected(now))
-        number = session._register_id
-        self.conversation._obey(
-            session.hear(RegisterConsumerResponse(correlation_id=number, known=known), now)
-        )
-
-    def hears(self, message: StartFetcherRequest, now: Instant) -> Tenure:
-        self.conversation._obey(self.conversation.session.hear(message, now))
-        [tenure] = self.conversation.fetching.tenures()
-        return tenure
-
-    def is_late(self) -> Instant:
-        """Its own deadline passes."""
-        late = after(NOW, S)
-        self.conversation._obey(self.conversation.session.tick(late))
-        assert not list(self.conversation.fetching.tenures())
-        return late
-
-
-def ann_who_has_read(count: int) -> Ann:
-    ann = Ann()
-    ann.registers(NOW)
-    ann.hears(start(1, 40), NOW).delivered_to += count
-    return ann
+from tests.unit.client.ann import ann_who_has_read
+from tests.unit.client_core.test_a_member_obeys_its_coordinator import orders, start
 
 
 async def test_what_a_lost_partition_handed_out_fails_the_next_commit_and_only_that() -> None:
     ann = ann_who_has_read(1)
-    ann.is_late()
-    with pytest.raises(CommitFailed) as refusal:
+    late = ann.is_late()
+    ann.registers(late)
+    ann.hears(start(1), late)
+    with pytest.raises(PartitionsLost, match="comes again") as refusal:
         await ann.conversation.commit()
     assert refusal.value.refused == {orders(0): ErrorCode.NOT_PARTITION_OWNER}
     await ann.conversation.commit()
@@ -69,9 +29,9 @@ async def test_a_partition_that_comes_back_after_another_had_it_has_not_committe
     ann = ann_who_has_read(1)
     late = ann.is_late()
     ann.registers(late)
-    tenure = ann.hears(start(1, 60, generation=3), late)
+    tenure = ann.starts(start(1, 60, generation=3), late)
     tenure.committed_to = tenure.delivered_to
-    with pytest.raises(CommitFailed):
+    with pytest.raises(PartitionsLost):
         await ann.conversation.commit()
 
 
@@ -79,18 +39,16 @@ async def test_a_partition_that_comes_back_where_we_had_been_was_committed_by_ou
     ann = ann_who_has_read(1)
     late = ann.is_late()
     ann.registers(late, known=True)
-    tenure = ann.hears(start(2, 41), late)
+    tenure = ann.starts(start(2, 41), late)
     tenure.committed_to = tenure.delivered_to
     await ann.conversation.commit()
 
 
 async def test_a_record_that_is_committed_while_it_is_in_hand_counts_as_finished() -> None:
     ann = ann_who_has_read(1)
-    [tenure] = ann.conversation.fetching.tenures()
+    [tenure] = ann.tenures()
     assert tenure.finished_to == 40
     # Nobody answers; what the next ping says must not be older than what was asked for.
-    ann.conversation.session._obeyed = (1, 1)
-    asking = ann.conversation._commit_once()
-    asking.send(None)
+    committing, _ = await ann.commits()
     assert tenure.finished_to == 41
-    asking.close()
+    committing.cancel()

@@ -14,7 +14,8 @@ from muster.client.core.directives import (
     Send,
     StartFetchers,
 )
-from muster.client.core.session import RETRY_MS, MemberSession, Stage, Wishes
+from muster.client.core.session import RETRY_MS, MemberSession, Stage
+from muster.client.core.wishes import Wishes
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.member import (
@@ -51,6 +52,7 @@ def orders(number: int) -> Partition:
 
 
 def ann(**wishes: object) -> MemberSession:
+    wishes = {"session_timeout_ms": 10_000, **wishes}
     return MemberSession(Wishes("readers", "ann", "t" * 43, (TopicCount("orders"),), **wishes))  # type: ignore[arg-type]
 
 

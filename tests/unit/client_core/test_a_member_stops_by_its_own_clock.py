@@ -1,6 +1,6 @@
 """Section 5: the deadline is S after the sending of the last answer that is known to have been received."""
 
-from muster.client.core.directives import Disconnect, EndFetchers, Rediscover, Send
+from muster.client.core.directives import Disconnect, EndFetchers, Left, Rediscover, Send
 from muster.client.core.session import MemberSession, Stage
 from muster.kernel.instants import Instant, after
 from muster.messages.member import PingRequest, RegisterConsumerRequest, RegisterConsumerResponse
@@ -93,3 +93,16 @@ def test_a_member_that_connects_after_its_deadline_ends_first() -> None:
     session.disconnected(NOW)
     asked = session.connected(after(NOW, S))
     assert [type(each) for each in asked] == [EndFetchers, Send]
+
+
+def test_a_farewell_that_nobody_answers_ends_with_a_session_though_pings_go_on() -> None:
+    session = registered(3)
+    (ending,) = session.leave(NOW)
+    assert isinstance(ending, EndFetchers) and ending.answer
+    session.fetchers_ended(ending.answer, NOW)
+    for number in (1, 2, 3, 4):
+        ping(session, number, after(NOW, 3_000 * number - 1_000))
+    assert session.look_again_at == after(NOW, S)
+    assert session.tick(after(NOW, S - 1)) == []
+    assert [type(each) for each in session.tick(after(NOW, S))] == [Disconnect, Left]
+    assert session.stage is Stage.OVER

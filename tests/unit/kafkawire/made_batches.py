@@ -1,8 +1,10 @@
 """This room makes record batches for tests, with aiokafka's builder: not with the code under test."""
 
+import struct
 from collections.abc import Sequence
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from crc32c import crc32c
 
 NO_PRODUCER = (-1, -1, -1)
 
@@ -34,6 +36,15 @@ def made_batch(
         key = b"k%d" % index
         builder.append(index, timestamp_ms + index, key, value, list(headers))
     return bytearray(builder.build())
+
+
+def sealed_batch(payload: bytes, *, compression: int, count: int = 1) -> bytearray:
+    """A batch with a right checksum around any bytes, as a broken or hostile producer sends it."""
+    made = made_batch([b"v"] * count)[:61] + payload
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">h", made, 21, compression)
+    struct.pack_into(">I", made, 17, crc32c(made[21:]))
+    return made
 
 
 def view(*batches: bytes | bytearray) -> memoryview:

@@ -1,0 +1,156 @@
+"""This room commits what was handed out, and owns up to what cannot be committed any more."""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from muster.client.core.directives import CommitAnswered, Directive
+from muster.client.core.session import MemberSession, Stage
+from muster.client.errors import CommitFailed, CommitUnanswered, PartitionsLost
+from muster.client.tenure import UNKNOWN, Tenure
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.partitions import Partition, Position
+
+FIRST_BACKOFF_S: Final = 0.02
+LAST_BACKOFF_S: Final = 0.5
+
+_ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID})
+"""Beside what is retriable: the connection is another member's by now, and the next one is on its way."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A CommitOffsets under way, and what it says of which tenure."""
+
+    answer: "asyncio.Future[CommitAnswered | None]"
+    tenures: Mapping[Partition, Tenure]
+    positions: Mapping[Partition, Position]
+
+
+class Committing:
+    """The commits of one consumer; `held` gives the tenures whose records the application may still hold."""
+
+    def __init__(
+        self, obey: Callable[[Iterable[Directive]], None], held: Callable[[], Iterable[Tenure]]
+    ) -> None:
+        self._obey = obey
+        self._held = held
+        self._asked: dict[int, _Asked] = {}
+        self._lost: dict[Partition, Tenure] = {}
+        self.over = False
+
+    # What the conversation tells.
+
+    def lose(self, tenures: Iterable[Tenure]) -> None:
+        """These ended. What they handed out cannot be committed, unless `resume` takes them up again."""
+        for tenure in tenures:
+            if tenure.has_uncommitted:
+                self._lost[tenure.of] = tenure
+
+    def resume(self, partition: Partition, offset: int, generation: int, *, kept: bool) -> Tenure | None:
+        """The tenure to go on with where the application is; None: fetch from `offset`, the committed one."""
+        lost = self._lost.get(partition)
+        if lost is None:
+            return None
+        if kept and offset < lost.delivered_to:
+            del self._lost[partition]
+            lost.resume(generation)
+            return lost
+        if lost.delivered_to <= offset and (kept or lost.generation == generation):
+            # Nobody else had it in between: what was handed out before the break was committed after all.
+            del self._lost[partition]
+        return None
+
+    def answered(self, correlation_id: int, answer: CommitAnswered | None) -> None:
+        """The coordinator answered, or the connection went and it is not known what became of the commit."""
+        asked = self._asked.pop(correlation_id, None)
+        if asked is None:
+            return
+        if answer is not None and answer.error_code is ErrorCode.NONE:
+            # Also when nobody waits for it any more.
+            for partition, tenure in asked.tenures.items():
+                if partition not in answer.refused:
+                    tenure.committed_to = asked.positions[partition].offset
+                    if self._lost.get(partition) is tenure and not tenure.has_uncommitted:
+                        del self._lost[partition]
+        if not asked.answer.done():
+            asked.answer.set_result(answer)
+
+    def end(self) -> None:
+        """The consumer is over: who still waits is told."""
+        self.over = True
+        for correlation_id in list(self._asked):
+            self.answered(correlation_id, None)
+
+    # What the application asks.
+
+    async def commit(
+        self, session: Callable[[], MemberSession], registered: asyncio.Event, why_not: Callable[[], str]
+    ) -> None:
+        """Commit what was handed out, the record in hand included; returns after the coordinator's COMMIT.
+
+        Asks again for a session timeout: through a drain, a hand-over, a takeover. Raises CommitFailed.
+        """
+        within_ms = session().wishes.session_timeout_ms
+        backoff_s = FIRST_BACKOFF_S
+        try:
+            async with asyncio.timeout(within_ms / 1000):
+                while not await self._commit_once(session()):
+                    await registered.wait()
+                    await asyncio.sleep(backoff_s * random.uniform(0.75, 1.25))
+                    backoff_s = min(LAST_BACKOFF_S, backoff_s * 2)
+        except TimeoutError:
+            raise CommitUnanswered(
+                f"no answer within {within_ms} ms ({why_not()}): what became of this commit is not known yet;"
+                " call commit() again, which repeats nothing that was done"
+            ) from None
+
+    async def _commit_once(self, session: MemberSession) -> bool:
+        """True if the coordinator answered, or there was nothing to commit; False: ask again."""
+        if self.over:
+            raise CommitFailed("the session is over")
+        if self._lost and not session.told and session.stage is not Stage.OVER:
+            # Whether they are still this member's is not known before its next StartFetcher.
+            return False
+        asked = self._gather()
+        if not asked.positions:
+            self._own_up({})
+            return True
+        number, directives = session.commit(asked.positions)
+        if not number:
+            return False
+        self._asked[number] = asked
+        self._obey(directives)
+        answer = await asked.answer
+        if answer is None or answer.error_code.retriable or answer.error_code in _ASK_AGAIN:
+            return False
+        if answer.error_code is not ErrorCode.NONE:
+            raise CommitFailed(answer.error_code.name, answer.refused)
+        self._own_up(answer.refused)
+        return True
+
+    def _gather(self) -> _Asked:
+        tenures = {
+            tenure.of: tenure
+            for tenure in self._held()
+            if tenure.delivered_to not in (UNKNOWN, tenure.committed_to)
+        }
+        positions = {}
+        for partition, tenure in tenures.items():
+            # A ping must not take back what this commits.
+            tenure.finished_to = tenure.delivered_to
+            positions[partition] = Position(tenure.delivered_to, tenure.generation)
+        return _Asked(asyncio.get_running_loop().create_future(), tenures, positions)
+
+    def _own_up(self, refused: Mapping[Partition, ErrorCode]) -> None:
+        """Raise PartitionsLost if something that was handed out is not committed and will not be; once."""
+        lost = dict.fromkeys(self._lost, ErrorCode.NOT_PARTITION_OWNER)
+        self._lost.clear()
+        if failed := {**lost, **refused}:
+            named = ", ".join(f"{one}: {why.name}" for one, why in failed.items())
+            raise PartitionsLost(
+                f"{named}: what was handed out since the last commit comes again, to whoever owns them",
+                failed,
+            )

@@ -1,0 +1,36 @@
+"""This room is what a consumer wishes for, as it is stated in RegisterConsumer."""
+
+from dataclasses import dataclass
+
+from muster.messages.member import AutoOffsetReset, RegisterConsumerRequest, TopicCount
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the consumer states in RegisterConsumer; `token` is 32 random bytes as text, made once."""
+
+    group_id: str
+    consumer_id: str
+    token: str
+    topic_count: tuple[TopicCount, ...]
+    session_timeout_ms: int
+    auto_commit: bool = True
+    auto_offset_reset: AutoOffsetReset = "latest"
+    ephemeral: bool = False
+    client_id: str = ""
+
+    def in_a_frame(self, correlation_id: int, generation: int) -> RegisterConsumerRequest:
+        """As they are said to the coordinator; `generation` is the highest that the member has seen."""
+        return RegisterConsumerRequest(
+            correlation_id=correlation_id,
+            group_id=self.group_id,
+            consumer_id=self.consumer_id,
+            token=self.token,
+            topic_count=self.topic_count,
+            session_timeout_ms=self.session_timeout_ms,
+            auto_commit=self.auto_commit,
+            auto_offset_reset=self.auto_offset_reset,
+            ephemeral=self.ephemeral,
+            generation=generation,
+            client_id=self.client_id,
+        )

@@ -1,0 +1,81 @@
+"""This room tells how a consumer stands: it asks brokers why nothing is assigned, and warns of trouble."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from muster.client import clock
+from muster.client.core.session import MemberSession, Stage
+from muster.client.fetching import Fetching
+from muster.client.standing import Reporter, Standing, State
+from muster.kernel.instants import Instant, elapsed_ms
+
+logger = logging.getLogger("muster.client")
+
+REPORT_EVERY_S: Final = 1.0
+ASK_WHY_IDLE_MS: Final = 5_000
+
+
+class Telling:
+    """How one consumer stands towards its group; `problems` is what nodes last said, by their address.
+
+    `refusal` is why the coordinator does not let it in at the moment; empty: it was not refused.
+    """
+
+    def __init__(
+        self, session: Callable[[], MemberSession], fetching: Fetching, problems: Mapping[str, str]
+    ) -> None:
+        self.refusal = ""
+        self._session = session
+        self._fetching = fetching
+        self._problems = problems
+        self._why_idle = ""
+        self._asked_at = Instant(-ASK_WHY_IDLE_MS)
+
+    def standing(self) -> Standing:
+        """In one word and one sentence."""
+        if self._session().stage not in (Stage.REGISTERED, Stage.LEAVING):
+            if self.refusal:
+                return Standing(State.WAITING, self.refusal, trouble=True)
+            problems = "; ".join(f"{node}: {why}" for node, why in self._problems.items())
+            return Standing(State.SEARCHING, problems or "no node has answered yet", trouble=True)
+        tenures = list(self._fetching.tenures())
+        if not tenures:
+            why = self._why_idle or "no partition is assigned to it; the others of its group have them all"
+            return Standing(State.IDLE, why, trouble=bool(self._why_idle))
+        stalled = self._fetching.stalled
+        named = [f"{one} ({stalled[one.key]})" for one in tenures if one.key in stalled]
+        if named:
+            why = f"{len(named)} of {len(tenures)} partitions cannot be fetched, such as {named[0]}"
+            return Standing(State.STALLED, why, trouble=True)
+        return Standing(State.CONSUMING)
+
+    async def report(self, standing: Callable[[], Standing]) -> None:
+        """Warn of trouble, sparingly; until cancelled."""
+        reporter = Reporter()
+        wishes = self._session().wishes
+        name = f"consumer {wishes.consumer_id} of group {wishes.group_id}"
+        while True:
+            await asyncio.sleep(REPORT_EVERY_S)
+            await self._look_why_idle()
+            now_stands = standing()
+            if text := reporter.look(now_stands, clock.now()):
+                logger.log(logging.WARNING if now_stands.trouble else logging.INFO, "%s is %s", name, text)
+
+    async def _look_why_idle(self) -> None:
+        session, now = self._session(), clock.now()
+        if not session.told or session.stage is not Stage.REGISTERED or session.fetching:
+            self._why_idle = ""
+            return
+        if elapsed_ms(self._asked_at, now) < ASK_WHY_IDLE_MS:
+            return
+        self._asked_at = now
+        named = {wish.topic for wish in session.wishes.topic_count if not wish.is_pattern}
+        missing = await self._fetching.missing(named) if named else frozenset[str]()
+        if missing is None:
+            self._why_idle = "nothing is assigned to it, and no broker answers which topics there are"
+        elif missing:
+            self._why_idle = f"there is no topic {', '.join(sorted(missing))} yet"
+        else:
+            self._why_idle = ""

@@ -1,0 +1,110 @@
+"""This room decompresses the records of a batch, and never to more bytes than it was allowed.
+
+The codecs' own functions allocate what the compressed bytes ask for: 32 KB of zstd may ask for 1 GB.
+"""
+
+import gzip
+import io
+import struct
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import cramjam
+
+from muster.kafkawire.errors import CorruptBatch, UnsupportedCompression
+
+CODEC_BITS: Final = 0x07
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
+
+FIRST_GUESS: Final = 8
+"""How many times larger records usually are than their compressed bytes, at most."""
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES: Final = 16
+_BLOCK_LENGTH: Final = struct.Struct(">i")
+
+
+def decompress(codec: int, payload: memoryview, limit_bytes: int) -> bytes:
+    """The records behind a header whose attributes name this codec (KIP-98; 1 to 4).
+
+    Raises CorruptBatch for bytes that the codec does not read or that would become more than `limit_bytes`,
+    UnsupportedCompression for a codec that nobody has defined.
+    """
+    try:
+        open_it = _CODECS[codec]
+    except KeyError:
+        raise UnsupportedCompression(f"compression codec {codec}") from None
+    try:
+        return open_it(payload, limit_bytes)
+    except CorruptBatch:
+        raise
+    # Each library has its own errors for bytes that it does not read, and they grow with its releases.
+    except Exception as error:
+        raise CorruptBatch(f"the records cannot be decompressed: {error}") from error
+
+
+def _gzip(payload: memoryview, limit_bytes: int) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(payload)) as stream:
+        opened = stream.read(limit_bytes + 1)
+    if len(opened) > limit_bytes:
+        raise _too_large(limit_bytes)
+    return opened
+
+
+def _snappy(payload: memoryview, limit_bytes: int) -> bytes:
+    if bytes(payload[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _snappy_block(payload, limit_bytes)
+    opened = bytearray()
+    start = _XERIAL_HEADER_BYTES
+    while start < len(payload):
+        (size,) = _BLOCK_LENGTH.unpack_from(payload, start)
+        start += _BLOCK_LENGTH.size
+        if not 0 < size <= len(payload) - start:
+            raise CorruptBatch(f"a snappy block of {size} bytes")
+        opened += _snappy_block(payload[start : start + size], limit_bytes - len(opened))
+        start += size
+    return bytes(opened)
+
+
+def _snappy_block(payload: memoryview, limit_bytes: int) -> bytes:
+    # The length is told at the front; nothing is allocated for it before it was looked at.
+    if cramjam.snappy.decompress_raw_len(payload) > limit_bytes:
+        raise _too_large(limit_bytes)
+    return bytes(cramjam.snappy.decompress_raw(payload))
+
+
+def _growing(decompress_into: Callable[[memoryview, bytearray], int]) -> Callable[[memoryview, int], bytes]:
+    """For codecs that do not tell the length: into a buffer, and if it does not fit into a larger one."""
+
+    def decompress_bounded(payload: memoryview, limit_bytes: int) -> bytes:
+        size = min(limit_bytes, FIRST_GUESS * len(payload))
+        while True:
+            buffer = bytearray(size)
+            try:
+                written = decompress_into(payload, buffer)
+            except cramjam.DecompressionError as error:
+                # What the codec says when the buffer ends, and only then.
+                if "whole buffer" not in str(error):
+                    raise
+                if size >= limit_bytes:
+                    raise _too_large(limit_bytes) from error
+                size = min(limit_bytes, 4 * size)
+            else:
+                return bytes(memoryview(buffer)[:written])
+
+    return decompress_bounded
+
+
+def _too_large(limit_bytes: int) -> CorruptBatch:
+    return CorruptBatch(f"the records would be more than {limit_bytes} bytes")
+
+
+_CODECS: Final[Mapping[int, Callable[[memoryview, int], bytes]]] = {
+    GZIP: _gzip,
+    SNAPPY: _snappy,
+    LZ4: _growing(cramjam.lz4.decompress_into),
+    ZSTD: _growing(cramjam.zstd.decompress_into),
+}

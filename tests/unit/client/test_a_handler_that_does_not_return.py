@@ -1,0 +1,95 @@
+"""An application that asks for no more records keeps its partitions from others only as long as it said."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from muster import PartitionsLost, State
+from muster.client import clock
+from muster.client.conversation import Patience
+from muster.client.core.session import Stage
+from muster.kernel.instants import Instant, after
+from muster.messages.member import CommitOffsetsResponse, LeaveRequest, LeaveResponse
+from muster.messages.partitions import Position, each_position
+from tests.unit.client.ann import Ann
+from tests.unit.client_core.test_a_member_obeys_its_coordinator import orders, start
+
+POLL_MS = 3_000
+
+
+def ann_with_a_record_in_hand(**patience: Any) -> Ann:
+    """Of two that she was given, she has finished one; she was given the second just now."""
+    now = clock.now()
+    ann = Ann(patience=Patience(**patience))
+    ann.registers(now)
+    tenure = ann.starts(start(1, 40), now)
+    ann.line.said()
+    tenure.finished_to, tenure.delivered_to = 41, 42
+    ann.conversation.processing._in_hand = tenure
+    ann.conversation._handed_out_at = now
+    return ann
+
+
+def later(ann: Ann, ms: int) -> Instant:
+    """So long after she was given the record."""
+    return after(ann.conversation._handed_out_at, ms)
+
+
+async def the_end_of(ann: Ann) -> LeaveRequest:
+    """She stops, commits what she has finished, and leaves."""
+    async with asyncio.TaskGroup() as ann.conversation._tasks:
+        ann.conversation._lose_patience(later(ann, POLL_MS))
+    ann.conversation._tasks = None
+    [commit] = ann.line.said()
+    assert dict(each_position(commit.offset_info)) == {orders(0): Position(41, 1)}  # type: ignore[attr-defined]
+    ann.hears(CommitOffsetsResponse(correlation_id=commit.correlation_id), clock.now())  # type: ignore[attr-defined]
+    [leave] = ann.line.said()
+    assert isinstance(leave, LeaveRequest)
+    ann.hears(LeaveResponse(correlation_id=leave.correlation_id), clock.now())
+    return leave
+
+
+async def test_she_leaves_and_says_why_and_the_record_in_hand_does_not_count_as_finished() -> None:
+    ann = ann_with_a_record_in_hand(handler_ms=POLL_MS)
+    leave = await the_end_of(ann)
+    assert leave.reason == "no record was asked for within 3000 ms"
+    assert ann.conversation.standing().state is State.AWAY and not ann.conversation.left.is_set()
+    with pytest.raises(PartitionsLost):
+        await ann.conversation.commit()
+
+
+async def test_she_is_a_member_again_when_she_asks_for_the_next_record() -> None:
+    ann = ann_with_a_record_in_hand(handler_ms=POLL_MS)
+    await the_end_of(ann)
+    before = ann.conversation.session
+    ann.conversation.come_back()
+    talking = asyncio.create_task(ann.conversation._talk())
+    while ann.conversation.absent:
+        await asyncio.sleep(0)
+    assert ann.conversation.session is not before and before.stage is Stage.OVER
+    talking.cancel()
+    await asyncio.gather(talking, return_exceptions=True)
+
+
+async def test_before_that_and_without_a_limit_nothing_happens() -> None:
+    ann = ann_with_a_record_in_hand(handler_ms=POLL_MS)
+    ann.conversation._lose_patience(later(ann, POLL_MS - 1))
+    assert ann.tenures()
+    endless = ann_with_a_record_in_hand()
+    endless.conversation._lose_patience(later(endless, 1_000_000))
+    assert endless.tenures()
+
+
+async def test_who_waits_for_a_record_is_not_waited_for() -> None:
+    ann = ann_with_a_record_in_hand(handler_ms=POLL_MS)
+    ann.conversation.processing.asked = True
+    ann.conversation._lose_patience(later(ann, 1_000_000))
+    assert ann.tenures()
+
+
+async def test_closing_while_she_is_away_is_closing_at_once() -> None:
+    ann = ann_with_a_record_in_hand(handler_ms=POLL_MS)
+    await the_end_of(ann)
+    ann.conversation.leave()
+    assert ann.conversation.left.is_set()
