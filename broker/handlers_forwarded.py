@@ -5,11 +5,13 @@ Any broker takes these requests and passes them on (design.md 8a rules 6 and 8).
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
 import structlog
 
+from broker.core.creation_quota import CreationQuota
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
     ApiKey,
@@ -21,6 +23,7 @@ from muster.kafkawire.api_table import (
     response_class,
 )
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import NewTopic
 from muster.messages.link.to_broker import CreatedTopic
 
@@ -30,6 +33,12 @@ NO_PRODUCER_ID = -1
 
 MOST_TOPICS = 1_000
 """In one CreateTopics: all of them are one turn of the controller, which nobody else may wait long for."""
+
+
+_SET_FOR_THE_TOPIC = 1
+"""Kafka's config source DYNAMIC_TOPIC_CONFIG."""
+_CONFIGS_ARE_TOLD_SINCE = 5
+_QUOTA_IS_KNOWN_SINCE = 6
 
 
 class ProducerIdBlock(NamedTuple):
@@ -47,6 +56,10 @@ class TooLargeToForward(Exception):
     """The question would break the language of the link; the client is told so."""
 
 
+class TooManyTopics(Exception):
+    """More topics were created through this broker than its quota allows for now."""
+
+
 class Controller(Protocol):
     """The controller as a broker reaches it, over its link."""
 
@@ -60,10 +73,12 @@ class Controller(Protocol):
 
 
 class ForwardedHandlers:
-    """Serves CreateTopics and InitProducerId by asking the controller."""
+    """Serves CreateTopics and InitProducerId by asking the controller. `clock` is the monotonic clock."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: Controller, clock: Callable[[], Instant]) -> None:
         self._controller = controller
+        self._clock = clock
+        self._creation_quota = CreationQuota(clock())
         self._block = ProducerIdBlock(0, 0)
         self._refill: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -141,9 +156,14 @@ class ForwardedHandlers:
         names = Counter(topic.name for topic in request.topics)
         topics = tuple(_new_topic(topic) for topic in request.topics if names[topic.name] == 1)
         timeout_ms = int(request.timeout.total_seconds() * 1000)
+        throttle_ms = 0
         try:
             if len(topics) > MOST_TOPICS:
                 raise TooLargeToForward(f"one request creates at most {MOST_TOPICS} topics")
+            if not request.validate_only:
+                throttle_ms = self._creation_quota.take(len(topics), self._clock())
+            if throttle_ms:
+                raise TooManyTopics(f"topics are created too quickly; ask again in {throttle_ms} ms")
             created = await self._controller.create_topics(
                 topics, timeout_ms, request.validate_only, principal=""
             )
@@ -152,11 +172,20 @@ class ForwardedHandlers:
             answers = _refused(topics, ErrorCode.NOT_CONTROLLER, str(error))
         except TooLargeToForward as error:
             answers = _refused(topics, ErrorCode.POLICY_VIOLATION, str(error))
+        except TooManyTopics as error:
+            is_known = header.api_version >= _QUOTA_IS_KNOWN_SINCE
+            code = ErrorCode.THROTTLING_QUOTA_EXCEEDED if is_known else ErrorCode.POLICY_VIOLATION
+            answers = _refused(topics, code, str(error))
         twice = "the topic is named twice in one request"
         for name in names:
             answers.setdefault(name, CreatedTopic(name=name, error=ErrorCode.INVALID_REQUEST, text=twice))
-        shape = response_class(ApiKey.CREATE_TOPICS, header.api_version)
-        body = build(shape, topics=tuple(_created_topic(shape, answers[name]) for name in names))
+        configs = {topic.name: topic.configs for topic in topics}
+        version = header.api_version
+        body = build(
+            response_class(ApiKey.CREATE_TOPICS, version),
+            throttle_time=timedelta(milliseconds=throttle_ms),
+            topics=tuple(_created_topic(version, answers[name], configs.get(name, {})) for name in names),
+        )
         reply.send(encode_reply(ApiKey.CREATE_TOPICS, header.api_version, header.correlation_id, body))
 
 
@@ -174,7 +203,22 @@ def _new_topic(topic: Any) -> NewTopic:
     )
 
 
-def _created_topic(shape: Any, answer: CreatedTopic) -> Any:
+def _created_topic(version: int, answer: CreatedTopic, configs: Mapping[str, str | None]) -> Any:
+    """`configs`: what the request set, told of a topic that was made; null would break Java's client."""
+    shape = response_class(ApiKey.CREATE_TOPICS, version)
+    told: tuple[Any, ...] = ()
+    if answer.error is ErrorCode.NONE and version >= _CONFIGS_ARE_TOLD_SINCE:
+        config = part(shape, "CreatableTopicConfigs")
+        told = tuple(
+            config(
+                name=name,
+                value=value,
+                read_only=False,
+                config_source=_SET_FOR_THE_TOPIC,
+                is_sensitive=False,
+            )
+            for name, value in configs.items()
+        )
     return build(
         part(shape, "CreatableTopicResult"),
         name=answer.name,
@@ -183,5 +227,5 @@ def _created_topic(shape: Any, answer: CreatedTopic) -> Any:
         error_message=answer.text or None,
         num_partitions=answer.partition_count,
         replication_factor=answer.replication_factor,
-        configs=None,
+        configs=told,
     )

@@ -1,6 +1,11 @@
 """This room answers ListOffsets and OffsetForLeaderEpoch from the logs that are led here."""
 
+import asyncio
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
+
+import structlog
 
 from broker.core.leader_epochs import offset_for_leader_epoch
 from broker.hosted import HostedPartition
@@ -18,8 +23,13 @@ from muster.kafkawire.api_table import (
 )
 from muster.kernel.error_codes import ErrorCode
 
+log = structlog.get_logger(__name__)
+
 LATEST: Final = -1
 EARLIEST: Final = -2
+LOOK_AT_ONCE_S: Final = 0.01
+"""For so long offsets are looked up by time before the loop may do something else."""
+
 _UNKNOWN: Final = -1
 _OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 
@@ -35,63 +45,39 @@ class OffsetHandlers:
 
     def __init__(self, plane: DataPlane) -> None:
         self._plane = plane
+        self._looking: set[asyncio.Task[None]] = set()
+
+    # -- ListOffsets
 
     def list_offsets(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """Earliest, latest, or the first at a time (conformance 224). Raises MalformedFrame."""
+        """Earliest, latest, or the first at a time (conformance 224). Raises MalformedFrame.
+
+        A search by time reads a log, so many of them let the loop do something else in between.
+        """
         request = read_request(header, frame)
-        version = header.api_version
-        shape = response_class(ApiKey.LIST_OFFSETS, version)
-        topic_answer = part(shape, "ListOffsetsTopicResponse")
-        topics = tuple(
-            topic_answer(
-                name=topic.name,
-                partitions=tuple(
-                    self._listed(shape, version, topic.name, asked) for asked in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-        body = build(shape, topics=topics)
-        reply.send(encode_reply(ApiKey.LIST_OFFSETS, version, header.correlation_id, body))
+        listed = _Listed(self._plane, header, request)
+        if not listed.searches:
+            reply.send(listed.answered())
+            return
+        task = asyncio.get_running_loop().create_task(self._search(listed, reply))
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
+        reply.park(listed.searches, partial(_end, task))
 
-    def _listed(self, shape: Any, version: int, topic: str, asked: Any) -> Any:
-        error_code, timestamp_ms, offset, epoch = ErrorCode.NONE, _UNKNOWN, _UNKNOWN, _UNKNOWN
+    async def _search(self, listed: "_Listed", reply: Reply) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            epoch_stated = getattr(asked, "current_leader_epoch", _UNKNOWN)
-            hosted = self._led(topic, asked.partition_index, epoch_stated)
-            timestamp_ms, offset = self._offset_at(hosted, asked.timestamp, version)
-            epoch = hosted.replica.leader_epoch
-        except _Refused as refused:
-            error_code = refused.error_code
-        except StorageFailed:
-            error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return build(
-            part(shape, "ListOffsetsPartitionResponse"),
-            partition_index=asked.partition_index,
-            error_code=error_code,
-            timestamp=timestamp_ms,
-            offset=offset,
-            leader_epoch=epoch,
-        )
+            until = loop.time() + LOOK_AT_ONCE_S
+            for _ in listed.steps():
+                if loop.time() > until:
+                    await asyncio.sleep(0)
+                    until = loop.time() + LOOK_AT_ONCE_S
+            reply.send(listed.answered())
+        except Exception:
+            log.exception("list_offsets_failed", peer=reply.peer)
+            reply.hang_up("our own mistake")
 
-    def _offset_at(self, hosted: HostedPartition, timestamp_ms: int, version: int) -> tuple[int, int]:
-        """(time, offset), both -1 if no record is that young."""
-        if timestamp_ms == EARLIEST:
-            return _UNKNOWN, hosted.log.start_offset
-        latest = hosted.replica.latest_offset()
-        if latest is None:
-            # The end offset would seem to go back; older clients know no better word for "not yet".
-            raise _Refused(
-                ErrorCode.OFFSET_NOT_AVAILABLE
-                if version >= _OFFSET_NOT_AVAILABLE_SINCE
-                else ErrorCode.LEADER_NOT_AVAILABLE
-            )
-        if timestamp_ms == LATEST:
-            return _UNKNOWN, latest
-        if timestamp_ms < 0:
-            raise _Refused(ErrorCode.INVALID_REQUEST)
-        found = hosted.log.first_from(timestamp_ms, latest)
-        return (_UNKNOWN, _UNKNOWN) if found is None else (found.timestamp_ms, found.offset)
+    # -- OffsetForLeaderEpoch
 
     def offset_for_leader_epoch(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Where an epoch ends (conformance 230). Raises MalformedFrame."""
@@ -110,14 +96,14 @@ class OffsetHandlers:
         reply.send(encode_reply(key, header.api_version, header.correlation_id, body))
 
     def _epoch_end(self, shape: Any, topic: str, asked: Any) -> Any:
+        hosted = self._plane.led(topic, asked.partition, asked.current_leader_epoch)
         error_code, epoch, end_offset = ErrorCode.NONE, _UNKNOWN, _UNKNOWN
-        try:
-            hosted = self._led(topic, asked.partition, asked.current_leader_epoch)
+        if isinstance(hosted, ErrorCode):
+            error_code = hosted
+        else:
             epoch, end_offset = offset_for_leader_epoch(
                 hosted.log.epochs, asked.leader_epoch, hosted.replica.leader_epoch, hosted.log.end_offset
             )
-        except _Refused as refused:
-            error_code = refused.error_code
         return build(
             part(shape, "EpochEndOffset"),
             error_code=error_code,
@@ -126,14 +112,97 @@ class OffsetHandlers:
             end_offset=end_offset,
         )
 
-    def _led(self, topic: str, partition: int, leader_epoch: int) -> HostedPartition:
-        hosted = self._plane.named(topic, partition)
-        if hosted is None:
-            known = self._plane.view.partition(topic, partition)
+
+def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
+class _Listed:
+    """One ListOffsets: what is asked, and what has been found so far.
+
+    A partition that is named twice is refused, as Kafka does: it is answered once.
+    """
+
+    def __init__(self, plane: DataPlane, header: RequestHeader, request: Any) -> None:
+        self._plane = plane
+        self._header = header
+        self._shape = response_class(ApiKey.LIST_OFFSETS, header.api_version)
+        self._asked: dict[str, dict[int, Any]] = {}
+        self._twice: set[tuple[str, int]] = set()
+        self._found: dict[tuple[str, int], Any] = {}
+        self.searches = 0
+        """How many partitions are looked up by time."""
+        for topic in request.topics:
+            partitions = self._asked.setdefault(topic.name, {})
+            for asked in topic.partitions:
+                index = asked.partition_index
+                if index in partitions:
+                    self._twice.add((topic.name, index))
+                else:
+                    self.searches += asked.timestamp >= 0
+                partitions[index] = asked
+
+    def steps(self) -> Iterator[None]:
+        """Look up one partition after the other."""
+        for topic, partitions in self._asked.items():
+            for index, asked in partitions.items():
+                self._found[topic, index] = self._answer(topic, asked)
+                yield
+
+    def answered(self) -> bytes:
+        """The whole answer; what is not looked up yet is."""
+        if not self._found:
+            for _ in self.steps():
+                pass
+        topic_answer = part(self._shape, "ListOffsetsTopicResponse")
+        topics = tuple(
+            topic_answer(name=topic, partitions=tuple(self._found[topic, index] for index in partitions))
+            for topic, partitions in self._asked.items()
+        )
+        header = self._header
+        body = build(self._shape, topics=topics)
+        return encode_reply(ApiKey.LIST_OFFSETS, header.api_version, header.correlation_id, body)
+
+    def _answer(self, topic: str, asked: Any) -> Any:
+        error_code, timestamp_ms, offset, epoch = ErrorCode.NONE, _UNKNOWN, _UNKNOWN, _UNKNOWN
+        try:
+            if (topic, asked.partition_index) in self._twice:
+                raise _Refused(ErrorCode.INVALID_REQUEST)
+            if asked.timestamp < EARLIEST:
+                # Largest timestamp, earliest local, latest tiered: of versions that are not served.
+                raise _Refused(ErrorCode.UNSUPPORTED_VERSION)
+            epoch_stated = getattr(asked, "current_leader_epoch", _UNKNOWN)
+            hosted = self._plane.led(topic, asked.partition_index, epoch_stated)
+            if isinstance(hosted, ErrorCode):
+                raise _Refused(hosted)
+            timestamp_ms, offset = self._offset_at(hosted, asked.timestamp)
+            epoch = hosted.replica.leader_epoch
+        except _Refused as refused:
+            error_code = refused.error_code
+        except StorageFailed:
+            error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return build(
+            part(self._shape, "ListOffsetsPartitionResponse"),
+            partition_index=asked.partition_index,
+            error_code=error_code,
+            timestamp=timestamp_ms,
+            offset=offset,
+            leader_epoch=epoch,
+        )
+
+    def _offset_at(self, hosted: HostedPartition, timestamp_ms: int) -> tuple[int, int]:
+        """(time, offset), both -1 if no record is that young."""
+        if timestamp_ms == EARLIEST:
+            return _UNKNOWN, hosted.log.start_offset
+        latest = hosted.replica.latest_offset()
+        if latest is None:
+            # The end offset would seem to go back; older clients know no better word for "not yet".
             raise _Refused(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                ErrorCode.OFFSET_NOT_AVAILABLE
+                if self._header.api_version >= _OFFSET_NOT_AVAILABLE_SINCE
+                else ErrorCode.LEADER_NOT_AVAILABLE
             )
-        refusal = hosted.replica.refusal(leader_epoch)
-        if refusal is not ErrorCode.NONE:
-            raise _Refused(refusal)
-        return hosted
+        if timestamp_ms == LATEST:
+            return _UNKNOWN, latest
+        found = hosted.log.first_from(timestamp_ms, latest)
+        return (_UNKNOWN, _UNKNOWN) if found is None else (found.timestamp_ms, found.offset)

@@ -7,7 +7,7 @@ import structlog
 
 from broker.core.replica_log import PartitionKey
 from broker.hosted import HostedPartition
-from broker.log.outcomes import Appended, AppendRefused, StorageFailed
+from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.replicas import DataPlane
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import ApiKey, RequestHeader, build, encode_reply, part, response_class
@@ -17,6 +17,9 @@ from muster.kernel.error_codes import ErrorCode
 log = structlog.get_logger(__name__)
 
 ALL_IN_SYNC = -1
+LONGEST_TIMEOUT_MS = 300_000
+"""No produce is parked for longer, whatever was asked."""
+
 _NO_OFFSET = -1
 
 
@@ -53,12 +56,14 @@ class _ParkedProduce:
         self._timer: asyncio.TimerHandle | None = None
 
     def park(self, waiting: list[tuple[HostedPartition, int, _Outcome]], timeout_ms: int) -> None:
+        """Wait for each of `waiting`, at most `timeout_ms`, and no longer than there is anybody to tell."""
+        self._answer.reply.park(len(waiting), self._leave)
         for hosted, next_offset, outcome in waiting:
             self._left.setdefault(hosted.key, []).append(outcome)
             self._partitions.append(hosted)
             hosted.await_commit(next_offset, self)
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(timeout_ms / 1000, self._time_is_over)
+        self._timer = loop.call_later(min(timeout_ms, LONGEST_TIMEOUT_MS) / 1000, self._time_is_over)
 
     def committed(self, key: PartitionKey) -> None:
         self._take(key)
@@ -86,26 +91,31 @@ class _ParkedProduce:
 
     def _time_is_over(self) -> None:
         """The records stay in the log; the producer does not know of them and tries again."""
-        for hosted in self._partitions:
-            if hosted.key in self._left:
-                hosted.forget(self)
         for outcomes in self._left.values():
             for outcome in outcomes:
                 outcome.refuse(ErrorCode.REQUEST_TIMED_OUT)
-        self._left.clear()
-        self._timer = None
+        self._leave()
         self._answer.send(self.outcomes)
+
+    def _leave(self) -> None:
+        for hosted in self._partitions:
+            if hosted.key in self._left:
+                hosted.forget(self)
+        self._left.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class _Answer:
     """Where the answer goes and in which form."""
 
-    __slots__ = ("_correlation_id", "_reply", "_version")
+    __slots__ = ("_correlation_id", "_version", "reply")
 
     def __init__(self, header: RequestHeader, reply: Reply) -> None:
         self._correlation_id = header.correlation_id
         self._version = header.api_version
-        self._reply = reply
+        self.reply = reply
 
     def send(self, outcomes: list[_Outcome]) -> None:
         shape = response_class(ApiKey.PRODUCE, self._version)
@@ -128,7 +138,7 @@ class _Answer:
             for name, partitions in topics.items()
         )
         body = build(shape, responses=responses)
-        self._reply.send(encode_reply(ApiKey.PRODUCE, self._version, self._correlation_id, body))
+        self.reply.send(encode_reply(ApiKey.PRODUCE, self._version, self._correlation_id, body))
 
 
 class ProduceHandler:
@@ -146,9 +156,13 @@ class ProduceHandler:
         for records in request.parts:
             outcome = _Outcome(records.topic, records.partition)
             outcomes.append(outcome)
-            hosted, appended = self._append(request, records, outcome)
-            if hosted is not None and appended.next_offset > hosted.high_watermark:
-                waiting.append((hosted, appended.next_offset, outcome))
+            hosted = self._judge(request, records)
+            if isinstance(hosted, ErrorCode):
+                outcome.refuse(hosted)
+                continue
+            next_offset = self._append(hosted, records.records, outcome)
+            if next_offset > hosted.high_watermark:
+                waiting.append((hosted, next_offset, outcome))
         if request.acks == 0:
             self._answer_nobody(outcomes, reply)
         elif waiting and request.acks == ALL_IN_SYNC:
@@ -164,44 +178,38 @@ class ProduceHandler:
         else:
             reply.send()
 
-    def _append(
-        self, request: ProduceRequest, records: PartitionRecords, outcome: _Outcome
-    ) -> tuple[HostedPartition | None, Appended]:
-        nowhere = Appended(_NO_OFFSET, _NO_OFFSET)
-        hosted, refusal = self._judge(request, records)
-        if hosted is None or records.records is None:
-            outcome.refuse(refusal)
-            return None, nowhere
-        plane = self._plane
+    def _append(self, hosted: HostedPartition, records: memoryview | None, outcome: _Outcome) -> int:
+        """The offset behind what was stored; -1 if it was refused."""
+        if records is None:
+            outcome.refuse(ErrorCode.INVALID_RECORD, "no batch")
+            return _NO_OFFSET
         try:
-            appended = hosted.append_produced(records.records, plane.wall_clock_ms())
+            appended = hosted.append_produced(records, self._plane.wall_clock_ms())
         except AppendRefused as error:
             outcome.refuse(error.error_code, str(error))
-            return None, nowhere
+            return _NO_OFFSET
         except StorageFailed as error:
             log.error("append_failed", topic=hosted.topic, partition=hosted.key.partition, reason=str(error))
             outcome.refuse(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            return None, nowhere
+            return _NO_OFFSET
         outcome.base_offset = appended.base_offset
         outcome.log_start_offset = hosted.log.start_offset
-        return hosted, appended
+        return appended.next_offset
 
-    def _judge(
-        self, request: ProduceRequest, records: PartitionRecords
-    ) -> tuple[HostedPartition | None, ErrorCode]:
-        """The partition if its log may be appended to; else None and why not."""
-        plane = self._plane
+    def _judge(self, request: ProduceRequest, records: PartitionRecords) -> HostedPartition | ErrorCode:
+        """The partition if its log may be appended to; else why not."""
         if request.acks not in (ALL_IN_SYNC, 0, 1):
-            return None, ErrorCode.INVALID_REQUIRED_ACKS
+            return ErrorCode.INVALID_REQUIRED_ACKS
         if request.transactional_id is not None:
-            return None, ErrorCode.INVALID_REQUEST
+            return ErrorCode.INVALID_REQUEST
+        plane = self._plane
         hosted = plane.led(records.topic, records.partition)
-        if isinstance(hosted, ErrorCode):
-            return None, hosted
-        if records.records is None:
-            return None, ErrorCode.INVALID_RECORD
-        if request.acks == ALL_IN_SYNC and not hosted.replica.enough_in_sync(
-            plane.live, plane.clock(), plane.settings.replica_lag_time_max_ms
+        if (
+            request.acks == ALL_IN_SYNC
+            and not isinstance(hosted, ErrorCode)
+            and not hosted.replica.enough_in_sync(
+                plane.live, plane.clock(), plane.settings.replica_lag_time_max_ms
+            )
         ):
-            return None, ErrorCode.NOT_ENOUGH_REPLICAS
-        return hosted, ErrorCode.NONE
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return hosted

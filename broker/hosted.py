@@ -139,11 +139,7 @@ class HostedPartition:
 
     def leadership_changed(self, error_code: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """Parked requests end: this broker does not lead any more as it did (conformance 214)."""
-        waiting, self._awaiting_commit = self._awaiting_commit, deque()
-        for _, producer in waiting:
-            if producer not in self._forgotten:
-                producer.refused(self.key, error_code)
-        self._forgotten.clear()
+        self.refuse_waiting(error_code)
         for reader in (*self.readers, *self.followers):
             reader.lost(self.key)
         self.followers.clear()
@@ -154,6 +150,14 @@ class HostedPartition:
         self.replica.fail()
         self.leadership_changed(ErrorCode.KAFKA_STORAGE_ERROR)
         self.on_trouble(self, False)
+
+    def refuse_waiting(self, error_code: ErrorCode) -> None:
+        """Parked produces end: what they wait for cannot come for now."""
+        waiting, self._awaiting_commit = self._awaiting_commit, deque()
+        for _, producer in waiting:
+            if producer not in self._forgotten:
+                producer.refused(self.key, error_code)
+        self._forgotten.clear()
 
     def commits_awaited(self) -> int:
         """How many places parked produces hold here."""

@@ -18,7 +18,7 @@ class ClientListener:
 
     def __init__(self, plane: DataPlane, controller: Controller, limits: ServerLimits | None = None) -> None:
         self._plane = plane
-        self._forwarded = ForwardedHandlers(controller)
+        self._forwarded = ForwardedHandlers(controller, plane.clock)
         offsets = OffsetHandlers(plane)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(plane).handle,
@@ -31,6 +31,11 @@ class ClientListener:
             ApiKey.CREATE_TOPICS: self._forwarded.create_topics,
         }
         self.server = KafkaServer("client", self._handle, limits)
+
+    @property
+    def answered(self) -> frozenset[int]:
+        """The keys of the requests that are answered here."""
+        return frozenset(self._handlers)
 
     def listen(self, host: str, port: int) -> int:
         """Begin to accept; returns the port. Raises OSError."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from broker.core.cluster_view import ClusterView as Known
-from kafkaserver.cluster_answers import BrokerView, ClusterView, PartitionView, TopicView
+from broker.core.cluster_view import ClusterView
+from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
 from muster.messages.link.rows import CLIENT_LISTENER, NO_LEADER, BrokerRow, PartitionRow
 
 _NOTHING_KNOWN = PartitionView(NO_LEADER, 0, (), ())
@@ -18,7 +18,7 @@ class ClientMetadata:
     do not count for acks=all either (replication.md section 7.9).
     """
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: ClusterView) -> None:
         self._known = known
         self._partitions: dict[UUID, list[PartitionView]] = {}
         self._topics: dict[UUID, TopicView] = {}
@@ -34,7 +34,7 @@ class ClientMetadata:
         changed, self.live = live != self.live, live
         return changed
 
-    def renew(self, cluster_id: str, rows: Iterable[PartitionRow] | None) -> ClusterView:
+    def renew(self, cluster_id: str, rows: Iterable[PartitionRow] | None) -> MetadataView:
         """The view after `rows` changed; None: after everything may have."""
         if rows is None:
             self._partitions, self._topics = {}, {}
@@ -50,7 +50,7 @@ class ClientMetadata:
             if topic is not None:
                 partitions = tuple(self._views_of_topic(topic_id))
                 self._topics[topic_id] = TopicView(topic.name, topic_id, partitions)
-        return ClusterView.of(cluster_id, self._brokers, self._topics.values())
+        return MetadataView.of(cluster_id, self._brokers, self._topics.values())
 
     def _views_of_topic(self, topic_id: UUID) -> list[PartitionView]:
         topic = self._known.topics.get(topic_id)

@@ -24,6 +24,7 @@ from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
 from broker.settings import Address, BrokerSettings
+from muster.kafkawire.api_table import shapes_loaded
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.limits import MAX_ROWS_PER_FRAME
 from muster.messages.link.from_broker import (
@@ -52,6 +53,8 @@ OBEY_AT_ONCE_MS: Final = 20
 
 DRAIN_MS: Final = 1_000
 FLUSH_INTERVAL_S: Final = 5.0
+SHAPE_INTERVAL_S: Final = 0.05
+"""Between two shapes of requests that are loaded ahead; each takes some milliseconds."""
 RETENTION_INTERVAL_S: Final = 300.0
 
 
@@ -215,8 +218,10 @@ class BrokerProcess:
             return
         for topic in heeded.topics:
             self._plane.know_topic(topic.topic_id, topic.name, topic.configs)
-        everything = self._metadata.know_brokers() or heeded.from_snapshot
-        self._plane.live = self._metadata.live
+        others_live = self._metadata.know_brokers()
+        everything = others_live or heeded.from_snapshot
+        if others_live:
+            self._plane.know_live(self._metadata.live)
         self._followers.know_brokers(self._known.brokers.values())
         # Clients may be told of new leaders first: a leader that has not heard of it refuses them once.
         self._plane.view = self._metadata.renew(self._cluster_id, None if everything else heeded.told)
@@ -302,6 +307,8 @@ class BrokerProcess:
         self._plane.erase_old_strays()
 
     async def _flush(self) -> None:
+        for _ in shapes_loaded():
+            await asyncio.sleep(SHAPE_INTERVAL_S)
         while True:
             await asyncio.sleep(FLUSH_INTERVAL_S)
             await self._plane.flush_full_segments()
@@ -341,7 +348,7 @@ def data_plane_settings(settings: BrokerSettings) -> DataPlaneSettings:
     return DataPlaneSettings(
         log=LogSettings(
             segment_bytes=settings.log_segment_bytes,
-            # No topic can ask for deletion by age or size yet, so nothing is deleted by default either.
+            # Only what a topic's own retention.ms or retention.bytes says is deleted (docs/deviations.md).
             retention_ms=UNBOUNDED,
             max_message_bytes=settings.message_max_bytes,
         ),

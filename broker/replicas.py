@@ -20,7 +20,7 @@ from broker.hosted import HostedPartition, TroubleHook
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import LogShelf
-from kafkaserver.cluster_answers import ClusterView
+from kafkaserver.cluster_answers import MetadataView
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.kernel.topic_configs import (
@@ -79,7 +79,7 @@ class DataPlane:
         self.settings = settings
         self.clock = clock
         self.wall_clock_ms = wall_clock_ms
-        self.view = ClusterView()
+        self.view = MetadataView()
         self.live: Container[int] = frozenset()
         self.on_may_grow: ProposalHook = _nobody_listens
         """Called when a follower's fetch would let it into the ISR."""
@@ -348,6 +348,17 @@ class DataPlane:
         return False
 
     # -- leading
+
+    def know_live(self, live: Container[int]) -> None:
+        """Other brokers have a session now: who waits for members that are away is told at once.
+
+        Such a produce would hold back every answer behind it on its connection until its time is over.
+        """
+        self.live = live
+        now, limit = self.clock(), self.settings.replica_lag_time_max_ms
+        for hosted in self.partitions():
+            if hosted.commits_awaited() and not hosted.replica.enough_in_sync(live, now, limit):
+                hosted.refuse_waiting(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     def proposals(self, *, link_ready: bool) -> list[IsrProposal]:
         """Every change of an ISR to ask the controller for now; each is pending from now on."""

@@ -67,7 +67,7 @@ class TopicView:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterView:
+class MetadataView:
     """All that a door tells clients about the cluster."""
 
     cluster_id: str = ""
@@ -76,7 +76,9 @@ class ClusterView:
     names_by_id: Mapping[UUID, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
-    def of(cls, cluster_id: str, brokers: Iterable[BrokerView], topics: Iterable[TopicView]) -> "ClusterView":
+    def of(
+        cls, cluster_id: str, brokers: Iterable[BrokerView], topics: Iterable[TopicView]
+    ) -> "MetadataView":
         """The view of these brokers and topics."""
         named = {topic.name: topic for topic in topics}
         return cls(
@@ -110,7 +112,7 @@ def answer_api_versions(header: RequestHeader) -> bytes:
     return encode_reply(ApiKey.API_VERSIONS, version, header.correlation_id, body)
 
 
-def answer_metadata(view: ClusterView, header: RequestHeader, frame: memoryview) -> bytes:
+def answer_metadata(view: MetadataView, header: RequestHeader, frame: memoryview) -> bytes:
     """What `view` holds of the topics asked for, by name or id; brokers and controller always.
 
     Topics are never created by asking. `controller_id` is any live broker, as with KRaft: every
@@ -123,7 +125,9 @@ def answer_metadata(view: ClusterView, header: RequestHeader, frame: memoryview)
     if wants_all:
         topics = [_known_topic(version, view, topic) for topic in view.topics.values()]
     else:
-        topics = [_asked_topic(version, view, asked) for asked in request.topics]
+        # A topic that is asked for twice is answered once, or a small request had an answer of any size.
+        distinct = {(asked.name, getattr(asked, "topic_id", None)): asked for asked in request.topics}
+        topics = [_asked_topic(version, view, asked) for asked in distinct.values()]
     broker = part(shape, "MetadataResponseBroker")
     without_topics = build(
         shape,
@@ -151,7 +155,7 @@ def _with_elements(version: int, empty: bytes, tail_bytes: int, elements: Sequen
     return b"".join((empty[: end - (1 if flexible else 4)], count, *elements, empty[end:]))
 
 
-def _asked_topic(version: int, view: ClusterView, asked: Any) -> bytes:
+def _asked_topic(version: int, view: MetadataView, asked: Any) -> bytes:
     topic_id = getattr(asked, "topic_id", None)
     if asked.name is not None:
         known = view.topics.get(asked.name)
@@ -173,7 +177,7 @@ def _asked_topic(version: int, view: ClusterView, asked: Any) -> bytes:
     )
 
 
-def _known_topic(version: int, view: ClusterView, topic: TopicView) -> bytes:
+def _known_topic(version: int, view: MetadataView, topic: TopicView) -> bytes:
     without_partitions = build(
         part(response_class(ApiKey.METADATA, version), "MetadataResponseTopic"),
         error_code=ErrorCode.NONE,

@@ -5,6 +5,7 @@ Every door advertises exactly this table (design.md 8a rule 2; conformance E3). 
 
 import struct
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from enum import IntEnum
@@ -231,12 +232,16 @@ def read_request(header: RequestHeader, frame: Buffer) -> Any:
     return read_body(shape, frame, header.body_start, SERVED[header.api_key].limit_elements)
 
 
-def prepare() -> None:
-    """Load and compile every shape that is served: the first request of a kind holds nobody up then."""
+def shapes_loaded() -> Iterator[None]:
+    """Load and compile the shapes that are served, one for each step.
+
+    The first request of a rare kind would hold everybody up for some milliseconds otherwise.
+    """
     for api in SERVED.values():
-        for version in range(api.minimum, api.maximum + 1):
+        for version in range(api.maximum, api.minimum - 1, -1):
             bounds.walk_of(request_class(api.key, version))
             response_class(api.key, version)
+            yield
 
 
 def encode_body(body: Any) -> bytes:

@@ -108,13 +108,14 @@ def lay_out_fetch_reply(
     topics: Sequence[FetchedTopic[Records]],
     error_code: int = 0,
     session_id: int = 0,
+    throttle_ms: int = 0,
 ) -> list[bytes | Records]:
     """A whole frame as pieces to be sent in order: bytes, and records wherever they lie."""
     prefix = reply_prefix(ApiKey.FETCH, version, correlation_id)
     if version >= 7:
-        pending = [prefix, _SESSION.pack(0, error_code, session_id), _count(version, len(topics))]
+        pending = [prefix, _SESSION.pack(throttle_ms, error_code, session_id), _count(version, len(topics))]
     else:
-        pending = [prefix, _INT.pack(0), _count(version, len(topics))]
+        pending = [prefix, _INT.pack(throttle_ms), _count(version, len(topics))]
     pieces: list[bytes | Records] = []
     for topic in topics:
         pending.append(_topic_name(version, topic))

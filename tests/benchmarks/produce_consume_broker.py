@@ -19,7 +19,7 @@ from broker.handlers_forwarded import ProducerIdBlock
 from broker.listener import ClientListener
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
-from kafkaserver.cluster_answers import BrokerView, ClusterView, PartitionView, TopicView
+from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import NewTopic
 from muster.messages.link.rows import PartitionRow
@@ -48,7 +48,7 @@ class LoneController:
             partitions = (*known.partitions, PartitionView(ALONE, 1, (ALONE,), (ALONE,)))
             topics[hosted.topic] = TopicView(hosted.topic, hosted.key.topic_id, partitions)
         me = BrokerView(ALONE, *self.endpoint)
-        self._plane.view = ClusterView.of("lone-cluster", [me], topics.values())
+        self._plane.view = MetadataView.of("lone-cluster", [me], topics.values())
 
     def add_topic(self, name: str, partition_count: int) -> UUID:
         """Host and lead every partition of a topic."""

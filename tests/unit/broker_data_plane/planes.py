@@ -15,7 +15,8 @@ from broker.log.outcomes import LogSettings
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication_listener import ReplicationListener
-from kafkaserver.cluster_answers import BrokerView, ClusterView, PartitionView, TopicView
+from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
+from kafkaserver.limits import ServerLimits
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.connection import ClientConnection
 from muster.kernel.instants import Instant
@@ -59,7 +60,9 @@ class StubbornController:
 class Broker:
     """One data plane and its two doors."""
 
-    def __init__(self, broker_id: int, folder: Path, settings: DataPlaneSettings) -> None:
+    def __init__(
+        self, broker_id: int, folder: Path, settings: DataPlaneSettings, limits: ServerLimits | None
+    ) -> None:
         shelf = LogShelf(folder, was_clean=False)
         shelf.scan()
         self.now_ms = 1_000_000
@@ -67,7 +70,7 @@ class Broker:
             broker_id, shelf, settings, lambda: Instant(self.now_ms), lambda: int(time.time() * 1000)
         )
         self.controller = StubbornController()
-        self.client = ClientListener(self.plane, self.controller)
+        self.client = ClientListener(self.plane, self.controller, limits)
         self.replication = ReplicationListener(self.plane)
         self.client_port = self.client.listen("127.0.0.1", 0)
         self.replication_port = self.replication.listen("127.0.0.1", 0)
@@ -86,7 +89,7 @@ class Broker:
         isr = replicas if isr is None else isr
         self.plane.know_topic(ORDERS, "orders", configs or {})
         known = PartitionView(leader, epoch, replicas, isr)
-        self.plane.view = ClusterView.of(
+        self.plane.view = MetadataView.of(
             "test",
             [BrokerView(b, "127.0.0.1", 9000 + b) for b in BROKERS],
             [TopicView("orders", ORDERS, (known,))],
@@ -97,11 +100,14 @@ class Broker:
 
 @asynccontextmanager
 async def broker(
-    folder: Path, broker_id: int = 1, settings: DataPlaneSettings | None = None
+    folder: Path,
+    broker_id: int = 1,
+    settings: DataPlaneSettings | None = None,
+    limits: ServerLimits | None = None,
 ) -> AsyncIterator[Broker]:
     """A broker that is open inside the block."""
     small = DataPlaneSettings(log=LogSettings(segment_bytes=10_000))
-    opened = Broker(broker_id, folder / str(broker_id), settings or small)
+    opened = Broker(broker_id, folder / str(broker_id), settings or small, limits)
     try:
         yield opened
     finally:

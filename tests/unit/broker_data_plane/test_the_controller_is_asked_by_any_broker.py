@@ -1,6 +1,7 @@
 """InitProducerId and CreateTopics are forwarded; without a link the client is told to try again."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,36 @@ async def test_a_topic_is_created_where_the_controller_says(tmp_path: Path, vers
         assert [(t.name, int(t.error_code)) for t in body.topics] == [("orders", 0), ("clicks", 36)]
         (asked,) = one.controller.asked
         assert [(topic.name, topic.partition_count) for topic in asked] == [("orders", 6), ("clicks", 6)]
+
+
+@pytest.mark.parametrize("version", range(5, 8))
+async def test_the_configs_of_a_new_topic_are_a_list(tmp_path: Path, version: int) -> None:
+    """Null beside no error is what Java's AdminClient breaks on."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        made = CreatedTopic(name="orders", topic_id=UUID(int=1), partition_count=6, replication_factor=3)
+        one.controller.created = (made, CreatedTopic(name="clicks", topic_id=UUID(int=2)))
+        request = _create(version, "orders", "clicks")
+        shape = request_class(ApiKey.CREATE_TOPICS, version)
+        config = part(shape, "CreatableTopicConfig")(name="retention.ms", value="1000")
+        with_config = replace(request.topics[0], configs=(config,))
+        body = await ann.ask(
+            ApiKey.CREATE_TOPICS, version, replace(request, topics=(with_config, request.topics[1]))
+        )
+        told = [[(config.name, config.value) for config in topic.configs] for topic in body.topics]
+        assert told == [[("retention.ms", "1000")], []]
+
+
+async def test_topics_that_are_created_too_quickly_are_told_when_to_ask_again(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.controller.created = ()
+        names = [f"orders-{number}" for number in range(MOST_TOPICS)]
+        await ann.ask(ApiKey.CREATE_TOPICS, 7, _create(7, *names))
+        body = await ann.ask(ApiKey.CREATE_TOPICS, 7, _create(7, "clicks"))
+        assert [int(topic.error_code) for topic in body.topics] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+        assert body.throttle_time > timedelta(0)
+        body = await ann.ask(ApiKey.CREATE_TOPICS, 4, _create(4, "clicks"))
+        assert [int(topic.error_code) for topic in body.topics] == [ErrorCode.POLICY_VIOLATION]
+        assert len(one.controller.asked) == 1
 
 
 async def test_without_a_link_no_topic_is_created(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from kafkaserver.cluster_answers import (
     BrokerView,
-    ClusterView,
+    MetadataView,
     PartitionView,
     TopicView,
     answer_api_versions,
@@ -29,7 +29,7 @@ from muster.kafkawire.api_table import (
 )
 
 ORDERS, CLICKS = UUID(int=1), UUID(int=2)
-VIEW = ClusterView.of(
+VIEW = MetadataView.of(
     "cluster-1",
     [BrokerView(1, "one", 9092), BrokerView(2, "two", 9093, "rack-b")],
     [
@@ -47,7 +47,7 @@ def _metadata(version: int, topics: list[dict[str, Any]] | None) -> Any:
     return read_body(response_class(ApiKey.METADATA, version), answer, start)
 
 
-def _answered(view: ClusterView, version: int, topics: list[dict[str, Any]] | None) -> bytes:
+def _answered(view: MetadataView, version: int, topics: list[dict[str, Any]] | None) -> bytes:
     shape = request_class(ApiKey.METADATA, version)
     topic = part(shape, "MetadataRequestTopic")
     asked = None if topics is None else tuple(build(topic, **given) for given in topics)
@@ -67,7 +67,7 @@ def test_many_partitions_are_laid_out_as_kio_would(version: int) -> None:
     partitions = tuple(
         PartitionView(1 + number % 3, number, (1, 2, 3), (1, 2)[: 1 + number % 2]) for number in range(300)
     )
-    view = ClusterView.of("cluster-1", VIEW.brokers.values(), [TopicView("orders", ORDERS, partitions)])
+    view = MetadataView.of("cluster-1", VIEW.brokers.values(), [TopicView("orders", ORDERS, partitions)])
     answer = _answered(view, version, [{"name": "orders", "topic_id": None}, {"name": "x", "topic_id": None}])
     start = reply_body_start(ApiKey.METADATA, version, answer)
     body = read_body(response_class(ApiKey.METADATA, version), answer, start)
