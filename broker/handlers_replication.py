@@ -293,8 +293,12 @@ class ReplicaFetchHandler:
             raise UnsupportedRequest(f"a replica fetch of version {header.api_version}")
         request = read_request(header, frame)
         follower = replica_id(request)
-        if follower not in self._plane.view.brokers or follower == self._plane.broker_id:
+        if follower != reply.identity or follower not in self._plane.broker_epochs:
             self._refuse(header, reply, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return
+        if request.replica_state.replica_epoch != self._plane.broker_epochs[follower]:
+            # An earlier incarnation, or one that this broker has not been told of yet.
+            self._refuse(header, reply, ErrorCode.STALE_BROKER_EPOCH)
             return
         if request.session_epoch in (_NO_SESSION, _FINAL_EPOCH):
             self._begin(follower, request.session_epoch).fetch(header, request, reply)

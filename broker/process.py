@@ -9,6 +9,7 @@ from uuid import uuid4
 import structlog
 
 from broker.core.cluster_view import ClusterView, Heeded
+from broker.core.peer_proof import ReplicationKey
 from broker.core.replica import Role
 from broker.core.replica_log import PartitionKey
 from broker.folder import DataFolder
@@ -180,7 +181,12 @@ class BrokerProcess:
         self._folder.registered(frame.cluster_id)
         self._plane.confessed()
         self._cluster_id = frame.cluster_id
-        self._followers.know_self(frame.broker_epoch)
+        try:
+            key = ReplicationKey(frame.cluster_id, bytes.fromhex(frame.replication_key))
+        except ValueError as error:
+            raise LinkEnded(f"a replication key that is none: {error}") from error
+        self._followers.know_self(frame.broker_epoch, key)
+        self._peers.key = key
         self._plane.tell_all_high_watermarks()
         self._untold.clear()
 
@@ -223,6 +229,7 @@ class BrokerProcess:
         if others_live:
             self._plane.know_live(self._metadata.live)
         self._followers.know_brokers(self._known.brokers.values())
+        self._plane.broker_epochs = {row.broker_id: row.broker_epoch for row in self._known.brokers.values()}
         # Clients may be told of new leaders first: a leader that has not heard of it refuses them once.
         self._plane.view = self._metadata.renew(self._cluster_id, None if everything else heeded.told)
         await self._perform(heeded)

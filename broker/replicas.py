@@ -81,6 +81,8 @@ class DataPlane:
         self.wall_clock_ms = wall_clock_ms
         self.view = MetadataView()
         self.live: Container[int] = frozenset()
+        self.broker_epochs: Mapping[int, int] = {}
+        """Of every registered broker: no fetch of a follower states another."""
         self.on_may_grow: ProposalHook = _nobody_listens
         """Called when a follower's fetch would let it into the ISR."""
         self.on_trouble: TroubleHook = _nobody_hears

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from broker.core.peer_proof import NO_KEY, Incarnation, ReplicationKey
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import PartitionKey
 from broker.fetch_session import (
@@ -20,6 +21,7 @@ from broker.fetch_session import (
     FetchRefused,
     FetchSession,
 )
+from broker.introduction import introduce
 from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.replicas import DataPlane
 from broker.settings import BrokerSettings
@@ -44,6 +46,7 @@ class Replication:
         self._plane = plane
         self._settings = settings
         self._broker_epoch = 0
+        self.key = NO_KEY
         self._endpoints: dict[int, str] = {}
         self._peers: dict[int, PeerFetcher] = {}
         self._leader_of: dict[PartitionKey, int] = {}
@@ -57,9 +60,9 @@ class Replication:
         """The epoch of this incarnation; fetches state it, so that an earlier one's are refused."""
         return self._broker_epoch
 
-    def know_self(self, broker_epoch: int) -> None:
-        """The controller registered this incarnation."""
-        self._broker_epoch = broker_epoch
+    def know_self(self, broker_epoch: int, key: ReplicationKey) -> None:
+        """The controller registered this incarnation, and told what all brokers share."""
+        self._broker_epoch, self.key = broker_epoch, key
 
     def know_brokers(self, brokers: Iterable[BrokerRow]) -> None:
         """Where peers listen for followers; a changed address is used from the next connection on."""
@@ -171,22 +174,12 @@ class PeerFetcher:
             raise OSError("the peer's replication listener is not known")
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), limit=READ_BYTES)
-        settings = self._settings
-        session = self._session = FetchSession(
-            settings.broker_id,
-            self._replication.broker_epoch,
-            FetchLimits(
-                settings.replica_fetch_wait_max_ms,
-                settings.replica_fetch_min_bytes,
-                settings.replica_fetch_response_max_bytes,
-                settings.replica_fetch_max_bytes,
-            ),
-        )
-        for key, position in self._wanted.items():
-            if key not in self._resting:
-                session.move(key, position)
-        wire = ClientConnection(f"broker-{settings.broker_id}")
+        me = Incarnation(self._settings.broker_id, self._replication.broker_epoch)
         try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await introduce(reader, writer, self._replication.key, me, self.peer)
+            session = self._begin_session(me)
+            wire = ClientConnection(f"broker-{me.broker_id}")
             while True:
                 if not len(session):
                     self._has_work.clear()
@@ -200,6 +193,23 @@ class PeerFetcher:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+    def _begin_session(self, me: Incarnation) -> FetchSession:
+        """Everything that is followed here, from where each log stands."""
+        settings = self._settings
+        session = self._session = FetchSession(
+            *me,
+            FetchLimits(
+                settings.replica_fetch_wait_max_ms,
+                settings.replica_fetch_min_bytes,
+                settings.replica_fetch_response_max_bytes,
+                settings.replica_fetch_max_bytes,
+            ),
+        )
+        for key, position in self._wanted.items():
+            if key not in self._resting:
+                session.move(key, position)
+        return session
 
     async def _exchange(
         self,

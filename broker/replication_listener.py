@@ -1,6 +1,8 @@
 """This room is the broker's listener for other brokers: replica fetches, and nothing that clients do."""
 
+from broker.core.peer_proof import NO_KEY
 from broker.handlers_replication import ReplicaFetchHandler
+from broker.introduction import gates
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.cluster_answers import answer_api_versions
@@ -12,11 +14,17 @@ from muster.kafkawire.errors import UnsupportedRequest
 
 
 class ReplicationListener:
-    """The door of followers. It takes only Fetch from version 15 on, with a known broker's replica id."""
+    """The door of followers. Who connects proves first that it is a broker (`broker.core.peer_proof`).
+
+    Then it takes only Fetch from version 15 on, with the replica id and the epoch of that broker.
+    """
 
     def __init__(self, plane: DataPlane, limits: ServerLimits | None = None) -> None:
+        self.key = NO_KEY
+        """What the controller told; nobody is admitted before."""
         self._fetches = ReplicaFetchHandler(plane, WakeUps())
-        self.server = KafkaServer("replication", self._handle, limits)
+        gate = gates(plane.broker_id, lambda: self.key)
+        self.server = KafkaServer("replication", self._handle, limits, gate)
 
     def listen(self, host: str, port: int) -> int:
         """Begin to accept; returns the port. Raises OSError."""

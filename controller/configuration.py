@@ -1,8 +1,11 @@
 """This room reads the controller's settings from the environment; `muster.kernel.settings` declares them."""
 
+import hmac
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from django.conf import settings as django_settings
 
 from controller.core.settings import ControllerSettings
 from muster.kernel.environment import Environment
@@ -28,6 +31,12 @@ def from_environment(given: Mapping[str, str] = os.environ) -> ServiceSettings:
             default_replication_factor=environment.number("MUSTER_DEFAULT_REPLICATION_FACTOR"),
             default_min_insync_replicas=environment.number("MUSTER_MIN_INSYNC_REPLICAS"),
             default_unclean_leader_election=environment.switch("MUSTER_UNCLEAN_LEADER_ELECTION_ENABLE"),
+            replication_key=replication_key(django_settings.SECRET_KEY),
         ),
         ack_timeout_ms=environment.number("MUSTER_CONTROLLER_ACK_TIMEOUT_MS"),
     )
+
+
+def replication_key(secret_key: str) -> str:
+    """The key that brokers share, from the secret that all nodes share: it is stored nowhere."""
+    return hmac.new(secret_key.encode(), b"muster replication listener", "sha256").hexdigest()

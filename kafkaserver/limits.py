@@ -17,6 +17,8 @@ class ServerLimits:
     connections: int = 5_000
     accept_pause_ms: int = 1_000
     """So long nobody is accepted when the process has no descriptor left."""
+    admission_ms: int = 5_000
+    """A door with a gate closes who has not passed it by then."""
     idle_ms: int = 600_000
     """Kafka's `connections.max.idle.ms`."""
     parked_replies: int = 128

@@ -7,10 +7,22 @@ from kafkaserver.outbox import Piece
 from muster.kafkawire.api_table import RequestHeader
 
 
+class Gate(Protocol):
+    """What one connection must say before its requests are heard."""
+
+    @property
+    def admitted(self) -> int | None:
+        """Who it is, once that is proved."""
+
+    def hear(self, frame: memoryview) -> bytes:
+        """The whole frame to answer; b"": none. Raises KafkaWireError: the connection is closed."""
+
+
 class Asker(Protocol):
     """The connection whose requests are answered, in their order."""
 
     peer: str
+    identity: int
     is_closed: bool
 
     def may_park(self, elements: int) -> bool:
@@ -41,6 +53,11 @@ class Reply:
     def peer(self) -> str:
         """Who asked, for log lines."""
         return self._connection.peer
+
+    @property
+    def identity(self) -> int:
+        """Who passed the door's gate on this connection; -1 where there is no gate."""
+        return self._connection.identity
 
     @property
     def is_wanted(self) -> bool:

@@ -7,12 +7,13 @@ import asyncio
 import contextlib
 import errno
 import socket
+from collections.abc import Callable
 from typing import Final
 
 import structlog
 
 from kafkaserver.limits import ServerCounters, ServerLimits
-from kafkaserver.replies import Handler
+from kafkaserver.replies import Gate, Handler
 from kafkaserver.request_memory import RequestMemory
 from kafkaserver.sockets import Connection
 
@@ -27,7 +28,14 @@ _NOTHING_LEFT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, err
 class KafkaServer:
     """One listening address and its connections, served on the running event loop."""
 
-    def __init__(self, name: str, handler: Handler, limits: ServerLimits | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        handler: Handler,
+        limits: ServerLimits | None = None,
+        gate: Callable[[], Gate] | None = None,
+    ) -> None:
+        self._gate = gate
         self.name = name
         self.handler = handler
         self.limits = limits or ServerLimits()
@@ -104,7 +112,10 @@ class KafkaServer:
             accepted.setblocking(False)
             with contextlib.suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(self, accepted, f"{address[0]}:{address[1]}")
+            gate = self._gate() if self._gate is not None else None
+            connection = Connection(self, accepted, f"{address[0]}:{address[1]}", gate)
+            if gate is not None:
+                self.loop.call_later(self.limits.admission_ms / 1000, connection.close_unless_admitted)
             self._connections.add(connection)
             self.counters.accepted += 1
             self.loop.add_reader(accepted, connection.on_readable)

@@ -16,7 +16,7 @@ import structlog
 
 from kafkaserver.limits import ServerCounters, ServerLimits
 from kafkaserver.outbox import FileEnded, Outbox
-from kafkaserver.replies import Handler, Reply
+from kafkaserver.replies import Gate, Handler, Reply
 from kafkaserver.request_memory import RequestMemory
 from muster.kafkawire.api_table import read_request_header
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
@@ -28,6 +28,7 @@ _BULK_BYTES: Final = 32 * 1024
 _RECEIVES_PER_EVENT: Final = 8
 _RECEIVES_AT_THE_END: Final = 64
 _FIRST_BUFFER_BYTES: Final = 1024
+_GATE_FRAME_BYTES: Final = 1024
 _WHEN_SHORT_BYTES: Final = 16 * 1024
 """So much is received at once while memory is short."""
 
@@ -67,6 +68,7 @@ class Connection:
         "_buffer",
         "_counted_answers_bytes",
         "_filled",
+        "_gate",
         "_in_read_event",
         "_outbox",
         "_parked_elements",
@@ -77,13 +79,16 @@ class Connection:
         "_starved_of_bytes",
         "_wanted",
         "_writing",
+        "identity",
         "is_closed",
         "peer",
         "was_active",
     )
 
-    def __init__(self, server: Door, connection: socket.socket, peer: str) -> None:
+    def __init__(self, server: Door, connection: socket.socket, peer: str, gate: Gate | None = None) -> None:
         self._server = server
+        self._gate = gate
+        self.identity = -1
         self._socket = connection
         self.peer = peer
         self._buffer: memoryview | None = None
@@ -162,7 +167,8 @@ class Connection:
         limit_bytes = server.limits.request_bytes
         self._wanted = 0
         while filled - start >= LENGTH_BYTES:
-            length = frame_bytes(buffer, start, limit_bytes, SMALLEST_REQUEST_BYTES)
+            most = limit_bytes if self._gate is None else _GATE_FRAME_BYTES
+            length = frame_bytes(buffer, start, most, SMALLEST_REQUEST_BYTES)
             end = start + LENGTH_BYTES + length
             if end > filled:
                 self._wanted = LENGTH_BYTES + length
@@ -237,7 +243,24 @@ class Connection:
             memory.frame_served(self)
             memory.give_back(len(before))
 
+    def _pass_gate(self, gate: Gate, frame: memoryview) -> None:
+        answer = gate.hear(frame)
+        if gate.admitted is not None:
+            self.identity, self._gate = gate.admitted, None
+        if answer:
+            reply = Reply(self)
+            self._replies.append(reply)
+            reply.send(answer)
+
+    def close_unless_admitted(self) -> None:
+        """The time in which a peer must say who it is has passed."""
+        if self._gate is not None:
+            self.close("it did not say who it is")
+
     def _serve(self, frame: memoryview) -> None:
+        if self._gate is not None:
+            self._pass_gate(self._gate, frame)
+            return
         header = read_request_header(frame)
         reply = Reply(self)
         self._replies.append(reply)

@@ -153,6 +153,7 @@ def welcome(draft: Draft, version: int) -> frozenset[LinkId]:
             cluster_id=draft.rows.cluster_id,
             broker_epoch=registered[broker_id].broker_epoch,
             session_timeout_ms=draft.settings.broker_session_timeout_ms,
+            replication_key=draft.settings.replication_key,
         )
         draft.replies.append(Say(link, accepted))
         draft.replies += [Say(link, chunk) for chunk in chunks]

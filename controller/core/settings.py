@@ -1,6 +1,6 @@
 """This room names the numbers that the controller decides with; defaults are Kafka's where Kafka has one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +21,5 @@ class ControllerSettings:
     max_adopted_in_the_turn: int = 10_000
     """More of a worker's proposals are adopted turn by turn: a transaction of two seconds would be ended."""
     producer_ids_per_block: int = 1_000
+    replication_key: str = field(default="", repr=False, compare=False)
+    """Told to every broker: by it they know each other on their replication listeners."""

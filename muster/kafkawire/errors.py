@@ -17,6 +17,10 @@ class UnsupportedRequest(KafkaWireError):
     """An api key or version that this door does not serve."""
 
 
+class NotAdmitted(KafkaWireError):
+    """A peer that did not prove that it is a broker of this cluster."""
+
+
 class CorruptBatch(KafkaWireError):
     """A record batch whose checksum, size, magic or counts do not agree."""
 

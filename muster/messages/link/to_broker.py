@@ -18,6 +18,8 @@ class HelloAccepted(msgspec.Struct, frozen=True, tag="HelloAccepted", tag_field=
     cluster_id: str
     broker_epoch: int
     session_timeout_ms: int
+    replication_key: str = ""
+    """By this brokers know each other on their replication listeners; the same for all of a cluster."""
 
 
 class HelloRefused(msgspec.Struct, frozen=True, tag="HelloRefused", tag_field="type", kw_only=True):

@@ -3,13 +3,15 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from broker.core.peer_proof import Incarnation, ReplicationKey
 from broker.handlers_forwarded import ControllerUnreachable, ProducerIdBlock
+from broker.introduction import introduce
 from broker.listener import ClientListener
 from broker.log.outcomes import LogSettings
 from broker.log.shelf import LogShelf
@@ -27,6 +29,7 @@ from tests.unit.kafkawire.made_batches import NO_PRODUCER, made_batch
 
 ORDERS = UUID(int=1)
 BROKERS = (1, 2, 3)
+KEY = ReplicationKey("test", b"what all brokers of the test know")
 
 
 class StubbornController:
@@ -71,7 +74,9 @@ class Broker:
         )
         self.controller = StubbornController()
         self.client = ClientListener(self.plane, self.controller, limits)
-        self.replication = ReplicationListener(self.plane)
+        self.plane.broker_epochs = dict.fromkeys(BROKERS, 1)
+        self.replication = ReplicationListener(self.plane, limits)
+        self.replication.key = KEY
         self.client_port = self.client.listen("127.0.0.1", 0)
         self.replication_port = self.replication.listen("127.0.0.1", 0)
 
@@ -162,6 +167,24 @@ async def client(port: int) -> AsyncIterator[Client]:
         yield Client(reader, writer)
     finally:
         writer.close()
+
+
+@asynccontextmanager
+async def introduced(
+    port: int, key: ReplicationKey, me: Incarnation, leader: int = 1
+) -> AsyncIterator[Client]:
+    """A connection to a replication listener of a broker that has proved to be one."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        await introduce(reader, writer, key, me, leader)
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+def follower(of: Broker, broker_id: int = 2) -> AbstractAsyncContextManager[Client]:
+    """A connection of another broker of the test."""
+    return introduced(of.replication_port, KEY, Incarnation(broker_id, 1), of.plane.broker_id)
 
 
 def produce(

@@ -8,7 +8,7 @@ from broker.core.replica_log import PartitionKey
 from broker.replication import Replication
 from broker.settings import from_environment
 from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow
-from tests.unit.broker_data_plane.planes import ORDERS, broker
+from tests.unit.broker_data_plane.planes import KEY, ORDERS, broker
 from tests.unit.broker_log.logs import append
 
 
@@ -33,7 +33,7 @@ async def test_an_address_that_is_none_stops_nobody_for_ever(tmp_path: Path) -> 
         assert leads is not None and follows is not None
         append(leads.log, b"a", b"b")
         replication = Replication(two.plane, settings)
-        replication.know_self(1)
+        replication.know_self(1, KEY)
         try:
             replication.know_brokers(_leader_at("a-port"))
             replication.look_at(PartitionKey(ORDERS, 0))

@@ -16,7 +16,7 @@ from broker.replication import PeerFetcher, Replication
 from broker.settings import from_environment
 from muster.kafkawire import batches
 from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow, PartitionRow
-from tests.unit.broker_data_plane.planes import ORDERS, Broker, broker
+from tests.unit.broker_data_plane.planes import KEY, ORDERS, Broker, broker
 from tests.unit.broker_log.logs import append
 
 LENGTH, MAGIC = 8, 16
@@ -48,7 +48,7 @@ async def _following(folder: Path) -> AsyncIterator[tuple[Broker, Broker, Replic
             for number in range(1, COUNT):
                 each.plane.obey(PartitionRow(ORDERS, number, (1, 2), 1, 1, (1, 2), 1))
         replication = Replication(two.plane, settings)
-        replication.know_self(1)
+        replication.know_self(1, KEY)
         endpoint = f"127.0.0.1:{one.replication_port}"
         replication.know_brokers([BrokerRow(1, 1, "a", {REPLICATION_LISTENER: endpoint})])
         try:

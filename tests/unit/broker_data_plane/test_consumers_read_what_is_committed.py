@@ -7,7 +7,7 @@ import pytest
 
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.records import read_records
-from tests.unit.broker_data_plane.planes import broker, client, fetch, fetched, produce
+from tests.unit.broker_data_plane.planes import broker, client, fetch, fetched, follower, produce
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 IN_STEP = (1, 2)
@@ -28,7 +28,7 @@ async def test_every_version_gets_the_records(tmp_path: Path, version: int) -> N
 
 
 async def test_what_is_not_committed_is_not_read(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
         one.obey(1, replicas=IN_STEP)
         await ann.ask(PRODUCE, 9, produce(b"a", acks=1))
         answer = fetched(await ann.ask(FETCH, 12, fetch(0)))

@@ -6,8 +6,18 @@ from typing import Any
 import pytest
 
 from broker.core.replica_log import PartitionKey
+from kafkaserver.limits import ServerLimits
 from muster.kafkawire.api_table import ApiKey
-from tests.unit.broker_data_plane.planes import ORDERS, broker, client, fetch, fetched, produce, produced
+from tests.unit.broker_data_plane.planes import (
+    ORDERS,
+    broker,
+    client,
+    fetch,
+    fetched,
+    follower,
+    produce,
+    produced,
+)
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 IN_STEP = (1, 2)
@@ -20,7 +30,7 @@ def follow(offset: int, **more: Any) -> Any:
 
 
 async def test_an_idle_session_is_asked_and_answered_with_nothing(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, follower(one) as two:
         one.obey(1, replicas=IN_STEP)
         begun = await two.ask(FETCH, 16, follow(0))
         assert begun.session_id > 0
@@ -29,7 +39,7 @@ async def test_an_idle_session_is_asked_and_answered_with_nothing(tmp_path: Path
 
 
 async def test_a_waiting_session_is_woken_by_an_append_and_sent_the_records_once(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
         one.obey(1, replicas=IN_STEP)
         begun = await two.ask(FETCH, 16, follow(0))
         two.send(FETCH, 16, follow(0, session=(begun.session_id, 1), is_empty=True, max_wait_ms=5_000))
@@ -42,7 +52,7 @@ async def test_a_waiting_session_is_woken_by_an_append_and_sent_the_records_once
 
 
 async def test_who_did_not_store_what_it_was_sent_is_sent_it_again(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
         one.obey(1, replicas=IN_STEP)
         await ann.ask(PRODUCE, 9, produce(b"a", acks=1))
         begun = await two.ask(FETCH, 16, follow(0))
@@ -51,9 +61,10 @@ async def test_who_did_not_store_what_it_was_sent_is_sent_it_again(tmp_path: Pat
 
 
 async def test_a_diverging_follower_is_told_where_and_makes_no_progress(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
         one.obey(1, replicas=IN_STEP)
         ann.send(PRODUCE, 9, produce(b"a"))
+        assert await ann.is_quiet()
         answer = fetched(await two.ask(FETCH, 16, follow(5, last_epoch=1, max_wait_ms=5_000)))
         assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (1, 1)
         assert await ann.is_quiet()
@@ -67,23 +78,15 @@ async def test_a_diverging_follower_is_told_where_and_makes_no_progress(tmp_path
 async def test_a_follower_that_may_not_fetch_is_told_why_at_once(
     tmp_path: Path, asked: dict[str, Any], code: int
 ) -> None:
-    async with broker(tmp_path) as one, client(one.replication_port) as two:
+    broker_id, _ = asked.get("replica", (2, 1))
+    async with broker(tmp_path) as one, follower(one, broker_id) as link:
         one.obey(1, replicas=IN_STEP)
-        answer = fetched(await two.ask(FETCH, 16, follow(0, max_wait_ms=5_000, **asked)))
+        answer = fetched(await link.ask(FETCH, 16, follow(0, max_wait_ms=5_000, **asked)))
         assert int(answer.error_code) == code
 
 
-async def test_a_fetch_of_an_earlier_incarnation_is_refused(tmp_path: Path) -> None:
-    """`bep_fetch`: it may have lost its tail since."""
-    async with broker(tmp_path) as one, client(one.replication_port) as two:
-        one.obey(1, replicas=IN_STEP)
-        await two.ask(FETCH, 16, follow(0, replica=(2, 5)))
-        answer = fetched(await two.ask(FETCH, 16, follow(0, replica=(2, 4), max_wait_ms=5_000)))
-        assert int(answer.error_code) == 6
-
-
 async def test_an_unknown_session_and_a_wrong_turn_are_refused_as_a_whole(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, follower(one) as two:
         one.obey(1, replicas=IN_STEP)
         unknown = await two.ask(FETCH, 16, follow(0, session=(99, 1)))
         assert int(unknown.error_code) == 70
@@ -92,18 +95,42 @@ async def test_an_unknown_session_and_a_wrong_turn_are_refused_as_a_whole(tmp_pa
         assert int(wrong.error_code) == 71
 
 
-async def test_a_stranger_is_refused_at_the_brokers_door(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.replication_port) as stranger:
-        one.obey(1)
-        body = await stranger.ask(FETCH, 16, follow(0, replica=(77, 1)))
-        assert int(body.error_code) == 31
-        stranger.send(PRODUCE, 9, produce(b"a"))
+async def test_a_broker_speaks_for_itself_only_and_only_in_its_own_epoch(tmp_path: Path) -> None:
+    """A fetch of epoch 2^62 would have its true follower refused for ever."""
+    async with broker(tmp_path) as one, follower(one) as two:
+        one.obey(1, replicas=IN_STEP)
+        refused = []
+        for replica in ((77, 1), (3, 1), (1, 1), (2, 0), (2, 2**62), (2, -1)):
+            body = await two.ask(FETCH, 16, follow(0, replica=replica))
+            refused.append(int(body.error_code))
+        assert refused == [31, 31, 31, 77, 77, 77]
+        assert int(fetched(await two.ask(FETCH, 16, follow(0))).error_code) == 0
+        two.send(PRODUCE, 9, produce(b"a"))
+        with pytest.raises(EOFError):
+            await two.hear()
+
+
+async def test_a_stranger_that_skips_the_introduction_is_cut_off(tmp_path: Path) -> None:
+    """At the end of the log, as a member of the ISR, it would have records committed that nobody else has."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, replicas=IN_STEP)
+        ann.send(PRODUCE, 9, produce(b"a"))
+        async with client(one.replication_port) as stranger:
+            stranger.send(FETCH, 16, follow(1, last_epoch=1))
+            with pytest.raises(EOFError):
+                await stranger.hear()
+        assert await ann.is_quiet()
+
+
+async def test_a_stranger_that_says_nothing_is_cut_off_soon(tmp_path: Path) -> None:
+    silent_for = ServerLimits(admission_ms=20)
+    async with broker(tmp_path, limits=silent_for) as one, client(one.replication_port) as stranger:
         with pytest.raises(EOFError):
             await stranger.hear()
 
 
 async def test_a_follower_that_catches_up_asks_to_be_let_in(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
         one.obey(1, replicas=IN_STEP, isr=(1,))
         asked = []
         one.plane.on_may_grow = lambda hosted: asked.append(one.plane.proposal(hosted, link_ready=True))
@@ -118,7 +145,7 @@ async def test_two_data_planes_hold_equal_logs(tmp_path: Path) -> None:
     async with broker(tmp_path, 1) as one, broker(tmp_path, 2) as two, client(one.client_port) as ann:
         for member in (one, two):
             member.obey(1, replicas=IN_STEP)
-        async with client(one.replication_port) as link:
+        async with follower(one) as link:
             for value in (b"a", b"b", b"c"):
                 ann.send(PRODUCE, 9, produce(value, producer=(7, 0, ord(value) - ord("a"))))
             session, turn = 0, 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.kafkawire.api_table import ApiKey
-from tests.unit.broker_data_plane.planes import broker, client, fetch, fetched, produce, produced
+from tests.unit.broker_data_plane.planes import broker, client, fetch, fetched, follower, produce, produced
 from tests.unit.kafkawire.made_batches import made_batch
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
@@ -22,7 +22,7 @@ async def test_with_one_replica_all_is_answered_at_once(tmp_path: Path) -> None:
 
 
 async def test_all_waits_for_the_follower_and_requests_pipeline(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
         one.obey(1, replicas=IN_STEP)
         for value in (b"a", b"b", b"c"):
             ann.send(PRODUCE, 9, produce(value))
@@ -36,7 +36,7 @@ async def test_all_waits_for_the_follower_and_requests_pipeline(tmp_path: Path) 
 
 
 async def test_a_partition_that_is_named_twice_is_answered_when_both_are_committed(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
         one.obey(1, replicas=IN_STEP)
         twice = produce(b"a")
         ann.send(PRODUCE, 9, replace(twice, topic_data=twice.topic_data * 2))
@@ -84,7 +84,7 @@ async def test_a_retried_batch_gets_its_old_offset_and_a_gap_is_refused(tmp_path
 
 
 async def test_a_retried_batch_that_is_not_committed_yet_waits_like_the_first(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.replication_port) as two:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
         one.obey(1, replicas=IN_STEP)
         ann.send(PRODUCE, 9, produce(b"x", producer=(7, 0, 0)))
         ann.send(PRODUCE, 9, produce(b"x", producer=(7, 0, 0)))

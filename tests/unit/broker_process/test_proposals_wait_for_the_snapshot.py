@@ -10,6 +10,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from broker import process as broker_process
+from broker.core.peer_proof import Incarnation, ReplicationKey
 from broker.core.replica import FetchPosition
 from broker.fetch_session import FETCH_VERSION, FetchLimits, FetchSession
 from broker.folder import DataFolder
@@ -20,10 +21,11 @@ from muster.messages import codec
 from muster.messages.link.from_broker import AlterPartition, BrokerHello, BrokerPing
 from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import HelloAccepted, SnapshotChunk, ToBroker
-from tests.unit.broker_data_plane.planes import client
+from tests.unit.broker_data_plane.planes import introduced
 
 ORDERS = UUID(int=1)
 PARTITIONS = 200
+KEY = ReplicationKey("a-cluster", b"what all brokers know")
 LAST = (ORDERS, PARTITIONS - 1)
 
 
@@ -43,7 +45,13 @@ class ControllerSide:
         link = await self.links.get()
         hello = codec.decode_from_broker(await link.recv())
         assert isinstance(hello, BrokerHello)
-        await self.say(link, HelloAccepted(cluster_id="a-cluster", broker_epoch=1, session_timeout_ms=9_000))
+        accepted = HelloAccepted(
+            cluster_id=KEY.cluster_id,
+            broker_epoch=1,
+            session_timeout_ms=9_000,
+            replication_key=KEY.secret.hex(),
+        )
+        await self.say(link, accepted)
         return link, hello
 
     async def say(self, link: ServerConnection, frame: ToBroker) -> None:
@@ -116,7 +124,7 @@ async def test_what_was_proposed_is_still_pending_when_the_snapshot_is_applied(
         follower = FetchSession(2, 1, FetchLimits(0, 1, 1_000_000, 1_000_000))
         follower.move(LAST, FetchPosition(1, 1, 0, -1))
         port = int(hello.endpoints["replication"].rpartition(":")[2])
-        async with client(port) as ben:
+        async with introduced(port, KEY, Incarnation(2, 1)) as ben:
             await ben.ask(ApiKey.FETCH, FETCH_VERSION, follower.request())
         await controller.apply(link, version=6)
         hosted = process._plane.hosted(*LAST)
