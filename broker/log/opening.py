@@ -28,7 +28,6 @@ DAMAGED: Final = "damaged"
 
 _PLACE = struct.Struct(">q")
 _MAGIC_AT: Final = 16
-_CRC_FROM: Final = 21
 
 
 class Trust(NamedTuple):

@@ -20,7 +20,6 @@ LENGTH_OVERHEAD_BYTES: Final = 12
 NO_PRODUCER: Final = -1
 CONTROL_BIT: Final = 0x20
 TRANSACTIONAL_BIT: Final = 0x10
-LOG_APPEND_TIME_BIT: Final = 0x08
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CRC_START = 21
