@@ -9,13 +9,14 @@ import sys
 import structlog
 
 from broker.folder import DataFolder, FolderError, boot_id
+from broker.link import SharedId
 from broker.log.outcomes import StorageFailed
 from broker.process import BrokerProcess
 from broker.settings import BrokerSettings, from_environment, reader
 from kafkaserver import open_files
 from muster.kernel.environment import SettingError
 
-BAD_SETTING, BAD_FOLDER, BAD_ADDRESS = 2, 3, 4
+BAD_SETTING, BAD_FOLDER, BAD_ADDRESS, SHARED_ID = 2, 3, 4, 5
 
 YOUNG_OBJECTS = 10_000
 
@@ -38,6 +39,9 @@ def main() -> int:
     except (FolderError, StorageFailed) as error:
         print(f"broker {settings.broker_id}: {error}", file=sys.stderr)
         return BAD_FOLDER
+    except SharedId as error:
+        print(f"broker {settings.broker_id}: {error}; give each process an id of its own", file=sys.stderr)
+        return SHARED_ID
     except OSError as error:
         print(f"broker {settings.broker_id}: cannot listen: {error}", file=sys.stderr)
         return BAD_ADDRESS

@@ -41,6 +41,10 @@ class LinkRefused(Exception):
         self.controller_address = controller_address
 
 
+class SharedId(Exception):
+    """Another process is this broker, and did not leave: this one gives up."""
+
+
 class LinkEnded(Exception):
     """The link cannot go on: the peer broke the language, an out-of-date snapshot, a full outbox."""
 
@@ -92,6 +96,7 @@ class Link:
         self._pings = itertools.count(1)
         self._ping_now = asyncio.Event()
         self._last_refusal = ""
+        self._kept_out_since: float | None = None
         self.failures: deque[str] = deque(maxlen=8)
         self.connected_to = ""
 
@@ -125,7 +130,10 @@ class Link:
         self._ping_now.set()
 
     async def run(self) -> None:
-        """Link, hear, relink; ends only by cancellation, or by a mistake of our own."""
+        """Link, hear, relink; ends only by cancellation, or by a mistake of our own.
+
+        Raises SharedId.
+        """
         interval_s = self._settings.relink_interval_ms / 1000
         loop = asyncio.get_running_loop()
         while True:
@@ -155,6 +163,7 @@ class Link:
         except LinkRefused as refused:
             named = refused.controller_address
             self._failed(address, refused)
+            self._judge(refused)
         except _ENDS_OF_A_LINK as error:
             self._failed(address, error)
         finally:
@@ -162,6 +171,17 @@ class Link:
                 was_bound, self._outbox, self.connected_to = True, None, ""
                 self._hearer.link_lost()
         return was_bound, named
+
+    def _judge(self, refused: LinkRefused) -> None:
+        """Give up when another process of this id has kept this one out for too long. Raises SharedId.
+
+        Not at once: after a crash of the machine the old session takes its time to end.
+        """
+        now = asyncio.get_running_loop().time()
+        if refused.error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            self._kept_out_since = now if self._kept_out_since is None else self._kept_out_since
+            if (now - self._kept_out_since) * 1000 >= self._settings.initial_broker_registration_timeout_ms:
+                raise SharedId(str(refused)) from refused
 
     def _failed(self, address: str, error: Exception) -> None:
         text = f"{address}: {type(error).__name__} {error}"
@@ -201,7 +221,7 @@ class Link:
         if not isinstance(frame, HelloAccepted):
             raise LinkEnded(f"{type(frame).__name__} instead of an answer to the hello")
         self._outbox = asyncio.Queue(OUTBOX_FRAMES)
-        self.connected_to, self._last_refusal = address, ""
+        self.connected_to, self._last_refusal, self._kept_out_since = address, "", None
         log.info("linked", controller=address, broker_epoch=frame.broker_epoch)
         self._hearer.accepted(frame)
         return frame.session_timeout_ms / 1000

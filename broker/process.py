@@ -34,6 +34,7 @@ from muster.messages.link.from_broker import (
     BrokerPing,
     HighWatermark,
     IsrProposal,
+    UnusableLogs,
 )
 from muster.messages.link.rows import CLIENT_LISTENER, REPLICATION_LISTENER
 from muster.messages.link.to_broker import (
@@ -91,6 +92,8 @@ class BrokerProcess:
             settings.broker_id, shelf, data_plane_settings(settings), clock_ms, wall_clock_ms
         )
         self._plane.on_may_grow = self._may_grow
+        self._plane.on_trouble = self._state_unusable
+        self._states_unusable = False
         self._growing: dict[PartitionKey, HostedPartition] = {}
         self._untold: dict[PartitionKey, HighWatermark] = {}
         self._link = Link(settings, self)
@@ -170,7 +173,9 @@ class BrokerProcess:
             rack=self._settings.rack,
             cluster_id=self._cluster_id or self._folder.cluster_id or self._settings.cluster_id,
             broker_epoch=self._followers.broker_epoch,
-            lost_tail=self._folder.lost_tail or bool(self._plane.damaged),
+            lost_tail=self._folder.lost_tail or len(self._plane.damaged) > MAX_ROWS_PER_FRAME,
+            unusable_logs=self._plane.unusable,
+            damaged_logs=self._plane.damaged[:MAX_ROWS_PER_FRAME],
             metadata_version=self._applied_version,
             highest_leader_epoch=self._plane.highest_leader_epoch,
             highest_broker_epoch=self._followers.broker_epoch,
@@ -180,6 +185,7 @@ class BrokerProcess:
         # The answer comes after the commit, so a lost tail is known to the controller from here on.
         self._folder.registered(frame.cluster_id)
         self._plane.confessed()
+        self._plane.min_insync_replicas = frame.min_insync_replicas
         self._cluster_id = frame.cluster_id
         try:
             key = ReplicationKey(frame.cluster_id, bytes.fromhex(frame.replication_key))
@@ -301,6 +307,19 @@ class BrokerProcess:
             part = tuple(proposals[at : at + MAX_ROWS_PER_FRAME])
             self._link.send(AlterPartition(proposals=part))
 
+    # ------------------------------------------------------------------------------ logs in trouble
+
+    def _state_unusable(self) -> None:
+        """A log failed, or is in use again: the controller is told once for all of this loop turn."""
+        if not self._states_unusable:
+            self._states_unusable = True
+            asyncio.get_running_loop().call_soon(self._say_unusable)
+
+    def _say_unusable(self) -> None:
+        self._states_unusable = False
+        # Without a link nothing is lost: the next hello states them all.
+        self._link.send(UnusableLogs(logs=self._plane.unusable))
+
     # ------------------------------------------------------------------------------ duties
 
     def _checkpoint(self) -> None:
@@ -359,7 +378,6 @@ def data_plane_settings(settings: BrokerSettings) -> DataPlaneSettings:
             retention_ms=UNBOUNDED,
             max_message_bytes=settings.message_max_bytes,
         ),
-        min_insync_replicas=settings.min_insync_replicas,
         replica_lag_time_max_ms=settings.replica_lag_time_max_ms,
         stray_retention_ms=settings.stray_retention_ms,
     )

@@ -16,7 +16,7 @@ import structlog
 
 from broker.core.replica import Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd, PartitionKey
-from broker.hosted import HostedPartition, TroubleHook
+from broker.hosted import HostedPartition
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import LogShelf
@@ -36,6 +36,9 @@ from muster.messages.link.rows import PartitionRow
 
 log = structlog.get_logger(__name__)
 
+HAND_OVER_INTERVAL_MS: Final = 10_000
+"""How often at most a partition is offered to another leader because a disk is full."""
+
 READ_AT_ONCE_MS: Final = 50
 """For so long logs are read in a thread before the loop puts them to use."""
 
@@ -45,7 +48,6 @@ class DataPlaneSettings:
     """Kafka's broker settings of the same names."""
 
     log: LogSettings = field(default_factory=LogSettings)
-    min_insync_replicas: int = 1
     replica_lag_time_max_ms: int = 30_000
     stray_retention_ms: int = 24 * 3600 * 1000
 
@@ -85,8 +87,10 @@ class DataPlane:
         """Of every registered broker: no fetch of a follower states another."""
         self.on_may_grow: ProposalHook = _nobody_listens
         """Called when a follower's fetch would let it into the ISR."""
-        self.on_trouble: TroubleHook = _nobody_hears
-        """Called when a log refuses to be written or failed for good (False): somebody else should lead."""
+        self.min_insync_replicas = 1
+        """For topics that set none: the cluster's, as the controller said when it bound the link."""
+        self.on_trouble: Callable[[], None] = _nobody_hears
+        """Called when `unusable` has changed: somebody else should lead, or this broker may again."""
         self._shelf = shelf
         self._topics: dict[UUID, _Topic] = {}
         self._hosted: dict[PartitionKey, HostedPartition] = {}
@@ -95,6 +99,9 @@ class DataPlane:
         self._opening: asyncio.Future[None] | None = None
         self._not_opened: dict[PartitionKey, str] = {}
         """Logs on disk that could not be opened, and why."""
+        self._full: set[PartitionKey] = set()
+        """Partitions that another broker is to lead, for this one can store no more of them."""
+        self._full_told_at: dict[PartitionKey, Instant] = {}
         self._is_closed = False
 
     # -- what is here
@@ -166,7 +173,7 @@ class DataPlane:
                 retention_bytes=number(configs, RETENTION_BYTES, base.retention_bytes),
                 max_message_bytes=number(configs, MAX_MESSAGE_BYTES, base.max_message_bytes),
             ),
-            number(configs, MIN_INSYNC_REPLICAS, self.settings.min_insync_replicas),
+            number(configs, MIN_INSYNC_REPLICAS, self.min_insync_replicas),
         )
         if self._topics.get(topic_id) == topic:
             return
@@ -206,15 +213,15 @@ class DataPlane:
         return opened
 
     @property
-    def damaged(self) -> frozenset[PartitionKey]:
+    def damaged(self) -> tuple[PartitionKey, ...]:
         """Replicas that lack what they once held; to be confessed with the next hello."""
-        return frozenset(self._shelf.damaged)
+        return tuple(sorted(self._shelf.damaged))
 
     @property
-    def failed(self) -> frozenset[PartitionKey]:
-        """Replicas whose log cannot be used before this broker starts again."""
+    def unusable(self) -> tuple[PartitionKey, ...]:
+        """Replicas whose log failed, until this broker starts again, and those that store no more for now."""
         failed = {key for key, hosted in self._hosted.items() if hosted.replica.failed}
-        return frozenset(failed.union(self._not_opened))
+        return tuple(sorted(failed.union(self._not_opened, self._full)))
 
     def confessed(self) -> None:
         """The controller has heard of all that is damaged. Raises StorageFailed."""
@@ -249,6 +256,10 @@ class DataPlane:
             return
         if outcome is Obeyed.NEW_LEADER:
             hosted.leadership_changed()
+            if not hosted.replica.leads and hosted.key in self._full:
+                # Somebody else took over: as a follower it stores what it can, and may lead again.
+                self._full.discard(hosted.key)
+                self.on_trouble()
         hosted.look()
 
     def _host(self, key: PartitionKey) -> HostedPartition | None:
@@ -261,7 +272,7 @@ class DataPlane:
         checkpoint = self._shelf.high_watermarks.get(key, 0)
         replica = Replica(self.broker_id, opened, checkpoint, topic.min_insync_replicas)
         hosted = HostedPartition(key, topic.name, opened, replica)
-        hosted.on_trouble = self._tell_trouble
+        hosted.on_trouble = self._trouble
         self._hosted[key] = hosted
         self._by_name[topic.name, key.partition] = hosted
         return hosted
@@ -275,14 +286,25 @@ class DataPlane:
             reason = self._not_opened[key] = str(error)
         return self._shelf.failed(key, topic.name, topic.log, reason)
 
-    def _tell_trouble(self, hosted: HostedPartition, is_sound: bool) -> None:
-        log.error(
-            "log_full" if is_sound else "log_failed",
-            topic=hosted.topic,
-            partition=hosted.key.partition,
-            reason=hosted.log.failure,
-        )
-        self.on_trouble(hosted, is_sound)
+    def _trouble(self, hosted: HostedPartition, is_sound: bool) -> None:
+        if not is_sound:
+            log.error("log_failed", partition=str(hosted.key), topic=hosted.topic, reason=hosted.log.failure)
+            self.on_trouble()
+        elif self._may_hand_over(hosted):
+            self._full.add(hosted.key)
+            self._full_told_at[hosted.key] = self.clock()
+            self.on_trouble()
+
+    def _may_hand_over(self, hosted: HostedPartition) -> bool:
+        """True if another live member of the ISR might store what this broker cannot.
+
+        Not more often than now and then: it may be as full. The last one stays leader, for what it holds can
+        be read, and is written again as soon as there is room.
+        """
+        others = (b for b in hosted.replica.isr if b != self.broker_id and b in self.live)
+        told_at = self._full_told_at.get(hosted.key)
+        is_due = told_at is None or self.clock() >= after(told_at, HAND_OVER_INTERVAL_MS)
+        return is_due and hosted.key not in self._full and any(others)
 
     def stop(self, topic_id: UUID, partition: int) -> None:
         """This broker is no replica any more: parked requests end, the log becomes stray."""
@@ -293,6 +315,8 @@ class DataPlane:
                 del self._by_name[hosted.topic, partition]
             self._told_high_watermarks.pop(key, None)
             hosted.leadership_changed()
+        self._full.discard(key)
+        self._full_told_at.pop(key, None)
         self._not_opened.pop(key, None)
         try:
             self._shelf.make_stray(key)
@@ -450,7 +474,7 @@ def _nobody_listens(_hosted: HostedPartition) -> None:
     """Until a link is there, nobody can be asked."""
 
 
-def _nobody_hears(_hosted: HostedPartition, _is_sound: bool) -> None:
+def _nobody_hears() -> None:
     """Until a link is there, nobody can be told."""
 
 

@@ -49,8 +49,8 @@ class BrokerSettings:
     replica_fetch_response_max_bytes: int = 10_485_760
     replica_fetch_backoff_ms: int = 200
     replica_socket_timeout_ms: int = 10_000
-    min_insync_replicas: int = 1
-    """For topics that set none; the controller's value must be the same."""
+    initial_broker_registration_timeout_ms: int = 60_000
+    """How long another process of this id may keep this one out before it gives up."""
     log_segment_bytes: int = 1_073_741_824
     message_max_bytes: int = 1_048_588
     stray_retention_ms: int = 86_400_000
@@ -61,8 +61,9 @@ NUMBERS = (
     *("heartbeat_interval_ms", "relink_interval_ms"),
     *("replica_lag_time_max_ms", "replica_fetch_wait_max_ms", "replica_fetch_min_bytes"),
     *("replica_fetch_max_bytes", "replica_fetch_response_max_bytes", "replica_fetch_backoff_ms"),
-    *("replica_socket_timeout_ms", "min_insync_replicas", "log_segment_bytes", "message_max_bytes"),
-    *("stray_retention_ms", "high_watermark_checkpoint_interval_ms"),
+    *("replica_socket_timeout_ms", "log_segment_bytes", "message_max_bytes"),
+    *("initial_broker_registration_timeout_ms", "stray_retention_ms"),
+    "high_watermark_checkpoint_interval_ms",
 )
 """The fields that are whole numbers of their own variable."""
 

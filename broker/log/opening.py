@@ -80,6 +80,13 @@ def damage_noted(folder: Path) -> str:
         return ""
 
 
+def note_damage(folder: Path, text: str) -> None:
+    """Leave a note to the next process, if the disk still takes one."""
+    with suppress(OSError):
+        if not damage_noted(folder):
+            (folder / DAMAGED).write_text(text, "utf-8")
+
+
 def damage_confessed(folder: Path) -> None:
     """The controller knows. Raises OSError."""
     (folder / DAMAGED).unlink(missing_ok=True)

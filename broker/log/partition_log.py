@@ -89,9 +89,13 @@ class PartitionLog:
     # -- failing
 
     def fail(self, reason: str) -> None:
-        """Close the log for good: its files may not hold what was appended. Said once to `on_failure`."""
+        """Close the log for good: its files may not hold what was appended. Said once to `on_failure`.
+
+        The next process confesses it as damage: what it reads may come from memory that no disk has taken.
+        """
         if not self.failure:
             self.failure = reason
+            opening.note_damage(self.folder, reason)
             self.on_failure()
 
     def _fail(self, error: OSError) -> NoReturn:

@@ -124,7 +124,7 @@ class LogShelf:
     def failed(self, key: PartitionKey, topic: str, settings: LogSettings, reason: str) -> PartitionLog:
         """In the place of a log that could not be opened: one that is closed for good."""
         stands_in = self._new(key, topic, settings)
-        stands_in.fail(reason)
+        stands_in.failure = reason
         return stands_in
 
     def read(self, key: PartitionKey, settings: LogSettings, now_ms: int) -> PartitionLog:

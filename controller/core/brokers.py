@@ -74,7 +74,7 @@ def hello(draft: Draft, event: Hello) -> None:
     is_new = known is None or known.incarnation != frame.incarnation
     if is_new:
         draft.memory.sessions.pop(broker_id, None)
-        leaders.remove(draft, broker_id, frame.lost_tail)
+        leaders.remove(draft, broker_id, frame.lost_tail, frozenset(frame.damaged_logs))
     row = BrokerRow(
         broker_id=broker_id,
         broker_epoch=(known.broker_epoch if known else 0) + is_new,
@@ -89,7 +89,9 @@ def hello(draft: Draft, event: Hello) -> None:
         event.link, after(draft.now, draft.settings.broker_session_timeout_ms)
     )
     leaders.state_unusable(draft, broker_id, frame.unusable_logs)
-    leaders.elect_leaderless(draft, broker_id, frame.lost_tail and is_new)
+    leaders.elect_leaderless(
+        draft, broker_id, frame.lost_tail and is_new, frozenset(frame.damaged_logs if is_new else ())
+    )
     if session is not None and session.link is not None:
         draft.hang_ups.append(HangUp(session.link, "the broker opened another link"))
 
@@ -154,6 +156,7 @@ def welcome(draft: Draft, version: int) -> frozenset[LinkId]:
             broker_epoch=registered[broker_id].broker_epoch,
             session_timeout_ms=draft.settings.broker_session_timeout_ms,
             replication_key=draft.settings.replication_key,
+            min_insync_replicas=draft.settings.default_min_insync_replicas,
         )
         draft.replies.append(Say(link, accepted))
         draft.replies += [Say(link, chunk) for chunk in chunks]

@@ -1,7 +1,7 @@
 """This room changes leaders and ISRs in bulk: deaths, returns, first leaders, adopted proposals."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice, repeat
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -21,11 +21,17 @@ _NOWHERE: Final = -1
 _NOT_PROPOSED: Final = (-1, _NOWHERE)
 
 
-def remove(draft: Draft, broker_id: int, lost_tail: bool) -> None:
-    """`broker_id`, which has no session any more, gives up what it leads and, if it may, its seats."""
+def remove(
+    draft: Draft, broker_id: int, lost_tail: bool, damaged: Container[PartitionKey] = frozenset()
+) -> None:
+    """`broker_id`, which has no session any more, gives up what it leads and, if it may, its seats.
+
+    With a lost tail it gives up its seats whatever the floor says; `damaged` names where it lost one, if not
+    everywhere (`damage_kept`).
+    """
     live = draft.live()
     for row in draft.partitions_of(broker_id):
-        _lose(draft, row, broker_id, live, lost_tail)
+        _lose(draft, row, broker_id, live, lost_tail or row.key in damaged)
 
 
 def _lose(draft: Draft, row: PartitionRow, broker_id: int, live: set[int], lost_tail: bool = False) -> None:
@@ -61,11 +67,13 @@ def touches_more(draft: Draft, broker_id: int, bound: int) -> bool:
     return next(islice(touched, bound, None), None) is not None
 
 
-def elect_leaderless(draft: Draft, broker_id: int, lost_tail: bool) -> None:
+def elect_leaderless(
+    draft: Draft, broker_id: int, lost_tail: bool, damaged: Container[PartitionKey] = frozenset()
+) -> None:
     """`broker_id` is live: it leads what has no leader and keeps it in the ISR, or never had a leader."""
     live = draft.live()
     for row in draft.partitions_of(broker_id):
-        _return(draft, row, broker_id, live, lost_tail)
+        _return(draft, row, broker_id, live, lost_tail or row.key in damaged)
 
 
 def _return(draft: Draft, row: PartitionRow, broker_id: int, live: set[int], lost_tail: bool = False) -> None:

@@ -166,16 +166,13 @@ CONTROLLER = (
         "MUSTER_UNCLEAN_LEADER_ELECTION_ENABLE",
         "For topics that set none: elect a replica outside of the ISR rather than none.",
     ),
-    _ms("MUSTER_CONTROLLER_ACK_TIMEOUT_MS", 30_000, "A broker this far behind gets a new link.", least=100),
-)
-
-CONTROLLER_AND_BROKER = (
     _count(
         "MUSTER_MIN_INSYNC_REPLICAS",
         1,
-        "For topics that set none: replicas that must hold a record of acks=all. The same in every process.",
+        "For topics that set none: replicas that must hold a record of acks=all. Brokers are told.",
         most=9_999,
     ),
+    _ms("MUSTER_CONTROLLER_ACK_TIMEOUT_MS", 30_000, "A broker this far behind gets a new link.", least=100),
 )
 
 BROKER = (
@@ -206,6 +203,11 @@ BROKER = (
     _ms("MUSTER_REPLICA_SOCKET_TIMEOUT_MS", 10_000, "A leader this long silent is asked anew."),
     _bytes("MUSTER_LOG_SEGMENT_BYTES", 1_073_741_824, "A segment this long is closed and the next begun."),
     _bytes("MUSTER_MESSAGE_MAX_BYTES", 1_048_588, "Largest record batch that a producer may send."),
+    _ms(
+        "MUSTER_INITIAL_BROKER_REGISTRATION_TIMEOUT_MS",
+        60_000,
+        "Kept out so long by another process of its id, a broker ends.",
+    ),
     _ms(
         "MUSTER_STRAY_RETENTION_MS",
         DAY_MS,
@@ -263,7 +265,6 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
     "Node, web, worker and tools": DJANGO_PROCESSES,
     "Groups (node)": GROUPS,
     "Controller (node, worker)": CONTROLLER,
-    "Controller and brokers": CONTROLLER_AND_BROKER,
     "Brokers": BROKER,
     "Stacks": STACKS,
     "Verbs of the Makefile": VERBS,

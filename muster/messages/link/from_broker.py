@@ -13,7 +13,8 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     `incarnation` is made anew by each broker process. `lost_tail` is true when the log may have lost its
     tail: another boot id without a clean-shutdown mark, or a new or empty folder (replication.md section 1).
     `metadata_version` is what this process has applied, 0 before its first snapshot; `broker_epoch` is the
-    one this process was given, 0 before. `unusable_logs`: see UnusableLogs.
+    one this process was given, 0 before. `unusable_logs`: see UnusableLogs. `damaged_logs` lack records that
+    they once held, though the machine did not crash: a lost tail of these partitions alone.
     """
 
     broker_id: int
@@ -25,6 +26,7 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     lost_tail: bool = False
     metadata_version: int = 0
     unusable_logs: tuple[PartitionKey, ...] = ()
+    damaged_logs: tuple[PartitionKey, ...] = ()
     highest_leader_epoch: int = 0
     highest_broker_epoch: int = 0
 

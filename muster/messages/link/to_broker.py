@@ -13,13 +13,18 @@ from muster.messages.link.rows import AlikePartitions, BrokerRow, NodeRow, Parti
 
 
 class HelloAccepted(msgspec.Struct, frozen=True, tag="HelloAccepted", tag_field="type", kw_only=True):
-    """The link is bound; a snapshot follows. A ping is due at least each third of the session timeout."""
+    """The link is bound; a snapshot follows. A ping is due at least each third of the session timeout.
+
+    `min_insync_replicas` is the cluster's, for topics that set none: elections and the high watermark must
+    keep the same floor (replication.md section 1).
+    """
 
     cluster_id: str
     broker_epoch: int
     session_timeout_ms: int
     replication_key: str = ""
     """By this brokers know each other on their replication listeners; the same for all of a cluster."""
+    min_insync_replicas: int = 1
 
 
 class HelloRefused(msgspec.Struct, frozen=True, tag="HelloRefused", tag_field="type", kw_only=True):

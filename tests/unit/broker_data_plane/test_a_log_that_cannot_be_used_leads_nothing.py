@@ -7,7 +7,15 @@ from unittest.mock import patch
 
 from broker.core.replica import Role
 from muster.kernel.error_codes import ErrorCode
-from tests.unit.broker_data_plane.planes import ORDERS, broker, client, produce, produced
+from tests.unit.broker_data_plane.planes import (
+    ORDERS,
+    broker,
+    client,
+    fetch,
+    fetched,
+    produce,
+    produced,
+)
 from tests.unit.broker_log.logs import append
 
 
@@ -24,7 +32,7 @@ async def test_a_log_that_cannot_be_opened_is_hosted_as_failed(tmp_path: Path) -
     async with broker(tmp_path) as again:
         with patch("broker.log.segment.os.stat", _fails):
             await again.plane.open_logs()
-        assert again.plane.failed == {hosted.key}
+        assert again.plane.unusable == (hosted.key,)
         again.obey(2, epoch=2, replicas=(1, 2))
         failed = again.plane.hosted(ORDERS, 0)
         assert failed is not None and failed.replica.role is Role.FAILED
@@ -36,16 +44,37 @@ async def test_a_log_that_cannot_be_opened_is_hosted_as_failed(tmp_path: Path) -
         assert not await again.plane.close()
 
 
-async def test_a_full_disk_is_told_and_the_log_stays_in_use(tmp_path: Path) -> None:
-    told: list[bool] = []
+async def test_a_full_disk_gives_the_partition_to_who_may_have_room(tmp_path: Path) -> None:
+    stated: list[object] = []
     async with broker(tmp_path) as one:
-        one.obey(1)
-        one.plane.on_trouble = lambda _hosted, is_sound: told.append(is_sound)
+        one.plane.on_trouble = lambda: stated.append(one.plane.unusable)
+        one.obey(1, replicas=(1, 2))
+        hosted = one.plane.hosted(ORDERS, 0)
+        assert hosted is not None
         async with client(one.client_port) as ann:
             with patch("os.pwrite", _fails):
-                assert produced(await ann.ask(0, 9, produce(b"a"))) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+                for _ in range(2):
+                    refused = await ann.ask(0, 9, produce(b"a", acks=1))
+                    assert produced(refused) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+            assert stated == [(hosted.key,)]
+            one.obey(2, leader=2, epoch=2, replicas=(1, 2))
+            assert stated == [(hosted.key,), ()]
+            one.obey(3, leader=1, epoch=3, replicas=(1, 2))
+            assert produced(await ann.ask(0, 9, produce(b"a", acks=1))) == (ErrorCode.NONE, 0)
+
+
+async def test_the_last_member_with_a_full_disk_stays_leader_and_is_read(tmp_path: Path) -> None:
+    stated: list[object] = []
+    async with broker(tmp_path) as one:
+        one.plane.on_trouble = lambda: stated.append(one.plane.unusable)
+        one.obey(1, replicas=(1, 2), isr=(1,))
+        async with client(one.client_port) as ann:
             assert produced(await ann.ask(0, 9, produce(b"a"))) == (ErrorCode.NONE, 0)
-    assert told == [True]
+            with patch("os.pwrite", _fails):
+                assert produced(await ann.ask(0, 9, produce(b"b"))) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+            assert fetched(await ann.ask(1, 12, fetch(0))).records
+            assert produced(await ann.ask(0, 9, produce(b"b"))) == (ErrorCode.NONE, 1)
+    assert stated == []
 
 
 async def test_who_waits_for_a_commit_hears_that_the_log_failed(tmp_path: Path) -> None:

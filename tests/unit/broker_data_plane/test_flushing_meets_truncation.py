@@ -60,10 +60,10 @@ async def test_a_flush_that_failed_closes_the_log_and_is_told(tmp_path: Path) ->
     def fails(_file: object) -> NoReturn:
         raise OSError(errno.EIO, "the disk failed")
 
-    told: list[tuple[str, bool]] = []
+    told: list[str] = []
     async with broker(tmp_path) as one:
         one.obey(1, configs={"segment.bytes": "500"})
-        one.plane.on_trouble = lambda hosted, is_sound: told.append((hosted.topic, is_sound))
+        one.plane.on_trouble = lambda: told.append("unusable")
         hosted = one.plane.hosted(ORDERS, 0)
         assert hosted is not None
         for _ in range(4):
@@ -72,8 +72,8 @@ async def test_a_flush_that_failed_closes_the_log_and_is_told(tmp_path: Path) ->
             await one.plane.flush_full_segments()
         await one.plane.flush_full_segments()
         assert hosted.log.recovery_point == 0
-        assert told == [("orders", False)]
+        assert told == ["unusable"]
         assert one.plane.led("orders", 0) is ErrorCode.KAFKA_STORAGE_ERROR
-        assert one.plane.failed == {hosted.key}
+        assert one.plane.unusable == (hosted.key,)
         assert os.path.exists(hosted.log.folder)
         assert not await one.plane.close()

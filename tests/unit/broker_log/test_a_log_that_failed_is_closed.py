@@ -11,9 +11,11 @@ from unittest.mock import patch
 
 import pytest
 
+from broker.log.files import OpenFiles
+from broker.log.opening import Trust
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
-from tests.unit.broker_log.logs import append, opened, stored
+from tests.unit.broker_log.logs import ORDERS, append, opened, stored
 
 
 def _fails(*_arguments: object) -> NoReturn:
@@ -99,6 +101,15 @@ def test_who_hosts_the_log_hears_of_it_once(tmp_path: Path) -> None:
     log.fail("the disk is gone")
     log.fail("again")
     assert heard == ["the disk is gone"]
+
+
+def test_the_next_process_confesses_it(tmp_path: Path) -> None:
+    """After an fsync that failed the page cache holds what the disk may not."""
+    log = _written(tmp_path)
+    log.fail("an fsync failed")
+    again = PartitionLog(tmp_path, ORDERS, OpenFiles(), LogSettings())
+    assert again.open(Trust(), 0) == "an fsync failed"
+    assert again.end_offset == 10
 
 
 def test_an_epoch_that_was_stated_and_never_came_is_not_held_against_the_next_one(tmp_path: Path) -> None:

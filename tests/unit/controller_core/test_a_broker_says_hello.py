@@ -6,13 +6,14 @@ import pytest
 
 from controller.core.dispatch import snapshot
 from controller.core.events import HangUp, Hello, LinkClosed
+from controller.core.records import PossibleLoss
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.topic_configs import KINDS
 from muster.messages.codec import encode
 from muster.messages.limits import MAX_FRAME_TO_BROKER_BYTES
 from muster.messages.link.rows import TopicRow
 from muster.messages.link.to_broker import Changes, HelloAccepted, HelloRefused, SnapshotChunk
-from tests.unit.controller_core.stage import Cluster, hello, row, said
+from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
 from tests.unit.messages.made_rows import alone
 
 
@@ -99,3 +100,24 @@ def test_no_number_of_topics_makes_a_frame_that_no_broker_reads(letters: int) ->
     configs = {key: "9" * 18 for key in KINDS}
     topics = [TopicRow(UUID(int=n), f"{n:0{letters}d}", 1, 3, configs) for n in range(30_000)]
     assert all(len(encode(chunk)) < MAX_FRAME_TO_BROKER_BYTES / 8 for chunk in snapshot(1, [], topics, []))
+
+
+def test_a_damaged_log_leaves_the_isr_below_the_floor_and_the_others_stay() -> None:
+    rows = [row(0, (1, 2), 1, (1, 2)), row(1, (1, 2), 1, (1, 2))]
+    cluster = Cluster(rows, configs={"min.insync.replicas": "2"})
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.turn(hello(1, run="b", damaged_logs=((ORDERS, 1),)))
+
+    assert cluster.partition(0).isr == (1, 2)
+    assert (cluster.partition(1).leader, cluster.partition(1).isr) == (2, (2,))
+
+
+def test_the_last_member_with_a_damaged_log_leads_and_the_journal_says_so() -> None:
+    cluster = Cluster([row(0, (1, 2), 1, (1,)), row(1, (1, 2), 1, (1,))])
+    cluster.turn(LinkClosed("link-1a"))
+    decision = cluster.turn(hello(1, run="b", damaged_logs=((ORDERS, 1),)))
+
+    assert [cluster.partition(number).leader for number in (0, 1)] == [1, 1]
+    assert [(one.partition, one.leader) for one in decision.records if isinstance(one, PossibleLoss)] == [
+        (1, 1)
+    ]
