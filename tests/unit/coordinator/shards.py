@@ -1,0 +1,250 @@
+"""This room runs real shards on real lanes over a database in memory, with callers of a test's making."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from coordinator.cluster_view import ClusterView
+from coordinator.commits import Commit
+from coordinator.core.events import ConnectionId
+from coordinator.core.memory import GroupState
+from coordinator.core.offsets import Judgement, judge
+from coordinator.core.proposal import Proposal, Share
+from coordinator.core.rebalance import seen
+from coordinator.service import Premises, ShardService
+from coordinator.settings import CoordinatorSettings
+from coordinator.shards import shard_of
+from coordinator.store import REBALANCE, GroupStore
+from groups.core.phases import Phase
+from groups.core.records import GroupRecord, HandlerAsked, ItemAdopted
+from groups.core.rows import apply
+from groups.core.state import GroupRows, Member, Tenure
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.member import RegisterConsumerRequest, TopicCount
+from muster.messages.partitions import Partition, Position, by_topic
+from runtime import clock, work
+from runtime.freshness import Freshness
+from runtime.lanes import HeldLane, Lanes
+from runtime.memory import MemoryDatabase
+from runtime.ports import LiveNode, VersionConflict, shard_lane
+from tests.unit.coordinator_core.group import orders
+
+RUN = "a" * 16
+SESSION_MS = 9_000
+
+
+class Node:
+    """As much of a node as a shard asks."""
+
+    node, address, frozen, tokens_known = "node-1", "ws://one", False, True
+
+    def now(self) -> Any:
+        return clock.now()
+
+    def live_nodes(self) -> tuple[LiveNode, ...]:
+        return ()
+
+    def owners(self) -> Mapping[str, LiveNode]:
+        return {}
+
+    def owner_address(self, lane: str) -> str | None:
+        return None
+
+    async def query(self, function: Callable[[Any], Any]) -> Any:
+        raise NotImplementedError
+
+    def wake(self, name: str, key: str = "") -> None:
+        pass
+
+    def verify_token(self, presented: str) -> None:
+        return None
+
+
+class MemoryGroups(GroupStore):
+    """Group rows in a table in memory. `gate` holds up whoever writes offsets or a turn, until it is set."""
+
+    def __init__(self) -> None:
+        super().__init__("node-1")
+        self.gate = threading.Event()
+        self.gate.set()
+        self.at_the_gate = threading.Event()
+        self.single_loads: list[str] = []
+
+    def load(self, connection: Any, key: str) -> GroupRows:
+        self.single_loads.append(key)
+        rows: GroupRows = connection.table("groups").get(key) or GroupRows(key)
+        return rows
+
+    def load_shard(self, connection: Any, shard: int) -> dict[str, GroupRows]:
+        return {key: rows for key, rows in connection.table("groups").items() if shard_of(key) == shard}
+
+    def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None:
+        self._pass_the_gate()
+        table = connection.table("groups")
+        now = table.get(key) or GroupRows(key)
+        if now.version != before.version:
+            raise VersionConflict(key)
+        table[key] = apply(now, records)
+        for record in records:
+            if isinstance(record, HandlerAsked):
+                work.offer(connection, REBALANCE, key, now.version, {})
+            elif isinstance(record, ItemAdopted):
+                work.adopt(connection, record.item_id)
+
+    def write_offsets(self, connection: Any, offsets: Mapping[tuple[str, Partition], int]) -> None:
+        self._pass_the_gate()
+        table = connection.table("groups")
+        for (key, partition), offset in offsets.items():
+            rows = table[key]
+            table[key] = replace(rows, offsets={**rows.offsets, partition: offset})
+
+    def _pass_the_gate(self) -> None:
+        if not self.gate.is_set():
+            self.at_the_gate.set()
+            assert self.gate.wait(10)
+
+
+class Caller:
+    """Somebody who keeps all that is said to it."""
+
+    _numbers = count(1)
+
+    def __init__(self, name: str) -> None:
+        self.id = ConnectionId(f"{name}/{next(self._numbers)}")
+        self.name = name
+        self.closing = False
+        self.said: list[Any] = []
+        self.judged: list[Judgement] = []
+        self.hung_up: list[tuple[ErrorCode, str]] = []
+
+    def say(self, message: Any) -> None:
+        self.said.append(message)
+
+    def hang_up(self, error: ErrorCode, text: str) -> None:
+        self.closing = True
+        self.hung_up.append((error, text))
+
+
+class Shards:
+    """The lanes of one node, and the services that a test asks for."""
+
+    def __init__(self, groups: Iterable[GroupRows] = (), settings: CoordinatorSettings | None = None) -> None:
+        self.database = MemoryDatabase([shard_lane(shard) for shard in range(64)])
+        self.database.tables["groups"] = {rows.group_id: rows for rows in groups}
+        self.freshness = Freshness(clock.now, lease_ttl_ms=3_600_000)
+        self.freshness.confirm(clock.now())
+        self.freshness.thaw()
+        self.database.connect(RUN, "session").begin_run(RUN, "node-1", "ws://one")
+        self.lanes = Lanes(self.database, "node-1", RUN, self.freshness, clock.now, lambda items: None)
+        self.store = MemoryGroups()
+        self.premises = Premises(Node(), settings or CoordinatorSettings())
+        self.premises.store = self.store
+        self.premises.view = ClusterView(Node())
+        self.services: dict[int, ShardService] = {}
+        self.held: dict[int, HeldLane] = {}
+
+    async def __aenter__(self) -> "Shards":
+        self.lanes.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.store.gate.set()
+        await self.lanes.stop()
+
+    async def serve(self, key: str) -> ShardService:
+        """Take the lease of the group's shard, and accept."""
+        shard = shard_of(key)
+        if shard not in self.services:
+            service = self.services[shard] = ShardService(shard, self.premises)
+            lane = await self.lanes.take(shard_lane(shard), shard, 0, None, lambda: None)
+            assert lane is not None
+            self.held[shard] = lane
+            await service.accept(lane)
+        return self.services[shard]
+
+    def rows(self, key: str) -> GroupRows:
+        """What is stored."""
+        rows: GroupRows = self.database.tables["groups"][key]
+        return rows
+
+    async def settled(self, key: str) -> None:
+        """Whatever was handed in about the group before is decided."""
+        await self.held[shard_of(key)].submit_turn(self.services[shard_of(key)]._groups, key)
+
+    async def registered(self, key: str, name: str) -> Caller:
+        """A caller that has registered as this member."""
+        service, caller = await self.serve(key), Caller(name)
+        self.premises.callers.add(caller, shard_of(key))
+        service.hear(caller, key, registering(key, name))
+        await self.settled(key)
+        return caller
+
+    async def finish(self, key: str, shares: Mapping[str, Sequence[int]]) -> None:
+        """A worker does the group's work item: each member should own these numbers of `orders`."""
+        link = self.database.connect(RUN, "worker")
+        lane = shard_lane(shard_of(key))
+        [open_item] = link.transaction(lambda connection: connection.work_table.open_items([lane]))
+        claimed = link.transaction(lambda connection: connection.work_table.claim(open_item.id, "worker"))
+        assert claimed is not None
+        proposal = Proposal(
+            tuple(seen(one) for one in self.rows(key).members.values()),
+            tuple(Share(name, by_topic(map(orders, mine))) for name, mine in shares.items()),
+        )
+        result = msgspec.to_builtins(proposal)
+        link.transaction(
+            lambda connection: connection.work_table.finish(open_item.id, claimed.claim_epoch, result, "")
+        )
+        self.services[shard_of(key)].woken("work", f"{REBALANCE} {key}")
+
+    def commit(self, caller: Caller, key: str, positions: dict[Partition, Position]) -> None:
+        """The caller commits; how it was judged is kept with it."""
+        commit = Commit(key, partial(_judge, caller, positions), caller.judged.append)
+        assert self.services[shard_of(key)].commit(caller, commit)
+
+
+def _judge(caller: Caller, positions: dict[Partition, Position], state: GroupState) -> Judgement:
+    return judge(state, caller.id, caller.name, positions.items())
+
+
+def token_of(name: str) -> str:
+    return f"token of {name}".ljust(43, ".")
+
+
+def member(name: str) -> Member:
+    """The row of a member that registers with `registering`."""
+    return Member(
+        member_id=name,
+        token_hash=hashlib.sha256(token_of(name).encode()).hexdigest(),
+        topic_count=(TopicCount("orders"),),
+        session_timeout_ms=SESSION_MS,
+    )
+
+
+def registering(key: str, name: str) -> RegisterConsumerRequest:
+    return RegisterConsumerRequest(
+        correlation_id=1,
+        group_id=key,
+        consumer_id=name,
+        token=token_of(name),
+        topic_count=(TopicCount("orders"),),
+        session_timeout_ms=SESSION_MS,
+    )
+
+
+def readers(key: str = "readers", mode: str = "incremental", **owned: Sequence[int]) -> GroupRows:
+    """A stable group: each member by name, with the numbers of what it owns of `orders`."""
+    return GroupRows(
+        key,
+        generation=1,
+        version=1,
+        phase=Phase.STABLE,
+        rebalance_mode=mode,
+        members={name: member(name) for name in owned},
+        owned={name: {orders(one): Tenure(1, running=True) for one in mine} for name, mine in owned.items()},
+    )

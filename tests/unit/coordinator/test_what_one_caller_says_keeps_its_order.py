@@ -1,0 +1,119 @@
+"""What one caller says is decided in its order, though turns and batches overtake each other in a lane."""
+
+import asyncio
+
+import pytest
+
+from coordinator.callers import HELD_MAX, Orders, Way
+from coordinator.core.events import ConnectionId
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.member import LeaveRequest, LeaveResponse, StopFetcherRequest, StopFetcherResponse
+from muster.messages.partitions import Position, positions_by_topic
+from tests.unit.coordinator.shards import Shards, readers
+from tests.unit.coordinator_core.group import orders
+
+KEY = "readers"
+ANN = ConnectionId("ann/1")
+
+
+async def eventually(condition: object) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # type: ignore[operator]
+            await asyncio.sleep(0.001)
+
+
+async def test_a_commit_that_came_before_a_leave_is_written_before_it() -> None:
+    async with Shards([readers(ann=[0], ben=[1])]) as shards:
+        service = await shards.serve(KEY)
+        ann, ben = await shards.registered(KEY, "ann"), await shards.registered(KEY, "ben")
+        shards.store.gate.clear()
+        shards.commit(ben, KEY, {orders(1): Position(3, 1)})
+        await eventually(shards.store.at_the_gate.is_set)
+        # A batch is being written: what comes now has to wait for the next, and a turn would come before it.
+        shards.commit(ann, KEY, {orders(0): Position(9, 1)})
+        service.hear(ann, KEY, LeaveRequest(correlation_id=2, consumer_id="ann"))
+        shards.store.gate.set()
+        await eventually(lambda: any(isinstance(one, LeaveResponse) for one in ann.said))
+        assert [one.error for one in ann.judged] == [ErrorCode.NONE]
+        assert shards.rows(KEY).offsets[orders(0)] == 9
+        assert "ann" not in shards.rows(KEY).members
+
+
+async def test_what_is_acknowledged_is_not_overwritten_by_the_stop_answer_before_it() -> None:
+    async with Shards([readers(mode="eager", ann=[0], ben=[1])]) as shards:
+        service = await shards.serve(KEY)
+        ann, ben = await shards.registered(KEY, "ann"), await shards.registered(KEY, "ben")
+        await shards.finish(KEY, {"ann": [1], "ben": [0]})
+        await eventually(lambda: any(isinstance(one, StopFetcherRequest) for one in ann.said))
+        [stop] = [one for one in ann.said if isinstance(one, StopFetcherRequest)]
+        for caller, partition in ((ann, orders(0)), (ben, orders(1))):
+            service.hear(
+                caller,
+                KEY,
+                StopFetcherResponse(
+                    consumer_id=caller.name,
+                    generation=stop.generation,
+                    version=stop.version,
+                    offset_info=positions_by_topic({partition: Position(5, 1)}),
+                ),
+            )
+            if caller is ann:
+                shards.commit(ann, KEY, {orders(0): Position(6, 1)})
+                await eventually(lambda: ann.judged)
+        await eventually(lambda: shards.rows(KEY).generation == 2)
+        assert ann.judged[0].accepted == {orders(0): 6}
+        assert shards.rows(KEY).offsets == {orders(0): 6, orders(1): 5}
+
+
+class Said:
+    """Which of the things handed to an order went on."""
+
+    def __init__(self) -> None:
+        self.orders = Orders()
+        self.gone: list[str] = []
+
+    def say(self, way: Way, what: str) -> bool:
+        return self.orders.send(ANN, way, lambda: self.gone.append(what))
+
+
+def test_of_one_way_all_goes_on_at_once() -> None:
+    said = Said()
+    for number in range(3):
+        said.say(Way.TURN, f"turn {number}")
+    assert said.gone == ["turn 0", "turn 1", "turn 2"]
+
+
+def test_the_other_way_waits_until_all_before_it_is_done() -> None:
+    said = Said()
+    for way, what in ((Way.BATCH, "a"), (Way.BATCH, "b"), (Way.TURN, "c"), (Way.TURN, "d"), (Way.BATCH, "e")):
+        said.say(way, what)
+    assert said.gone == ["a", "b"]
+    said.orders.done(ANN)
+    assert said.gone == ["a", "b"]
+    said.orders.done(ANN)
+    assert said.gone == ["a", "b", "c", "d"]
+    said.orders.done(ANN)
+    said.orders.done(ANN)
+    assert said.gone == ["a", "b", "c", "d", "e"]
+
+
+def test_callers_do_not_wait_for_each_other() -> None:
+    said = Said()
+    said.say(Way.BATCH, "a")
+    said.orders.send(ConnectionId("ben/1"), Way.TURN, lambda: said.gone.append("ben"))
+    assert said.gone == ["a", "ben"]
+
+
+def test_what_waits_has_a_bound() -> None:
+    said = Said()
+    said.say(Way.BATCH, "a")
+    assert all(said.say(Way.TURN, "more") for _ in range(HELD_MAX))
+    assert not said.say(Way.TURN, "too much")
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_nothing_is_kept_of_a_caller_that_waits_for_nothing(way: Way) -> None:
+    said = Said()
+    said.say(way, "a")
+    said.orders.done(ANN)
+    assert said.orders._lines == {}
