@@ -23,6 +23,7 @@ from coordinator.core.events import (
 from coordinator.core.offsets import Judgement
 from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import interests
+from coordinator.liveness import Liveness
 from coordinator.patterns import matches
 from coordinator.settings import CoordinatorSettings, read_settings
 from coordinator.shards import shard_of
@@ -56,6 +57,9 @@ logger = logging.getLogger("muster.coordinator")
 MemberMessage = (
     RegisterConsumerRequest | PingResponse | StopFetcherResponse | StartFetcherResponse | LeaveRequest
 )
+
+PRELOADED_AT_ONCE = 100
+"""Groups between which others of the node have their turn."""
 
 NOTHING_OPEN_MS = 1_000_000_000
 """How quiet a shard without open sockets is."""
@@ -94,6 +98,7 @@ class ShardService:
             premises.callers,
             self._orders,
         )
+        self._liveness = Liveness(self._groups, self._orders)
         self._commits = Commits(self._groups, premises.store, self._load_group)
         self._lane: Lane | None = None
         self._flushed_at = Instant(0)
@@ -113,15 +118,20 @@ class ShardService:
         """Load every group of the shard, arm sessions in full, accept members."""
         self._lane = lane
         self._orders.forget()
+        self._liveness.forget()
         self._groups.forget()
         rows, finished = await lane.read(self._load)
         if self._lane is not lane:
             return
         self._moved_at = self._flushed_at = self.premises.node.now()
         now = lane.now()
-        for group in rows.values():
-            self._groups.preload(group, now)
-            lane.hand_in(self._groups, group.group_id)
+        for place, group in enumerate(rows.values(), start=1):
+            if self._groups.preload(group, now):
+                lane.hand_in(self._groups, group.group_id)
+            if place % PRELOADED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+                if self._lane is not lane:
+                    return
         for item in finished:
             lane.hand_in(self._groups, item.key, _event_of(item))
         self.accepting = True
@@ -144,6 +154,7 @@ class ShardService:
         for task in self._tasks:
             task.cancel()
         self._orders.forget()
+        self._liveness.forget()
         self._commits.give_up()
         self._groups.forget()
         for caller in self.premises.callers.of_shard(self.shard):
@@ -186,10 +197,12 @@ class ShardService:
     # What members say.
 
     def hear(self, caller: Caller, key: str, message: MemberMessage, client_host: str = "") -> bool:
-        """A frame about group `key` that a turn decides. False: the caller has too much unanswered."""
+        """A frame about group `key`. False: the caller has too much unanswered."""
+        event = Heard(caller.id, message, client_host)
         if not isinstance(message, PingResponse):
             self._moved_at = self.premises.node.now()
-        event = Heard(caller.id, message, client_host)
+        elif self._lane is not None and self._liveness.heard(self._lane, key, event):
+            return True
         return self._orders.send(caller.id, Way.TURN, partial(self._hand_in, key, event))
 
     def commit(self, caller: Caller, commit: Commit) -> bool:

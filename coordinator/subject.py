@@ -1,13 +1,13 @@
 """This room holds the groups of one shard in memory, and says what was decided to their members."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from coordinator.callers import Callers, Orders
 from coordinator.cluster_view import ClusterView
 from coordinator.core import decide as core
-from coordinator.core.draft import GroupDecision
+from coordinator.core.draft import GroupDecision, look_again_at
 from coordinator.core.events import (
     ConnectionClosed,
     ConnectionId,
@@ -55,6 +55,7 @@ class Groups:
         self._callers = callers
         self._orders = orders
         self._deciding: dict[str, Sequence[GroupEvent]] = {}
+        self._turn_over: Callable[[str], None] = lambda key: None
         self._history: dict[str, History] = {}
         self._still_bound: dict[str, dict[str, ConnectionId]] = {}
         self._adopted: dict[str, str] = {}
@@ -78,16 +79,34 @@ class Groups:
         decision = core.load(loaded, now, self._settings, self._view.surroundings(), bound)
         return GroupState(loaded), decision
 
-    def preload(self, loaded: GroupRows, now: Instant) -> None:
-        """Take rows that were read in bulk; a group whose load must be written is left for its own turn.
+    def preload(self, loaded: GroupRows, now: Instant) -> bool:
+        """Take rows that were read in bulk. True if something is to be asked, or put in order, in a turn.
 
         A turn may have loaded the group after that read: then its state is the newer one.
         """
         if loaded.group_id in self.states:
-            return
-        decision = core.load(loaded, now, self._settings, self._view.surroundings())
-        if not decision.records:
-            self.states[loaded.group_id] = decision.state
+            return False
+        state = core.preload(loaded, now, self._settings, self._view.surroundings())
+        if state is not None:
+            self.states[loaded.group_id] = state
+        return state is None or look_again_at(state) is not None
+
+    def hear_at_once(self, key: str, event: Heard, now: Instant, *, repair: bool) -> None:
+        """A sign of life of a member of a cached group, outside of a turn; see `in_turn`."""
+        decision = core.hear_at_once(
+            self.states[key], event, now, self._settings, self._view.surroundings(), repair=repair
+        )
+        self.states[key] = decision.state
+        for saying in decision.commands:
+            self._say(saying)
+
+    def in_turn(self, key: str) -> bool:
+        """While a turn of the group is being written, its state is what the turn was decided on."""
+        return key in self._deciding
+
+    def on_turn_over(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the key whenever a turn was spoken, or came to nothing."""
+        self._turn_over = listener
 
     def decide(
         self, key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant
@@ -130,6 +149,7 @@ class Groups:
         if decision.records:
             self._node.wake("group", key)
         self._done(self._deciding.pop(key, ()))
+        self._turn_over(key)
 
     def _done(self, events: Sequence[GroupEvent]) -> None:
         """These are durable, or refused: what their callers said after them may go on."""
@@ -153,9 +173,12 @@ class Groups:
 
     def drop(self, key: str) -> None:
         self._deciding.pop(key, None)
+        # What it was told last may not have been written.
+        self._history.pop(key, None)
         state = self.states.pop(key, None)
         if state is not None:
             self._still_bound[key] = {member: one for one, member in state.memory.bound.items()}
+        self._turn_over(key)
 
     def refuse(self, key: str, events: Sequence[GroupEvent], error: Exception) -> None:
         logger.error("group %s: events could not be decided", key, exc_info=error)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from coordinator.core.draft import Draft, GroupDecision, session_length_ms, third_of
-from coordinator.core.events import ConnectionId, GroupEvent
+from coordinator.core.events import ConnectionId, GroupEvent, Heard
 from coordinator.core.memory import GroupState, Memory, Session
 from coordinator.core.native import attempts, frames, handle, sessions
 from coordinator.core.settings import GroupSettings, Surroundings
@@ -51,7 +51,50 @@ def load(
     nothing is sent but pings. `bound` names the members whose connections this very process still
     holds open, when it dropped a cache; a new owner has none.
     """
-    bound = {member: connection for member, connection in (bound or {}).items() if member in rows.members}
+    draft = _awakened(rows, now, settings, surroundings, bound or {})
+    attempts.settle(draft)
+    return draft.finish(frames.word)
+
+
+def preload(
+    rows: GroupRows, now: Instant, settings: GroupSettings, surroundings: Surroundings
+) -> GroupState | None:
+    """As `load`, of many groups at once: what is to be asked for is left to the group's first turn.
+
+    None if the rows must be put in order first, which a load does in a turn of its own.
+    """
+    decision = _awakened(rows, now, settings, surroundings, {}).finish(frames.word)
+    return None if decision.records else decision.state
+
+
+def hear_at_once(
+    state: GroupState,
+    event: Heard,
+    now: Instant,
+    settings: GroupSettings,
+    surroundings: Surroundings,
+    *,
+    repair: bool = True,
+) -> GroupDecision:
+    """A sign of life, outside of a turn: it changes memory only, and asks for no earlier look than before.
+
+    `repair` is false where the member may fetch other than its rows because an answer of it still waits.
+    """
+    draft = Draft(state, now, settings, surroundings)
+    handle.lives(draft, event, repair=repair)
+    decision = draft.finish(frames.word)
+    invariant(not decision.records, "a sign of life writes nothing")
+    return decision
+
+
+def _awakened(
+    rows: GroupRows,
+    now: Instant,
+    settings: GroupSettings,
+    surroundings: Surroundings,
+    bound: Mapping[str, ConnectionId],
+) -> Draft:
+    bound = {member: connection for member, connection in bound.items() if member in rows.members}
     state = GroupState(
         rows,
         Memory(
@@ -69,5 +112,4 @@ def load(
             slot_at=None if connection is None else after(now, third_of(member)),
         )
         draft.set_session(member_id, session)
-    attempts.settle(draft)
-    return draft.finish(frames.word)
+    return draft

@@ -13,6 +13,7 @@ from coordinator.core.memory import START, Attempt, GroupState, Memory, Session
 from coordinator.core.offsets import refusal
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core import records
+from groups.core.layered import Layered
 from groups.core.phases import phase_of
 from groups.core.records import GroupRecord
 from groups.core.rows import RowsBuilder
@@ -73,9 +74,9 @@ class Draft:
         self.pings: list[tuple[ConnectionId, PingRequest]] = []
         self.hang_ups: list[HangUp] = []
         self.answers: list[Say | Welcome] = []
-        self._my_sessions: dict[str, Session] | None = None
-        self._my_bound: dict[ConnectionId, str] | None = None
-        self._my_dirty: dict[Partition, int] | None = None
+        self._my_sessions: Layered[str, Session] | None = None
+        self._my_bound: Layered[ConnectionId, str] | None = None
+        self._my_dirty: Layered[Partition, int] | None = None
 
     # -- rows -------------------------------------------------------------------------------
 
@@ -106,7 +107,7 @@ class Draft:
         if self.dirty:
             positions = {partition: Position(offset, 0) for partition, offset in self.dirty.items()}
             self.record(records.OffsetsFlushed(positions_by_topic(positions)))
-            self.dirty = self._my_dirty = {}
+            self.dirty = self._my_dirty = Layered({})
 
     def note_offsets(self, member_id: str, offset_info: OffsetInfo) -> None:
         """Positions that came with a ping answer or a Stop response become dirty; last received wins."""
@@ -117,7 +118,7 @@ class Draft:
                 continue
             if refusal(tenures.get(partition), position, generation) is ErrorCode.NONE:
                 if self._my_dirty is None:
-                    self.dirty = self._my_dirty = dict(self.dirty)
+                    self.dirty = self._my_dirty = Layered.fork(self.dirty)
                 self._my_dirty[partition] = position.offset
 
     # -- memory -----------------------------------------------------------------------------
@@ -228,14 +229,14 @@ class Draft:
             state=state,
         )
 
-    def _write_sessions(self) -> dict[str, Session]:
+    def _write_sessions(self) -> Layered[str, Session]:
         if self._my_sessions is None:
-            self.sessions = self._my_sessions = dict(self.sessions)
+            self.sessions = self._my_sessions = Layered.fork(self.sessions)
         return self._my_sessions
 
-    def _write_bound(self) -> dict[ConnectionId, str]:
+    def _write_bound(self) -> Layered[ConnectionId, str]:
         if self._my_bound is None:
-            self.bound = self._my_bound = dict(self.bound)
+            self.bound = self._my_bound = Layered.fork(self.bound)
         return self._my_bound
 
     def _write_timers(self) -> list[tuple[Instant, str]]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from coordinator.core.events import ConnectionId
 from coordinator.core.memory import GroupState
-from groups.core.state import Tenure
+from groups.core.layered import Layered
+from groups.core.state import GroupRows, Tenure
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition, Position
 
@@ -69,21 +70,28 @@ def judge(
 
 def committed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
     """The state after a commit batch was written: last received wins, so what was dirty is overtaken."""
-    memory, dirty = state.memory, state.memory.dirty
-    if not offsets.keys().isdisjoint(dirty):
-        kept = {partition: offset for partition, offset in dirty.items() if partition not in offsets}
-        memory = replace(memory, dirty=kept)
-    return GroupState(replace(state.rows, offsets={**state.rows.offsets, **offsets}), memory)
+    memory = state.memory
+    overtaken = [partition for partition in offsets if partition in memory.dirty]
+    if overtaken:
+        memory = replace(memory, dirty=_without(memory.dirty, overtaken))
+    return GroupState(_with_offsets(state, offsets), memory)
 
 
 def flushed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
     """The state after the committer wrote `offsets`; what became dirty again meanwhile stays dirty."""
-    dirty = {
-        partition: offset
-        for partition, offset in state.memory.dirty.items()
-        if offsets.get(partition) != offset
-    }
-    return GroupState(
-        rows=replace(state.rows, offsets={**state.rows.offsets, **offsets}),
-        memory=replace(state.memory, dirty=dirty),
-    )
+    dirty = state.memory.dirty
+    written = [partition for partition, offset in offsets.items() if dirty.get(partition) == offset]
+    return GroupState(_with_offsets(state, offsets), replace(state.memory, dirty=_without(dirty, written)))
+
+
+def _with_offsets(state: GroupState, offsets: Mapping[Partition, int]) -> GroupRows:
+    changed = Layered.fork(state.rows.offsets)
+    changed.update(offsets)
+    return replace(state.rows, offsets=changed)
+
+
+def _without(dirty: Mapping[Partition, int], partitions: Iterable[Partition]) -> Mapping[Partition, int]:
+    kept = Layered.fork(dirty)
+    for partition in partitions:
+        del kept[partition]
+    return kept

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from groups.core import records
+from groups.core.layered import Layered
 from groups.core.phases import Phase
 from groups.core.records import GroupRecord
 from groups.core.state import GroupRows, Member, Tenure
@@ -33,7 +34,7 @@ class RowsBuilder:
         self.assigned_change = 0
         self._my_members: dict[str, Member] | None = None
         self._my_owned: dict[str, Mapping[Partition, Tenure]] | None = None
-        self._my_offsets: dict[Partition, int] | None = None
+        self._my_offsets: Layered[Partition, int] | None = None
         self._my_tenures: dict[str, dict[Partition, Tenure]] = {}
 
     def owned_by(self, member_id: str) -> Mapping[Partition, Tenure]:
@@ -96,9 +97,9 @@ class RowsBuilder:
             self.members = self._my_members = dict(self.members)
         return self._my_members
 
-    def _write_offsets(self) -> dict[Partition, int]:
+    def _write_offsets(self) -> Layered[Partition, int]:
         if self._my_offsets is None:
-            self.offsets = self._my_offsets = dict(self.offsets)
+            self.offsets = self._my_offsets = Layered.fork(self.offsets)
         return self._my_offsets
 
     def _write_owned(self) -> dict[str, Mapping[Partition, Tenure]]:

@@ -22,6 +22,7 @@ from groups.core.state import Key, Member
 from groups.core.wishes import MemberWishes
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
+from muster.kernel.invariants import InvariantViolation
 from muster.messages.member import (
     PATTERN_LENGTH_MAX,
     LeaveRequest,
@@ -52,6 +53,15 @@ def happened(draft: Draft, event: GroupEvent) -> None:
             draft.want("topics changed")
         case Postponed():
             draft.postpone(event.by_ms)
+
+
+def lives(draft: Draft, event: Heard, *, repair: bool) -> None:
+    """A frame that says no more than that its member lives, and where it is."""
+    message = event.message
+    if not isinstance(message, PingResponse):
+        raise InvariantViolation("only ping answers are heard outside of turns")
+    if draft.bound.get(event.connection) == message.consumer_id:
+        _ping_answered(draft, message.consumer_id, message, repair=repair)
 
 
 def _heard(draft: Draft, event: Heard) -> None:
@@ -193,14 +203,14 @@ def _connection_closed(draft: Draft, connection: ConnectionId) -> None:
     attempts.fail_if_concerned(draft, member_id, f"the connection of {member_id} closed")
 
 
-def _ping_answered(draft: Draft, member_id: str, answer: PingResponse) -> None:
+def _ping_answered(draft: Draft, member_id: str, answer: PingResponse, *, repair: bool = True) -> None:
     session = draft.sessions[member_id]
     if not session.ping_unanswered or answer.number != session.ping_number:
         return
     draft.set_session(member_id, replace(session, ping_unanswered=False))
     sessions.restart(draft, member_id)
     draft.note_offsets(member_id, answer.offset_info)
-    if draft.attempt is None:
+    if draft.attempt is None and repair:
         _repair(draft, member_id, frozenset(one for one, _ in each_position(answer.offset_info)))
 
 

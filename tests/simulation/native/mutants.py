@@ -151,7 +151,7 @@ MUTANTS = (
     Mutant(
         "resume_prep",
         "a load keeps the attempt open that was under way",
-        (Patch(decide.load, "assigned=count_assigned(rows),", KEPT_OPEN),),
+        (Patch(decide._awakened, "assigned=count_assigned(rows),", KEPT_OPEN),),
         seeds=(3, 7),
     ),
     Mutant(
@@ -169,7 +169,7 @@ MUTANTS = (
                 "if request.generation > getattr(self, '_bar', -1):",
             ),
         ),
-        seeds=(341, 693),
+        seeds=(585, 881),
     ),
     Mutant(
         "command_before_reply",
@@ -186,8 +186,8 @@ MUTANTS = (
     Mutant(
         "no_wanted_at_load",
         "a load does not want a rebalance",
-        (Patch(decide.load, 'wanted=LOADED if rows.members else ""', 'wanted=""'),),
-        seeds=(78, 79),
+        (Patch(decide._awakened, 'wanted=LOADED if rows.members else ""', 'wanted=""'),),
+        seeds=(82, 101),
     ),
     Mutant(
         "wanted_cleared",
@@ -207,8 +207,8 @@ MUTANTS = (
     Mutant(
         "repair_in_prep",
         "ping repair while the attempt is open",
-        (Patch(handle._ping_answered, "if draft.attempt is None:", "if True:"),),
-        seeds=(36, 130),
+        (Patch(handle._ping_answered, "if draft.attempt is None and repair:", "if True:"),),
+        seeds=(99, 111),
     ),
     Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(40, 89)),
     Mutant(
@@ -251,7 +251,7 @@ MUTANTS = (
         "no_order",
         "a turn and a batch do not wait for what the same caller said before on the other way",
         (Patch(Orders.send, "elif line.held or line.way is not way:", "elif False:"),),
-        seeds=(9, 213),
+        seeds=(754, 870),
     ),
     Mutant(
         "stamp_current",
@@ -306,7 +306,7 @@ MUTANTS = (
         "expel_at_once",
         "a member that answers pings but not Stop or Start is removed at once",
         (Patch(sessions._expel, "expelled=True", "expelled=True, ends_at=draft.now"),),
-        seeds=(684, 762),
+        seeds=(474,),
     ),
     Mutant(
         "heard_renews",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.callers import Orders, Way
 from coordinator.core import offsets
-from coordinator.core.decide import decide, load
+from coordinator.core.decide import decide, hear_at_once, load
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import (
     ConnectionClosed,
@@ -65,6 +65,8 @@ class Owner:
         self._inbox: deque[GroupEvent | _Commit] = deque()
         self._arrivals = 0
         self._orders = Orders()
+        self._in_turn = False
+        self._meanwhile: dict[ConnectionId, tuple[Heard, Instant]] = {}
         self._acknowledged: dict[Partition, tuple[str, int, int]] = {}
         self._busy = False
         self._tick_at: float | None = None
@@ -84,7 +86,28 @@ class Owner:
             return
         if isinstance(message, PingResponse | StopFetcherResponse):
             self.cluster.truth[id(message)] = (message, truth, self._arrivals)
-        self._send(who, Way.TURN, Heard(who, message))  # type: ignore[arg-type]
+        heard = Heard(who, message)  # type: ignore[arg-type]
+        if not isinstance(message, PingResponse) or self.status != "up":
+            self._send(who, Way.TURN, heard)
+        elif self._in_turn:
+            self._meanwhile[who] = (heard, self.clock.now())
+        else:
+            self._hear_at_once(heard, self.clock.now())
+
+    def _hear_at_once(self, heard: Heard, at: Instant) -> None:
+        """As coordinator.liveness: beside the lane, from memory."""
+        world = self.world
+        repair = not self._orders.waits_for_a_turn(heard.connection)
+        decision = hear_at_once(self.state, heard, at, world.settings, world.surroundings, repair=repair)
+        self._check(decision, (heard,))
+        self.state = decision.state
+        self._speak(decision)
+
+    def _turn_over(self) -> None:
+        self._in_turn = False
+        meanwhile, self._meanwhile = self._meanwhile, {}
+        for heard, at in meanwhile.values():
+            self._hear_at_once(heard, at)
 
     def connection_lost(self, connection: Connection) -> None:
         who = ConnectionId(connection.id)
@@ -209,7 +232,7 @@ class Owner:
             self._done(events)
             self._drop_cache()
             return
-        self._busy = True
+        self._busy = self._in_turn = True
         self.world.soon(lambda: self._spoken(decision, events), 2)
 
     def _drop_cache(self) -> None:
@@ -229,6 +252,7 @@ class Owner:
             return
         self._speak(decision)
         self._done(events)
+        self._turn_over()
         self._arm(decision.look_again_at)
         self._wake()
 

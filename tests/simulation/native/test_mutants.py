@@ -30,7 +30,7 @@ TRANSCRIPT_MUTANTS = (
     ),
     (
         "repair_rests_while_an_attempt_is_open",
-        Patch(handle._ping_answered, "if draft.attempt is None:", "if True:"),
+        Patch(handle._ping_answered, "if draft.attempt is None and repair:", "if True:"),
     ),
     (
         "an_expelled_member_keeps_its_partitions_until_its_session_is_over",

@@ -1,5 +1,6 @@
 """This room runs real shards on real lanes over a database in memory, with callers of a test's making."""
 
+import asyncio
 import hashlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +38,13 @@ from tests.unit.coordinator_core.group import orders
 
 RUN = "a" * 16
 SESSION_MS = 9_000
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Wait until it is true; it must become so."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 class Node:

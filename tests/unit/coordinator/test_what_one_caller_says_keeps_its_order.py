@@ -1,7 +1,5 @@
 """What one caller says is decided in its order, though turns and batches overtake each other in a lane."""
 
-import asyncio
-
 import pytest
 
 from coordinator.callers import HELD_MAX, Orders, Way
@@ -9,17 +7,11 @@ from coordinator.core.events import ConnectionId
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import LeaveRequest, LeaveResponse, StopFetcherRequest, StopFetcherResponse
 from muster.messages.partitions import Position, positions_by_topic
-from tests.unit.coordinator.shards import Shards, readers
+from tests.unit.coordinator.shards import Shards, eventually, readers
 from tests.unit.coordinator_core.group import orders
 
 KEY = "readers"
 ANN = ConnectionId("ann/1")
-
-
-async def eventually(condition: object) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.001)
 
 
 async def test_a_commit_that_came_before_a_leave_is_written_before_it() -> None:

@@ -1,0 +1,46 @@
+"""This room hears that members live, at once and beside the lane, whose queue makes nobody late.
+
+What is heard changes memory only, so nothing must be written for it. While a turn of the group is being
+written its state is not to be touched: what is heard meanwhile counts from when it came, right after it.
+"""
+
+from coordinator.callers import Orders
+from coordinator.core.events import ConnectionId, Heard
+from coordinator.subject import Groups
+from muster.kernel.instants import Instant
+from runtime.ports import Lane
+
+
+class Liveness:
+    """Of the members of one shard: judges ping answers from the cache."""
+
+    def __init__(self, groups: Groups, orders: Orders) -> None:
+        self._groups = groups
+        self._orders = orders
+        self._meanwhile: dict[str, dict[ConnectionId, tuple[Heard, Instant]]] = {}
+        groups.on_turn_over(self._turn_over)
+
+    def heard(self, lane: Lane, key: str, event: Heard) -> bool:
+        """A sign of life in group `key`. False: a turn must hear it, to load the group or after a thaw."""
+        if lane.frozen or key not in self._groups.states:
+            return False
+        if self._groups.in_turn(key):
+            # Of one caller the last counts: an older one answers an older ping.
+            self._meanwhile.setdefault(key, {})[event.connection] = (event, lane.now())
+        else:
+            self._judge(key, event, lane.now())
+        return True
+
+    def forget(self) -> None:
+        """The shard was given up."""
+        self._meanwhile.clear()
+
+    def _turn_over(self, key: str) -> None:
+        for event, at in self._meanwhile.pop(key, {}).values():
+            if key in self._groups.states:
+                self._judge(key, event, at)
+
+    def _judge(self, key: str, event: Heard, at: Instant) -> None:
+        # Who has an answer in the queue of turns may fetch other than its rows for that reason alone.
+        repair = not self._orders.waits_for_a_turn(event.connection)
+        self._groups.hear_at_once(key, event, at, repair=repair)

@@ -1,0 +1,81 @@
+"""This room holds a mapping that is changed by copying only what changed lately, however large it is."""
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, TypeVar, cast
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_GONE: Any = object()
+
+
+class Layered(MutableMapping[K, V]):
+    """What was there, and above it what changed since; whoever changes something forks it first.
+
+    A fork copies the upper layer, and pours it into the lower one when it has outgrown its square root: so n
+    entries cost about as much as the root of n, each time one of them changes.
+    """
+
+    __slots__ = ("_base", "_length", "_top")
+
+    def __init__(self, base: Mapping[K, V]) -> None:
+        self._base: dict[K, V] = dict(base)
+        self._top: dict[K, V] = {}
+        self._length = len(self._base)
+
+    @staticmethod
+    def fork(before: Mapping[K, V]) -> "Layered[K, V]":
+        """The same entries, to be changed without a change to `before`."""
+        if not isinstance(before, Layered):
+            return Layered(before)
+        if len(before._top) ** 2 > len(before._base):
+            return Layered(before)
+        fork: Layered[K, V] = Layered({})
+        fork._base, fork._top, fork._length = before._base, dict(before._top), before._length
+        return fork
+
+    def __getitem__(self, key: K) -> V:
+        value = self._top.get(key, self)
+        if value is self:
+            return self._base[key]
+        if value is _GONE:
+            raise KeyError(key)
+        return cast(V, value)
+
+    def get(self, key: K, default: Any = None) -> Any:
+        value = self._top.get(key, self)
+        if value is self:
+            return self._base.get(key, default)
+        return default if value is _GONE else value
+
+    def __contains__(self, key: object) -> bool:
+        value = self._top.get(cast(K, key), self)
+        return key in self._base if value is self else value is not _GONE
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[K]:
+        top = self._top
+        for key in self._base:
+            if top.get(key) is not _GONE:
+                yield key
+        for key, value in top.items():
+            if value is not _GONE and key not in self._base:
+                yield key
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._length += key not in self
+        self._top[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._length -= 1
+        if key in self._base:
+            self._top[key] = _GONE
+        else:
+            del self._top[key]
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
