@@ -121,6 +121,11 @@ class Orders:
         if not line.under_way and self._lines.get(connection) is line:
             del self._lines[connection]
 
+    def waits_for_a_turn(self, connection: ConnectionId) -> bool:
+        """Whether something that this caller said has yet to be decided in a turn."""
+        line = self._lines.get(connection)
+        return line is not None and (line.way is Way.TURN or any(way is Way.TURN for way, _ in line.held))
+
     def forget(self) -> None:
         """The shard was given up: nothing of what was said will be decided here."""
         self._lines.clear()

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from channels.consumer import AsyncConsumer
 
+from coordinator import connections
 from coordinator.connections import MemberConnection, never_now
 from coordinator.door import ConsumerDoor
 from muster.messages import codec, limits
@@ -28,6 +29,9 @@ class TextLine(Protocol):
     def say_now(self, payload: bytes) -> bool:
         """Send a text. False, and nothing is sent, when it would have to wait or is too late."""
 
+    def cut_off(self) -> None:
+        """Free the socket, whatever of what was sent still lies in its buffer; nothing if that is done."""
+
 
 class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no types
     """One member's connection, from the handshake to the close.
@@ -46,7 +50,7 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
         peer = scope.get("client") or ("", 0)
         line: TextLine | None = scope.get("extensions", {}).get(TEXT_EXTENSION)
         say_now = never_now if line is None else line.say_now
-        admission = self._door.admit(dict(scope["headers"]), f"{peer[0]}:{peer[1]}", send, say_now)
+        admission = self._door.admit(dict(scope["headers"]), str(peer[0]), send, say_now)
         if not isinstance(admission, MemberConnection):
             await _refuse(send, admission)
             return
@@ -59,6 +63,9 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
         finally:
             admission.closing = True
             self._door.closed(admission)
+            if line is not None:
+                # A close waits for its peer to read what was said before it, and a peer may never read.
+                asyncio.get_running_loop().call_later(connections.CLOSE_WITHIN_S, line.cut_off)
 
     async def _serve(self, connection: MemberConnection, listening: "_Listening", receive: Receive) -> None:
         """Listen until the peer is gone, or the writer has said good-bye, or could not in time."""

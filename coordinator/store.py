@@ -4,6 +4,7 @@
 of commits that takes no turn. Both run inside a transaction that the lane has fenced with its lease.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,13 +28,15 @@ from groups.core.records import (
     PartitionsRunning,
 )
 from groups.core.rows import apply
-from groups.core.state import GroupRows, Member, Tenure
+from groups.core.state import NATIVE, GroupRows, Member, Tenure
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, each_partition, each_position
 from runtime import cluster, work
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
+
+logger = logging.getLogger("muster.coordinator")
 
 REBALANCE = "rebalance"
 """The kind of work item that a rebalance handler claims; its key is the group's name."""
@@ -45,6 +48,10 @@ _subscription_encoder = msgspec.json.Encoder()
 _subscription_decoder = msgspec.json.Decoder(tuple[TopicCount, ...])
 
 
+class Unreadable(Exception):
+    """Rows of a group that this program would not write: another program's, or somebody's hand."""
+
+
 class GroupStore:
     """Loads and saves groups on psycopg connections; `node` is written beside members for people."""
 
@@ -52,49 +59,68 @@ class GroupStore:
         self._node = node
 
     def load(self, connection: LaneConnection, key: str) -> GroupRows:
-        """One group; a group without a row has version 0 and starts at the cluster's epoch floor."""
-        return self._load(connection, shard_of(key), key).get(key) or GroupRows(
-            group_id=key, generation=cluster.read(connection).epoch_floor
-        )
+        """One group; a group without a row has version 0 and starts at the cluster's epoch floor.
+
+        Raises Unreadable if its rows are not what this program writes.
+        """
+        groups, unreadable = self._load(connection, shard_of(key), key)
+        if key in unreadable:
+            raise Unreadable(f"the rows of group {key} cannot be read") from unreadable[key]
+        return groups.get(key) or GroupRows(group_id=key, generation=cluster.read(connection).epoch_floor)
 
     def load_shard(self, connection: LaneConnection, shard: int) -> dict[str, GroupRows]:
-        """All groups of a shard by name: what an owner reads when it takes the shard."""
-        return self._load(connection, shard, None)
+        """All groups of a shard by name: what an owner reads when it takes the shard.
 
-    def _load(self, connection: LaneConnection, shard: int, group: str | None) -> dict[str, GroupRows]:
+        A group that cannot be read is left out: whoever asks for it is refused, and the others are served.
+        """
+        groups, unreadable = self._load(connection, shard, None)
+        for name, problem in unreadable.items():
+            logger.error("the rows of group %s cannot be read", name, exc_info=problem)
+        return groups
+
+    def _load(
+        self, connection: LaneConnection, shard: int, group: str | None
+    ) -> tuple[dict[str, GroupRows], dict[str, Exception]]:
         found = connection.execute(statement("load_groups"), {"shard": shard, "group": group}).fetchall()
-        if not found:
-            return {}
-        names = {"groups": [row[0] for row in found]}
-        members: dict[str, dict[str, Member]] = defaultdict(dict)
-        for name, member in _read_members(connection, names):
-            members[name][member.member_id] = member
+        names = {"groups": [row[0] for row in found if row[-1] == NATIVE]}
+        members: dict[str, list[Any]] = defaultdict(list)
         owned: dict[str, dict[str, dict[Partition, Tenure]]] = defaultdict(lambda: defaultdict(dict))
-        for name, owner, topic, topic_id, number, since, running in connection.execute(
-            statement("load_ownership"), names
-        ):
-            owned[name][owner][Partition(topic, topic_id, number)] = Tenure(since, running)
         offsets: dict[str, dict[Partition, int]] = defaultdict(dict)
-        for name, topic, topic_id, number, offset in connection.execute(statement("load_offsets"), names):
-            offsets[name][Partition(topic, topic_id, number)] = offset
-        asked = work.open_keys(connection, REBALANCE, names["groups"])
-        return {
-            name: GroupRows(
-                group_id=name,
-                generation=generation,
-                version=version,
-                phase=Phase(phase),
-                error=error,
-                ephemeral=ephemeral,
-                rebalance_mode=rebalance_mode,
-                assignor=assignor,
-                handler_asked=name in asked,
-                members=members[name],
-                owned={owner: dict(rows) for owner, rows in owned[name].items()},
-                offsets=offsets[name],
-            )
-            for name, generation, version, phase, error, ephemeral, rebalance_mode, assignor in found
-        }
+        asked: set[str] = set()
+        if names["groups"]:
+            for name, *row in connection.execute(statement("load_members"), names):
+                members[name].append(row)
+            for name, owner, topic, topic_id, number, since, running in connection.execute(
+                statement("load_ownership"), names
+            ):
+                owned[name][owner][Partition(topic, topic_id, number)] = Tenure(since, running)
+            for name, topic, topic_id, number, offset in connection.execute(statement("load_offsets"), names):
+                offsets[name][Partition(topic, topic_id, number)] = offset
+            asked = work.open_keys(connection, REBALANCE, names["groups"])
+        groups: dict[str, GroupRows] = {}
+        unreadable: dict[str, Exception] = {}
+        for name, generation, version, phase, error, ephemeral, rebalance_mode, assignor, protocol in found:
+            if protocol != NATIVE:
+                groups[name] = GroupRows(name, generation, version, protocol=protocol)
+                continue
+            try:
+                groups[name] = GroupRows(
+                    group_id=name,
+                    generation=generation,
+                    version=version,
+                    phase=Phase(phase),
+                    error=error,
+                    ephemeral=ephemeral,
+                    rebalance_mode=rebalance_mode,
+                    assignor=assignor,
+                    handler_asked=name in asked,
+                    members={member.member_id: member for member in map(_member, members[name])},
+                    owned={owner: dict(rows) for owner, rows in owned[name].items()},
+                    offsets=offsets[name],
+                )
+            except (ValueError, msgspec.MsgspecError) as problem:
+                unreadable[name] = problem
+        return groups, unreadable
 
     def save(
         self, connection: LaneConnection, key: str, before: GroupRows, records: Sequence[GroupRecord]
@@ -241,19 +267,16 @@ def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> se
     return touched
 
 
-def _read_members(connection: LaneConnection, names: Mapping[str, Any]) -> Iterable[tuple[str, Member]]:
-    for row in connection.execute(statement("load_members"), names):
-        name, member_id, token_hash, subscription, session_timeout_ms, auto_commit, reset, *client = row
-        yield (
-            name,
-            Member(
-                member_id=member_id,
-                token_hash=token_hash,
-                topic_count=_subscription_decoder.decode(subscription),
-                session_timeout_ms=session_timeout_ms,
-                auto_commit=auto_commit,
-                auto_offset_reset=reset,
-                client_id=client[0],
-                client_host=client[1],
-            ),
-        )
+def _member(row: Sequence[Any]) -> Member:
+    """Raises msgspec.DecodeError for a subscription that is none."""
+    member_id, token_hash, subscription, session_timeout_ms, auto_commit, reset, client_id, client_host = row
+    return Member(
+        member_id=member_id,
+        token_hash=token_hash,
+        topic_count=_subscription_decoder.decode(subscription),
+        session_timeout_ms=session_timeout_ms,
+        auto_commit=auto_commit,
+        auto_offset_reset=reset,
+        client_id=client_id,
+        client_host=client_host,
+    )

@@ -64,6 +64,11 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self.transport.write(header + payload)
         return True
 
+    def cut_off(self) -> None:
+        """Free the socket, whatever still lies in its buffer; nothing if that is done."""
+        if self.transport is not None:
+            self.transport.abort()
+
     # --- for uvicorn ----------------------------------------------------------------------------------------
 
     def handle_connect(self, event: Request) -> None:

@@ -12,6 +12,8 @@ from groups.core.phases import Phase
 from groups.core.wishes import MemberWishes
 from muster.messages.partitions import Partition
 
+NATIVE = "native"
+
 
 class Key(NamedTuple):
     """What orders frames: generation and version of the turn that decided them."""
@@ -46,6 +48,7 @@ Owned = Mapping[str, Mapping[Partition, Tenure]]
 class GroupRows:
     """The durable truth about one group. A group that does not exist has version 0 and no member.
 
+    A group of another protocol than the native one is known by its name and version only.
     `owned` has an entry only for members that own something. `handler_asked`: a work item of this
     group was offered and not yet adopted.
     """
@@ -56,6 +59,7 @@ class GroupRows:
     phase: Phase = Phase.EMPTY
     error: str = ""
     ephemeral: bool = False
+    protocol: str = NATIVE
     rebalance_mode: str = "incremental"
     assignor: str = "sticky"
     handler_asked: bool = False

@@ -18,7 +18,7 @@ from coordinator.core.events import (
 from coordinator.core.memory import Session
 from coordinator.core.native import attempts, sessions
 from groups.core import records
-from groups.core.state import Key, Member
+from groups.core.state import NATIVE, Key, Member
 from groups.core.wishes import MemberWishes
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
@@ -117,6 +117,8 @@ def _why_refused(
 ) -> tuple[ErrorCode, str]:
     """The two checks of 000 chapter 7, and those that keep nonsense out of the rows."""
     settings = draft.settings
+    if draft.rows.before.protocol != NATIVE:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the group's members speak another protocol"
     least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not least <= request.session_timeout_ms <= most:
         return ErrorCode.INVALID_SESSION_TIMEOUT, f"the session timeout must be {least} to {most} ms"

@@ -21,7 +21,7 @@ from coordinator.door import ConsumerDoor
 from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
 from coordinator.shards import shard_of
-from coordinator.store import REBALANCE, GroupStore
+from coordinator.store import REBALANCE, GroupStore, Unreadable
 from groups.core.records import GroupRecord
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
@@ -35,6 +35,7 @@ from muster.messages.member import (
     LeaveRequest,
     PingResponse,
     RegisterConsumerRequest,
+    RegisterConsumerResponse,
     StartFetcherRequest,
     TopicCount,
 )
@@ -346,3 +347,32 @@ async def test_keys_go_on_when_a_group_is_deleted_and_comes_back(shard: Shard) -
         await shard.turn(Heard(ann.id, LeaveRequest(correlation_id=9, consumer_id="ann")))
     # The consumer process may be the same, and obeys no key below the last one.
     assert keys[0] < keys[1]
+
+
+async def test_a_group_of_another_protocol_is_refused_in_words(shard: Shard) -> None:
+    shard.link.transaction(
+        lambda connection: connection.execute(
+            "INSERT INTO consumer_group (name, shard, protocol, phase, generation, version, rebalance_mode,"
+            " assignor, error, ephemeral) VALUES (%s, %s, 'classic', 'Stable', 3, 9, 'incremental', 'range',"
+            " '', false)",
+            (GROUP, SHARD),
+        )
+    )
+    ann = shard.connect()
+    await shard.turn(shard.registering(ann, "ann"))
+    answer = await shard.heard(ann, RegisterConsumerResponse)
+    assert answer["error_code"] == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert not ann.closing
+
+
+async def test_a_group_that_cannot_be_read_leaves_the_others_of_its_shard_served(shard: Shard) -> None:
+    ann = await owner(shard)
+    shard.link.transaction(
+        lambda connection: connection.execute("UPDATE group_member SET subscription = '[{\"x\": 1}]'")
+    )
+    await shard.service.accept(shard.lane)
+    assert shard.service.accepting and GROUP not in shard.groups.states
+    await shard.turn(shard.registering(shard.connect(), "ann"))
+    assert ann.closing is False
+    with pytest.raises(Unreadable):
+        shard.link.call(lambda connection: shard.store.load(connection, GROUP))

@@ -353,7 +353,8 @@ def applied(mutant: Mutant) -> Iterator[None]:
 
 def _mutated(function: FunctionType, patch: Patch) -> CodeType:
     source = textwrap.dedent(inspect.getsource(function))
-    assert patch.old in source, f"{function.__qualname__} does not hold {patch.old!r} any more"
+    times = source.count(patch.old)
+    assert times == 1, f"{function.__qualname__} holds {patch.old!r} {times} times, and must once"
     scope = dict(function.__globals__)
     exec(
         compile(

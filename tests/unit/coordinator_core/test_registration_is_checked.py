@@ -4,6 +4,7 @@ import pytest
 
 from coordinator.core.settings import GroupSettings
 from groups.core.records import MemberAdded, MemberChanged
+from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import TopicCount
 from tests.unit.coordinator_core.group import Group, error_of, hung_up, registering
@@ -85,3 +86,10 @@ def test_a_thousand_registers_are_one_turn() -> None:
     decision = group.turn(*(registering(f"member-{number}") for number in range(1_000)))
     assert len(decision.replies) == 1_000
     assert group.rows.version == 1
+
+
+def test_a_group_of_another_protocol_is_left_alone() -> None:
+    group = Group(rows=GroupRows("readers", version=7, protocol="classic"))
+    decision = group.register("ann")
+    assert error_of(decision) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert decision.records == ()
