@@ -18,7 +18,9 @@ from standalone.private import SHORT_ROOM, write_private
 from standalone.supervision import State, socket_path
 
 INFO_FILE = "stack.json"
-ROOMS = ("log", "secrets", "run")
+# What processes leave there who are killed goes with the next start.
+SCRATCH = "tmp"
+ROOMS = ("log", "secrets", "run", SCRATCH)
 
 
 def names_of_a_stack(brokers: int) -> tuple[str, ...]:
@@ -50,6 +52,8 @@ def take(home: Path, brokers: int) -> tuple[int, Belongings]:
     lock = _lock(home)
     try:
         belongings = claim(home, names_of_a_stack(brokers))
+        if (home / SCRATCH).is_dir() and not (home / SCRATCH).is_symlink():
+            shutil.rmtree(home / SCRATCH)
         for room in ROOMS:
             (home / room).mkdir(exist_ok=True, mode=0o700)
         # What a killed stack told is not true any more.

@@ -266,7 +266,10 @@ class Stack:
         return cluster.command(self.home / "log" / "setup.log", name, *arguments)
 
     def _environment(self) -> dict[str, str]:
-        own = {"MUSTER_HOME": str(self.home), "PYTHONUNBUFFERED": "1", **secret_files(self.home)}
+        own = {
+            **{"MUSTER_HOME": str(self.home), "TMPDIR": str(self.home / folder.SCRATCH)},
+            **{"PYTHONUNBUFFERED": "1", **secret_files(self.home)},
+        }
         return what_reaches_a_stack(os.environ) | own | self.extra
 
     def _write_info(self) -> None:

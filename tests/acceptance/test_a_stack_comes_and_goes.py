@@ -193,7 +193,8 @@ def _pid(up: Up, name: str) -> int:
 
 
 def test_two_stacks_run_side_by_side_and_a_killed_one_leaves_nothing_but_its_folder(tmp_path: Path) -> None:
-    one, other = Up(tmp_path / "one", nodes=2), Up(tmp_path / "the other")
+    # Without workers, who need longest to start and are looked at in the test above.
+    one, other = Up(tmp_path / "one", nodes=2, workers=0), Up(tmp_path / "the other", workers=0)
     again: Up | None = None
     try:
         one.wait_ready()
@@ -209,7 +210,7 @@ def test_two_stacks_run_side_by_side_and_a_killed_one_leaves_nothing_but_its_fol
         _until(lambda: _alive(killed) == [], VANISH_LIMIT_S, "all processes are gone")
         assert _alive(untouched) == untouched
         # The next start takes the old folder, and the terminal of this one is closed.
-        again = Up(one.home)
+        again = Up(one.home, workers=0)
         again.wait_ready()
         # Where it listened before: of the two nodes it had, one is wanted now.
         after = again.info()

@@ -1,7 +1,6 @@
 """This room holds the rows that travel on the broker link: partitions, topics, brokers and nodes.
 
-Rules of the link: replication.md section 3, design chapter 7. Epochs and versions are plain integers here;
-the cores on both sides compare each with its own kind only.
+Rules of the link: replication.md section 3, design chapter 7. Epochs and versions are plain integers.
 """
 
 from typing import Final

@@ -39,6 +39,12 @@ def test_what_a_killed_stack_told_is_gone_before_the_next_one_tells(home: Path) 
         assert read_info(home) == {}
 
 
+def test_what_a_killed_process_left_for_the_moment_goes_with_the_next_start(home: Path) -> None:
+    (home / "tmp" / "pymp-4711").mkdir()
+    with held(home):
+        assert list((home / "tmp").iterdir()) == []
+
+
 def test_whoever_stops_a_process_of_a_stack_that_just_ended_tells_nothing(home: Path) -> None:
     update_info(home, {"web": State("web", False, 0, "stopped")})
     assert not (home / "stack.json").exists()

@@ -35,6 +35,7 @@ def test_its_processes_never_see_it(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     seen = Stack(tmp_path, brokers=1)._environment()
     assert not {name: value for name, value in seen.items() if ANOTHER_PROGRAMS.get(name) == value}
     assert seen["MUSTER_CLUSTER_NAME"] == "aero"
+    assert seen["TMPDIR"] == str(tmp_path / "tmp")
 
 
 def test_every_command_on_a_stack_is_known() -> None:
