@@ -129,7 +129,7 @@ def test_root_runs_binaries_that_lie_behind_a_closed_folder(
     closed.mkdir(mode=0o700)
     wheel = postgres.BINARIES.parent
     for folder in (wheel, wheel.with_name(f"{wheel.name}.libs")):
-        shutil.copytree(folder, closed / folder.name, symlinks=True)
+        (closed / folder.name).symlink_to(folder)
     monkeypatch.setattr(postgres, "BINARIES", closed / wheel.name / postgres.BINARIES.name)
     monkeypatch.setattr(postgres, "PUBLIC_ROOM", Path(tempfile.mkdtemp(dir="/var/tmp")))
     postgres.PUBLIC_ROOM.chmod(0o755)
