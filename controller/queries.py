@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import connection
 
+from controller import configuration
 from controller.models import NO_LEADER, Broker
 from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
 
@@ -27,7 +28,8 @@ _STATED = f"""
            CASE WHEN partition.isr <@ %(live)s::int[] THEN cardinality(partition.isr) ELSE
                (SELECT count(*) FROM unnest(partition.isr) AS member WHERE member = ANY (%(live)s))
            END AS in_sync,
-           LEAST(COALESCE(substring(topic.configs ->> '{MIN_INSYNC_REPLICAS}' FROM '^[0-9]{{1,9}}$')::int, 1),
+           LEAST(COALESCE(substring(topic.configs ->> '{MIN_INSYNC_REPLICAS}' FROM '^[0-9]{{1,9}}$')::int,
+                          %(min_insync_default)s),
                  cardinality(partition.assigned))
                AS floor,
            CASE WHEN partition.isr <@ %(live)s::int[] THEN '{{}}'::timestamptz[] ELSE
@@ -253,12 +255,18 @@ def partitions_of(
 def _named(statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows by the names of their columns."""
     with connection.cursor() as cursor:
-        cursor.execute(statement, values)
+        cursor.execute(statement, _with_default(values))
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(statement, values)
+        cursor.execute(statement, _with_default(values))
         return list(cursor.fetchall())
+
+
+def _with_default(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a statement, and the cluster's own min.insync.replicas, which nodes tell brokers, too."""
+    default = configuration.from_environment().core.default_min_insync_replicas
+    return {**values, "min_insync_default": default}
