@@ -25,6 +25,8 @@ READ_LIVE: Final = "SELECT broker_id FROM broker WHERE NOT fenced"
 
 READ_CONFIGS: Final = "SELECT topic_id, configs FROM topic WHERE configs <> '{}'"
 
+READ_CONFIGS_OF_TOPIC: Final = "SELECT topic_id, configs FROM topic WHERE topic_id = %(topic_id)s"
+
 READ_PARTITIONS: Final = """
 SELECT coalesce(json_agg(json_build_array(topic_id, partition, assigned, leader, leader_epoch, isr, version)
     ORDER BY topic_id, partition), '[]')::text FROM partition"""

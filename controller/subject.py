@@ -110,8 +110,8 @@ class Cluster:
     def _begin_adopting_anew(self) -> None:
         """What one turn left to the next may be what spoils it: the desk brings it again by itself."""
         if self.memory is not None:
-            for event in self.memory.adopting:
-                self._handed_in.pop(str(event.item_id), None)
+            for adopting in self.memory.adopting:
+                self._handed_in.pop(str(adopting.event.item_id), None)
             self.memory.adopting = []
 
     def _speak(self, saying: told.Saying, now: Instant) -> None:

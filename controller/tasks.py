@@ -27,7 +27,11 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Callable[[], 
     settings = configuration.from_environment().core
     with connection.cursor() as cursor:
         live = {broker_id for (broker_id,) in cursor.execute(statements.READ_LIVE)}
-        configs: dict[UUID, dict[str, str]] = dict(cursor.execute(statements.READ_CONFIGS).fetchall())
+        if task is Task.TOPIC_CHANGE:
+            cursor.execute(statements.READ_CONFIGS_OF_TOPIC, {"topic_id": UUID(item.key)})
+        else:
+            cursor.execute(statements.READ_CONFIGS)
+        configs: dict[UUID, dict[str, str]] = dict(cursor.fetchall())
         match task:
             case Task.BROKER_CHANGE:
                 cursor.execute(statements.READ_ALIKE_OF_BROKER, {"broker_id": int(item.key)})

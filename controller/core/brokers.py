@@ -6,7 +6,7 @@ from controller.core.draft import Draft
 from controller.core.events import HangUp, Hello, LinkId, Say, TookOver
 from controller.core.proposing import Task
 from controller.core.records import ProducerIdsGiven, WorkOffered
-from controller.core.state import Session
+from controller.core.state import NOTHING_LOST, LostTail, Session
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.messages.link.from_broker import AllocateProducerIds, BrokerHello, UnusableLogs
@@ -58,23 +58,32 @@ def greet(draft: Draft, event: Hello) -> None:
     if refused is not None:
         draft.replies += [Say(event.link, refused), HangUp(event.link, refused.text)]
         return
-    hello(draft, event)
+    if not hello(draft, event):
+        text = "its partitions are being given to others, which takes more than a turn"
+        again = HelloRefused(error=ErrorCode.BROKER_NOT_AVAILABLE, text=text)
+        draft.replies += [Say(event.link, again), HangUp(event.link, text)]
+        return
     # Until the turn ends a newer link of the same broker may have taken this one's place.
     draft.hellos.append((event.link, event.frame.broker_id))
 
 
-def hello(draft: Draft, event: Hello) -> None:
+def hello(draft: Draft, event: Hello) -> bool:
     """Bind the link; a new incarnation is a death first, all in one turn.
 
-    The broker's older link is hung up: what is left in its buffer is never read.
+    The broker's older link is hung up: what is left in its buffer is never read. False: the death takes more
+    than this turn; the broker is fenced, and says hello again until what is left fits into one.
     """
     frame, broker_id = event.frame, event.frame.broker_id
     session = draft.memory.sessions.get(broker_id)
     known = draft.broker(broker_id)
     is_new = known is None or known.incarnation != frame.incarnation
+    lost = LostTail(frame.lost_tail, frozenset(frame.damaged_logs)) if is_new else NOTHING_LOST
     if is_new:
         draft.memory.sessions.pop(broker_id, None)
-        leaders.remove(draft, broker_id, frame.lost_tail, frozenset(frame.damaged_logs))
+        if not leaders.remove(draft, broker_id, lost):
+            if known is not None and known.live:
+                draft.brokers[broker_id] = _fenced(known)
+            return False
     row = BrokerRow(
         broker_id=broker_id,
         broker_epoch=(known.broker_epoch if known else 0) + is_new,
@@ -89,11 +98,16 @@ def hello(draft: Draft, event: Hello) -> None:
         event.link, after(draft.now, draft.settings.broker_session_timeout_ms)
     )
     leaders.state_unusable(draft, broker_id, frame.unusable_logs)
-    leaders.elect_leaderless(
-        draft, broker_id, frame.lost_tail and is_new, frozenset(frame.damaged_logs if is_new else ())
-    )
+    leaders.elect_leaderless(draft, broker_id, lost)
     if session is not None and session.link is not None:
         draft.hang_ups.append(HangUp(session.link, "the broker opened another link"))
+    return True
+
+
+def go_on_returning(draft: Draft, broker_id: int, lost: LostTail) -> None:
+    """What a hello left to the next turn, or a log that is whole again: lead what nobody leads."""
+    if broker_id in draft.memory.sessions:
+        leaders.elect_leaderless(draft, broker_id, lost)
 
 
 def close_link(draft: Draft, link: LinkId) -> None:
@@ -117,10 +131,9 @@ def end_overdue_sessions(draft: Draft) -> None:
         row = draft.broker(broker_id)
         if row is not None and row.live:
             draft.brokers[broker_id] = _fenced(row)
-        if leaders.touches_more(draft, broker_id, draft.settings.max_elections_in_the_turn):
+        is_large = leaders.touches_more(draft, broker_id, draft.settings.max_elections_in_the_turn)
+        if is_large or not leaders.remove(draft, broker_id, NOTHING_LOST):
             draft.other_records.append(WorkOffered(str(Task.BROKER_CHANGE), str(broker_id), draft.version))
-        else:
-            leaders.remove(draft, broker_id, lost_tail=False)
 
 
 def state_unusable(draft: Draft, link: LinkId, frame: UnusableLogs) -> None:

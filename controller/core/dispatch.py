@@ -49,6 +49,10 @@ def _in_parts(changes: Sequence[AlikeChange]) -> list[list[AlikeChange]]:
     room = MAX_ROWS_PER_CHANGES
     for change in changes:
         numbers = change.alike.partitions
+        if len(numbers) <= room:
+            parts[-1].append(change)
+            room -= len(numbers)
+            continue
         at = 0
         while at < len(numbers):
             if not room:

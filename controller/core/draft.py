@@ -63,7 +63,7 @@ class Draft:
         self.hellos: list[tuple[LinkId, int]] = []
         self.proposals: list[tuple[LinkId, AlterPartition, list[ErrorCode]]] = []
         """Judged already; answered at the end of the turn."""
-        self.room_to_adopt = settings.max_adopted_in_the_turn
+        self._room = settings.max_changed_in_bulk
         self._policies: dict[UUID, Policy] = {}
 
     # ------------------------------------------------------------------------------ reading
@@ -84,9 +84,11 @@ class Draft:
         """Brokers that have a session."""
         return set(self.memory.sessions)
 
-    def usable(self, live: set[int], key: PartitionKey) -> set[int]:
+    def usable(self, live: set[int], row: PartitionRow) -> set[int]:
         """Those of `live` whose log of the partition can be used: `live` itself but where a disk failed."""
-        failed = {b for b, keys in self.memory.unusable.items() if key in keys}
+        if not self.memory.unusable:
+            return live
+        failed = {b for b, keys in self.memory.unusable.items() if row.key in keys}
         return live - failed if failed else live
 
     def topic_ids(self) -> list[UUID]:
@@ -96,10 +98,6 @@ class Draft:
     def all_partitions(self) -> Iterator[PartitionRow]:
         """Every row as it is in this turn."""
         return chain.from_iterable(map(self.partitions_of_topic, self.topic_ids()))
-
-    def partitions_of(self, broker_id: int) -> list[PartitionRow]:
-        """Rows that assign `broker_id`."""
-        return [row for row in self.all_partitions() if broker_id in row.assigned]
 
     def partitions_of_topic(self, topic_id: UUID) -> Iterable[PartitionRow]:
         stored = self.rows.partitions.by_topic.get(topic_id, {})
@@ -154,6 +152,14 @@ class Draft:
         )
         if choice.possible_loss:
             self.note_possible_loss(row, choice.leader, choice.possible_loss)
+
+    def choose_if_room(self, row: PartitionRow, choice: Choice) -> bool:
+        """`choose`, for those who may have ten thousand rows to change. False: the turn is full."""
+        if not self._room:
+            return False
+        self.choose(row, choice)
+        self._room -= 1
+        return True
 
     def note_possible_loss(self, row: PartitionRow, leader: int, reason: str) -> None:
         self.other_records.append(PossibleLoss(row.topic_id, row.partition, leader, reason))

@@ -1,7 +1,8 @@
 """This room changes leaders and ISRs in bulk: deaths, returns, first leaders, adopted proposals."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice, repeat
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -11,6 +12,7 @@ from controller.core.election import Choice, Policy, after_loss, after_return, f
 from controller.core.events import ProposalsReady
 from controller.core.proposing import LeaderProposal, Task
 from controller.core.records import WorkAdopted, WorkOffered
+from controller.core.state import NOTHING_LOST, Adopting, LostTail
 from muster.kernel.topic_configs import floor
 from muster.messages.link.rows import NO_LEADER, PartitionKey, PartitionRow
 
@@ -21,24 +23,28 @@ _NOWHERE: Final = -1
 _NOT_PROPOSED: Final = (-1, _NOWHERE)
 
 
-def remove(
-    draft: Draft, broker_id: int, lost_tail: bool, damaged: Container[PartitionKey] = frozenset()
-) -> None:
+def remove(draft: Draft, broker_id: int, lost: LostTail) -> bool:
     """`broker_id`, which has no session any more, gives up what it leads and, if it may, its seats.
 
-    With a lost tail it gives up its seats whatever the floor says; `damaged` names where it lost one, if not
-    everywhere (`damage_kept`).
+    Where its log lost its tail it gives them up whatever the floor says (`lost_kept`, `damage_kept`). False:
+    the turn is full, and the rest is still to be done.
     """
     live = draft.live()
-    for row in draft.partitions_of(broker_id):
-        _lose(draft, row, broker_id, live, lost_tail or row.key in damaged)
-
-
-def _lose(draft: Draft, row: PartitionRow, broker_id: int, live: set[int], lost_tail: bool = False) -> None:
-    usable = draft.usable(live, row.key)
-    choice = after_loss(row, broker_id, usable, draft.policy(row.topic_id), lost_tail)
-    if choice is not None:
-        draft.choose(row, choice)
+    for topic_id in draft.topic_ids():
+        # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
+        judged: dict[tuple[object, ...], Choice | None] = {}
+        for row in tuple(draft.partitions_of_topic(topic_id)):
+            if row.leader != broker_id and broker_id not in row.isr:
+                continue
+            usable = draft.usable(live, row)
+            lost_here = lost.covers(row)
+            alike = (usable is live or frozenset(usable), lost_here, row.leader, row.isr, row.assigned)
+            if alike not in judged:
+                judged[alike] = after_loss(row, broker_id, usable, draft.policy(topic_id), lost_here)
+            choice = judged[alike]
+            if choice is not None and not draft.choose_if_room(row, choice):
+                return False
+    return True
 
 
 def state_unusable(draft: Draft, broker_id: int, logs: tuple[PartitionKey, ...]) -> None:
@@ -53,38 +59,46 @@ def state_unusable(draft: Draft, broker_id: int, logs: tuple[PartitionKey, ...])
     for key in sorted(now - before):
         row = draft.partition(key)
         if row is not None and broker_id in row.assigned:
-            _lose(draft, row, broker_id, live - {broker_id})
+            choice = after_loss(
+                row, broker_id, draft.usable(live, row) - {broker_id}, draft.policy(row.topic_id)
+            )
+            if choice is not None:
+                draft.choose(row, choice)
     for key in sorted(before - now):
         row = draft.partition(key)
         if row is not None and broker_id in row.assigned:
-            _return(draft, row, broker_id, live)
+            draft.memory.returning.setdefault(broker_id, NOTHING_LOST)
 
 
 def touches_more(draft: Draft, broker_id: int, bound: int) -> bool:
     """True if the death of `broker_id` may change more than `bound` partitions."""
-    rows = draft.partitions_of(broker_id)
+    rows = draft.all_partitions()
     touched = (row for row in rows if row.leader == broker_id or broker_id in row.isr)
     return next(islice(touched, bound, None), None) is not None
 
 
-def elect_leaderless(
-    draft: Draft, broker_id: int, lost_tail: bool, damaged: Container[PartitionKey] = frozenset()
-) -> None:
-    """`broker_id` is live: it leads what has no leader and keeps it in the ISR, or never had a leader."""
+def elect_leaderless(draft: Draft, broker_id: int, lost: LostTail) -> None:
+    """`broker_id` is live: it leads what has no leader and keeps it in the ISR, or never had a leader.
+
+    What is too much for this turn is left to the next.
+    """
     live = draft.live()
-    for row in draft.partitions_of(broker_id):
-        _return(draft, row, broker_id, live, lost_tail or row.key in damaged)
-
-
-def _return(draft: Draft, row: PartitionRow, broker_id: int, live: set[int], lost_tail: bool = False) -> None:
-    if row.leader != NO_LEADER:
-        return
-    choice = after_return(row, draft.usable(live, row.key), draft.policy(row.topic_id))
-    if choice is None:
-        return
-    draft.choose(row, choice)
-    if lost_tail and choice.leader == broker_id and not never_led(row) and not choice.possible_loss:
-        draft.note_possible_loss(row, broker_id, "the last member of the ISR may have lost its tail")
+    for row in [one for one in draft.all_partitions() if one.leader == NO_LEADER]:
+        if broker_id not in row.assigned:
+            continue
+        choice = after_return(row, draft.usable(live, row), draft.policy(row.topic_id))
+        if choice is None:
+            continue
+        if not draft.choose_if_room(row, choice):
+            draft.memory.returning[broker_id] = lost
+            return
+        if (
+            lost.covers(row)
+            and choice.leader == broker_id
+            and not never_led(row)
+            and not choice.possible_loss
+        ):
+            draft.note_possible_loss(row, broker_id, "the last member of the ISR may have lost its tail")
 
 
 def change_isr(draft: Draft, row: PartitionRow, isr: tuple[int, ...]) -> None:
@@ -98,34 +112,46 @@ def want_first_leaders(draft: Draft) -> None:
         draft.other_records.append(WorkOffered(str(Task.CONTROLLER_FAILOVER), "", draft.version))
 
 
-def adopt(draft: Draft, event: ProposalsReady) -> None:
+def adopt(draft: Draft, adopting: Adopting) -> None:
     """Take over each proposal that still fits; what the task was for and no longer fits is decided here.
 
     What is too much for one turn is left to the next, and the work counts as adopted with the last of it: a
     new owner begins again, and what was adopted by then is based on another version and stays as it is.
     """
+    event = adopting.event
     is_back = event.task is Task.BROKER_CHANGE and int(event.key) in draft.memory.sessions
     # Whoever is back said hello, and that turn decided what becomes of its partitions.
-    if is_back or _adopt_everything(draft, event):
+    left = None if is_back else _adopt_what_fits(draft, adopting)
+    if left is None:
         draft.other_records.append(WorkAdopted(event.item_id))
     else:
-        draft.memory.adopting.append(event)
+        draft.memory.adopting.append(left)
 
 
-def _adopt_everything(draft: Draft, event: ProposalsReady) -> bool:
-    """False: the turn is full."""
-    proposed: dict[UUID, _Proposed] = defaultdict(dict)
+def begin_adopting(event: ProposalsReady) -> Adopting:
+    """A worker's proposals by topic, none of which is adopted yet."""
+    places: dict[UUID, list[int]] = defaultdict(list)
     for place, one in enumerate(event.proposals):
-        based = zip(one.base_versions, repeat(place), strict=False)
-        proposed[one.topic_id].update(zip(one.partitions, based, strict=False))
+        places[one.topic_id].append(place)
+    return Adopting(event, places, 0)
+
+
+def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
+    """What is left when the turn is full; None: nothing."""
+    event = adopting.event
     topic_ids = [UUID(event.key)] if event.task is Task.TOPIC_CHANGE else draft.topic_ids()
-    for topic_id in topic_ids:
-        for row, choice in _choices(draft, event, topic_id, proposed[topic_id]):
-            if not draft.room_to_adopt:
-                return False
-            draft.choose(row, choice)
-            draft.room_to_adopt -= 1
-    return True
+    # Topics are only added, at the end: those before have been gone through.
+    for number, topic_id in enumerate(topic_ids[adopting.done :], start=adopting.done):
+        proposed: _Proposed = {}
+        for place in adopting.places.get(topic_id, ()):
+            one = event.proposals[place]
+            proposed.update(
+                zip(one.partitions, zip(one.base_versions, repeat(place), strict=False), strict=False)
+            )
+        for row, choice in _choices(draft, event, topic_id, proposed):
+            if not draft.choose_if_room(row, choice):
+                return replace(adopting, done=number)
+    return None
 
 
 def _choices(
@@ -139,7 +165,7 @@ def _choices(
         base_version, place = proposed.get(row.partition, _NOT_PROPOSED)
         if base_version != row.version:
             place = _NOWHERE
-        usable = draft.usable(live, row.key) if draft.memory.unusable else live
+        usable = draft.usable(live, row)
         alike = (
             place,
             usable is live or frozenset(usable),

@@ -18,8 +18,9 @@ class ControllerSettings:
     max_partitions_per_request: int = 10_000
     max_elections_in_the_turn: int = 200
     """A death that touches more partitions is computed by a worker (`on_broker_change`), not on the node."""
-    max_adopted_in_the_turn: int = 10_000
-    """More of a worker's proposals are adopted turn by turn: a transaction of two seconds would be ended."""
+    max_changed_in_bulk: int = 10_000
+    """Partitions that a turn changes for a worker or for a broker that comes or goes; the rest is done in the
+    turns behind it: a transaction of two seconds would be ended."""
     producer_ids_per_block: int = 1_000
     replication_key: str = field(default="", repr=False, compare=False)
     """Told to every broker: by it they know each other on their replication listeners."""

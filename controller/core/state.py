@@ -1,8 +1,10 @@
 """This room holds what the controller knows: rows, which only `apply` changes, and its own memory."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from controller.core.events import LinkId, ProposalsReady
@@ -78,6 +80,8 @@ class ClusterRows:
         self.topic_ids: dict[str, UUID] = {}
         """By folded name: `.` and `_` are one character there (conformance line 199)."""
         self.partitions = PartitionTable()
+        self.preferred: Counter[int] = Counter()
+        """How many partitions each broker stands first for; counted as rows come, not when topics do."""
 
     @classmethod
     def of(
@@ -97,6 +101,7 @@ class ClusterRows:
             rows.put_topic(topic)
         for partition in partitions:
             rows.partitions.put(partition)
+            rows.preferred[partition.assigned[0]] += 1
         return rows
 
     def copy(self) -> "ClusterRows":
@@ -108,6 +113,7 @@ class ClusterRows:
         other.topics = dict(self.topics)
         other.topic_ids = dict(self.topic_ids)
         other.partitions = self.partitions.copy()
+        other.preferred = self.preferred.copy()
         return other
 
     def put_topic(self, row: TopicRow) -> None:
@@ -146,6 +152,8 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
                 before = known[row.partition]
                 invariant(before.version == base_version, "a partition changed underneath the turn")
                 known[row.partition] = row
+                if row.assigned[0] != before.assigned[0]:
+                    rows.preferred.update({row.assigned[0]: 1, before.assigned[0]: -1})
         case TurnStamped():
             invariant(record.version == rows.metadata_version + 1, "a turn was decided on another version")
             rows.metadata_version = record.version
@@ -158,6 +166,7 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
             for row in record.alike.rows(record.version):
                 invariant(row.partition not in known, "a partition is created twice")
                 known[row.partition] = row
+                rows.preferred[row.assigned[0]] += 1
         case ProducerIdsGiven():
             rows.next_producer_id = record.first + record.count
         case _:
@@ -185,6 +194,28 @@ class ParkedAnswer:
     due_at: Instant
 
 
+class LostTail(NamedTuple):
+    """Which logs of a broker may lack records that they once held: all, or those it names."""
+
+    everywhere: bool = False
+    logs: frozenset[PartitionKey] = frozenset()
+
+    def covers(self, row: PartitionRow) -> bool:
+        return self.everywhere or (bool(self.logs) and row.key in self.logs)
+
+
+NOTHING_LOST: Final = LostTail()
+
+
+@dataclass(frozen=True, slots=True)
+class Adopting:
+    """Proposals of a worker that are being adopted: their places by topic, and how many topics are done."""
+
+    event: ProposalsReady
+    places: Mapping[UUID, Sequence[int]]
+    done: int
+
+
 @dataclass(slots=True)
 class Session:
     """A live broker: it is heard until `deadline`; `link` is None between two links."""
@@ -200,8 +231,10 @@ class Memory:
     controller_epoch: int = 0
     sessions: dict[int, Session] = field(default_factory=dict)
     parked: list[ParkedAnswer] = field(default_factory=list)
-    adopting: list[ProposalsReady] = field(default_factory=list)
+    adopting: list[Adopting] = field(default_factory=list)
     """Proposals that are adopted in part; the next turn goes on with them."""
+    returning: dict[int, LostTail] = field(default_factory=dict)
+    """Brokers that came back and may still lead what has no leader, and what they have lost."""
     unusable: dict[int, frozenset[PartitionKey]] = field(default_factory=dict)
     """By broker: the logs that it can neither read nor write, as it last said."""
 
@@ -212,6 +245,7 @@ class Memory:
             dict(self.sessions),
             list(self.parked),
             list(self.adopting),
+            dict(self.returning),
             dict(self.unusable),
         )
 

@@ -150,8 +150,9 @@ def _places(draft: Draft, live: set[int]) -> list[Place]:
 
 
 def _preferred_leaders(draft: Draft) -> Counter[int]:
-    """How many partitions each broker is to lead; counted once a request, however many topics it names."""
-    return Counter(row.assigned[0] for row in draft.all_partitions())
+    """How many partitions each broker is to lead, with those that this turn has created so far."""
+    created = (row.assigned[0] for topic_id in draft.topics for row in draft.partitions_of_topic(topic_id))
+    return draft.rows.preferred + Counter(created)
 
 
 def _write(draft: Draft, topic: TopicRow, assignments: list[tuple[int, ...]]) -> None:

@@ -44,8 +44,16 @@ def decide(
     draft = Draft(state, now, settings)
     # A hello that came since may have made it needless.
     unfinished, draft.memory.adopting = draft.memory.adopting, []
-    for event in (*events, *unfinished):
+    returning, draft.memory.returning = draft.memory.returning, {}
+    for event in events:
         _happened(draft, event)
+    for adopting in unfinished:
+        leaders.adopt(draft, adopting)
+    # A hello of this turn knows better than one before it.
+    returning.update(draft.memory.returning)
+    draft.memory.returning = {}
+    for broker_id, lost in returning.items():
+        brokers.go_on_returning(draft, broker_id, lost)
     brokers.end_overdue_sessions(draft)
     return _finish(draft)
 
@@ -63,7 +71,7 @@ def _happened(draft: Draft, event: Event) -> None:
         case LinkClosed():
             brokers.close_link(draft, event.link)
         case ProposalsReady():
-            leaders.adopt(draft, event)
+            leaders.adopt(draft, leaders.begin_adopting(event))
         case TimePassed():
             pass
 
@@ -101,7 +109,9 @@ def _finish(draft: Draft) -> ClusterDecision:
         records=records,
         replies=tuple(draft.replies),
         commands=tuple(commands),
-        look_again_at=draft.now if draft.memory.adopting else brokers.next_deadline(draft),
+        look_again_at=draft.now
+        if draft.memory.adopting or draft.memory.returning
+        else brokers.next_deadline(draft),
         state=ClusterState(after_records(draft.rows, records), draft.memory),
     )
 

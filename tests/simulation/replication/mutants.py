@@ -17,8 +17,7 @@ from broker.core.replica import Obeyed, Replica, Role
 from controller.core import brokers, election, leaders, partitions
 from controller.core.draft import Draft
 from controller.core.election import Policy
-from controller.core.events import ProposalsReady
-from controller.core.state import Memory, Session
+from controller.core.state import Adopting, Memory, Session
 from muster.kernel.instants import Instant, after
 from tests.simulation.replication.broker_process import Broker, FetchAnswer
 from tests.simulation.replication.memory_log import MemoryLog
@@ -112,13 +111,14 @@ def _take_over_for_all(take_over: Any) -> Any:
 def _() -> Iterator[None]:
     adopt = leaders.adopt
 
-    def adopt_unjudged(draft: Draft, event: ProposalsReady) -> None:
+    def adopt_unjudged(draft: Draft, adopting: Adopting) -> None:
+        event = adopting.event
         proposals = []
         for one in event.proposals:
             rows = [draft.partition((one.topic_id, number)) for number in one.partitions]
             versions = tuple(row.version if row is not None else -1 for row in rows)
             proposals.append(msgspec.structs.replace(one, base_versions=versions))
-        adopt(draft, replace(event, proposals=tuple(proposals)))
+        adopt(draft, replace(adopting, event=replace(event, proposals=tuple(proposals))))
 
     with patch.object(leaders, "adopt", adopt_unjudged), patch.object(leaders, "_fits", lambda *_: True):
         yield
@@ -142,9 +142,8 @@ def _() -> Iterator[None]:
         finally:
             greeting.pop()
 
-    def quiet_remove(*arguments: Any, **options: Any) -> None:
-        if not greeting:
-            remove(*arguments, **options)
+    def quiet_remove(*arguments: Any, **options: Any) -> bool:
+        return bool(greeting) or remove(*arguments, **options)
 
     with patch.object(brokers, "hello", quiet_hello), patch.object(leaders, "remove", quiet_remove):
         yield

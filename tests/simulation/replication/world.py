@@ -58,7 +58,7 @@ class World:
             default_min_insync_replicas=min_insync,
             max_elections_in_the_turn=in_the_turn,
             # Where workers decide deaths, a world of two partitions shows a turn that is full, too.
-            max_adopted_in_the_turn=max(1, in_the_turn),
+            max_changed_in_bulk=max(1, in_the_turn),
         )
         self.database = Database()
         self.controller = Controller(self.database, self.settings, self.now)
@@ -129,7 +129,8 @@ class World:
                 found += self._possible_for(b, key, replica)
         found += [("work", i) for i in range(len(self.database.work))]
         found += [("finish", i) for i in range(len(self.finished_work))]
-        if self.controller.state.memory.adopting:
+        memory = self.controller.state.memory
+        if memory.adopting or memory.returning:
             found.append(("go_on",))
         found += [("late_arrives", i) for i in range(len(self.late))]
         return found
@@ -314,7 +315,7 @@ class World:
 
     def _takeover(self) -> None:
         # A work item that is adopted in part is still done: the new owner finds it.
-        self.finished_work += self.controller.state.memory.adopting
+        self.finished_work += [one.event for one in self.controller.state.memory.adopting]
         self.zombie = self.controller
         self.controller = Controller(self.database, self.settings, self.now)
 

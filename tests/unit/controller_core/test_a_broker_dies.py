@@ -13,7 +13,7 @@ from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
 from tests.unit.messages.made_rows import stored
 
 BULK = ControllerSettings(max_elections_in_the_turn=0)
-FEW_A_TURN = ControllerSettings(max_elections_in_the_turn=0, max_adopted_in_the_turn=10)
+FEW_A_TURN = ControllerSettings(max_elections_in_the_turn=0, max_changed_in_bulk=10)
 
 
 def test_a_silent_leader_is_replaced_by_the_first_live_member_in_order_of_assignment() -> None:
