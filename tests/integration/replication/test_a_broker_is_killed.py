@@ -1,8 +1,11 @@
 """kill -9 of brokers: new leaders, nothing acknowledged lost or doubled, and who returns catches up."""
 
+from confluent_kafka import Producer
+
 from tests.integration.replication.cluster import Cluster, Producing, nothing_lost_nothing_twice
 
 PARTITIONS = 3
+REFUSED = b"-1"
 
 
 def test_the_leader_is_killed_and_returns(cluster: Cluster) -> None:
@@ -37,6 +40,9 @@ def test_two_brokers_are_killed_and_the_last_one_serves_nobody_below_the_minimum
     cluster.await_true(lambda: cluster.live_brokers() == {3}, "both are missed")
     # The floor: no death takes a member out of the ISR when fewer than two would remain.
     assert all(len(row["isr"]) >= 2 for row in cluster.partitions("orders").values())
+    assert set(cluster.leaders("orders").values()) == {3}
+    cluster.await_true(lambda: cluster.newest_version_is_applied((3,)), "the last one knows that it is alone")
+    assert answers_to_one_record_each(cluster, "orders", PARTITIONS) == ["NOT_ENOUGH_REPLICAS"] * PARTITIONS
     for broker_id in (1, 2):
         cluster.start_broker(broker_id)
     cluster.wait_until_ready()
@@ -46,6 +52,7 @@ def test_two_brokers_are_killed_and_the_last_one_serves_nobody_below_the_minimum
     producing.finish()
     assert producing.refused == []
     found = cluster.read_everything("orders", PARTITIONS)
+    assert all(REFUSED not in values for values in found.values()), "what was refused is not stored either"
     nothing_lost_nothing_twice(producing, found)
     cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
 
@@ -53,11 +60,56 @@ def test_two_brokers_are_killed_and_the_last_one_serves_nobody_below_the_minimum
 def test_a_clean_stop_moves_the_leaders_and_leaves_the_mark(cluster: Cluster) -> None:
     cluster.start()
     cluster.create_topic("orders", PARTITIONS)
+    producing = Producing(cluster, "orders", PARTITIONS)
+    cluster.await_true(lambda: producing.acknowledged_count >= 300, "producing goes on")
     leaver = cluster.leaders("orders")[0]
     process = cluster.brokers[leaver]
     process.popen.terminate()
     assert process.popen.wait(timeout=10) == 0
     assert (cluster.data(leaver) / ".clean-shutdown").exists()
     cluster.await_true(lambda: leaver not in cluster.leaders("orders").values(), "others lead")
+    before = producing.acknowledged_count
+    cluster.await_true(lambda: producing.acknowledged_count >= before + 300, "producing goes on without it")
     cluster.start_broker(leaver)
     cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "it is in sync again")
+    producing.finish()
+    assert producing.refused == []
+    found = cluster.read_everything("orders", PARTITIONS)
+    nothing_lost_nothing_twice(producing, found)
+    assert sum(map(len, found.values())) == producing.sent
+    cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
+
+
+def test_a_leader_that_stands_still_and_wakes_acknowledges_nothing_that_is_lost(cluster: Cluster) -> None:
+    """SIGSTOP: its sockets stay open, and when it goes on it believes for a moment that it leads."""
+    cluster.start()
+    cluster.create_topic("orders", PARTITIONS)
+    producing = Producing(cluster, "orders", PARTITIONS)
+    cluster.await_true(lambda: producing.acknowledged_count >= 300, "producing goes on")
+    sleeper = cluster.leaders("orders")[0]
+    cluster.brokers[sleeper].pause()
+    cluster.await_true(lambda: sleeper not in cluster.leaders("orders").values(), "others lead")
+    cluster.brokers[sleeper].resume()
+    before = producing.acknowledged_count
+    cluster.await_true(lambda: producing.acknowledged_count >= before + 300, "producing goes on")
+    cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "it follows")
+    producing.finish()
+    assert producing.refused == []
+    found = cluster.read_everything("orders", PARTITIONS)
+    nothing_lost_nothing_twice(producing, found)
+    cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
+
+
+def answers_to_one_record_each(cluster: Cluster, topic: str, partitions: int) -> list[str]:
+    """Names of the errors, "" for none, with which one record to each partition is answered."""
+    answers: list[str] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "retries": 0, "log_level": 0})
+    for number in range(partitions):
+        producer.produce(
+            topic,
+            value=REFUSED,
+            partition=number,
+            on_delivery=lambda error, message: answers.append(error.name() if error is not None else ""),
+        )
+    assert producer.flush(30.0) == 0
+    return answers
