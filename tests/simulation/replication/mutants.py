@@ -17,7 +17,7 @@ from broker.core.replica import Obeyed, Replica, Role
 from controller.core import brokers, election, leaders, partitions
 from controller.core.draft import Draft
 from controller.core.election import Policy
-from controller.core.state import Adopting, Memory, Session
+from controller.core.state import Adopting, LostTail, Memory, Session
 from muster.kernel.instants import Instant, after
 from tests.simulation.replication.broker_process import Broker, FetchAnswer
 from tests.simulation.replication.memory_log import MemoryLog
@@ -93,6 +93,7 @@ MUTANTS["lost_kept"] = replaced(
 MUTANTS["never_answer"] = replaced(partitions, "answer_proposals", lambda _: lambda draft: None)
 
 
+MUTANTS["damage_kept"] = replaced(LostTail, "covers", lambda _: lambda self, row: self.everywhere)
 MUTANTS["twin_admitted"] = replaced(brokers, "refusal", lambda _: lambda draft, frame: None)
 MUTANTS["fenced_are_live"] = replaced(brokers, "take_over", lambda take: _take_over_for_all(take))
 

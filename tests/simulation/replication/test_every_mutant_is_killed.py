@@ -24,11 +24,13 @@ from tests.scenarios.replication import (
 )
 from tests.simulation.replication.mutants import MUTANTS
 from tests.simulation.replication.runner import run_seed
+from tests.unit.controller_core import test_a_broker_says_hello as hellos
 
 SEEDS = 300
 
 SCENES: dict[str, Callable[[], None]] = {
     "admit_no_start": numbers.test_nobody_is_admitted_below_the_start_of_the_leaders_epoch,
+    "damage_kept": hellos.test_a_damaged_log_leaves_the_isr_below_the_floor_and_the_others_stay,
     "bep_fetch": numbers.test_a_fetch_of_an_incarnation_before_the_machine_crash_makes_no_progress,
     "fetch_no_epoch": numbers.test_a_leader_refuses_a_fetch_of_another_leader_epoch,
     "hw_before_truncation": numbers.test_the_high_watermark_of_a_diverging_answer_is_not_taken,
