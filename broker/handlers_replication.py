@@ -26,7 +26,7 @@ OLDEST_VERSION: Final = 15
 """From 15 on a fetch states the follower's broker epoch (KIP-903)."""
 
 WHOLE_PASS_MS: Final = 1_000
-"""How often positions that did not move count as fetched again; far below any lag limit."""
+"""How often positions that did not move count as fetched again, where that may change something."""
 
 _LAST_SESSION_EPOCH: Final = 0x7FFFFFFF
 _NO_SESSION: Final = 0
@@ -52,7 +52,9 @@ class FollowerSession:
         self._sent: set[PartitionKey] = set()
         self._told_errors: dict[PartitionKey, int] = {}
         self._told_high_watermarks: dict[PartitionKey, int] = {}
-        self._judged_all_at = plane.clock()
+        self._unsettled: dict[PartitionKey, None] = {}
+        """Whose next fetch may change something though it does not move."""
+        self._fetched_at = self._judged_all_at = plane.clock()
         self._parked: tuple[RequestHeader, Reply, int, int] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_woken = False
@@ -68,12 +70,11 @@ class FollowerSession:
         # Whoever did not store what it was sent stands where it stood, and is sent it again.
         self._dirty.update(dict.fromkeys(self._sent.difference(moved)))
         self._sent.clear()
-        now = self._plane.clock()
+        now = self._fetched_at = self._plane.clock()
+        self._judge(moved, now)
         if now >= after(self._judged_all_at, WHOLE_PASS_MS):
             self._judged_all_at = now
-            self._judge(self._positions, now)
-        else:
-            self._judge(moved, now)
+            self._judge(self._unsettled, now)
         max_bytes = min(request.max_bytes, RESPONSE_BYTES)
         max_wait_ms = int(request.max_wait.total_seconds() * 1000)
         answers, has_news = self._read(max_bytes, request.min_bytes)
@@ -111,6 +112,7 @@ class FollowerSession:
         for kept in (self._positions, self._dirty, self._verdicts, self._told_errors):
             kept.pop(key, None)
         self._told_high_watermarks.pop(key, None)
+        self._unsettled.pop(key, None)
         hosted = self._plane.hosted(*key)
         if hosted is not None:
             hosted.followers.discard(self)
@@ -120,8 +122,12 @@ class FollowerSession:
     def _judge(self, keys: Iterable[PartitionKey], now: Instant) -> None:
         """Let the rules hear where the follower stands (replication.md section 4)."""
         for key in tuple(keys):
-            asked = self._positions[key]
+            asked = self._positions.get(key)
+            if asked is None:
+                self._unsettled.pop(key, None)
+                continue
             hosted = self._plane.hosted(*key)
+            self._unsettled[key] = None
             verdict: Verdict | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if hosted is not None:
                 hosted.followers.add(self)
@@ -138,16 +144,31 @@ class FollowerSession:
                     self._plane.on_may_grow(hosted)
             if verdict is None:
                 self._verdicts.pop(key, None)
+                if hosted is not None and self._is_settled(hosted, asked):
+                    del self._unsettled[key]
             else:
                 self._verdicts[key] = verdict
                 self._dirty[key] = None
+
+    def _is_settled(self, hosted: HostedPartition, asked: Asked) -> bool:
+        """True if the same fetch would change nothing, as long as neither log nor row changes."""
+        return asked.offset >= hosted.log.end_offset and self._follower in hosted.replica.isr
 
     # -- news
 
     def grew(self, key: PartitionKey) -> None:
         """The log of `key` has more records than before."""
         self._dirty[key] = None
+        if key not in self._unsettled:
+            self._unsettled[key] = None
+            hosted = self._plane.hosted(*key)
+            if hosted is not None:
+                hosted.replica.follower_stood(self._follower, self._fetched_at)
         self._wake()
+
+    def row_changed(self, key: PartitionKey) -> None:
+        """The follower may have to ask for its admission again."""
+        self._unsettled[key] = None
 
     def committed(self, key: PartitionKey) -> None:
         """The high watermark of `key` rose: worth telling with the next answer, not worth one."""
@@ -157,7 +178,8 @@ class FollowerSession:
         """This broker leads `key` no more, or in another epoch."""
         if key in self._positions:
             self._verdicts[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self.grew(key)
+            self._dirty[key] = self._unsettled[key] = None
+            self._wake()
 
     def _wake(self) -> None:
         if self._parked is not None and not self._is_woken:

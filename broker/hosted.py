@@ -37,6 +37,9 @@ class Follows(WaitsForRecords, Protocol):
     def committed(self, key: PartitionKey) -> None:
         """The high watermark of `key` rose."""
 
+    def row_changed(self, key: PartitionKey) -> None:
+        """The controller said something new of `key`: who was in sync may be so no longer."""
+
 
 class HostedPartition:
     """One replica on this broker. All calls come from the broker's loop."""
@@ -136,6 +139,12 @@ class HostedPartition:
             reader.grew(self.key)
         for follower in self.followers:
             follower.committed(self.key)
+
+    def row_changed(self) -> None:
+        """Another row of the same leader was obeyed."""
+        for follower in self.followers:
+            follower.row_changed(self.key)
+        self.look()
 
     def leadership_changed(self, error_code: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """Parked requests end: this broker does not lead any more as it did (conformance 214)."""

@@ -260,7 +260,7 @@ class DataPlane:
                 # Somebody else took over: as a follower it stores what it can, and may lead again.
                 self._full.discard(hosted.key)
                 self.on_trouble()
-        hosted.look()
+        hosted.row_changed()
 
     def _host(self, key: PartitionKey) -> HostedPartition | None:
         topic = self._topics.get(key.topic_id)

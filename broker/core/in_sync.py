@@ -37,6 +37,15 @@ class Progress:
         self.seen_log_end = log_end_offset
         self.asks_admission = True
 
+    def stood(self, fetched_at: Instant, log_end_offset: int) -> None:
+        """The log grew to `log_end_offset`; until `fetched_at` the follower asked again from where it stood.
+
+        If that was the log end until now, it was caught up then. Only the first growth says so.
+        """
+        if self.end_offset >= self.seen_log_end and self.end_offset >= 0:
+            self.caught_up_at = max(self.caught_up_at, fetched_at)
+            self.seen_log_end = log_end_offset
+
 
 def lags(progress: Progress, log: ReplicaLog, now: Instant, lag_time_max_ms: int) -> bool:
     """True for a follower behind the log end, last caught up longer ago than the limit (conformance 219)."""

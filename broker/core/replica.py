@@ -223,6 +223,15 @@ class Replica:
             self._advance()
         return None
 
+    def follower_stood(self, follower: int, fetched_at: Instant) -> None:
+        """This log grew; `follower` has asked again until `fetched_at`, from where it was judged last.
+
+        So whoever is level with an idle log need not be judged again and again to be known as level.
+        """
+        progress = self._progress.get(follower)
+        if progress is not None:
+            progress.stood(fetched_at, self.log.end_offset)
+
     def divergence(self, offset: int, last_epoch: int) -> EpochEnd | None:
         """Where the log of a reader at `offset`, behind a batch of `last_epoch`, parts from this one.
 

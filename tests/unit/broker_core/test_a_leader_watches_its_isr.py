@@ -32,6 +32,31 @@ def test_a_follower_that_keeps_pace_with_a_steady_producer_does_not_lag() -> Non
         assert replica.propose(now, True, ALL, LAG_MS) is None or second == 1
 
 
+def test_who_was_level_with_an_idle_log_lags_from_its_last_fetch_on() -> None:
+    replica, log = leader_of(records=1)
+    for follower in (2, 3):
+        fetch(replica, follower, 1)
+    idle_until = Instant(NOW + 10 * LAG_MS)
+    log.append(1)
+    replica.follower_stood(2, idle_until)
+    replica.follower_stood(3, idle_until)
+    assert replica.propose(Instant(idle_until + LAG_MS), True, ALL, LAG_MS) is None
+    log.append(1)
+    replica.follower_stood(2, Instant(idle_until + LAG_MS))
+    late = replica.propose(Instant(idle_until + LAG_MS + 1), True, ALL, LAG_MS)
+    assert late is not None and late.isr == (1, 3), "asking again without moving is no keeping pace"
+
+
+def test_who_was_behind_is_not_level_because_the_log_grew() -> None:
+    replica, log = leader_of(records=2)
+    fetch(replica, 2, 1)
+    fetch(replica, 3, 2)
+    log.append(1)
+    replica.follower_stood(2, Instant(NOW + LAG_MS))
+    late = propose(replica, ms=LAG_MS + 1)
+    assert late is not None and late.isr == (1, 3)
+
+
 def test_the_furthest_behind_is_dropped_first_and_one_at_a_time() -> None:
     replica, _ = leader_of(records=5)
     fetch(replica, 2, 3)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from broker import handlers_replication
+from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
 from kafkaserver.limits import ServerLimits
 from muster.kafkawire.api_table import ApiKey
@@ -184,3 +186,46 @@ async def test_a_stopped_replica_is_set_aside(tmp_path: Path) -> None:
         assert one.plane.named("orders", 0) is None
         assert len(list((tmp_path / "1").glob("orders-0.*-stray"))) == 1
         assert produced(await ann.ask(PRODUCE, 9, produce(b"b"))) == (6, -1)
+
+
+async def test_a_level_follower_of_an_idle_partition_is_judged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 of them, judged each second, took a twentieth of a core."""
+    judged: list[int] = []
+    judge = Replica.follower_fetches
+
+    def counted(self: Replica, *asked: Any) -> Any:
+        judged.append(asked[0])
+        return judge(self, *asked)
+
+    monkeypatch.setattr(Replica, "follower_fetches", counted)
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
+        one.obey(1, replicas=IN_STEP)
+        session = (await two.ask(FETCH, 16, follow(0))).session_id
+        for turn in range(1, 4):
+            one.now_ms += handlers_replication.WHOLE_PASS_MS
+            await two.ask(FETCH, 16, follow(0, session=(session, turn), is_empty=True))
+        assert judged == [2]
+        # It was level until its last fetch, so it does not lag when the log grows a lag limit later.
+        one.now_ms += one.plane.settings.replica_lag_time_max_ms
+        ann.send(PRODUCE, 9, produce(b"a"))
+        assert await ann.is_quiet()
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None
+        assert one.plane.proposal(hosted, link_ready=True) is None
+        one.now_ms += 1
+        proposal = one.plane.proposal(hosted, link_ready=True)
+        assert proposal is not None and proposal.isr == (1,)
+
+
+async def test_a_follower_that_the_row_leaves_out_asks_again_though_it_does_not_move(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, follower(one) as two:
+        one.obey(1, replicas=IN_STEP)
+        session = (await two.ask(FETCH, 16, follow(0))).session_id
+        asked = []
+        one.plane.on_may_grow = lambda hosted: asked.append(one.plane.proposal(hosted, link_ready=True))
+        one.obey(2, replicas=IN_STEP, isr=(1,))
+        one.now_ms += handlers_replication.WHOLE_PASS_MS
+        await two.ask(FETCH, 16, follow(0, session=(session, 1), is_empty=True))
+        assert [proposal.isr for proposal in asked if proposal] == [(1, 2)]
