@@ -79,7 +79,7 @@ class Hearer(Protocol):
         """The link is closed; its unread frames are dropped."""
 
 
-class Link:
+class ControllerLink:
     """The link of one broker process; `run` keeps it up until cancelled.
 
     `known_nodes` is the bootstrap list followed by the nodes that ping answers named, so that a broker finds

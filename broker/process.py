@@ -1,8 +1,10 @@
 """This room composes one broker: data plane, listeners, link, followers, duties, from start to clean stop."""
 
 import asyncio
+import resource
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
 
@@ -16,7 +18,7 @@ from broker.folder import DataFolder
 from broker.forwarding import Forwarding
 from broker.health import HealthDoor
 from broker.hosted import HostedPartition
-from broker.link import Link, LinkEnded
+from broker.link import ControllerLink, LinkEnded
 from broker.listener import ClientListener
 from broker.log.outcomes import UNBOUNDED, LogSettings, StorageFailed
 from broker.log.shelf import LogShelf
@@ -25,6 +27,7 @@ from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
 from broker.settings import Address, BrokerSettings
+from kafkaserver.limits import ServerLimits
 from muster.kafkawire.api_table import shapes_loaded
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.limits import MAX_ROWS_PER_FRAME
@@ -96,10 +99,10 @@ class BrokerProcess:
         self._states_unusable = False
         self._growing: dict[PartitionKey, HostedPartition] = {}
         self._untold: dict[PartitionKey, HighWatermark] = {}
-        self._link = Link(settings, self)
+        self._link = ControllerLink(settings, self)
         self._forwarding = Forwarding(self._link.send)
         self._followers = Replication(self._plane, settings)
-        self._clients = ClientListener(self._plane, self._forwarding)
+        self._clients = ClientListener(self._plane, self._forwarding, client_limits())
         self._peers = ReplicationListener(self._plane)
         self._health = HealthDoor(self.ailment, self.samples)
         self._endpoints: dict[str, str] = {}
@@ -367,6 +370,13 @@ class BrokerProcess:
                 peer.bytes_fetched for peer in self._followers.peers.values()
             ),
         }
+
+
+def client_limits() -> ServerLimits:
+    """Clients take at most half of this process's descriptors: logs and peers need the others."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    usual = ServerLimits()
+    return replace(usual, connections=min(usual.connections, max(descriptors // 2, 1)))
 
 
 def data_plane_settings(settings: BrokerSettings) -> DataPlaneSettings:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AiokafkaPartition
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import admin as librdkafka
 
 from tests.benchmarks.free_ports import free_port
 
@@ -136,6 +137,19 @@ def test_a_kill_loses_nothing_acknowledged_and_a_retry_doubles_nothing(broker: B
     assert producer.flush(PATIENCE_S) == 0
     assert failures == []
     assert _consumed(broker.bootstrap, TOPIC, 3_000) == _expected(3_000)
+
+
+def test_librdkafkas_admin_creates_a_topic_with_configs_and_lists_offsets(broker: BrokerProcess) -> None:
+    names: Any = librdkafka
+    admin = names.AdminClient({"bootstrap.servers": broker.bootstrap})
+    created = admin.create_topics([names.NewTopic("admin", 1, 1, config={"retention.ms": "60000"})])
+    created["admin"].result(PATIENCE_S)
+    partition = TopicPartition("admin", 0)
+    for spec, offset in ((names.OffsetSpec.earliest(), 0), (names.OffsetSpec.latest(), 0)):
+        assert admin.list_offsets({partition: spec})[partition].result(PATIENCE_S).offset == offset
+    # A query of a version that is not served is refused for its partition, not with the connection.
+    with pytest.raises(KafkaException):
+        admin.list_offsets({partition: names.OffsetSpec.max_timestamp()})[partition].result(PATIENCE_S)
 
 
 def test_kafka_python(broker: BrokerProcess) -> None:
