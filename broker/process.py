@@ -366,6 +366,10 @@ class BrokerProcess:
             "muster_broker_client_connections_total": counters.accepted,
             "muster_broker_client_requests_total": counters.requests,
             "muster_broker_client_malformed_total": counters.malformed,
+            "muster_broker_client_greedy_total": counters.greedy,
+            "muster_broker_client_accept_pauses_total": counters.accept_pauses,
+            "muster_broker_client_request_bytes_held": self._clients.server.memory.held_bytes,
+            "muster_broker_client_parked_partitions": self._clients.server.parked_elements,
             "muster_broker_replica_fetched_bytes_total": sum(
                 peer.bytes_fetched for peer in self._followers.peers.values()
             ),

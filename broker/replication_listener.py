@@ -5,7 +5,6 @@ from broker.handlers_replication import ReplicaFetchHandler
 from broker.introduction import gates
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
-from kafkaserver.cluster_answers import answer_api_versions
 from kafkaserver.limits import ServerLimits
 from kafkaserver.replies import Reply
 from kafkaserver.server import KafkaServer
@@ -39,9 +38,6 @@ class ReplicationListener:
         await self.server.drain(grace_ms)
 
     def _handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        if header.api_key == ApiKey.FETCH:
-            self._fetches.handle(header, frame, reply)
-        elif header.api_key == ApiKey.API_VERSIONS:
-            reply.send(answer_api_versions(header))
-        else:
+        if header.api_key != ApiKey.FETCH:
             raise UnsupportedRequest(f"api key {header.api_key} on the replication listener")
+        self._fetches.handle(header, frame, reply)

@@ -135,6 +135,10 @@ class Client:
         _, frame = self._connection.request(api_key, version, body, expects_reply=expects_reply)
         self._writer.write(frame)
 
+    def write(self, frame: bytes) -> None:
+        """Send bytes as they are."""
+        self._writer.write(frame)
+
     async def hear(self, within_s: float = 5.0) -> Any:
         """The body of the next reply. Raises EOFError if the broker hangs up first."""
         async with asyncio.timeout(within_s):
