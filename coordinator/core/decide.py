@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.core.draft import Draft, GroupDecision, session_length_ms, third_of
+from coordinator.core.draft import Draft, GroupDecision, first_slot, session_length_ms
 from coordinator.core.events import ConnectionId, GroupEvent, Heard
 from coordinator.core.memory import GroupState, Memory, Session
 from coordinator.core.native import attempts, frames, handle, sessions
@@ -109,7 +109,7 @@ def _awakened(
         session = Session(
             ends_at=after(now, session_length_ms(member, settings) + settings.lease_ttl_ms),
             connection=connection,
-            slot_at=None if connection is None else after(now, third_of(member)),
+            slot_at=None if connection is None else first_slot(member, len(rows.members), now),
         )
         draft.set_session(member_id, session)
     return draft

@@ -7,6 +7,7 @@ told twice in a turn hears its ownership once, whole, with the turn's key.
 import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 from coordinator.core.events import ConnectionId, HangUp, ItemFinished, Say, Saying
 from coordinator.core.memory import START, Attempt, GroupState, Memory, Session
@@ -20,7 +21,7 @@ from groups.core.rows import RowsBuilder
 from groups.core.state import Key, Member
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
-from muster.kernel.instants import Instant
+from muster.kernel.instants import Instant, after
 from muster.kernel.invariants import InvariantViolation
 from muster.messages.member import (
     OffsetInfo,
@@ -28,6 +29,9 @@ from muster.messages.member import (
     ToMember,
 )
 from muster.messages.partitions import Partition, Position, each_position, positions_by_topic
+
+PINGED_TOGETHER_MAX = 100
+"""Members of one group that may be pinged in the same instant because they came together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +260,17 @@ def look_again_at(state: GroupState) -> Instant | None:
     if memory.wanted and not state.rows.handler_asked and state.rows.members:
         instants.append(memory.wanted_from)
     return min(instants, default=None)
+
+
+def first_slot(member: Member, members: int, now: Instant) -> Instant:
+    """When a member that registered is pinged first, a third of its session later at most.
+
+    Members that came together would be pinged together for ever: where there are many, names set them apart.
+    """
+    third = third_of(member)
+    if members <= PINGED_TOGETHER_MAX:
+        return after(now, third)
+    return after(now, third - crc32(member.member_id.encode()) % (third // 2 + 1))
 
 
 def third_of(member: Member) -> int:

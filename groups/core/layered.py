@@ -29,10 +29,16 @@ class Layered(MutableMapping[K, V]):
         if not isinstance(before, Layered):
             return Layered(before)
         if len(before._top) ** 2 > len(before._base):
-            return Layered(before)
+            return Layered(before._poured())
         fork: Layered[K, V] = Layered({})
-        fork._base, fork._top, fork._length = before._base, dict(before._top), before._length
+        fork._base, fork._top, fork._length = before._base, before._top.copy(), before._length
         return fork
+
+    def _poured(self) -> dict[K, V]:
+        poured = {**self._base, **self._top}
+        for key in [key for key, value in self._top.items() if value is _GONE]:
+            del poured[key]
+        return poured
 
     def __getitem__(self, key: K) -> V:
         value = self._top.get(key, self)

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from dataclasses import replace
 
-from coordinator.core.draft import Draft, session_length_ms, third_of
+from coordinator.core.draft import Draft, first_slot, session_length_ms, third_of
 from coordinator.core.events import (
     ConnectionClosed,
     ConnectionId,
@@ -185,7 +185,7 @@ def _connect(draft: Draft, member_id: str, connection: ConnectionId) -> None:
         Session(
             ends_at=after(draft.now, session_length_ms(member, draft.settings)),
             connection=connection,
-            slot_at=after(draft.now, third_of(member)),
+            slot_at=first_slot(member, len(draft.rows.members), draft.now),
             stop_due_at=before.stop_due_at if before else None,
             repair_due_at=before.repair_due_at if before else None,
             missed_stops=before.missed_stops if before else 0,

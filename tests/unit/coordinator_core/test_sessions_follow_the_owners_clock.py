@@ -7,7 +7,15 @@ from groups.core.records import MemberRemoved
 from muster.kernel.instants import Instant
 from muster.messages.member import PingRequest
 from muster.messages.partitions import Partition, Position
-from tests.unit.coordinator_core.group import SESSION_MS, Group, hung_up, ping_answer, pinged, said
+from tests.unit.coordinator_core.group import (
+    SESSION_MS,
+    Group,
+    hung_up,
+    ping_answer,
+    pinged,
+    registering,
+    said,
+)
 
 THIRD_MS = SESSION_MS // 3
 ENDS_MS = SESSION_MS + SESSION_MS // 100 + 1
@@ -124,3 +132,12 @@ def test_a_ping_carries_the_generation() -> None:
     (saying,) = group.wait(THIRD_MS).commands
     assert said(group.turn(), PingRequest) == []
     assert saying.message.generation == group.rows.generation == 1  # type: ignore[union-attr]
+
+
+def test_members_that_come_together_are_not_pinged_together() -> None:
+    group = Group()
+    group.turn(*(registering(f"m-{number}") for number in range(800)))
+    assert pinged(group.wait(THIRD_MS // 2 - 1)) == []
+    waves = [len(pinged(group.wait(THIRD_MS // 20))) for _ in range(11)]
+    assert sum(waves) == 800
+    assert max(waves) < 200
