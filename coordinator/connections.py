@@ -15,7 +15,7 @@ from typing import Any
 from coordinator.core.events import ConnectionId
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
-from muster.messages import codec
+from muster.messages import codec, limits
 from muster.messages.errors import GOING_AWAY_CLOSE, NORMAL_CLOSE, POLICY_VIOLATION_CLOSE
 from muster.messages.member import Frame
 
@@ -75,7 +75,7 @@ class MemberConnection:
         self._send = send
         self._say_now = say_now
         self._writing = False
-        self._outbox: deque[str] = deque()
+        self._outbox: deque[tuple[str, int]] = deque()
         self._outbox_bytes = 0
         self._close: tuple[int, str] | None = None
         self._wake = asyncio.Event()
@@ -92,8 +92,9 @@ class MemberConnection:
         """Put an encoded message into the outbox."""
         if self.closing:
             return
-        self._outbox.append(text)
-        self._outbox_bytes += len(text)
+        size_bytes = limits.bytes_of(text)
+        self._outbox.append((text, size_bytes))
+        self._outbox_bytes += size_bytes
         if len(self._outbox) > OUTBOX_FRAMES_MAX or self._outbox_bytes > OUTBOX_BYTES_MAX:
             logger.warning("connection %s of %s does not read", self.id, self.principal)
             self._outbox.clear()
@@ -127,8 +128,8 @@ class MemberConnection:
             # What is said while a text waits here for its peer comes after it.
             self._writing = True
             while outbox:
-                text = outbox.popleft()
-                self._outbox_bytes -= len(text)
+                text, size_bytes = outbox.popleft()
+                self._outbox_bytes -= size_bytes
                 await send({"type": "websocket.send", "text": text})
             self._writing = False
             if self._close is not None:

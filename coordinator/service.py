@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -207,7 +206,7 @@ class ShardService:
 
     def commit(self, caller: Caller, commit: Commit) -> bool:
         """Offsets that the next batch writes. False: the caller has too much unanswered."""
-        answered = replace(commit, answer=partial(self._answered, caller, commit.answer))
+        answered = Commit(commit.key, commit.judge, partial(self._answered, caller, commit.answer))
         return self._orders.send(caller.id, Way.BATCH, partial(self._add, answered))
 
     def _add(self, commit: Commit) -> None:

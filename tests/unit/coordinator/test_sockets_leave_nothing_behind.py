@@ -96,3 +96,13 @@ async def test_a_proxy_that_names_its_client_at_length_fails_no_row() -> None:
     connection = door.admit(dict(SCOPE["headers"]), "x" * 1_000, peer.send)
     assert isinstance(connection, connections.MemberConnection)
     assert len(connection.peer) == GroupMember._meta.get_field("client_host").max_length
+
+
+async def test_what_waits_for_a_peer_is_counted_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "OUTBOX_BYTES_MAX", 100)
+    connection = new_door().admit(dict(SCOPE["headers"]), "127.0.0.1", Peer(reads=False).send)
+    assert isinstance(connection, connections.MemberConnection)
+    connection.say_text("€" * 33)
+    assert not connection.closing
+    connection.say_text("€")
+    assert connection.closing
