@@ -24,7 +24,9 @@ logger = logging.getLogger("muster.client")
 
 STAGGER_S: Final = 0.25
 """A node that has not led anywhere for so long does not hold up the next."""
-ASK_AGAIN_S: Final = 0.2
+FIRST_ASK_AGAIN_S: Final = 0.15
+LAST_ASK_AGAIN_S: Final = 0.5
+"""Between two questions to one node, growing by a tenth: thousands may ask while a shard changes hands."""
 ANSWER_TIMEOUT_S: Final = 2.0
 FIRST_BACKOFF_S: Final = 0.05
 LAST_BACKOFF_S: Final = 1.0
@@ -167,7 +169,7 @@ class _Search:
             self._moved_on.set()
 
     async def _converse(self, transport: Transport) -> None:
-        arrived = False
+        arrived, pause_s = False, FIRST_ASK_AGAIN_S
         try:
             while not arrived:
                 address = await self._discovery.ask(transport)
@@ -179,7 +181,8 @@ class _Search:
                 else:
                     self._fails(transport.address, "nobody serves the group at the moment")
                 if not arrived:
-                    await asyncio.sleep(ASK_AGAIN_S * random.uniform(0.75, 1.25))
+                    await asyncio.sleep(pause_s * random.uniform(0.75, 1.25))
+                    pause_s = min(LAST_ASK_AGAIN_S, pause_s * 1.1)
         finally:
             if not arrived:
                 transport.hang_up()

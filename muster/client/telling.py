@@ -39,7 +39,8 @@ class Telling:
             if self.refusal:
                 return Standing(State.WAITING, self.refusal, trouble=True)
             problems = "; ".join(f"{node}: {why}" for node, why in self._problems.items())
-            return Standing(State.SEARCHING, problems or "no node has answered yet", trouble=True)
+            why = problems or "the coordinator is silent, or no node has answered yet"
+            return Standing(State.SEARCHING, why, trouble=True)
         tenures = list(self._fetching.tenures())
         if not tenures:
             why = self._why_idle or "no partition is assigned to it; the others of its group have them all"

@@ -25,6 +25,7 @@ class Nodes:
         self.handshakes: Counter[str] = Counter()
         self.questions: Counter[str] = Counter()
         self.asked: list[str] = []
+        self.open: Counter[str] = Counter()
         self._over = asyncio.Event()
         self._servers: dict[str, Server] = {}
 
@@ -33,6 +34,7 @@ class Nodes:
         port = int(self.addresses[name].rpartition(":")[2]) if name in self.addresses else 0
 
         async def heard(connection: ServerConnection) -> None:
+            self.open[name] += 1
             while frame := await _next_frame(connection):
                 message = codec.decode_from_member(frame)
                 assert isinstance(message, ClusterMetadataRequest)
@@ -45,6 +47,7 @@ class Nodes:
                     nodes=nodes,
                 )
                 await connection.send(codec.encode(answer).decode())
+            self.open[name] -= 1
 
         async def handshake(connection: ServerConnection, request: Request) -> Response | None:
             self.handshakes[name] += 1
