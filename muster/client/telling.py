@@ -9,12 +9,14 @@ from muster.client import clock
 from muster.client.core.session import MemberSession, Stage
 from muster.client.fetching import Fetching
 from muster.client.standing import Reporter, Standing, State
-from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.instants import Instant, after
 
 logger = logging.getLogger("muster.client")
 
 REPORT_EVERY_S: Final = 1.0
-ASK_WHY_IDLE_MS: Final = 5_000
+FIRST_ASK_WHY_IDLE_MS: Final = 2_000
+LAST_ASK_WHY_IDLE_MS: Final = 60_000
+"""Thousands may be idle by design: each asks a broker ever more seldom."""
 
 
 class Telling:
@@ -31,7 +33,8 @@ class Telling:
         self._fetching = fetching
         self._problems = problems
         self._why_idle = ""
-        self._asked_at = Instant(-ASK_WHY_IDLE_MS)
+        self._ask_again_at = Instant(0)
+        self._pause_ms = FIRST_ASK_WHY_IDLE_MS
 
     def standing(self) -> Standing:
         """In one word and one sentence."""
@@ -68,10 +71,12 @@ class Telling:
         session, now = self._session(), clock.now()
         if not session.told or session.stage is not Stage.REGISTERED or session.fetching:
             self._why_idle = ""
+            self._ask_again_at, self._pause_ms = now, FIRST_ASK_WHY_IDLE_MS
             return
-        if elapsed_ms(self._asked_at, now) < ASK_WHY_IDLE_MS:
+        if now < self._ask_again_at:
             return
-        self._asked_at = now
+        self._ask_again_at = after(now, self._pause_ms)
+        self._pause_ms = min(LAST_ASK_WHY_IDLE_MS, 2 * self._pause_ms)
         named = {wish.topic for wish in session.wishes.topic_count if not wish.is_pattern}
         missing = await self._fetching.missing(named) if named else frozenset[str]()
         if missing is None:

@@ -5,9 +5,12 @@ import asyncio
 import pytest
 
 from muster import Consumer, ConsumerRefused, NotReady, State
+from muster.client import clock
 from muster.client import discovery as rooms
+from muster.kernel.instants import Instant
 from tests.unit.client.ann import Ann, ann_who_has_read
 from tests.unit.client.nodes import running
+from tests.unit.client_core.test_a_member_obeys_its_coordinator import start
 
 
 def ben(*nodes: str, **options: int) -> Consumer:
@@ -88,3 +91,22 @@ async def test_skipping_goes_ahead_only_and_where_it_fetches() -> None:
         consumer.skip("orders", 0, 50)
     with pytest.raises(ValueError, match="not fetched by this consumer"):
         consumer.skip("orders", 1, 60)
+
+
+async def test_an_idle_member_asks_why_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    ann = Ann()
+    ann.registers()
+    ann.hears(start(1))
+    telling, asked, now = ann.conversation._telling, [], 0
+
+    async def missing(topics: set[str]) -> frozenset[str]:
+        asked.append(now // 1_000)
+        return frozenset(topics)
+
+    monkeypatch.setattr(telling._fetching, "missing", missing)
+    monkeypatch.setattr(clock, "now", lambda: Instant(now))
+    for second in range(200):
+        now = 1_000 * second
+        await telling._look_why_idle()
+    assert asked == [0, 2, 6, 14, 30, 62, 122, 182]
+    assert "there is no topic orders yet" in ann.conversation.standing().why
