@@ -36,9 +36,13 @@ def frames_for(broker_id: int, turn: TurnChanges) -> list[Changes]:
 
     One frame, also where nothing concerns the broker: it states the version of the turn in its pings.
     """
-    parts = _in_parts(turn.partitions)
+    # A topic is known before its first partition.
+    topics = [
+        turn.topics[at : at + MAX_ROWS_PER_FRAME] for at in range(0, len(turn.topics), MAX_ROWS_PER_FRAME)
+    ] or [()]
+    parts = [*([()] * (len(topics) - 1)), *_in_parts(turn.partitions)]
     return [
-        _frame(broker_id, turn, part, number == 0, number == len(parts) - 1)
+        _frame(broker_id, turn, part, topics[number] if number < len(topics) else (), number, len(parts))
         for number, part in enumerate(parts)
     ]
 
@@ -67,7 +71,12 @@ def _in_parts(changes: Sequence[AlikeChange]) -> list[list[AlikeChange]]:
 
 
 def _frame(
-    broker_id: int, turn: TurnChanges, part: Sequence[AlikeChange], first: bool, complete: bool
+    broker_id: int,
+    turn: TurnChanges,
+    part: Sequence[AlikeChange],
+    topics: Sequence[TopicRow],
+    number: int,
+    count: int,
 ) -> Changes:
     leader_and_isr: list[AlikePartitions] = []
     stop_replica: list[AlikePartitions] = []
@@ -82,12 +91,12 @@ def _frame(
     return Changes(
         metadata_version=turn.metadata_version,
         controller_epoch=turn.controller_epoch,
-        complete=complete,
+        complete=number == count - 1,
         leader_and_isr=tuple(leader_and_isr),
         stop_replica=tuple(stop_replica),
         partitions=tuple(partitions),
-        brokers=tuple(turn.brokers) if first else (),
-        topics=tuple(turn.topics) if first else (),
+        brokers=tuple(turn.brokers) if number == 0 else (),
+        topics=tuple(topics),
     )
 
 

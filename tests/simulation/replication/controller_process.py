@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from controller.core.dispatch import frames_for
-from controller.core.draft import Draft, policy_of
+from controller.core.draft import ClusterDecision, Draft, policy_of
 from controller.core.election import Policy
 from controller.core.events import Event, HangUp, Heard, Hello, LinkClosed, ProposalsReady, Say, TookOver
 from controller.core.proposing import Task, propose
@@ -118,12 +118,21 @@ class Controller:
     def turn(self, events: Sequence[Event], now: Instant) -> None:
         """Decide, write, speak."""
         decision = decide(self.state, events, now, self.settings)
-        if decision.records and not self.database.write(self.epoch, decision.records):
-            self.deposed = True
-            for link in self.links.values():
-                link.close()
-            return
-        self.state = decision.state
+        if self.write(decision):
+            self.state = decision.state
+            self.speak(decision)
+
+    def write(self, decision: ClusterDecision) -> bool:
+        """One transaction; False: this is not the owner any more, and its links are closed."""
+        if not decision.records or self.database.write(self.epoch, decision.records):
+            return True
+        self.deposed = True
+        for link in self.links.values():
+            link.close()
+        return False
+
+    def speak(self, decision: ClusterDecision) -> None:
+        """Replies, then commands."""
         for saying in (*decision.replies, *decision.commands):
             addressed = self.links.get(str(saying.link))
             if addressed is not None and isinstance(saying, Say):

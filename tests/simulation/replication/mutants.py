@@ -20,6 +20,7 @@ from controller.core.election import Policy
 from controller.core.state import Adopting, LostTail, Memory, Session
 from muster.kernel.instants import Instant, after
 from tests.simulation.replication.broker_process import Broker, FetchAnswer
+from tests.simulation.replication.controller_process import Controller, Database
 from tests.simulation.replication.memory_log import MemoryLog
 from tests.simulation.replication.world import World
 
@@ -91,6 +92,19 @@ MUTANTS["lost_kept"] = replaced(
     election, "without", lambda without: lambda row, b, floor, lost: without(row, b, floor, False)
 )
 MUTANTS["never_answer"] = replaced(partitions, "answer_proposals", lambda _: lambda draft: None)
+
+
+MUTANTS["no_fence"] = replaced(Database, "is_fenced_in", lambda _: lambda self, epoch: True)
+MUTANTS["speak_first"] = replaced(
+    Controller, "write", lambda write: lambda self, decision: _write_what_was_said(write, self, decision)
+)
+
+
+def _write_what_was_said(write: Any, controller: Controller, decision: Any) -> bool:
+    """Before the commit everything was said; it matters where the commit does not come."""
+    if decision.records and not controller.database.is_fenced_in(controller.epoch):
+        controller.speak(decision)
+    return bool(write(controller, decision))
 
 
 MUTANTS["damage_kept"] = replaced(LostTail, "covers", lambda _: lambda self, row: self.everywhere)

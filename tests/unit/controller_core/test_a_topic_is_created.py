@@ -1,6 +1,6 @@
 """This room shows CreateTopics: refusals (conformance 199 to 204), rows, leaders, answer."""
 
-from uuid import uuid5
+from uuid import UUID, uuid5
 
 import pytest
 
@@ -11,7 +11,7 @@ from controller.core.records import PartitionsCreated, TopicCreated, WorkOffered
 from controller.core.settings import ControllerSettings
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import CreateTopics, NewTopic
-from muster.messages.link.to_broker import CreateTopicsAnswer
+from muster.messages.link.to_broker import Changes, CreateTopicsAnswer
 from tests.unit.controller_core.stage import FRESH, Cluster, heard, row, said
 from tests.unit.messages.made_rows import stored
 
@@ -122,3 +122,18 @@ def test_a_takeover_asks_a_worker_for_the_leaders_that_are_still_missing() -> No
 
     cluster.turn(ProposalsReady(2, Task.CONTROLLER_FAILOVER, "", ()))
     assert all(one.leader != -1 for one in cluster.state.rows.partitions.values())
+
+
+def test_very_many_topics_are_told_in_several_frames_each_before_its_partitions() -> None:
+    """Several requests are decided in one turn; a frame that no broker could read would cost every link."""
+    cluster = Cluster()
+    asked = wanted(*(NewTopic(name=f"topic-{number}", partition_count=1) for number in range(1_500)))
+    frames = [one for one in said(cluster.turn(asked), "link-2a") if isinstance(one, Changes)]
+
+    assert [(len(one.topics), one.complete) for one in frames] == [(1_000, False), (500, True)]
+    told: set[UUID] = set()
+    for frame in frames:
+        told.update(topic.topic_id for topic in frame.topics)
+        rows = (*frame.leader_and_isr, *frame.partitions)
+        assert all(alike.topic_id in told for alike in rows)
+    assert sum(len(frame.leader_and_isr) + len(frame.partitions) for frame in frames) == 1_500
