@@ -3,11 +3,11 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from muster.kernel.addresses import is_loopback
 from muster.kernel.environment import Environment, SettingError
 from muster.kernel.settings import DECLARED
 
@@ -100,16 +100,6 @@ def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
 def reader(given: Mapping[str, str] = os.environ) -> Environment:
     """The environment of a broker, by the declarations that all processes share."""
     return Environment(given, DECLARED, lambda name: Path(name).read_text(encoding="utf-8"))
-
-
-def is_loopback(host: str) -> bool:
-    """True if `host` names only this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _address(name: str, text: str) -> Address:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -46,17 +45,6 @@ def of_a_tool(given: Mapping[str, str]) -> Mapping[str, str]:
             of_the_stack
         )
     return given
-
-
-def is_loopback(host: str) -> bool:
-    """True for names and addresses that only this machine can reach."""
-    bare = host.strip().strip("[]")
-    if bare == "localhost" or bare.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(bare).is_loopback
-    except ValueError:
-        return False
 
 
 def host_of(address: str) -> str:

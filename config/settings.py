@@ -9,6 +9,7 @@ import django_stubs_ext
 
 from access.rest.settings import REST_FRAMEWORK, SPECTACULAR_SETTINGS  # noqa: F401  (settings are read by name)
 from config import environment, log_lines
+from muster.kernel.addresses import is_loopback
 
 # Lets generic classes such as ModelAdmin[Group] be written where mypy asks for them.
 django_stubs_ext.monkeypatch()
@@ -35,7 +36,7 @@ MUSTER_NODE_ADDRESS = _told.text("MUSTER_NODE_ADDRESS") or f"ws://{MUSTER_NODE_L
 MUSTER_WEB_LISTEN = _told.text("MUSTER_WEB_LISTEN")
 MUSTER_WEB_URL = _told.text("MUSTER_WEB_URL") or f"http://{MUSTER_WEB_LISTEN}"
 ON_LOOPBACK = all(
-    environment.is_loopback(environment.host_of(address))
+    is_loopback(environment.host_of(address))
     for address in (MUSTER_WEB_LISTEN, MUSTER_NODE_LISTEN, *ALLOWED_HOSTS)
 )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from config import environment
+from muster.kernel.addresses import is_loopback
 from muster.kernel.environment import SettingError
 
 
@@ -116,7 +117,7 @@ def test_a_process_knows_its_role_from_its_command_line(command: list[str], role
     ],
 )
 def test_loopback_is_told_from_the_world(address: str, near: bool) -> None:
-    assert environment.is_loopback(environment.host_of(address)) is near
+    assert is_loopback(environment.host_of(address)) is near
 
 
 def test_a_checkout_in_a_folder_called_celery_is_no_worker() -> None:
