@@ -75,9 +75,10 @@ accept: setup  ## write the transcripts of tests/scenarios anew, as the rules no
 	$(PY) -m tests.scenarios.native.transcripts
 	-@git diff --stat -- tests/scenarios/native
 
-docs: setup  ## write docs/settings.md anew, as the settings are declared
+docs: setup  ## write docs/settings.md and docs/openapi.json anew, as the code declares them
 	$(PY) manage.py settings_page > docs/settings.md.new
 	mv docs/settings.md.new docs/settings.md
+	$(PY) manage.py spectacular --format openapi-json --file docs/openapi.json
 
 lock: setup  ## write requirements*.txt anew from pyproject.toml
 	@sh .ci/lock

@@ -47,6 +47,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
+    _refused = False
     _crowds: ClassVar[MutableMapping[Any, _Crowd]] = WeakKeyDictionary()
 
     @property
@@ -73,7 +74,20 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_came()
+        # A head that came in one piece was parsed before its bytes were counted.
+        headers_bytes = sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if len(self.url) + headers_bytes > LARGEST_HEAD_BYTES:
+            self._refused = True
+            return self._refuse("too_large")
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._refused:
+            super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_came()

@@ -66,6 +66,9 @@ MIDDLEWARE = [
     "web.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "config.static_files.StaticFiles",
+    # Bodies of answers; secrets in them (CSRF) are masked anew each time, and their lengths are blurred.
+    "django.middleware.gzip.GZipMiddleware",
+    "web.errors.SayWhatIsNotAllowed",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from access.filters import number_filter, text_filter, word_filter
 from access.rest.paging import PageRequest, page_response
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, Int64Field, detail_schema, lists
+from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
 from controller.models import NO_LEADER, Broker, Partition, Topic
 from controller.queries import state_of
@@ -27,6 +27,17 @@ _STATES = {
 _TROUBLES = ("offline", "under-replicated")
 
 
+@example(
+    broker_id=3,
+    state="live",
+    fenced=False,
+    endpoints={"client": "10.0.3.11:9092", "replication": "10.0.3.11:9093"},
+    rack="c",
+    broker_epoch=203,
+    version=88003,
+    registered_at="2026-11-21T03:12:41Z",
+    changed_at="2026-11-21T03:12:41Z",
+)
 class BrokerShape(serializers.Serializer[Any]):
     broker_id = Int32Field()
     state = serializers.ChoiceField(choices=list(_STATES))
@@ -39,6 +50,15 @@ class BrokerShape(serializers.Serializer[Any]):
     changed_at = serializers.DateTimeField()
 
 
+@example(
+    topic="flights",
+    topic_id="4f6c1c57-58a0-4d1c-8b53-6b3a0f5b8f11",
+    partitions=6,
+    replication_factor=3,
+    configs={"min.insync.replicas": "2"},
+    version=88001,
+    created_at="2026-11-21T03:12:41Z",
+)
 class TopicShape(serializers.Serializer[Any]):
     topic = serializers.CharField()
     topic_id = serializers.UUIDField()
@@ -49,6 +69,21 @@ class TopicShape(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
 
 
+@example(
+    topic="flights",
+    topic_id="4f6c1c57-58a0-4d1c-8b53-6b3a0f5b8f11",
+    partition=5,
+    replicas=[1, 2, 3],
+    adding=[],
+    removing=[],
+    leader=1,
+    leader_epoch=9,
+    isr=[1, 2, 3],
+    version=88015,
+    changed_at="2026-11-21T03:12:41Z",
+    high_watermark=8434691,
+    high_watermark_at="2026-11-21T03:12:41Z",
+)
 class PartitionShape(serializers.Serializer[Any]):
     """`version` is Kafka's partition epoch; `leader` is null if there is none."""
 

@@ -226,6 +226,18 @@ def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: 
     return [TopicRow(**row) for row in _named(statement, values)]
 
 
+def names_up_to(live: Sequence[int], *, contains: str, show: str, last: str, limit: int) -> list[str]:
+    """The names of such topics up to `last`, backwards from it."""
+    statement = f"""
+        WITH stated AS ({_STATED} WHERE strpos(lower(topic.name), lower(%(contains)s)) > 0
+                        AND topic.name <= %(last)s)
+        SELECT DISTINCT topic_name FROM stated WHERE {TROUBLES.get(show, "true")}
+        ORDER BY topic_name DESC LIMIT %(limit)s
+    """
+    values = {"live": list(live), "contains": contains, "last": last, "limit": limit}
+    return [name for (name,) in _read(statement, values)]
+
+
 def partitions_of(
     live: Sequence[int], topic_ids: Sequence[Any], show: str, first: int, limit: int
 ) -> dict[Any, list[PartitionRow]]:

@@ -127,9 +127,20 @@ def cluster(request: HttpRequest) -> HttpResponse:
         "show": asked.show,
         "shows": _choices(here.health),
         "next": asked.address(after=sealed([shown[-1].name], asked.of)) if follow else "",
-        "first": asked.address(after="") if asked.after else "",
+        "before": _before(here, asked),
     }
     return render(request, "controller/cluster.html", context)
+
+
+def _before(here: standing.ClusterStanding, asked: Asked) -> str:
+    """The address of the page of topics before this one; empty on the first."""
+    if not asked.after:
+        return ""
+    names = queries.names_up_to(
+        here.live, contains=asked.contains, show=asked.show, last=asked.after, limit=TOPICS_OF_A_PAGE + 1
+    )
+    full = len(names) > TOPICS_OF_A_PAGE
+    return asked.address(after=sealed([names[-1]], asked.of) if full else "")
 
 
 def _asked(request: HttpRequest, usually: str) -> Asked:

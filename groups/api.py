@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 from access.filters import text_filter
 from access.rest.paging import PageRequest, page_response
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, Int64Field, detail_schema, lists
+from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
 from groups import queries
 from groups.filters import GROUP_FILTERS, group_filter
@@ -24,6 +24,20 @@ MEMBERS_SHOWN = 100
 OWNED_SHOWN = 1_000
 
 
+@example(
+    group="departures",
+    phase="Stable",
+    protocol="native",
+    generation=43,
+    version=417,
+    shard=39,
+    error="",
+    members=3,
+    partitions=6,
+    lag=32004,
+    lag_unknown=0,
+    changed_at="2026-11-21T03:12:41Z",
+)
 class GroupShape(serializers.Serializer[Any]):
     """A group of a list. `lag` counts what is known; `lag_unknown` how many partitions are not."""
 
@@ -41,6 +55,22 @@ class GroupShape(serializers.Serializer[Any]):
     changed_at = serializers.DateTimeField()
 
 
+@example(
+    group="departures",
+    phase="Stable",
+    protocol="native",
+    generation=43,
+    version=417,
+    shard=39,
+    assignor="sticky",
+    rebalance_mode="incremental",
+    ephemeral=False,
+    error="",
+    created_at="2026-11-21T03:12:41Z",
+    changed_at="2026-11-21T03:12:41Z",
+    member_count=0,
+    members=[],
+)
 class GroupDetailShape(serializers.Serializer[Any]):
     """One group with its first members. All are at /members/{group}, its offsets at /offsets?group=…
 
@@ -63,6 +93,20 @@ class GroupDetailShape(serializers.Serializer[Any]):
     members = MemberShape(many=True)
 
 
+@example(
+    group="departures",
+    topic="flights",
+    topic_id="4f6c1c57-58a0-4d1c-8b53-6b3a0f5b8f11",
+    partition=5,
+    offset=8407233,
+    leader_epoch=-1,
+    metadata="",
+    version=2505,
+    committed_at="2026-11-21T03:12:41Z",
+    high_watermark=8434691,
+    high_watermark_at="2026-11-21T03:12:41Z",
+    lag=27458,
+)
 class OffsetShape(serializers.Serializer[Any]):
     """A committed offset: the next record to read. `lag` is null if the end is not known."""
 

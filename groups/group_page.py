@@ -169,6 +169,10 @@ class GroupPage:
         return self.standings[self.first : self.first + ROWS_OF_PARTITIONS]
 
     @property
+    def before_from(self) -> int:
+        return max(0, self.first - ROWS_OF_PARTITIONS)
+
+    @property
     def next_from(self) -> int:
         end = self.first + ROWS_OF_PARTITIONS
         return end if end < len(self.standings) else 0

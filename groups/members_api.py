@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.rest.paging import PageRequest, page_response
-from access.rest.shapes import Int32Field, Int64Field, lists
+from access.rest.shapes import Int32Field, Int64Field, example, lists
 from groups.members import OwningMember, find_group, members_after
 
 MOST_OWNED = 5_000
@@ -23,6 +23,18 @@ class OwnedShape(serializers.Serializer[Any]):
     since_generation = Int64Field()
 
 
+@example(
+    member="ann",
+    client_id="departures 1.9.2",
+    client_host="10.0.1.31",
+    node="node-1",
+    session_timeout_ms=10000,
+    auto_commit=True,
+    auto_offset_reset="latest",
+    subscription=[{"topic": "flights", "threads": 1}],
+    joined_at="2026-11-21T03:12:41Z",
+    owns=[],
+)
 class MemberShape(serializers.Serializer[Any]):
     member = serializers.CharField()
     client_id = serializers.CharField(allow_blank=True)

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.rest.paging import PageRequest, page_response
-from access.rest.shapes import Int32Field, Int64Field, lists
+from access.rest.shapes import Int32Field, Int64Field, example, lists
 from groups.history import Rebalance
 from groups.journal import rebalances_of
 from groups.members import find_group
@@ -17,6 +17,19 @@ TOLD = 500
 """More than the journal is folded for: a page never ends in the middle of what is told."""
 
 
+@example(
+    started="2026-11-21T03:12:41Z",
+    cause="member joined",
+    detail="cleo",
+    generation=43,
+    failed=False,
+    open=False,
+    members=3,
+    moved=2,
+    preparing_ms=980.0,
+    completing_ms=260.0,
+    length_ms=1240.0,
+)
 class RebalanceShape(serializers.Serializer[Any]):
     """One attempt. `generation` is null while it is open and if it failed; lengths in milliseconds."""
 

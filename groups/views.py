@@ -90,7 +90,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
         "phases": here.by_phase.items(),
         "matching": len(keys),
         "next": asked.address(after=sealed(shown[-1], asked.of)) if more else "",
-        "first": "" if after is None else asked.address(),
+        "before": _before(keys, begin, asked),
         "by_lag": asked.address(sort=""),
         "by_name": asked.address(sort="name"),
     }
@@ -117,6 +117,14 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
         "page": page,
     }
     return render(request, "groups/detail.html", context)
+
+
+def _before(keys: Sequence[Key], begin: int, asked: Asked) -> str:
+    """The address of the page before the one that begins at this place; empty on the first."""
+    if begin == 0:
+        return ""
+    ends = begin - ROWS_OF_A_PAGE
+    return asked.address(after=sealed(keys[ends - 1], asked.of)) if ends > 0 else asked.address()
 
 
 def _stalled(findings: Sequence[Finding]) -> set[str]:

@@ -27,7 +27,7 @@ document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input:not([type=checkbox], [type=radio]), select, textarea");
   if (typing || event.ctrlKey || event.metaKey || event.altKey || one("dialog:modal")) return;
   const rows = all("main tbody th[scope=row] a"), at = rows.indexOf(document.activeElement);
-  const page = { "[": "first", "]": "next" }[event.key];
+  const page = { "[": "prev", "]": "next" }[event.key];
   if (event.key === "?") one("#help")?.showModal();
   else if (event.key === " " && event.target === body) { event.preventDefault(); one(".live")?.click(); }
   else if (before === "g" && places[event.key]) location.href = places[event.key];
@@ -141,7 +141,10 @@ for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"])
 
 const live = one(".live"), watch = body.dataset.watch;
 let socket, boot = "", sequence = 0, heard = 0, tries = 0, retry, reading = false, again = false, paused = false, answers = true;
-let owed = null, gone = false, begun = 0, tried = 0;
+let owed = null, gone = false, begun = 0, tried = 0, title = document.title;
+// When, by the server's clock, all that is shown was true: rendered then, or looked at and not changed since.
+let fresh = Number(body.dataset.now) || Date.now();
+const serverNow = () => Date.now() - ahead;
 function say(text, mark = "done", stays = false) {
   const toast = document.createElement("p"), shape = document.createElement("i");
   toast.className = "toast";
@@ -170,17 +173,18 @@ async function read() {
       return;
     }
     if (!answer.ok) { answers = false; return; }
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     // A filter was changed meanwhile: this is the answer to what nobody asks any more.
     if (asked !== location.href) { again = true; return; }
     answers = true;
     gone = false;
     owed = null;
-    document.title = fresh.title;
-    for (const name of ["rendered", "now"]) body.dataset[name] = fresh.body.dataset[name] || "";
+    title = page.title;
+    for (const name of ["rendered", "now"]) body.dataset[name] = page.body.dataset[name] || "";
     ahead = Date.now() - (Number(body.dataset.now) || Date.now());
+    fresh = Math.max(fresh, Number(body.dataset.now) || 0);
     all("[data-part]").forEach((part) => {
-      const found = fresh.getElementById(part.id);
+      const found = page.getElementById(part.id);
       if (found) put(part, document.adoptNode(found));
     });
   } catch {
@@ -210,6 +214,7 @@ function connect(now) {
     if (word.reading === false) answers = false;
     else if (word.reading && !answers && !gone && Date.now() - tried > 3000) read();
     if (word.changed) read();
+    else if (answers && !reading && "age_ms" in word) fresh = Math.max(fresh, serverNow() - word.age_ms);
     show();
   };
   mine.onclose = (event) => {
@@ -234,15 +239,18 @@ function watchdog() {
   dead.close();
 }
 function show() {
-  const silent = Date.now() - heard, off = silent > 3000 || !answers || gone, age = written(silent);
-  const never = !boot && silent <= 3000;
+  const silent = Date.now() - heard, unheard = silent > 3000, off = unheard || !answers || gone, age = written(silent);
+  const never = !boot && !unheard, asof = new Date(fresh).toISOString().slice(11, 19);
   live.dataset.state = paused ? "paused" : never ? "wait" : off ? "off" : "on";
   html.toggleAttribute("data-stale", off && !paused);
-  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? `Live, ${(silent / 1000).toFixed(1)}s` : gone ? "Gone" : answers ? "Not connected, " + age : "No data now";
+  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? `Live, ${(silent / 1000).toFixed(1)}s` : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
   if (live.textContent !== state) live.textContent = state;
+  document.title = off && !paused ? "Not now: " + title : title;
   all("[data-notlive]").forEach((strip) => (strip.hidden = !off || paused || gone));
-  all("[data-old]").forEach((text) => (text.textContent = age));
-  all("[data-asof]").forEach((text) => (text.textContent = new Date(heard - ahead).toISOString().slice(11, 19)));
+  all("[data-why]").forEach((text) => (text.textContent = unheard ? "Not connected" : "No data now"));
+  all("[data-meanwhile]").forEach((text) => (text.hidden = unheard));
+  all("[data-old]").forEach((text) => (text.textContent = written(serverNow() - fresh)));
+  all("[data-asof], main h1").forEach((text) => (text.matches("h1") ? (text.dataset.then = asof) : (text.textContent = asof)));
 }
 if (live) {
   heard = Date.now();

@@ -36,8 +36,16 @@ Send = Callable[[Message], Awaitable[None]]
 Handle = Callable[[Scope, Receive, Send], Awaitable[Any]]
 
 
+DOUBT_MS = 1_300
+"""A request that waits longer asks whether the database answers anybody at all."""
+
+
 class Busy(Exception):
     """No desk became free, or the work did not end in time; nothing was answered."""
+
+
+class Silent(Busy):
+    """The database answers nobody; nothing was answered."""
 
 
 class TooLarge(Exception):
@@ -60,6 +68,10 @@ class Desk:
         """True until its thread has told which connection it keeps."""
         return self._database is None
 
+    def keeps(self, database: Any) -> None:
+        """Told by the thread: the connection that it uses."""
+        self._database = database
+
     async def rest(self) -> None:
         """Return when the thread has nothing to do any more."""
         self._database = await asyncio.get_running_loop().run_in_executor(self.executor, _connection)
@@ -81,9 +93,15 @@ class Desks:
     """A few desks, the one used last first: a quiet process uses one thread and one connection."""
 
     def __init__(
-        self, handle: Handle, number: int = DESKS, wait_ms: int = WAIT_MS, work_ms: int = WORK_MS
+        self,
+        handle: Handle,
+        number: int = DESKS,
+        wait_ms: int = WAIT_MS,
+        work_ms: int = WORK_MS,
+        beats: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._handle = handle
+        self._beats = beats or _always
         self._free = [Desk(place) for place in range(number, 0, -1)]
         self._all = tuple(self._free)
         self._wait_ms = wait_ms
@@ -94,17 +112,22 @@ class Desks:
         BUSY_DESKS.set_function(lambda: len(self._all) - len(self._free))
 
     async def answer(self, scope: Scope, body: bytes) -> list[Message]:
-        """Django's whole answer. Raises Busy if it takes too long to begin, or to end."""
+        """Django's whole answer.
+
+        Raises Busy if it takes too long to begin, or to end; Silent as soon as it is clear why.
+        """
         desk = await self._take()
         leaving = asyncio.Event()
         working = asyncio.create_task(_answer(self._handle, desk, scope, body, leaving))
         try:
-            done, _ = await asyncio.wait({working}, timeout=self._work_ms / 1000)
-            if not done:
+            if not await self._ended(working):
                 desk.cut()
                 REFUSED.labels("slow").inc()
                 raise Busy
             return working.result()
+        except Silent:
+            desk.cut()
+            raise
         finally:
             leaving.set()
             cleaning = asyncio.create_task(self._give_back(desk, working))
@@ -122,18 +145,30 @@ class Desks:
             REFUSED.labels("queue").inc()
             raise Busy
         self._waiting += 1
+        turn = asyncio.create_task(self._turn.acquire())
         try:
-            async with asyncio.timeout(self._wait_ms / 1000):
-                await self._turn.acquire()
-        except TimeoutError as error:
-            REFUSED.labels("busy").inc()
-            raise Busy from error
+            if not await self._ended(turn, self._wait_ms):
+                REFUSED.labels("busy").inc()
+                raise Busy
         finally:
             self._waiting -= 1
+            if not turn.done():
+                turn.cancel()
         desk = self._free.pop()
         if desk.new:
             await desk.rest()
         return desk
+
+    async def _ended(self, task: "asyncio.Task[Any]", within_ms: int | None = None) -> bool:
+        """True if it ended in time. Raises Silent if the database answers nobody while it is waited for."""
+        limit_ms = self._work_ms if within_ms is None else within_ms
+        done, _ = await asyncio.wait({task}, timeout=min(DOUBT_MS, limit_ms) / 1000)
+        if not done and limit_ms > DOUBT_MS:
+            if not await self._beats() and not task.done():
+                REFUSED.labels("silent").inc()
+                raise Silent
+            done, _ = await asyncio.wait({task}, timeout=(limit_ms - DOUBT_MS) / 1000)
+        return bool(done)
 
     async def _give_back(self, desk: Desk, working: "asyncio.Task[list[Message]]") -> None:
         """A thread cannot be cancelled: the desk is free when its thread is."""
@@ -185,6 +220,10 @@ async def _answer(
     async with ThreadSensitiveContext(executor=desk.executor):
         await handle(scope, receive, send)
     return said
+
+
+async def _always() -> bool:
+    return True
 
 
 async def end_thread(executor: ThreadPoolExecutor) -> None:

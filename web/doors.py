@@ -8,21 +8,45 @@ from functools import cache
 from django.conf import settings
 from django.template.loader import render_to_string
 
-from access.rest.problems import MEDIA_TYPE, document
-from web.desks import Busy, Desks, Gone, Handle, Message, Receive, Scope, Send, TooLarge, read_body
+from access.rest.problems import MEDIA_TYPE, SILENT_DATABASE, document
+from web.desks import (
+    Busy,
+    Desks,
+    Gone,
+    Handle,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    Silent,
+    TooLarge,
+    read_body,
+)
 from web.metrics import ANSWER_MS, ANSWERS
 from web.middleware import CONTENT_SECURITY_POLICY
+from web.pulse import Pulse
 
 RETRY_AFTER_S = 2
 _WORDS = {
-    408: ("The request was too slow", "It did not arrive whole. Nothing was changed.", "Send it again."),
-    413: ("The request is too large", "Nothing was changed.", "No form or request here needs so much."),
-    503: (
+    "slow": (
+        408,
+        "The request was too slow",
+        "It did not come whole. Nothing was changed.",
+        "Send it again.",
+    ),
+    "large": (413, "The request is too large", "Nothing was changed.", "No form or request needs so much."),
+    "busy": (
+        503,
         "The page could not be read",
-        "The database did not answer in time, or too many asked at once. Groups and brokers keep working.",
+        "It took too long, or too many asked at once. Groups and brokers go on.",
         "Try again in a few seconds.",
     ),
+    "silent": (503, "The page could not be read", SILENT_DATABASE, "Try again in a few seconds."),
 }
+_PLAIN = ("/readyz", "/metrics")
+"""Asked by programs that read a line."""
+
+READ = ("GET", "HEAD")
 
 
 class HttpDoor:
@@ -31,22 +55,30 @@ class HttpDoor:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._desks: Desks | None = None
+        self._pulse = Pulse()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == "/livez":
+        path = scope["path"]
+        if path == "/livez":
+            if scope["method"] not in READ:
+                return await _say(send, 405, b"only GET and HEAD\n", "text/plain")
             # It must not wait for a database: who restarts a web process for an outage makes two of it.
             return await _say(send, 200, b"live\n", "text/plain")
         began = time.monotonic()
+        if path == "/readyz" and not await self._pulse.beats():
+            return await _say(send, 503, b"the database does not answer\n", "text/plain")
         try:
             said = await self._at_a_desk(scope, receive)
         except Gone:
             return None
         except TooLarge:
-            said = refusal(scope["path"], 413)
+            said = refusal(path, "large")
+        except Silent:
+            said = refusal(path, "silent")
         except Busy:
-            said = refusal(scope["path"], 503)
+            said = refusal(path, "busy")
         except TimeoutError:
-            said = refusal(scope["path"], 408)
+            said = refusal(path, "slow")
         ANSWERS.labels(f"{said[0]['status'] // 100}xx").inc()
         ANSWER_MS.observe((time.monotonic() - began) * 1000)
         for message in said:
@@ -56,30 +88,38 @@ class HttpDoor:
         """End the threads."""
         if self._desks is not None:
             await self._desks.close()
+        await self._pulse.close()
 
     async def _at_a_desk(self, scope: Scope, receive: Receive) -> list[Message]:
         body = await read_body(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         if self._desks is None:
-            self._desks = Desks(self._handle)
+            self._desks = Desks(self._handle, beats=self._pulse.beats)
         said = await self._desks.answer(scope, body)
-        return said or refusal(scope["path"], 503)
+        return said or refusal(scope["path"], "busy")
 
 
-def refusal(path: str, status: int) -> list[Message]:
+def is_rest(path: str) -> bool:
+    """True for addresses whose refusals are problem documents."""
+    return path == "/api" or path.startswith("/api/")
+
+
+def refusal(path: str, why: str) -> list[Message]:
     """An answer without Django, in the words and the shape that all refusals have."""
     request_id = secrets.token_hex(8)
-    if path.startswith("/api/"):
-        title, means, _ = _WORDS[status]
+    status, title, means, _ = _WORDS[why]
+    if is_rest(path):
         body = json.dumps(document(status, f"{title}. {means}", request_id)).encode()
         return _messages(status, body, MEDIA_TYPE, request_id)
-    body = _page(status).replace(b"REQUEST-ID", request_id.encode())
+    if path in _PLAIN:
+        return _messages(status, f"{means}\n".encode(), "text/plain", request_id)
+    body = _page(why).replace(b"REQUEST-ID", request_id.encode())
     return _messages(status, body, "text/html; charset=utf-8", request_id)
 
 
 @cache
-def _page(status: int) -> bytes:
-    title, means, todo = _WORDS[status]
-    words = {"title": title, "means": means, "todo": todo, "request_id": "REQUEST-ID"}
+def _page(why: str) -> bytes:
+    status, title, means, todo = _WORDS[why]
+    words = {"title": title, "means": means, "todo": todo, "request_id": "REQUEST-ID", "again": status == 503}
     return render_to_string("error.html", {**words, "cluster_name": settings.MUSTER_CLUSTER_NAME}).encode()
 
 
@@ -99,6 +139,8 @@ def _messages(status: int, body: bytes, kind: str, request_id: str) -> list[Mess
     }
     if status == 503:
         headers["Retry-After"] = str(RETRY_AFTER_S)
+    if status == 405:
+        headers["Allow"] = ", ".join(READ)
     if status in (408, 413):
         headers["Connection"] = "close"
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

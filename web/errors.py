@@ -1,22 +1,47 @@
 """This room answers what went wrong: a page for people, a problem document under /api/."""
 
 import sys
+from collections.abc import Callable
 
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import BadRequest
 from django.db import DataError, InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from access.rest.problems import problem_response
-from web.doors import RETRY_AFTER_S
+from access.rest.problems import SILENT_DATABASE, problem_response
+from web.doors import RETRY_AFTER_S, is_rest
 
 
 def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str) -> HttpResponse:
-    if request.path.startswith("/api/"):
+    if is_rest(request.path):
         return problem_response(request, status, f"{title}. {means}")
     words = {"title": title, "means": means, "todo": todo, "request_id": getattr(request, "request_id", "")}
+    words["again"] = status >= 500
     return render(request, "error.html", words, status=status)
+
+
+class SayWhatIsNotAllowed:
+    """Gives the framework's empty 405 the words that every refusal has."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        answer = self._get_response(request)
+        if answer.status_code != 405 or getattr(answer, "content", None):
+            return answer
+        means = f"{request.method} is not answered here. Nothing was changed."
+        said = _answer(request, 405, "This cannot be done here", means, "Go back, or begin at the overview.")
+        said["Allow"] = answer.get("Allow", "")
+        return said
+
+
+@login_not_required
+def nothing_here(request: HttpRequest) -> HttpResponse:
+    """404 without saying what exists."""
+    return problem_response(request, 404, "There is nothing at this address.")
 
 
 @login_not_required
@@ -55,12 +80,12 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """
     exception = sys.exc_info()[1]
     if isinstance(exception, OperationalError | InterfaceError):
-        means = "The database did not answer. Groups and brokers keep working."
-        answer = _answer(request, 503, "The page could not be read", means, "Try again in a few seconds.")
+        todo = "Try again in a few seconds."
+        answer = _answer(request, 503, "The page could not be read", SILENT_DATABASE, todo)
         answer["Retry-After"] = str(RETRY_AFTER_S)
         return answer
     if isinstance(exception, DataError):
         # What PostgreSQL cannot store or compare, such as a zero byte in an address of the admin.
         return bad_request(request, exception)
-    means = "This page is without data. Groups and brokers keep working."
+    means = "This page failed on our side. Groups and brokers go on."
     return _answer(request, 500, "The page could not be read", means, "Try again.")

@@ -10,13 +10,23 @@ from rest_framework.views import APIView
 
 from access.filters import text_filter
 from access.rest.paging import PageRequest, page_response
-from access.rest.shapes import Int64Field, lists
+from access.rest.shapes import Int64Field, example, lists
 from runtime.models import JournalEntry
 
 LARGEST_PAGE_BYTES = 2_000_000
 """Of records as they lie in the table, compressed; one turn is shown however large it is."""
 
 
+@example(
+    lane="controller",
+    seq=88411,
+    key="cluster",
+    cause="broker 3 has no session",
+    summary={},
+    records=[],
+    node="node-1",
+    at="2026-11-21T03:12:41Z",
+)
 class TurnShape(serializers.Serializer[Any]):
     """One turn. `seq` counts the turns of its lane without a gap; `records` are what it made true."""
 

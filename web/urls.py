@@ -1,8 +1,9 @@
 """This room names every address of the pages, room by room."""
 
-from django.urls import include, path
+from django.urls import include, path, re_path
 
 from web import health, views
+from web.errors import nothing_here
 
 urlpatterns = [
     path("", views.overview, name="overview"),
@@ -11,4 +12,5 @@ urlpatterns = [
     path("", include("controller.urls")),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
+    re_path(r"^api(?:/[\s\S]*)?$", nothing_here),
 ]

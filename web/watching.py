@@ -79,7 +79,25 @@ def _fingerprints(watched: frozenset[str]) -> Mapping[str, str]:
     return {key: value for key, value in found.items() if key in watched}
 
 
+def same_origin(scope: Scope) -> bool:
+    """True if the page came from the scheme and the host that it now connects to; without Origin it did not.
+
+    Behind our TLS proxy (MUSTER_BEHIND_TLS_PROXY) its header says the scheme, as it does for pages.
+    """
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    secure = scope.get("scheme") == "wss"
+    if settings.SECURE_PROXY_SSL_HEADER is not None:
+        name, https = settings.SECURE_PROXY_SSL_HEADER
+        said = headers.get(name.removeprefix("HTTP_").replace("_", "-").lower().encode(), "")
+        secure = said.partition(",")[0].strip() == https
+    host = headers.get(b"host", "").lower()
+    expected = f"{'https' if secure else 'http'}://{host}"
+    return bool(host) and headers.get(b"origin", "").lower() == expected
+
+
 def _person(scope: Scope) -> str | None:
+    if not same_origin(scope):
+        return None
     headers = {
         name: value.decode("latin-1") for name, value in scope["headers"] if name in (b"cookie", b"host")
     }

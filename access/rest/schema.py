@@ -1,6 +1,8 @@
-"""This room adds to every operation of the OpenAPI document what all doors share: the refusals."""
+"""This room adds to the OpenAPI document what all doors share: refusals, headers, examples."""
 
 from typing import Any
+
+from access.rest.shapes import EXAMPLES
 
 _REFUSALS = {
     "400": "A parameter does not fit.",
@@ -35,12 +37,35 @@ _PROBLEM: dict[str, Any] = {
 }
 
 
-def add_refusals(result: dict[str, Any], **hook: Any) -> dict[str, Any]:
-    """A hook of drf-spectacular: each operation may answer each refusal, always in the same shape."""
+_TEXT = {"type": "string"}
+_SECONDS = {"type": "integer", "format": "int32", "minimum": 1}
+_ALWAYS = {"X-Request-Id": {"description": "Stands in the log, too.", "schema": _TEXT}}
+_ETAG = {"ETag": {"description": "Made from versions; send it back in If-None-Match.", "schema": _TEXT}}
+_LINK = {"Link": {"description": 'The next page, `rel="next"`; absent on the last.', "schema": _TEXT}}
+_OF_STATUS: dict[str, dict[str, Any]] = {
+    "304": _ETAG,
+    "401": {"WWW-Authenticate": {"description": "How a token is sent.", "schema": _TEXT}},
+    "405": {"Allow": {"description": "What is answered here.", "schema": _TEXT}},
+    "429": {"Retry-After": {"description": "Seconds.", "schema": _SECONDS}},
+    "503": {"Retry-After": {"description": "Seconds.", "schema": _SECONDS}},
+}
+
+
+def add_what_all_share(result: dict[str, Any], **hook: Any) -> dict[str, Any]:
+    """A hook of drf-spectacular: refusals in one shape, the headers of answers, an example of each shape."""
     result["components"].setdefault("schemas", {})["Problem"] = _PROBLEM
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path in result["paths"].values():
         for operation in path.values():
+            answers = operation["responses"]
             for status, description in _REFUSALS.items():
-                operation["responses"].setdefault(status, {"description": description, "content": content})
+                answers.setdefault(status, {"description": description, "content": content})
+            for status, answer in answers.items():
+                answer["headers"] = {**_ALWAYS, **_OF_STATUS.get(status, {})}
+            answers["200"]["headers"] |= _ETAG if "304" in answers else {}
+            names = [parameter["name"] for parameter in operation.get("parameters", [])]
+            answers["200"]["headers"] |= _LINK if "cursor" in names else {}
+    for name, example in EXAMPLES.items():
+        if name in result["components"]["schemas"]:
+            result["components"]["schemas"][name]["examples"] = [example]
     return result

@@ -26,7 +26,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SERVE_PERMISSIONS": ["access.rest.permissions.MayView"],
     "SERVE_AUTHENTICATION": ["access.rest.authentication.TokenAuthentication"],
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    "POSTPROCESSING_HOOKS": ["access.rest.schema.add_refusals"],
+    "POSTPROCESSING_HOOKS": ["access.rest.schema.add_what_all_share"],
     "PREPROCESSING_HOOKS": ["access.rest.addresses.without_aliases"],
     "COMPONENT_SPLIT_REQUEST": True,
+    "SERVERS": [{"url": "/", "description": "The web process that serves this document."}],
 }

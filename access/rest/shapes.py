@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import (
@@ -29,6 +29,22 @@ LIMIT = OpenApiParameter(
 IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="ETags you have; 304 if current."
 )
+EXAMPLES: dict[str, dict[str, Any]] = {}
+"""One example of each shape, by its name; the OpenAPI document shows them."""
+
+Shape = TypeVar("Shape", bound=type[serializers.Serializer[Any]])
+
+
+def example(**values: Any) -> Callable[[Shape], Shape]:
+    """Gives the shape an example."""
+
+    def keep(shape: Shape) -> Shape:
+        EXAMPLES[shape.__name__] = values
+        return shape
+
+    return keep
+
+
 ListOf = Callable[..., Response]
 """A view's `get(self, request, page, **of the address)`."""
 

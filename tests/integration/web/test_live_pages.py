@@ -66,6 +66,7 @@ def test_only_a_signed_in_page_of_this_origin_connects(web: WebProcess, session:
     assert refused(web, cookie="muster_session=forged") == 403
     assert refused(web, cookie=session, origin="http://evil.example") == 403
     assert refused(web, cookie=session, origin=None) == 403
+    assert refused(web, cookie=session, origin=web.url.replace("http", "https")) == 403
     assert refused(web, cookie=session, origin=web.url + ".evil.example") == 403
     with live(web, session) as socket:
         assert watch(socket, "overview")["boot"]

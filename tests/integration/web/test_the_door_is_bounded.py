@@ -24,7 +24,9 @@ from access.grants import Role
 from access.service import create_token, create_user
 from standalone.postgres import Postgres
 from tests.integration.web.served import WebProcess
-from web.desks import Busy, Desks, Message
+from web.desks import Busy, Desks, Message, Silent
+from web.doors import HttpDoor, refusal
+from web.pulse import Pulse
 
 _END_ALL = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()
@@ -193,8 +195,8 @@ def test_few_connections_serve_many_requests(
         return [code for code, _, _ in await asyncio.gather(*asked)]
 
     assert set(asyncio.run(many())) == {200}
-    # Eight desks, the look, two handshakes, and the one that listens.
-    assert len(backends(postgres_server, database)) <= 12
+    # Eight desks, the look, two handshakes, the one that listens, and one that feels in doubt.
+    assert len(backends(postgres_server, database)) <= 13
 
 
 def test_a_frozen_backend_costs_one_desk_for_a_while(fresh_database: str) -> None:
@@ -247,3 +249,171 @@ def test_a_queue_that_is_full_or_too_slow_is_refused() -> None:
         await desks.close()
 
     asyncio.run(story())
+
+
+def test_a_head_that_comes_in_one_piece_is_bounded_too(web: WebProcess) -> None:
+    with send(web, b"GET /livez HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 40_000 + b"\r\n\r\n") as opened:
+        assert is_closed(opened)
+    assert status(web, b"GET /livez HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 30_000 + b"\r\n\r\n") == 200
+
+
+def test_a_database_that_answers_nobody_is_told_at_once_and_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both who has a desk and who waits for one; the work itself may take a minute."""
+    monkeypatch.setattr("web.desks.DOUBT_MS", 20)
+
+    async def handle(scope: Any, receive: Any, send_answer: Any) -> None:
+        await receive()
+        await receive()
+
+    async def no_beat() -> bool:
+        return False
+
+    async def story() -> list[object]:
+        desks = Desks(handle, number=1, wait_ms=60_000, work_ms=60_000, beats=no_beat)
+        async with asyncio.timeout(20):
+            asked = (desks.answer(SCOPE, b"") for _ in range(3))
+            found = await asyncio.gather(*asked, return_exceptions=True)
+        await desks.close()
+        return list(found)
+
+    assert all(isinstance(one, Silent) for one in asyncio.run(story()))
+
+
+def test_slow_work_on_a_database_that_answers_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.desks.DOUBT_MS", 20)
+    asked = []
+
+    async def story() -> list[Message]:
+        felt = asyncio.Event()
+
+        async def handle(scope: Any, receive: Any, send_answer: Any) -> None:
+            await felt.wait()
+            await send_answer({"type": "http.response.start", "status": 200, "headers": []})
+
+        async def beats() -> bool:
+            asked.append(1)
+            felt.set()
+            return True
+
+        desks = Desks(handle, number=1, beats=beats)
+        said = await desks.answer(SCOPE, b"")
+        await desks.close()
+        return said
+
+    assert asyncio.run(story())[0]["status"] == 200 and asked == [1]
+
+
+def test_the_pulse_feels_a_frozen_backend_and_one_that_is_back(
+    fresh_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in the web process: the connection is kept.
+    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 60)
+
+    async def story() -> list[bool]:
+        pulse = Pulse()
+        felt = [await pulse.beats()]
+        (frozen,) = backends_of(fresh_database)
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            felt += [await pulse.beats(), await pulse.beats()]
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+        async with asyncio.timeout(20):
+            while not await pulse.beats():
+                await asyncio.sleep(0.05)
+        await pulse.close()
+        return felt
+
+    assert asyncio.run(story()) == [True, False, False]
+
+
+def backends_of(url: str) -> list[int]:
+    """The process ids that serve this database, but for the asking one's."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchall()
+    return [pid for (pid,) in rows]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "words"),
+    [
+        ("/readyz", "text/plain", "The database did not answer"),
+        ("/metrics", "text/plain", "The database did not answer"),
+        ("/api", "application/problem+json", "no offset is committed"),
+        ("/api/v1/groups", "application/problem+json", "no offset is committed"),
+        ("/groups/", "text/html", ">Try again</a>"),
+    ],
+)
+def test_a_silent_database_is_told_truly_in_the_shape_that_was_asked_for(
+    path: str, kind: str, words: str
+) -> None:
+    start, body = refusal(path, "silent")
+    headers = dict(start["headers"])
+    assert (start["status"], headers[b"retry-after"]) == (503, b"2")
+    assert headers[b"content-type"].startswith(kind.encode())
+    assert words in body["body"].decode() and "keep working" not in body["body"].decode()
+
+
+def test_who_asks_whether_it_is_ready_is_answered_by_the_pulse() -> None:
+    """Also while every desk is held by a request that waits for the database."""
+
+    async def story() -> list[Message]:
+        door = HttpDoor(nobody)
+
+        async def no_beat() -> bool:
+            return False
+
+        door._pulse.beats = no_beat  # type: ignore[method-assign]
+        said: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            said.append(message)
+
+        await door({**SCOPE, "path": "/readyz", "method": "GET"}, keep, keep)  # type: ignore[arg-type]
+        return said
+
+    start, body = asyncio.run(story())
+    assert (start["status"], body["body"]) == (503, b"the database does not answer\n")
+
+
+def test_addresses_that_are_none_and_methods_that_are_none_are_refused_in_our_words(
+    web: WebProcess, token: str, cookie: str
+) -> None:
+    def said(method: str, path: str, **headers: str) -> tuple[int, str, str]:
+        connection = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=30)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer.status, answer.headers["Content-Type"].partition(";")[0], body
+
+    key = f"Bearer {token}"
+    problem = "application/problem+json"
+    for path in ("/api", "/api/", "/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v1/a%0d%0ab"):
+        assert said("GET", path, Authorization=key)[:2] == (404, problem), path
+    for method in ("OPTIONS", "POST", "DELETE"):
+        code, kind, body = said(method, "/api/v1/groups", Authorization=key)
+        assert (code, kind) == (405, problem)
+        assert "This can only be read" in body
+    assert said("POST", "/livez")[0] == 405
+    code, kind, body = said("OPTIONS", "/readyz")
+    assert (code, kind) == (405, "text/html") and "This cannot be done here" in body
+
+
+def test_answers_are_compressed_for_who_takes_that(web: WebProcess, cookie: str, token: str) -> None:
+    keys = {"/groups/": {"Cookie": cookie}, "/api/v1/schema": {"Authorization": f"Bearer {token}"}}
+    for path, key in keys.items():
+        connection = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=30)
+        sizes = []
+        for kind in ("gzip", "identity"):
+            connection.request("GET", path, headers={**key, "Accept-Encoding": kind})
+            answer = connection.getresponse()
+            sizes.append(len(answer.read()))
+            assert answer.headers.get("Content-Encoding", "identity") == kind
+            assert "Accept-Encoding" in answer.headers["Vary"]
+        connection.close()
+        assert sizes[0] * 2 < sizes[1]
