@@ -5,26 +5,26 @@ from django.db import connection
 CLUSTER = "cluster"
 """What the page of the cluster watches."""
 
-_OF_LEASES = """
+_OF_PROCESSES = """
     SELECT (SELECT COALESCE(sum(epoch), 0)::text || '.' || count(run) FROM lease),
            (SELECT count(*)::text || '.' || count(*) FILTER (WHERE ended) || '.'
-                || count(*) FILTER (WHERE renewed_at < now() - interval '5 seconds') FROM node_session)
+                || count(*) FILTER (WHERE renewed_at < now() - interval '5 seconds') FROM node_session),
+           (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker)
 """
 _OF_CLUSTER = """
-    SELECT (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
-           (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),
+    SELECT (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),
            (SELECT COALESCE(sum(high_watermark), 0)::text FROM partition_progress)
 """
 
 
-def of_leases() -> str:
-    """Changes whenever a lease changes hands or a node's run begins or ends."""
-    return _text(_OF_LEASES)
+def of_processes() -> str:
+    """Changes whenever a lease changes hands, a node's run begins, ends or is silent, or a broker changes."""
+    return _text(_OF_PROCESSES)
 
 
 def of_cluster() -> str:
     """Changes whenever the page of brokers and partitions would."""
-    return f"{_text(_OF_CLUSTER)}/{of_leases()}"
+    return f"{_text(_OF_CLUSTER)}/{of_processes()}"
 
 
 def _text(statement: str) -> str:

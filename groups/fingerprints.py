@@ -53,5 +53,5 @@ def of_groups(names: Sequence[str]) -> dict[str, str]:
     with connection.cursor() as cursor:
         cursor.execute(_OF_GROUPS, {"names": list(names)})
         found = dict(cursor.fetchall())
-    leases = of_cluster.of_leases()
-    return {name: f"{text}/{leases}" for name, text in found.items()}
+    processes = of_cluster.of_processes()
+    return {name: f"{text}/{processes}" for name, text in found.items()}

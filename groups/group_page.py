@@ -1,5 +1,6 @@
 """This room gathers everything that the page of one group shows."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +19,7 @@ LANES_UP_TO = 24
 
 STRIPS_DRAWN = 100
 
+COLUMNS_OF_A_TELEPHONE = 8
 ROWS_OF_PARTITIONS = 100
 REBALANCES_SHOWN = 8
 _STROKE = 4
@@ -54,6 +56,12 @@ class Lane:
     @property
     def left(self) -> int:
         return self._number("left")
+
+    @property
+    def words(self) -> str:
+        """`2 kept, 1 added, 1 given up`."""
+        told = ((self.kept, "kept"), (self.came, "added"), (self.left, "given up"))
+        return ", ".join(f"{number} {word}" for number, word in told if number) or "owns nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +171,28 @@ class GroupPage:
     @property
     def small(self) -> bool:
         return len(self.standings) <= LANES_UP_TO and len(self.owners) <= STRIPS_DRAWN
+
+    @property
+    def many_columns(self) -> bool:
+        """More than fit side by side on a telephone."""
+        return len(self.standings) > COLUMNS_OF_A_TELEPHONE
+
+    @property
+    def session_least_ms(self) -> int:
+        return min(row.member.session_timeout_ms for row in self.members)
+
+    @property
+    def session_most_ms(self) -> int:
+        return max(row.member.session_timeout_ms for row in self.members)
+
+    @property
+    def resets(self) -> str:
+        """What members do where nothing is committed; several, if they were told differently."""
+        told = Counter(row.member.auto_offset_reset for row in self.members)
+        words = {reset: "is an error" if reset == "none" else f"starts at {reset}" for reset in told}
+        if len(told) == 1:
+            return words[next(iter(told))]
+        return "; ".join(f"{words[reset]} ({number} members)" for reset, number in told.most_common())
 
     @property
     def rows(self) -> list[queries.PartitionStanding]:

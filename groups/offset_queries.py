@@ -7,9 +7,9 @@ from typing import Any
 from django.db import connection
 
 _COLUMNS = """
-    SELECT committed.group_name, committed.topic_name, committed.topic_id, committed.partition,
-           committed.committed_offset, committed.leader_epoch, committed.metadata, committed.version,
-           committed.committed_at, progress.high_watermark, progress.at
+    SELECT committed.group_name AS "group", committed.topic_name, committed.topic_id, committed.partition,
+           committed.committed_offset AS "offset", committed.leader_epoch, committed.metadata,
+           committed.version, committed.committed_at, progress.high_watermark, progress.at AS progress_at
     FROM committed_offset AS committed
     LEFT JOIN partition
            ON partition.topic_id = committed.topic_id AND partition.partition = committed.partition
@@ -17,7 +17,7 @@ _COLUMNS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRow:
     """One committed offset and how far its log got, as far as known."""
 
@@ -83,4 +83,5 @@ def offset_of(group: str, topic: str, partition: int) -> OffsetRow | None:
 def _read(statement: str, values: dict[str, Any]) -> list[OffsetRow]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        return [OffsetRow(*row) for row in cursor.fetchall()]
+        names = [column.name for column in cursor.description or ()]
+        return [OffsetRow(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]

@@ -179,7 +179,7 @@ async function read() {
     answers = true;
     gone = false;
     owed = null;
-    title = page.title;
+    document.title = title = page.title;
     for (const name of ["rendered", "now"]) body.dataset[name] = page.body.dataset[name] || "";
     ahead = Date.now() - (Number(body.dataset.now) || Date.now());
     fresh = Math.max(fresh, Number(body.dataset.now) || 0);

@@ -71,21 +71,47 @@ CONTRAST = """() => {
 }"""
 
 
+# Targets of 24 pixels, no number cut off or over its neighbour, no heading that skips a level.
+FITS = """() => {
+  const found = [], box = (e) => e.getBoundingClientRect();
+  const what = (e) => `${e.tagName}.${e.className} ${e.textContent.trim().slice(0, 24)}`;
+  const seen = (e) => e.checkVisibility() && box(e).width > 0;
+  const controls = ':is(main, .bar) a[href], :is(main, .bar, .foot) button, main input, main label.toggle';
+  for (const e of document.querySelectorAll(controls)) {
+    if (!seen(e) || e.closest('.vh, .skip') || e.matches('.toggle input')) continue;
+    const inText = getComputedStyle(e).display === 'inline' && e.closest('p, dd, li > div');
+    if (!inText && Math.min(box(e).height, box(e).width) < 23.9) found.push('small: ' + what(e));
+  }
+  for (const e of document.querySelectorAll('td.num, td[data-live]:not(.wrap), .board span'))
+    if (seen(e) && e.scrollWidth > e.clientWidth + 1) found.push('cut: ' + what(e));
+  let level = 0;
+  for (const e of document.querySelectorAll('main :is(h1, h2, h3, h4)')) {
+    if (+e.tagName[1] > level + 1) found.push('order: ' + what(e));
+    level = +e.tagName[1];
+  }
+  return found;
+}"""
+
+
 def live(page: Page) -> None:
     """Wait until the page says that it is live."""
     expect(page.locator(".live")).to_have_attribute("data-state", "on", timeout=PATIENCE_MS)
     page.wait_for_function("document.querySelector('.live').textContent.startsWith('Live')")
 
 
-SIZES = [(width, theme) for width in (1440, 390) for theme in ("light", "dark")]
+SIZES = [(1440, "light"), (1440, "dark"), (1024, "light"), (768, "light"), (390, "light"), (390, "dark")]
+FONTS = {"the font of this machine": "", "a wider font": ".035em"}
+"""Which fonts a machine has is not ours to say: the layout must hold with any, so also with a wider one."""
 
 
 def looks(page: Page) -> Iterator[str]:
-    """The page at each width and in each theme, one after the other, without loading it again."""
-    for width, theme in SIZES:
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-        yield f"{page.url} {width} {theme}"
+    """The page at each width, in each theme and font, one after the other, without loading it again."""
+    for font, spacing in FONTS.items():
+        page.evaluate("(spacing) => { document.documentElement.style.letterSpacing = spacing; }", spacing)
+        for width, theme in SIZES:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+            yield f"{page.url} {width} {theme} {font}"
 
 
 def width_of(page: Page) -> tuple[int, int]:
@@ -104,6 +130,7 @@ def test_pages_fit_and_are_readable(open_page: Open) -> None:
             content, window = width_of(page)
             assert content <= window, look
             assert page.evaluate(BASICS) == [], look
+            assert page.evaluate(FITS) == [], look
             assert page.evaluate(CONTRAST) == [], look
         page.context.close()
 
@@ -390,4 +417,5 @@ def test_the_longest_names_and_many_partitions_fit(open_page: Open) -> None:
             content, window = width_of(page)
             assert content <= window, look
             assert page.evaluate(BASICS) == [], look
+            assert page.evaluate(FITS) == [], look
         page.context.close()

@@ -15,7 +15,7 @@ register = template.Library()
 
 _ROW = (
     '<tr data-key="{name}"{attention}><td class="st"><span class="state"><i class="mark {mark}" role="img"'
-    ' aria-label="{phase}"></i><span class="mid">{phase}</span></span></td><th scope="row" class="clip">'
+    ' aria-label="{phase}"></i><span class="mid">{phase}</span></span></td><th scope="row" class="clip rest">'
     '<a href="{address}" title="{name}">{short}</a>{note}</th><td class="mid">{words}</td>'
     '<td class="num" data-live>{least}{lag}</td><td class="num wide" data-live>{members}</td>'
     '<td class="num mid">{partitions}</td><td class="wide topic" title="{topics}">{topics}</td>'

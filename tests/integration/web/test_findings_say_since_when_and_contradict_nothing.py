@@ -146,7 +146,7 @@ def walk(client: Client, address: str) -> list[str]:
     seen: list[str] = []
     while address:
         page = client.get(address).content.decode()
-        seen += re.findall(r'<th scope="row" class="id" title="([^"]+)"', page)
+        seen += re.findall(r'<th scope="row" class="id[^"]*" title="([^"]+)"', page)
         more = re.search(r'href="([^"]+)">(?:All|Next partitions)', page)
         address = "/cluster/" + unescape(more[1]).partition("#")[0] if more else ""
     return seen
