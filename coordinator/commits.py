@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from coordinator.core import offsets
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
@@ -16,7 +18,10 @@ from coordinator.store import GroupStore
 from coordinator.subject import Groups
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
+from runtime import metrics
 from runtime.ports import Connection, LaneLost
+
+log = structlog.get_logger(__name__)
 
 Row = tuple[str, Partition]
 
@@ -152,9 +157,19 @@ class Commits:
     def _answer(self, batch: _Batch) -> None:
         answers, batch.answers = batch.answers, []
         for commit, judgement in answers:
-            commit.answer(judgement)
+            _tell(commit, judgement)
 
 
 def _refuse(commits: list[Commit], code: ErrorCode) -> None:
     for commit in commits:
-        commit.answer(Judgement(error=code))
+        _tell(commit, Judgement(error=code))
+
+
+def _tell(commit: Commit, judgement: Judgement) -> None:
+    """Answer; a refusal is counted once by each error in it, so that operators see why commits fail."""
+    if judgement.refused or judgement.error is not ErrorCode.NONE:
+        for error in {judgement.error, *judgement.refused.values()} - {ErrorCode.NONE}:
+            metrics.commits_refused.labels(error.name).inc()
+        refused = [f"{one.topic}-{one.number} {error.name}" for one, error in judgement.refused.items()]
+        log.debug("commit refused", group=commit.key, error=judgement.error.name, first=refused[:3])
+    commit.answer(judgement)

@@ -21,6 +21,12 @@ batch_rows = Histogram(
 batch_ms = Histogram(
     "muster_batch_ms", "From gathering a batch to its commit.", buckets=_MILLISECONDS, registry=REGISTRY
 )
+commits_refused = Counter(
+    "muster_commits_refused",
+    "Commits of offsets that were refused, in part or whole.",
+    ["error"],
+    registry=REGISTRY,
+)
 lane_queue = Gauge("muster_lane_queue", "Keys that wait for a turn.", registry=REGISTRY)
 leases_held = Gauge("muster_leases_held", "Leases that this node holds.", registry=REGISTRY)
 lease_age_ms = Gauge("muster_lease_age_ms", "Since the last confirmed renewal was sent.", registry=REGISTRY)

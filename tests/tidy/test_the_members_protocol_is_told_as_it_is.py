@@ -8,7 +8,7 @@ import msgspec
 
 from muster.kernel.error_codes import ErrorCode
 from muster.messages import limits, member
-from tests.tidy.sources import ROOT
+from tests.tidy.sources import ROOT, modules
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", PAGE, re.DOTALL | re.MULTILINE))
@@ -41,8 +41,18 @@ def test_every_frame_is_told_with_its_fields_and_defaults() -> None:
 
 
 def test_every_code_is_told_by_its_name() -> None:
-    told = re.findall(r"^\| (\d+) \| (\w+) \|", PAGE, re.MULTILINE)
-    assert told and all(ErrorCode[name] == int(code) for code, name in told)
+    told = dict(
+        (name, int(code)) for code, name in re.findall(r"^\| (-?\d+) \| (\w+) \|", PAGE, re.MULTILINE)
+    )
+    assert told == {name: ErrorCode[name] for name in told}
+
+
+def test_every_code_that_a_coordinator_says_is_told() -> None:
+    said: set[str] = {"MALFORMED_FRAME", "FRAME_TOO_LARGE"}
+    for path in modules():
+        if path.relative_to(ROOT).parts[0] == "coordinator":
+            said |= set(re.findall(r"ErrorCode\.([A-Z_]+)", path.read_text(encoding="utf-8")))
+    assert said - {"NONE"} <= set(re.findall(r"^\| -?\d+ \| (\w+) \|", PAGE, re.MULTILINE))
 
 
 def test_limits_are_told_as_they_are() -> None:
