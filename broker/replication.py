@@ -236,7 +236,7 @@ class PeerFetcher:
         key = PartitionKey(*answer.key)
         self.answers += 1
         try:
-            fits = self._heed(key, answer)
+            fits = take_over(self._plane, key, answer)
         except (AppendRefused, StorageFailed) as error:
             # This partition's own trouble: the others of this peer go on, and it rests longer each time.
             self._rest(key, self._refused(key, str(error)))
@@ -261,21 +261,6 @@ class PeerFetcher:
         self._refusals[key] = (reason, times + 1)
         return times
 
-    def _heed(self, key: PartitionKey, answer: FetchedAnswer) -> bool:
-        """False: this partition is to rest before it is fetched again."""
-        asked = answer.asked
-        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            return self._plane.start_again_at(key, asked.leader_epoch, answer.log_start_offset)
-        if answer.error:
-            return False
-        if answer.diverging is not None:
-            self._plane.heed_diverging(key, asked.leader_epoch, answer.diverging)
-            return True
-        self._plane.append_fetched(
-            key, asked.leader_epoch, asked.offset, answer.records, answer.high_watermark
-        )
-        return True
-
     def _rest(self, key: PartitionKey, times: int = 0) -> None:
         """Leave the partition out of the session for a while: its error would end each long poll at once.
 
@@ -291,3 +276,20 @@ class PeerFetcher:
     def _resume(self, key: PartitionKey) -> None:
         self._resting.pop(key, None)
         self._replication.look_at(key)
+
+
+def take_over(plane: DataPlane, key: PartitionKey, answer: FetchedAnswer) -> bool:
+    """Let the replica heed a leader's answer; False: the partition is to rest before it is fetched again.
+
+    Raises AppendRefused, StorageFailed.
+    """
+    asked = answer.asked
+    if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return plane.start_again_at(key, asked.leader_epoch, answer.log_start_offset)
+    if answer.error:
+        return False
+    if answer.diverging is not None:
+        plane.heed_diverging(key, asked.leader_epoch, answer.diverging)
+        return True
+    plane.append_fetched(key, asked.leader_epoch, asked.offset, answer.records, answer.high_watermark)
+    return True

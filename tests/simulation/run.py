@@ -1,6 +1,6 @@
 """This room is `make sim`: many seeds of the simulations; a failing seed prints the command that replays it.
 
-python -m tests.simulation.run [native|replication] --seeds 300 [--seed 7]
+python -m tests.simulation.run [native|replication|disks] --seeds 300 [--seed 7]
 """
 
 import argparse
@@ -11,6 +11,7 @@ import time
 SIMULATIONS = {
     "native": "tests.simulation.native.runner",
     "replication": "tests.simulation.replication.runner",
+    "disks": "tests.simulation.replication.disks",
 }
 
 

@@ -98,17 +98,23 @@ class Broker:
         controller.links[link.link_id] = link
         self.link = link
         self.view.open_link()
-        link.say_to_controller(
-            BrokerHello(
-                broker_id=self.broker_id,
-                incarnation=incarnation(self.run),
-                endpoints={"replication": f"127.0.0.1:{self.broker_id}"},
-                broker_epoch=self.broker_epoch,
-                lost_tail=self.lost_tail,
-                metadata_version=self.view.metadata_version,
-            )
-        )
+        link.say_to_controller(self._hello())
         return link
+
+    def _hello(self) -> BrokerHello:
+        return BrokerHello(
+            broker_id=self.broker_id,
+            incarnation=incarnation(self.run),
+            endpoints={"replication": f"127.0.0.1:{self.broker_id}"},
+            broker_epoch=self.broker_epoch,
+            lost_tail=self.lost_tail,
+            metadata_version=self.view.metadata_version,
+        )
+
+    def _accepted(self, frame: HelloAccepted) -> None:
+        """The controller has heard the hello, a lost tail included."""
+        self.broker_epoch = frame.broker_epoch
+        self.lost_tail = False
 
     def heed(self, now: Instant) -> None:
         """Read the next frame of the link."""
@@ -122,8 +128,7 @@ class Broker:
             self._leave_link()
             return
         if isinstance(frame, HelloAccepted):
-            self.broker_epoch = frame.broker_epoch
-            self.lost_tail = False
+            self._accepted(frame)
             return
         if not isinstance(frame, SnapshotChunk) and not self.view.ready:
             raise AssertionError(f"{frame} came before the snapshot")

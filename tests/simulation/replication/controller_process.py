@@ -20,7 +20,7 @@ from controller.core.state import ClusterRows, ClusterState, Memory, after_recor
 from controller.core.turn import decide
 from muster.kernel.instants import Instant
 from muster.messages.codec import decode_from_broker, decode_to_broker, encode
-from muster.messages.link.from_broker import AlterPartition, BrokerHello, FromBroker
+from muster.messages.link.from_broker import AlterPartition, BrokerHello, FromBroker, UnusableLogs
 from muster.messages.link.to_broker import ToBroker
 from tests.unit.messages.made_rows import stored
 
@@ -166,7 +166,7 @@ class Controller:
                     events.append(LinkClosed(link.link_id))
                 case BrokerHello():
                     events.append(Hello(link.link_id, frame))
-                case AlterPartition():
+                case AlterPartition() | UnusableLogs():
                     events.append(Heard(link.link_id, frame, UUID(int=0)))
                 case _:
                     raise AssertionError(f"the simulation sends no {frame}")

@@ -56,17 +56,15 @@ class MemoryLog:
             value += 1
         return value
 
-    def append(self, record: Stored, with_producers: bool = True) -> None:
+    def append(self, record: Stored) -> None:
         self.epochs.assign(record.epoch, len(self.records))
-        if with_producers:
-            self.producers.stored(header(record.value, record.epoch), len(self.records), 0)
+        self.producers.stored(header(record.value, record.epoch), len(self.records), 0)
         self.records.append(record)
 
-    def truncate(self, end_offset: int, with_producers: bool = True) -> None:
+    def truncate(self, end_offset: int) -> None:
         """Cut the log and roll the producer state back to it: rebuilt, not popped."""
         del self.records[end_offset:]
         self.epochs.truncate(end_offset)
-        if with_producers:
-            self.producers = Producers()
-            for offset, record in enumerate(self.records):
-                self.producers.stored(header(record.value, record.epoch), offset, 0)
+        self.producers = Producers()
+        for offset, record in enumerate(self.records):
+            self.producers.stored(header(record.value, record.epoch), offset, 0)

@@ -1,6 +1,8 @@
 """This room switches single rules of the real cores off, to show that the walks would notice.
 
-The names are those of replication.md; each mutant is a context in which a function is replaced.
+The names are those of replication.md; each mutant is a context in which a function is replaced. What only
+files can show is in `disk_mutants`. `no_fence` and `speak_first` are rules of `runtime.turn` and the store,
+for which the database of this simulation stands in; `switch_*` come with reassignment.
 """
 
 from collections.abc import Callable, Iterator
@@ -378,20 +380,3 @@ def _() -> Iterator[None]:
 
     with patch.object(Broker, "receive", receive_and_believe):
         yield
-
-
-@mutant("ps_leader_only")
-def _() -> Iterator[None]:
-    receive = Broker.receive
-
-    def receive_without(self: Broker, answer: FetchAnswer) -> int | None:
-        with replaced(MemoryLog, "append", lambda append: lambda log, one: append(log, one, False))():
-            return receive(self, answer)
-
-    with patch.object(Broker, "receive", receive_without):
-        yield
-
-
-MUTANTS["ps_not_rolled"] = replaced(
-    MemoryLog, "truncate", lambda truncate: lambda log, end_offset: truncate(log, end_offset, False)
-)

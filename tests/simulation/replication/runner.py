@@ -68,7 +68,7 @@ def run_seed(seed: int) -> Outcome:
         world = random_world(rng)
         likelihood = rng.choice((0.05, 0.1, 0.2))
         for _ in range(STEPS):
-            action = _next_action(world, rng, likelihood)
+            action = next_action(world, rng, likelihood)
             if action is None:
                 break
             trail.append(action)
@@ -82,7 +82,7 @@ def run_seed(seed: int) -> Outcome:
     return Outcome(seed, "", tuple(trail))
 
 
-def _next_action(world: World, rng: Random, likelihood: float) -> Action | None:
+def next_action(world: World, rng: Random, likelihood: float) -> Action | None:
     """By kind first, so that a hundred possible fetches do not hide one takeover."""
     possible, faults = world.possible(), world.faults()
     chosen = faults if faults and (not possible or rng.random() < likelihood) else possible

@@ -63,7 +63,7 @@ class World:
         self.database = Database()
         self.controller = Controller(self.database, self.settings, self.now)
         self.zombie: Controller | None = None
-        self.brokers = {b: Broker(b, self._least) for b in range(1, brokers + 1)}
+        self.brokers = {b: self._machine(b) for b in range(1, brokers + 1)}
         self.links: list[Link] = []
         self.finished_work: list[ProposalsReady] = []
         self.late: list[FetchRequest] = []
@@ -72,6 +72,9 @@ class World:
         self.targets: dict[PartitionKey, tuple[int, ...]] = {}
         self.keys: list[PartitionKey] = []
         self._begin(assignments)
+
+    def _machine(self, broker_id: int) -> Broker:
+        return Broker(broker_id, self._least)
 
     def _least(self, key: PartitionKey) -> int:
         return self.min_insync

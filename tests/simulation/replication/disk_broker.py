@@ -1,0 +1,474 @@
+"""This room runs the broker's data plane in the simulation: real logs in real files, real fetch sessions.
+
+What a process does by sockets and timers is done here step by step; the rules, the logs, the files, the words
+of a fetch are the product's. A disk can refuse, tear and flip what it holds.
+"""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from broker.core.cluster_view import ClusterView, Heeded
+from broker.core.producers import Duplicate, Verdict
+from broker.core.replica import FetchPosition, Replica
+from broker.core.replica_log import PartitionKey
+from broker.fetch_session import FETCH_VERSION, FetchLimits, FetchRefused, FetchSession
+from broker.folder import DataFolder
+from broker.handlers_replication import ReplicaFetchHandler
+from broker.log.files import OpenFiles
+from broker.log.outcomes import AppendRefused, LogSettings, StorageFailed
+from broker.log.partition_log import PartitionLog
+from broker.log.shelf import LogShelf
+from broker.metadata import ClientMetadata
+from broker.replicas import DataPlane, DataPlaneSettings
+from broker.replication import take_over
+from broker.wakeups import WakeUps
+from kafkaserver.outbox import FileRegion
+from muster.kafkawire import batches
+from muster.kafkawire.api_table import ApiKey, read_request_header
+from muster.kafkawire.connection import ClientConnection
+from muster.kernel.instants import Instant
+from muster.messages.link.from_broker import BrokerHello, UnusableLogs
+from muster.messages.link.rows import PartitionRow
+from muster.messages.link.to_broker import HelloAccepted
+from tests.simulation.replication.broker_process import Broker, incarnation
+from tests.simulation.replication.controller_process import Link
+from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, header
+from tests.unit.kafkawire.made_batches import made_batch
+
+SMALL = DataPlaneSettings(log=LogSettings(segment_bytes=250))
+"""Two or three batches fill a segment, so that walks meet full ones."""
+OPEN_FILES = 6
+LIMITS = FetchLimits(wait_max_ms=0, min_bytes=1, max_bytes=1_000_000, partition_max_bytes=1_000_000)
+RUNS = 1_000
+
+
+class Diverged(Exception):
+    """A follower cut what was committed."""
+
+
+class Sent(NamedTuple):
+    """A follower's fetch on its way to the leader."""
+
+    follower: int
+    key: PartitionKey
+    position: FetchPosition
+    frame: bytes
+    connection: "Connection"
+
+
+class Answered(NamedTuple):
+    """A leader's answer on its way back."""
+
+    key: PartitionKey
+    leader_epoch: int
+    data: bytes
+    connection: "Connection"
+
+
+class Connection:
+    """One connection to a peer and the fetch session on it; one fetch at a time is under way."""
+
+    def __init__(self, follower: int, broker_epoch: int) -> None:
+        self.session = FetchSession(follower, broker_epoch, LIMITS)
+        self.wire = ClientConnection(f"broker-{follower}")
+        self.keys: set[PartitionKey] = set()
+        self.is_waiting = False
+
+    def ask(self, positions: dict[PartitionKey, FetchPosition]) -> bytes:
+        for key in self.keys - positions.keys():
+            self.session.move(key, None)
+        for key, position in positions.items():
+            self.session.move(key, position)
+        self.keys = set(positions)
+        self.is_waiting = True
+        _, frame = self.wire.request(ApiKey.FETCH, FETCH_VERSION, self.session.request())
+        return frame[4:]
+
+
+@cache
+def batch_of(value: int, broker_id: int, run: int) -> bytes:
+    """The producer's batch with this value; its time says who stored it."""
+    return bytes(
+        made_batch([b"%d" % value], producer=(PRODUCER_ID, 0, value - 1), timestamp_ms=broker_id * RUNS + run)
+    )
+
+
+class DiskLog:
+    """What the checks see of one log: records by their headers, as long as the log is open."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._read_at: tuple[int, int] = (-1, -1)
+        self._records: list[Stored] = []
+        self.is_damaged = False
+        """A bit of its files flipped: until that is found, what was stored counts, not what is read."""
+
+    @property
+    def records(self) -> list[Stored]:
+        at = (self._log.end_offset, self._log.cuts)
+        if at != self._read_at:
+            is_known = self.is_damaged or at[1] == self._read_at[1]
+            kept = self._records[: self._log.end_offset] if is_known else []
+            self._records = kept + [
+                Stored(one.leader_epoch, one.base_sequence + 1, divmod(one.base_timestamp_ms, RUNS))
+                for one in self._log.headers_from(len(kept))
+                if one.base_offset >= len(kept)
+            ]
+            self._read_at = at
+        return self._records
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    def judge(self, value: int) -> Verdict:
+        return self._log.producers.judge(header(value))
+
+    @property
+    def next_value(self) -> int:
+        value = (self.records[-1].value if self.records else 0) + 1
+        while isinstance(self.judge(value), Duplicate):
+            value += 1
+        return value
+
+
+class KeptRecords(NamedTuple):
+    """A log whose process is gone, as it was last seen."""
+
+    records: list[Stored]
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)
+
+
+@contextmanager
+def refusing(operation: str) -> Iterator[None]:
+    """The disk refuses `operation` (of module os) as long as this lasts."""
+
+    def fails(*_arguments: object) -> None:
+        raise OSError(errno.EIO, "the disk failed")
+
+    with patch(f"os.{operation}", fails):
+        yield
+
+
+class DiskBroker(Broker):
+    """One machine with a disk. What `Broker` keeps in memory lies in files here."""
+
+    def __init__(
+        self, broker_id: int, folder: Path, runner: asyncio.Runner, now: Callable[[], Instant], rng: Random
+    ) -> None:
+        self.broker_id = broker_id
+        self.folder = folder
+        self.up = False
+        self.run = 0
+        self.boot = 0
+        self.crashed = 0
+        self.crashed_in = ""
+        self.links_opened = 0
+        self.needs_restart = False
+        """A disk did something that only another start makes good."""
+        self._runner = runner
+        self._now = now
+        self._rng = rng
+        self._kept: dict[Any, KeptRecords] = {}
+        self._views: dict[Any, DiskLog] = {}
+        self._unsynced_gone: set[tuple[PartitionKey, int]] = set()
+        self.start()
+
+    # ------------------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        self.up = True
+        self.run += 1
+        self.broker_epoch = 0
+        self.needs_restart = False
+        self.answers = []
+        self.link: Link | None = None
+        self.connections: dict[int, Connection] = {}
+        self._resting: set[PartitionKey] = set()
+        self.data = DataFolder(self.folder, self.broker_id)
+        self.data.open(f"boot-{self.boot}")
+        shelf = self._shelf = LogShelf(
+            self.data.partitions,
+            self.data.stopped_cleanly,
+            OpenFiles(OPEN_FILES),
+            same_boot=self.data.same_boot,
+        )
+        shelf.scan(self.data.lose_tail)
+        self.plane = DataPlane(self.broker_id, shelf, SMALL, self._now, lambda: 0)
+        self.plane.on_trouble = self._state_unusable
+        self._runner.run(self.plane.open_logs())
+        self.view = ClusterView(self.broker_id)
+        self._metadata = ClientMetadata(self.view)
+        self._handler = ReplicaFetchHandler(self.plane, WakeUps())
+        self._views = {}
+
+    @property
+    def lost_tail(self) -> bool:  # type: ignore[override]
+        return self.data.lost_tail
+
+    @property
+    def replicas(self) -> dict[Any, Replica]:  # type: ignore[override]
+        return {hosted.key: hosted.replica for hosted in self.plane.partitions()} if self.up else {}
+
+    @property
+    def logs(self) -> dict[Any, Any]:  # type: ignore[override]
+        if not self.up:
+            return self._kept
+        opened = self._shelf._open
+        for key, log in opened.items():
+            if key not in self._views or self._views[key]._log is not log:
+                self._views[key] = DiskLog(log)
+        return {key: self._views[key] for key in opened}
+
+    def kill(self) -> None:
+        self._kept = {key: KeptRecords(list(view.records)) for key, view in self.logs.items()}
+        durable = {key: log.recovery_point for key, log in self._shelf._open.items()}
+        folders = {key: log.folder for key, log in self._shelf._open.items()}
+        self.up = False
+        self.answers = []
+        self._leave_link()
+        self.data.close()
+        for key, synced in sorted(self._unsynced_gone):
+            # The fsync that failed was told once; what it should have written is gone when memory is.
+            if key in folders and folders[key].exists() and synced <= len(self._kept[key].records):
+                _keep(folders[key], self._rng.randint(synced, len(self._kept[key].records)), self._rng)
+        self._unsynced_gone.clear()
+        self._durable, self._folders = durable, folders
+
+    def stop(self) -> None:
+        """A clean stop: everything is flushed."""
+        kept = {key: KeptRecords(list(view.records)) for key, view in self.logs.items()}
+        if self._runner.run(self.plane.close()):
+            self.data.mark_clean()
+        self.kill()
+        self._kept = kept
+
+    def crash_machine(self, kept: Callable[[Any], int]) -> None:
+        """Any suffix that was not flushed is gone, and small files may be older ones."""
+        self.kill()
+        self.boot += 1
+        self.crashed, self.crashed_in = 1, incarnation(self.run)
+        for key, folder in self._folders.items():
+            records = self._kept.get(key)
+            if records is not None and folder.exists():
+                _keep(folder, max(self._durable[key], kept(records)), self._rng)
+                if self._rng.random() < 0.2:
+                    (folder / "leader-epoch-checkpoint").unlink(missing_ok=True)
+
+    # ------------------------------------------------------------------------------ what a disk does
+
+    def tear(self) -> None:
+        """Killed in the middle of a write: the beginning of one batch more lies behind some log."""
+        self.kill()
+        for key, folder in sorted(self._folders.items()):
+            paths = sorted(folder.glob("*.log"))
+            if paths and self._rng.random() < 0.6:
+                batch = bytearray(batch_of(len(self._kept[key].records) + 1, self.broker_id, self.run))
+                epoch = self._kept[key].records[-1].epoch if self._kept[key].records else 1
+                batches.stamp(batch, 0, len(self._kept[key].records), epoch)
+                with paths[-1].open("ab") as file:
+                    file.write(batch[: self._rng.randint(1, len(batch) - 1)])
+
+    def flip(self) -> None:
+        """One bit of what is not yet flushed, or of a small file; a machine that runs must start again."""
+        logs = [log for _, log in sorted(self._shelf._open.items()) if log.folder.exists()]
+        if not logs:
+            return
+        self.crashed, self.crashed_in = 1, incarnation(self.run)
+        self.needs_restart = self.up
+        chosen = self._rng.choice(logs)
+        paths = [
+            path
+            for path in sorted(chosen.folder.iterdir())
+            if path.stat().st_size and (path.suffix != ".log" or self._is_unflushed(chosen, path))
+        ]
+        if not paths:
+            return
+        # Half of all bits hit the head of a batch: that is where damage can look like something else.
+        heads = [path for path in paths if path.suffix == ".log"]
+        path = self._rng.choice(heads if heads and self._rng.random() < 0.7 else paths)
+        data = bytearray(path.read_bytes())
+        at = self._rng.randrange(len(data))
+        starts = [start for start, _ in batches.headers(bytes(data))] if path in heads else []
+        if starts and self._rng.random() < 0.5:
+            at = self._rng.choice(starts) + self._rng.randrange(batches.HEADER_BYTES)
+        if path.suffix == ".log" and self.up and _place_in_batch(data, at) in range(12, 16):
+            # A leader that sends another plausible epoch is believed: nothing but its own file could tell.
+            return
+        for view in self.logs.values():
+            _ = view.records
+            view.is_damaged |= self.up
+        data[at] ^= 1 << self._rng.randrange(8)
+        path.write_bytes(data)
+
+    def _is_unflushed(self, log: PartitionLog, path: Path) -> bool:
+        """What was flushed is checked when it is read, not when it is opened."""
+        following = [int(one.stem) for one in path.parent.glob("*.log") if int(one.stem) > int(path.stem)]
+        return not following or min(following) > log.recovery_point
+
+    def flush(self, fails: bool) -> None:
+        """Full segments become durable. What is damaged must not: flushed, it would not be checked again."""
+        if self.needs_restart:
+            return
+        if not fails:
+            self._runner.run(self.plane.flush_full_segments())
+            return
+        refused = {key for key, log in self._shelf._open.items() if log.full_segments()}
+        with refusing("fsync"):
+            self._runner.run(self.plane.flush_full_segments())
+        if refused:
+            self._unsynced_gone |= {(key, self._shelf._open[key].recovery_point) for key in refused}
+            self.crashed, self.crashed_in = 1, incarnation(self.run)
+            self.needs_restart = True
+
+    def checkpoint(self) -> None:
+        self.plane.checkpoint()
+
+    # ------------------------------------------------------------------------------ link
+
+    def _hello(self) -> BrokerHello:
+        return BrokerHello(
+            broker_id=self.broker_id,
+            incarnation=incarnation(self.run),
+            endpoints={"client": f"127.0.0.1:{self.broker_id}", "replication": f"127.0.0.1:{self.broker_id}"},
+            broker_epoch=self.broker_epoch,
+            lost_tail=self.data.lost_tail,
+            unusable_logs=self.plane.unusable,
+            damaged_logs=self.plane.damaged,
+            metadata_version=self.view.metadata_version,
+        )
+
+    def _accepted(self, frame: HelloAccepted) -> None:
+        self.broker_epoch = frame.broker_epoch
+        self.data.registered(frame.cluster_id)
+        self.plane.confessed()
+        self.plane.min_insync_replicas = frame.min_insync_replicas
+
+    def _state_unusable(self) -> None:
+        if self.link is not None:
+            self.link.say_to_controller(UnusableLogs(logs=self.plane.unusable))
+
+    def _perform(self, heeded: Heeded, now: Instant) -> None:
+        for topic in heeded.topics:
+            self.plane.know_topic(topic.topic_id, topic.name, topic.configs)
+        self._metadata.know_brokers()
+        self.plane.live = self._metadata.live
+        self.plane.broker_epochs = {b: row.broker_epoch for b, row in self.view.brokers.items()}
+        self.plane.view = self._metadata.renew("cluster-1", None)
+        for row in heeded.rows:
+            self.plane.obey(row, from_snapshot=heeded.from_snapshot)
+        for answer in heeded.answers:
+            self.plane.hear_answer(answer.topic_id, answer.partition, answer.base_version, answer.row)
+        for gone in heeded.gone:
+            self.plane.stop(*gone)
+        if heeded.from_snapshot:
+            for stray in self.view.strays(self.plane.keys_on_disk):
+                self.plane.stop(*stray)
+
+    def _obey(self, row: PartitionRow, now: Instant, from_snapshot: bool) -> None:
+        raise NotImplementedError("rows reach the data plane")
+
+    # ------------------------------------------------------------------------------ data
+
+    def request(self, key: Any) -> Sent | None:  # type: ignore[override]
+        """The next fetch to the leader of `key`, with all that is followed there."""
+        hosted = self.plane.hosted(*key)
+        position = hosted.replica.next_fetch() if hosted is not None else None
+        if position is None:
+            return None
+        positions = {
+            one.key: asked
+            for one in self.plane.partitions()
+            if (asked := one.replica.next_fetch()) is not None
+            and asked.leader == position.leader
+            and one.key not in self._resting
+        }
+        self._resting -= {one.key for one in self.plane.partitions() if one.replica.leader == position.leader}
+        connection = self.connections.get(position.leader)
+        if connection is None or connection.is_waiting:
+            # The answer before never came: the connection was given up, and its session with it.
+            connection = self.connections[position.leader] = Connection(self.broker_id, self.broker_epoch)
+        frame = connection.ask(positions)
+        return Sent(self.broker_id, PartitionKey(*key), position, frame, connection)
+
+    def serve(self, request: Any, now: Instant) -> Answered | None:  # type: ignore[override]
+        pieces: list[Any] = []
+        reply = SimpleNamespace(send=lambda *sent: pieces.extend(sent), identity=request.follower)
+        frame = memoryview(request.frame)
+        self._handler.handle(read_request_header(frame), frame, reply)  # type: ignore[arg-type]
+        data = b"".join(map(_bytes_of, pieces))
+        return Answered(request.key, request.position.leader_epoch, data, request.connection)
+
+    def receive(self, answer: Any) -> int | None:
+        """Take an answer over, unless its connection was given up meanwhile."""
+        if answer.connection not in self.connections.values():
+            return None
+        answer.connection.is_waiting = False
+        (reply,) = answer.connection.wire.receive_data(answer.data)
+        try:
+            told = answer.connection.session.hear(reply.body)
+        except FetchRefused:
+            self.connections = {b: one for b, one in self.connections.items() if one is not answer.connection}
+            return None
+        for one in told:
+            self._take(PartitionKey(*one.key), one)
+        return None
+
+    def _take(self, key: PartitionKey, answer: Any) -> None:
+        hosted = self.plane.hosted(*key)
+        before = hosted.high_watermark if hosted is not None else 0
+        try:
+            fits = take_over(self.plane, key, answer)
+        except (AppendRefused, StorageFailed):
+            fits = False
+        if not fits:
+            # For one fetch it is left out, as a rest does: what is not asked anew is not judged anew.
+            self._resting.add(key)
+            return
+        if hosted is not None and hosted.log.end_offset < before:
+            raise Diverged("truncated below the high watermark")
+
+    def append(self, key: Any, value: int) -> None:
+        """The leader stores the producer's next batch, or says why not."""
+        hosted = self.plane.hosted(*key)
+        assert hosted is not None
+        with suppress(StorageFailed):
+            hosted.append_produced(memoryview(bytearray(batch_of(value, self.broker_id, self.run))), 0)
+
+
+def _bytes_of(piece: Any) -> bytes:
+    if isinstance(piece, FileRegion):
+        return os.pread(piece.file.fileno(), len(piece), piece.position)
+    return bytes(piece)
+
+
+def _place_in_batch(data: bytes | bytearray, at: int) -> int:
+    for start, one in batches.headers(bytes(data)):
+        if start <= at < start + one.size_bytes:
+            return at - start
+    return -1
+
+
+def _keep(folder: Path, end_offset: int, rng: Random) -> None:
+    """Cut the files of a log so that batches below `end_offset` are left, and perhaps a piece of the next."""
+    for path in sorted(folder.glob("*.log"), reverse=True):
+        data = path.read_bytes()
+        if int(path.stem) >= end_offset and int(path.stem):
+            path.unlink()
+            continue
+        size = sum(one.size_bytes for _, one in batches.headers(data) if one.base_offset < end_offset)
+        torn = rng.randint(0, len(data) - size) if rng.random() < 0.3 else 0
+        os.truncate(path, size + torn)
+        path.with_suffix(".index").unlink(missing_ok=True)

@@ -1,0 +1,153 @@
+"""This room switches single rules of logs, recovery and confession off, to show that walks with disks notice.
+
+Every mutant changes the product's code, none what stands in for a disk or a process.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from broker.core.producers import Producers
+from broker.core.replica import Replica, Role
+from broker.log import opening
+from broker.log.outcomes import StorageFailed
+from broker.log.partition_log import PartitionLog
+from broker.log.shelf import LogShelf
+from broker.replicas import DataPlane
+from controller.core import brokers
+from controller.core.state import LostTail
+
+Mutant = Callable[[], AbstractContextManager[object]]
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(name: str) -> Callable[[Callable[[], Iterator[None]]], None]:
+    """Register a generator as the context of mutant `name`."""
+
+    def register(switch_off: Callable[[], Iterator[None]]) -> None:
+        MUTANTS[name] = contextmanager(switch_off)
+
+    return register
+
+
+# ---------------------------------------------------------------------------------- confession
+
+MUTANTS["confess_nothing"] = lambda: patch.object(DataPlane, "damaged", property(lambda self: ()))
+MUTANTS["note_nothing"] = lambda: patch.object(opening._Check, "note", _note_in_memory)
+
+
+def _note_in_memory(check: Any, text: str) -> None:
+    """Told by this process or by none."""
+    check.damage = check.damage or text
+
+
+MUTANTS["damage_kept"] = lambda: patch.object(
+    brokers, "LostTail", lambda everywhere, _logs: LostTail(everywhere, frozenset())
+)
+
+
+@mutant("nameless_is_nothing")
+def _() -> Iterator[None]:
+    scan = LogShelf.scan
+    with patch.object(LogShelf, "scan", lambda self, lose_tail=None: scan(self)):
+        yield
+
+
+@mutant("torn_is_all")
+def _() -> Iterator[None]:
+    """Whatever is cut counts as a write that nobody was told of."""
+    with patch.object(opening._Check, "_is_torn", lambda *_: True):
+        yield
+
+
+# ---------------------------------------------------------------------------------- recovery
+
+
+@mutant("offsets_believed")
+def _() -> Iterator[None]:
+    is_wrong = opening._Check._is_wrong
+
+    def believing(self: Any, segment: Any, position: int, header: Any, expected: int) -> bool:
+        return is_wrong(self, segment, position, header, max(expected, header.base_offset))
+
+    with patch.object(opening._Check, "_is_wrong", believing):
+        yield
+
+
+@mutant("epochs_believed")
+def _() -> Iterator[None]:
+    is_wrong = opening._Check._is_wrong
+
+    def believing(self: Any, segment: Any, position: int, header: Any, expected: int) -> bool:
+        stated, self._stated = self._stated, None
+        try:
+            return is_wrong(self, segment, position, header, expected)
+        finally:
+            self._stated = stated
+
+    with patch.object(opening._Check, "_is_wrong", believing):
+        yield
+
+
+# ---------------------------------------------------------------------------------- failing
+
+
+@mutant("failed_leads")
+def _() -> Iterator[None]:
+    def go_on(self: Replica) -> None:
+        self.role = self.role if self.role is not Role.FAILED else Role.LEADER
+
+    with patch.object(Replica, "fail", go_on):
+        yield
+
+
+@mutant("fsync_believed")
+def _() -> Iterator[None]:
+    """An fsync that failed is as good as none: the next one is believed."""
+    fail = PartitionLog.fail
+
+    def forgiving(self: PartitionLog, reason: str) -> None:
+        if not reason.startswith("not flushed"):
+            fail(self, reason)
+
+    with patch.object(PartitionLog, "fail", forgiving):
+        yield
+
+
+@mutant("cut_in_memory_first")
+def _() -> Iterator[None]:
+    truncate_to = PartitionLog.truncate_to
+
+    def cut_anyway(self: PartitionLog, offset: int, now_ms: int) -> None:
+        try:
+            truncate_to(self, offset, now_ms)
+        except StorageFailed:
+            self.failure = ""
+            self.end_offset = offset
+            self._epochs.truncate(offset)
+            raise
+
+    with (
+        patch.object(PartitionLog, "truncate_to", cut_anyway),
+        patch.object(PartitionLog, "fail", lambda self, reason: None),
+    ):
+        yield
+
+
+# ---------------------------------------------------------------------------------- producers
+
+
+@mutant("ps_leader_only")
+def _() -> Iterator[None]:
+    append = PartitionLog.append_as_follower
+
+    def append_without(self: PartitionLog, *arguments: Any) -> int:
+        with patch.object(Producers, "stored", lambda *_: None):
+            return append(self, *arguments)
+
+    with patch.object(PartitionLog, "append_as_follower", append_without):
+        yield
+
+
+MUTANTS["ps_not_rolled"] = lambda: patch.object(PartitionLog, "_rebuild_producers", lambda self, now_ms: None)

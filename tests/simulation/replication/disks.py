@@ -1,0 +1,187 @@
+"""This room walks worlds whose brokers have disks: what `run.py` calls the simulation `disks`.
+
+The faults of the other walks, and those of a disk: refused writes and cuts, an fsync that fails, a write torn
+by a kill, a flipped bit, a crash that takes what was not flushed. One damage at a time, with
+min.insync.replicas = 2, must lose nothing that was acknowledged (replication.md section 6).
+"""
+
+import asyncio
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import structlog
+
+from tests.simulation.replication.broker_process import Broker
+from tests.simulation.replication.disk_broker import DiskBroker, Diverged, refusing
+from tests.simulation.replication.runner import Outcome, next_action, settle
+from tests.simulation.replication.world import Action, Broken, World
+
+STEPS = 120
+IN_MEMORY = Path("/dev/shm")
+DAMAGE = ("power", "flip", "flush_fails")
+"""Faults after which a log may lack what it held: one at a time is promised to be made good."""
+
+
+class DiskWorld(World):
+    """A world whose brokers keep their logs in files below `folder`."""
+
+    def __init__(
+        self, folder: Path, runner: asyncio.Runner, rng: Random, *stated: Any, **options: Any
+    ) -> None:
+        self._folder = folder
+        self._runner = runner
+        self._rng = rng
+        super().__init__(*stated, **options)
+
+    def _machine(self, broker_id: int) -> Broker:
+        folder = self._folder / str(broker_id)
+        return DiskBroker(broker_id, folder, self._runner, lambda: self.now, Random(self._rng.random()))
+
+    def possible(self) -> list[Action]:
+        found = super().possible()
+        for b, broker in self._up():
+            if broker.plane.partitions():
+                found += [("flush", b), ("checkpoint", b)]
+        return found
+
+    def _up(self) -> list[tuple[int, DiskBroker]]:
+        return [(b, one) for b, one in self.brokers.items() if one.up and isinstance(one, DiskBroker)]
+
+    def faults(self) -> list[Action]:
+        is_whole = not any(one.crashed for one in self.brokers.values())
+        found = [one for one in super().faults() if one[0] not in DAMAGE or is_whole]
+        for b, broker in self._up():
+            found += [(name, b) for name in ("stop", "tear") if self.left(name)]
+            if is_whole:
+                found += [(name, b) for name in ("flip", "flush_fails") if self.left(name)]
+            if broker.needs_restart:
+                found.append(("kill_damaged", b))
+            for key, replica in broker.replicas.items():
+                if self.left("refuse") and replica.leads:
+                    found.append(("append_refused", b, key))
+                if self.left("refuse") and replica.next_fetch() is not None:
+                    found += [("fetch_refused", b, key, op) for op in ("pwrite", "ftruncate")]
+        return found
+
+    def do(self, action: Action, rng: Random | None = None) -> None:
+        kind = {"append_refused": "refuse", "fetch_refused": "refuse"}.get(str(action[0]))
+        if kind is not None:
+            self.budget[kind] -= 1
+        try:
+            super().do(action, rng)
+        except Diverged as diverged:
+            raise Broken(str(diverged)) from diverged
+
+    def _look(self) -> None:
+        super()._look()
+        for _, broker in self._up():
+            if any(log.end_offset != len(log.records) for log in broker.logs.values()):
+                raise Broken("a log with a hole")
+
+    def _disk(self, b: int) -> DiskBroker:
+        broker = self.brokers[b]
+        assert isinstance(broker, DiskBroker)
+        return broker
+
+    def _flush(self, b: int) -> None:
+        self._disk(b).flush(fails=False)
+
+    def _flush_fails(self, b: int) -> None:
+        self._disk(b).flush(fails=True)
+
+    def _checkpoint(self, b: int) -> None:
+        self._disk(b).checkpoint()
+
+    def _stop(self, b: int) -> None:
+        self._disk(b).stop()
+
+    def _tear(self, b: int) -> None:
+        self._disk(b).tear()
+
+    def _flip(self, b: int) -> None:
+        self._disk(b).flip()
+
+    def _kill_damaged(self, b: int) -> None:
+        self._disk(b).kill()
+
+    def _append_refused(self, b: int, key: Any) -> None:
+        with refusing("pwrite"):
+            self._disk(b).append(key, self._disk(b).logs[key].next_value)
+
+    def _fetch_refused(self, b: int, key: Any, operation: str) -> None:
+        request = self.brokers[b].request(key)
+        answer = self._serve(request)
+        if answer is not None:
+            with refusing(operation):
+                self._take(b, answer)
+            self._disk(b).needs_restart |= bool(self._disk(b).plane.unusable)
+
+    def revive_damaged(self) -> None:
+        """Somebody looks after the disks and starts these brokers again."""
+        for b, broker in self._up():
+            if broker.needs_restart:
+                self.do(("kill_damaged", b))
+                self.do(("start", b))
+
+
+def random_world(rng: Random, folder: Path, runner: asyncio.Runner) -> DiskWorld:
+    """Three brokers, one or two partitions, and a budget for each kind of fault."""
+    harm = rng.random() < 0.7
+    factor = rng.choice((2, 3, 3))
+    assignments = [tuple(rng.sample((1, 2, 3), factor)) for _ in range(rng.choice((1, 2)))]
+    budget = {
+        "kill": rng.randint(0, 2),
+        "tear": rng.randint(0, 2),
+        "stop": rng.randint(0, 1),
+        "expire": rng.randint(0, 2),
+        "takeover": rng.randint(0, 1),
+        "late": rng.randint(0, 1),
+        "slow": rng.randint(0, 2),
+        "move": rng.randint(0, 2),
+        "break": rng.randint(0, 2),
+        "refuse": rng.randint(0, 2),
+        "power": rng.randint(0, 1) if harm else 0,
+        "flip": rng.randint(0, 2) if harm else 0,
+        "flush_fails": rng.randint(0, 1) if harm else 0,
+    }
+    return DiskWorld(
+        folder,
+        runner,
+        rng,
+        assignments,
+        brokers=3,
+        min_insync=2 if harm else rng.choice((1, 2)),
+        budget=budget,
+        in_the_turn=rng.choice((0, 200)),
+    )
+
+
+def run_seed(seed: int) -> Outcome:
+    """One walk, ended by a fair run: all machines revived, or only those that live."""
+    rng = Random(seed)
+    trail: list[Action] = []
+    parent = IN_MEMORY if IN_MEMORY.is_dir() else None
+    with (
+        TemporaryDirectory(dir=parent, prefix="disks-") as folder,
+        asyncio.Runner() as runner,
+        structlog.testing.capture_logs(),
+    ):
+        try:
+            world = random_world(rng, Path(folder), runner)
+            likelihood = rng.choice((0.05, 0.1, 0.2))
+            for _ in range(STEPS):
+                action = next_action(world, rng, likelihood)
+                if action is None:
+                    break
+                trail.append(action)
+                world.do(action, rng)
+            world.revive_damaged()
+        except Broken as broken:
+            return Outcome(seed, str(broken), tuple(trail))
+        revive = rng.random() < 0.5
+        text = settle(world, revive)
+        for _, broker in world._up():
+            broker.kill()
+    return Outcome(seed, f"after a fair run ({revive=}): {text}" if text else "", tuple(trail))

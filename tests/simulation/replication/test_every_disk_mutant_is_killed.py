@@ -1,0 +1,60 @@
+"""This room proves that walks with disks, and tests of single files, notice each missing rule."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.replication.disk_mutants import MUTANTS
+from tests.simulation.replication.disks import run_seed
+from tests.unit.broker_data_plane import test_a_log_that_cannot_be_used_leads_nothing as failed
+from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as damage
+
+KILLED_BY = {
+    "confess_nothing": 25,
+    "cut_in_memory_first": 55,
+    "damage_kept": 25,
+    "fsync_believed": 55,
+    "note_nothing": 33,
+    "offsets_believed": 25,
+    "ps_leader_only": 3,
+    "ps_not_rolled": 11,
+    "torn_is_all": 33,
+}
+"""A seed whose walk breaks without the rule; when walks change, one of SEEDS takes its place."""
+
+SEEDS = 200
+
+SCENES: dict[str, Callable[[Path], None]] = {
+    "epochs_believed": lambda folder: damage.test_a_flipped_bit_anywhere_ends_the_log_before_its_batch(
+        folder, damage.LEADER_EPOCH, 9
+    ),
+    "failed_leads": lambda folder: asyncio.run(
+        failed.test_a_log_that_cannot_be_opened_is_hosted_as_failed(folder)
+    ),
+    "nameless_is_nothing": lambda folder: (
+        damage.test_records_that_nobody_can_name_the_partition_of_are_confessed_for_all(folder, Path.unlink)
+    ),
+}
+"""What walks find only slowly."""
+
+
+def test_every_mutant_has_its_proof() -> None:
+    assert KILLED_BY.keys() | SCENES.keys() == MUTANTS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(SCENES))
+def test_the_scene_of_the_rule_fails_without_it(name: str, tmp_path: Path) -> None:
+    (tmp_path / "with").mkdir()
+    SCENES[name](tmp_path / "with")
+    (tmp_path / "without").mkdir()
+    with MUTANTS[name](), pytest.raises(Exception):  # noqa: B017 (an invariant or the scene's own assertion)
+        SCENES[name](tmp_path / "without")
+
+
+@pytest.mark.parametrize("name", sorted(KILLED_BY))
+def test_a_walk_breaks_without_the_rule(name: str) -> None:
+    seeds = (KILLED_BY[name], *range(SEEDS))
+    with MUTANTS[name]():
+        assert any(run_seed(seed).violation for seed in seeds), f"{name} survives {SEEDS} walks"
