@@ -46,6 +46,11 @@ class Freshness:
         """
         return self._ticked_at is not None and elapsed_ms(self._ticked_at, self._clock()) > STALLED_AFTER_MS
 
+    @property
+    def resting(self) -> bool:
+        """True while nothing may be decided: what the clock shows may yet be given back."""
+        return self.frozen or self.stalled
+
     def tick(self, now: Instant) -> None:
         """The loop runs, and everybody was told how late it is."""
         self._ticked_at = now
@@ -76,7 +81,7 @@ class Freshness:
 
     async def wait(self) -> None:
         """Return when something may be decided: neither frozen nor stalled."""
-        while self.frozen or self.stalled:
+        while self.resting:
             if not self.frozen:
                 await asyncio.sleep(0.005)
                 continue

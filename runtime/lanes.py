@@ -116,8 +116,13 @@ class HeldLane:
         return await self._stream.read(self._seat, function)
 
     def now(self) -> Instant:
-        """The lane's own time, which stands still after a postponement rather than go back (Lane.now)."""
-        self._last_now = max(self._last_now, Instant(self._lanes.clock() - self._stood_still_ms))
+        """The lane's own time, which stands still after a postponement rather than go back (Lane.now).
+
+        Who wakes up from a stop and asks first must not see time that will be given back in a moment:
+        that could not go back any more, and sessions would end for it.
+        """
+        if not self._lanes.freshness.resting:
+            self._last_now = max(self._last_now, Instant(self._lanes.clock() - self._stood_still_ms))
         return self._last_now
 
     def postpone(self, late_ms: int) -> None:
@@ -218,8 +223,8 @@ class HeldLane:
         return waiting
 
     def _due(self, subject: Subject[Any, Any], key: str, at: Instant) -> None:
-        if self.now() < at:
-            # Time stood still meanwhile.
+        if self.now() < at and not self._lanes.freshness.resting:
+            # Time stood still meanwhile. While it does, the turn that waits for its end asks again.
             self.look_again(subject, key, at)
             return
         self._timers.pop((id(subject), key), None)

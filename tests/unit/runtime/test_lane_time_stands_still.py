@@ -72,3 +72,37 @@ async def test_lane_time_never_goes_back() -> None:
         assert lane.now() == read
         rig.at += 2
         assert lane.now() == read + 1
+
+
+async def test_who_wakes_up_before_the_time_is_given_back_does_not_use_it_up() -> None:
+    async with lanes_in_memory() as rig:
+        lane, timed = await rig.take(), Timed()
+        rig.freshness.tick(rig.clock())
+        timed.asked_at, timed.due = [], Instant(lane.now() + 2)
+        await lane.submit_turn(timed, "orders", 0)
+        began = lane.now()
+        rig.at += 30_000
+        # What was due in a moment comes before the tick that gives the time back, and so does who asks.
+        await until(lambda: not lane._timers)
+        assert lane.now() == began
+        lane.postpone(30_000)
+        rig.freshness.tick(rig.clock())
+        rig.at += 2
+        await until(lambda: len(timed.asked_at) == 2)
+        assert timed.asked_at[-1] - began < 30_000
+
+
+async def test_an_outage_in_which_something_was_due_uses_up_no_time() -> None:
+    async with lanes_in_memory() as rig:
+        lane, timed = await rig.take(), Timed()
+        timed.asked_at, timed.due = [], Instant(lane.now() + 2)
+        await lane.submit_turn(timed, "orders", 0)
+        began = lane.now()
+        rig.freshness.freeze()
+        rig.at += 60_000
+        await until(lambda: not lane._timers)
+        lane.postpone(60_000)
+        rig.freshness.thaw()
+        rig.at += 2
+        await until(lambda: len(timed.asked_at) == 2)
+        assert timed.asked_at[-1] - began < 60_000
