@@ -1,9 +1,9 @@
 """This room reads consumer groups for people; each question is one statement, also for 10,000 groups."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connection
 
@@ -57,6 +57,8 @@ _MATCHES = """
         SELECT FROM partition_ownership WHERE group_name = grouped.name AND topic_name = %(topic)s))
 """
 
+Row = TypeVar("Row", "GroupRow", "PartitionStanding", "StalledPartition")
+
 _LOOKED_AT = 10
 """Partitions that wait are looked at ten times as many as are told: some of them have no owner."""
 
@@ -83,7 +85,7 @@ _LAG_OF_ALL = f"""
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class GroupRow:
     """One group of a list with its standing; `lag` is None when nothing of it is known."""
 
@@ -134,7 +136,7 @@ class GroupFilter:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PartitionStanding:
     """One partition as a group sees it: who owns it, what is committed, how far the log got."""
 
@@ -171,7 +173,7 @@ class PartitionStanding:
         return max(0, self.high_watermark - self.committed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class StalledPartition:
     """Records wait, and the owner has not moved the committed offset for a while.
 
@@ -212,7 +214,7 @@ def groups_by_name(asked: GroupFilter, after: str, limit: int) -> list[GroupRow]
         {_STANDING}
         ORDER BY grouped.name
     """
-    return [GroupRow(**row) for row in _named(statement, {**asked.values, "after": after, "limit": limit})]
+    return _rows(GroupRow, statement, {**asked.values, "after": after, "limit": limit})
 
 
 def lag_order() -> list[tuple[int, str]]:
@@ -233,7 +235,7 @@ def groups_named(names: Sequence[str]) -> list[GroupRow]:
         {_STANDING}
         ORDER BY grouped.name
     """
-    return [GroupRow(**row) for row in _named(statement, {"names": list(names)})]
+    return _rows(GroupRow, statement, {"names": list(names)})
 
 
 def names_of(asked: GroupFilter) -> list[str]:
@@ -270,7 +272,7 @@ def partitions_of_group(name: str) -> list[PartitionStanding]:
         LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
         ORDER BY 2, 3, owned.copy
     """
-    return [PartitionStanding(**row) for row in _named(statement, {"name": name})]
+    return _rows(PartitionStanding, statement, {"name": name})
 
 
 def stalled_partitions(limit: int) -> list[StalledPartition]:
@@ -292,7 +294,7 @@ def stalled_partitions(limit: int) -> list[StalledPartition]:
             SELECT * FROM late WHERE group_name IN (SELECT group_name FROM group_member)
             ORDER BY moved_at LIMIT %(looked_at)s
         )
-        SELECT waiting.group_name, waiting.topic_name, waiting.partition, owned.owner,
+        SELECT waiting.group_name AS "group", waiting.topic_name, waiting.partition, owned.owner,
                waiting.committed_offset AS committed, waiting.high_watermark, waiting.moved_at AS since
         FROM waiting JOIN partition_ownership AS owned ON owned.group_name = waiting.group_name
              AND owned.topic_id = waiting.topic_id AND owned.partition = waiting.partition
@@ -300,7 +302,7 @@ def stalled_partitions(limit: int) -> list[StalledPartition]:
         ORDER BY waiting.moved_at, 1, 2, 3 LIMIT %(limit)s
     """
     values = {"limit": limit, "looked_at": limit * _LOOKED_AT}
-    return [StalledPartition(**row) for row in _named(statement, values)]
+    return _rows(StalledPartition, statement, values)
 
 
 def partitions_never_committed(limit: int) -> list[StalledPartition]:
@@ -311,7 +313,7 @@ def partitions_never_committed(limit: int) -> list[StalledPartition]:
             FROM partition JOIN partition_progress AS progress ON progress.partition_id = partition.id
             WHERE progress.recent_high_watermark > progress.earlier_high_watermark AND leader <> -1
         )
-        SELECT owned.group_name, owned.topic_name, owned.partition, owned.owner, NULL AS committed,
+        SELECT owned.group_name AS "group", owned.topic_name, owned.partition, owned.owner, NULL AS committed,
                grew.high_watermark, grouped.changed_at AS since
         FROM grew JOIN partition_ownership AS owned USING (topic_id, partition)
         JOIN consumer_group AS grouped ON grouped.name = owned.group_name
@@ -321,7 +323,7 @@ def partitions_never_committed(limit: int) -> list[StalledPartition]:
           AND grouped.changed_at < LEAST(grew.earlier_at, now() - interval '2 minutes')
         ORDER BY grouped.changed_at, 1, 2, 3 LIMIT %(limit)s
     """
-    return [StalledPartition(**row) for row in _named(statement, {"limit": limit})]
+    return _rows(StalledPartition, statement, {"limit": limit})
 
 
 def groups_that_wait_for(partition_ids: Sequence[int]) -> dict[str, list[str]]:
@@ -356,13 +358,18 @@ def unsettled_groups(limit: int) -> list[tuple[ConsumerGroup, int]]:
     ]
 
 
-def _named(statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows by the names of their columns; `group_name` is what people call `group`."""
+def _rows(kind: type[Row], statement: str, values: dict[str, Any]) -> list[Row]:
+    """Rows of this kind. Raises TypeError unless the columns are its fields, in their order and by name.
+
+    Once a statement, not once a row: a group may have ten thousand partitions.
+    """
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         names = [column.name for column in cursor.description or ()]
-        names = ["group" if name == "group_name" else name for name in names]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        expected = [field.name for field in fields(kind)]
+        if names != expected:
+            raise TypeError(f"{kind.__name__} has {expected}, its statement {names}")
+        return [kind(*row) for row in cursor.fetchall()]
 
 
 def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
