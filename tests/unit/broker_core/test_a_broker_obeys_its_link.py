@@ -3,9 +3,10 @@
 from uuid import UUID
 
 from broker.core.cluster_view import ClusterView
+from broker.core.replica import Replica, Role
 from muster.messages.link.rows import TopicRow
 from muster.messages.link.to_broker import Changes, SnapshotChunk
-from tests.unit.broker_core.stage import ORDERS, row
+from tests.unit.broker_core.stage import NOW, ORDERS, Log, row
 from tests.unit.messages.made_rows import alone
 
 TOPICS = (TopicRow(ORDERS, "orders", 1, 3),)
@@ -74,3 +75,12 @@ def test_what_a_new_snapshot_does_not_name_is_gone() -> None:
     assert view.obey(chunk(6)).gone == [(ORDERS, 0)]
     assert view.topic_ids == {}
     assert view.strays([(UUID(int=1), 0)]) == [(UUID(int=1), 0)]
+
+
+def test_a_log_that_failed_is_not_led_whatever_rows_say() -> None:
+    replica = Replica(1, Log())
+    replica.obey(row(leader=2), NOW)
+    replica.fail()
+    replica.obey(row(leader=1, epoch=2, version=2), NOW)
+    assert replica.role is Role.FAILED
+    assert replica.next_fetch() is None
