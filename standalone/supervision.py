@@ -162,10 +162,11 @@ class Supervisor(Supervision):
         """Start supervisor with ``children`` known to it, none of them started. Raises StartError."""
         for folder in (self.home / "run", self.home / "log"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._sections = {"": self._own_section()}
+        # First, for a home that cannot be told is refused, and leaves no folder elsewhere.
+        self._write_settings(*children)
         make_socket_folder(self.socket.parent)
         self.socket.unlink(missing_ok=True)
-        self._sections = {"": self._own_section()}
-        self._write_settings(*children)
         program = [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "-c", str(self.settings)]
         self._process = launch(program, folder=ROOT, log=self.log, environment=environment)
         give_up_at = time.monotonic() + START_LIMIT_S

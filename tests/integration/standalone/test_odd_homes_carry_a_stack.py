@@ -13,7 +13,7 @@ from standalone.postgres import Postgres
 from standalone.private import make_socket_folder, socket_folder
 from standalone.processes import Child
 from standalone.redis import Redis
-from standalone.supervision import Supervision, Supervisor
+from standalone.supervision import Supervision, Supervisor, socket_path
 
 LIMIT_S = 20.0
 ODD = ['two words "quoted", é', "50% [of] it, all", "long" * 40]
@@ -56,9 +56,10 @@ def test_supervisor_runs_what_it_knew_and_what_comes_later(tmp_path: Path, name:
 
 @pytest.mark.parametrize("name", ['a "quoted" one', "50%", "a comment ;here", "another #here", "two\nlines"])
 def test_a_home_that_supervisor_cannot_be_told_is_refused(tmp_path: Path, name: str) -> None:
-    home = tmp_path / name
+    home = tmp_path / ("long" * 40) / name
     with pytest.raises(StartError, match="choose another MUSTER_HOME"):
         Supervisor(home).run([_writes_its_home("first", "web", home)], os.environ)
+    assert not socket_path(home).parent.exists()
 
 
 @pytest.mark.parametrize("name", ODD)
