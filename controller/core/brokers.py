@@ -83,6 +83,8 @@ def hello(draft: Draft, event: Hello) -> bool:
         if not leaders.remove(draft, broker_id, lost):
             if known is not None and known.live:
                 draft.brokers[broker_id] = _fenced(known)
+                # It may die before it says hello again, and without a session nobody would miss it.
+                _offer_its_change(draft, broker_id)
             return False
     row = BrokerRow(
         broker_id=broker_id,
@@ -133,7 +135,7 @@ def end_overdue_sessions(draft: Draft) -> None:
             draft.brokers[broker_id] = _fenced(row)
         is_large = leaders.touches_more(draft, broker_id, draft.settings.max_elections_in_the_turn)
         if is_large or not leaders.remove(draft, broker_id, NOTHING_LOST):
-            draft.other_records.append(WorkOffered(str(Task.BROKER_CHANGE), str(broker_id), draft.version))
+            _offer_its_change(draft, broker_id)
 
 
 def state_unusable(draft: Draft, link: LinkId, frame: UnusableLogs) -> None:
@@ -192,3 +194,8 @@ def _fenced(row: BrokerRow) -> BrokerRow:
         rack=row.rack,
         live=False,
     )
+
+
+def _offer_its_change(draft: Draft, broker_id: int) -> None:
+    """Have a worker compute what becomes of the partitions of a broker that is gone."""
+    draft.other_records.append(WorkOffered(str(Task.BROKER_CHANGE), str(broker_id), draft.version))

@@ -133,15 +133,16 @@ def begin_adopting(event: ProposalsReady) -> Adopting:
     places: dict[UUID, list[int]] = defaultdict(list)
     for place, one in enumerate(event.proposals):
         places[one.topic_id].append(place)
-    return Adopting(event, places, 0)
+    return Adopting(event, places)
 
 
 def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
     """What is left when the turn is full; None: nothing."""
     event = adopting.event
-    topic_ids = [UUID(event.key)] if event.task is Task.TOPIC_CHANGE else draft.topic_ids()
-    # Topics are only added, at the end: those before have been gone through.
-    for number, topic_id in enumerate(topic_ids[adopting.done :], start=adopting.done):
+    topic_ids = adopting.left
+    if topic_ids is None:
+        topic_ids = [UUID(event.key)] if event.task is Task.TOPIC_CHANGE else draft.topic_ids()
+    for number, topic_id in enumerate(topic_ids):
         proposed: _Proposed = {}
         for place in adopting.places.get(topic_id, ()):
             one = event.proposals[place]
@@ -150,7 +151,7 @@ def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
             )
         for row, choice in _choices(draft, event, topic_id, proposed):
             if not draft.choose_if_room(row, choice):
-                return replace(adopting, done=number)
+                return replace(adopting, left=topic_ids[number:])
     return None
 
 

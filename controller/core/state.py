@@ -209,11 +209,14 @@ NOTHING_LOST: Final = LostTail()
 
 @dataclass(frozen=True, slots=True)
 class Adopting:
-    """Proposals of a worker that are being adopted: their places by topic, and how many topics are done."""
+    """Proposals of a worker that are being adopted: their places by topic, and which topics are left.
+
+    None: all. By their ids, as rows that were read again may stand in another order.
+    """
 
     event: ProposalsReady
     places: Mapping[UUID, Sequence[int]]
-    done: int
+    left: Sequence[UUID] | None = None
 
 
 @dataclass(slots=True)

@@ -1,13 +1,18 @@
 """This room shows that a broker with very many partitions comes back in several turns, each bounded."""
 
+from uuid import UUID
+
 from controller.core.draft import ClusterDecision
-from controller.core.events import LinkClosed, TimePassed
-from controller.core.records import PartitionsChanged, PossibleLoss
+from controller.core.events import LinkClosed, ProposalsReady, TimePassed, TookOver
+from controller.core.proposing import Task
+from controller.core.records import PartitionsChanged, PossibleLoss, WorkOffered
 from controller.core.settings import ControllerSettings
-from controller.core.state import NOTHING_LOST
+from controller.core.state import NOTHING_LOST, ClusterRows, ClusterState
+from controller.core.turn import decide
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import HelloAccepted, HelloRefused
-from tests.unit.controller_core.stage import Cluster, hello, row, said
+from tests.unit.controller_core.stage import START, Cluster, hello, row, said
 
 TEN_A_TURN = ControllerSettings(max_changed_in_bulk=10)
 
@@ -32,6 +37,42 @@ def test_the_death_before_a_hello_is_spread_over_turns_and_the_hello_waits_for_t
     assert {(one.leader, one.leader_epoch, one.isr) for one in cluster.state.rows.partitions.values()} == {
         (2, 2, (2, 3))
     }
+
+
+def test_who_dies_again_before_its_partitions_were_all_given_away_is_not_forgotten() -> None:
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(25)], settings=TEN_A_TURN)
+    cluster.turn(LinkClosed("link-1a"))
+    decision = cluster.turn(hello(1, run="b"))
+    [offered] = [record for record in decision.records if isinstance(record, WorkOffered)]
+    assert (offered.kind, offered.key) == (Task.BROKER_CHANGE, "1")
+    again = cluster.turn(hello(1, run="b"))
+    assert not [record for record in again.records if isinstance(record, WorkOffered)], "once is enough"
+
+    cluster.turn(ProposalsReady("item", Task.BROKER_CHANGE, "1", ()))
+    assert {one.leader for one in cluster.state.rows.partitions.values()} == {2}
+
+
+def test_proposals_are_adopted_to_the_end_though_the_rows_are_read_again_in_another_order() -> None:
+    topics = [TopicRow(UUID(int=n), f"topic-{n}", 10, 3) for n in (1, 3, 2)]
+    partitions = [
+        PartitionRow(topic.topic_id, n, (1, 2, 3), 1, 1, (1, 2, 3), 5) for topic in topics for n in range(10)
+    ]
+    brokers = [BrokerRow(b, 1, "a", {}, live=b != 1) for b in (1, 2, 3)]
+    state = ClusterState(ClusterRows.of("cluster-1", 5, 1_000, brokers, topics, partitions))
+    ready = ProposalsReady("item", Task.BROKER_CHANGE, "1", ())
+    for events in ([TookOver(7)], [ready], []):
+        state = decide(state, events, START, TEN_A_TURN).state
+    assert state.memory.adopting
+
+    rows = state.rows
+    in_order = sorted(rows.partitions.values(), key=lambda one: (one.topic_id, one.partition))
+    reloaded = ClusterRows.of(
+        "cluster-1", rows.metadata_version, 1_000, rows.brokers.values(), topics, in_order
+    )
+    state = ClusterState(reloaded, state.memory)
+    while state.memory.adopting:
+        state = decide(state, [], START, TEN_A_TURN).state
+    assert {one.leader for one in state.rows.partitions.values()} == {2}
 
 
 def test_who_is_alone_leads_again_turn_by_turn_and_every_possible_loss_is_noted() -> None:
