@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -17,6 +18,10 @@ from muster.kafkawire.api_table import ApiKey, part, request_class
 from muster.kernel.error_codes import ErrorCode
 
 FETCH_VERSION: Final = 16
+
+MOST_NAMED: Final = 20_000
+"""Partitions that one request names or forgets: a door takes 50,000 elements in a frame, and each may be of a
+topic of its own. The next request names more, and this one does not wait."""
 
 PartitionKey = tuple[UUID, int]
 """Topic id and partition."""
@@ -83,19 +88,20 @@ class FetchSession:
 
     def request(self) -> Any:
         """The next Fetch, as kio's class. What it asks is remembered, so that answers find it."""
-        whole = self._session_id == 0
-        changed = self._wanted.keys() if whole else self._moved & self._wanted.keys()
-        asked = {key: self._wanted[key] for key in changed}
-        if not whole:
-            asked = {key: position for key, position in asked.items() if self._asked.get(key) != position}
-        forgotten = [] if whole else [key for key in self._asked if key not in self._wanted]
-        if whole:
-            self._asked = {}
+        if self._session_id == 0:
+            self._asked, self._moved = {}, set(self._wanted)
+        forgotten = list(islice((key for key in self._asked if key not in self._wanted), MOST_NAMED))
         for key in forgotten:
             del self._asked[key]
+        asked: dict[PartitionKey, FetchPosition] = {}
+        while self._moved and len(asked) + len(forgotten) < MOST_NAMED:
+            key = self._moved.pop()
+            position = self._wanted.get(key)
+            if position is not None and self._asked.get(key) != position:
+                asked[key] = position
         self._asked.update(asked)
-        self._moved.clear()
-        return self._worded(asked, forgotten)
+        is_all = not self._moved and len(forgotten) < MOST_NAMED
+        return self._worded(asked, forgotten, self._limits.wait_max_ms if is_all else 0)
 
     def hear(self, body: Any) -> list[FetchedAnswer]:
         """What the answer says of each partition it names. Raises FetchRefused."""
@@ -128,7 +134,9 @@ class FetchSession:
                     bytes(answer.records or b""),
                 )
 
-    def _worded(self, asked: dict[PartitionKey, FetchPosition], forgotten: list[PartitionKey]) -> Any:
+    def _worded(
+        self, asked: dict[PartitionKey, FetchPosition], forgotten: list[PartitionKey], wait_max_ms: int
+    ) -> Any:
         shape = request_class(ApiKey.FETCH, FETCH_VERSION)
         topic, partition = part(shape, "FetchTopic"), part(shape, "FetchPartition")
         forgotten_topic = part(shape, "ForgottenTopic")
@@ -150,7 +158,7 @@ class FetchSession:
             replica_state=part(shape, "ReplicaState")(
                 replica_id=self._broker_id, replica_epoch=self._broker_epoch
             ),
-            max_wait=timedelta(milliseconds=self._limits.wait_max_ms),
+            max_wait=timedelta(milliseconds=wait_max_ms),
             min_bytes=self._limits.min_bytes,
             max_bytes=self._limits.max_bytes,
             session_id=self._session_id,

@@ -7,8 +7,23 @@ import pytest
 
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import EpochEnd
-from broker.fetch_session import FETCH_VERSION, FetchedAnswer, FetchLimits, FetchRefused, FetchSession
-from muster.kafkawire.api_table import ApiKey, read_body, request_class, response_class
+from broker.fetch_session import (
+    FETCH_VERSION,
+    MOST_NAMED,
+    FetchedAnswer,
+    FetchLimits,
+    FetchRefused,
+    FetchSession,
+)
+from muster.kafkawire.api_table import (
+    ApiKey,
+    encode_request,
+    read_body,
+    read_request,
+    read_request_header,
+    request_class,
+    response_class,
+)
 from muster.kafkawire.fetching import Diverging, FetchedPartition, FetchedTopic, lay_out_fetch_reply
 from muster.kernel.error_codes import ErrorCode
 
@@ -123,6 +138,29 @@ def test_a_peer_without_sessions_is_asked_everything_each_time() -> None:
         assert (request.session_id, request.session_epoch) == (0, 0)
         assert asked(request) == {(ORDERS, 0): (4, 10, 4)}
         fetches.hear(answer(0))
+
+
+def test_more_partitions_than_one_frame_may_hold_are_named_and_forgotten_in_several() -> None:
+    """The door refuses a frame of more elements, and a follower that is refused follows nothing at all."""
+    fetches = session()
+    everything = [(UUID(int=number), 0) for number in range(1, MOST_NAMED + 5)]
+
+    def next_frames() -> tuple[set[tuple[UUID, int]], list[int]]:
+        named: set[tuple[UUID, int]] = set()
+        waits = []
+        for number in range(2):
+            frame = encode_request(ApiKey.FETCH, FETCH_VERSION, number, "ben", fetches.request())[4:]
+            request = read_request(read_request_header(frame), frame)
+            named |= asked(request).keys() | forgotten(request)
+            waits.append(int(request.max_wait.total_seconds() * 1000))
+            fetches.hear(answer(99))
+        return named, waits
+
+    for position in (at(10), None):
+        for key in everything:
+            fetches.move(key, position)
+        assert next_frames() == (set(everything), [0, 500])
+    assert asked(fetches.request()) == {}
 
 
 def test_an_answer_comes_with_the_position_it_answers() -> None:
