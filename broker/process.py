@@ -97,6 +97,8 @@ class BrokerProcess:
         self._plane.on_may_grow = self._may_grow
         self._plane.on_trouble = self._state_unusable
         self._states_unusable = False
+        self._stated_unusable: tuple[PartitionKey, ...] = ()
+        """As the controller of the present link was told, by the hello or since."""
         self._growing: dict[PartitionKey, HostedPartition] = {}
         self._untold: dict[PartitionKey, HighWatermark] = {}
         self._link = ControllerLink(settings, self)
@@ -169,6 +171,7 @@ class BrokerProcess:
     def hello(self) -> BrokerHello:
         self._known.open_link()
         self._snapshot_obeyed = False
+        self._stated_unusable = self._plane.unusable
         return BrokerHello(
             broker_id=self._settings.broker_id,
             incarnation=self._incarnation,
@@ -177,7 +180,7 @@ class BrokerProcess:
             cluster_id=self._cluster_id or self._folder.cluster_id or self._settings.cluster_id,
             broker_epoch=self._followers.broker_epoch,
             lost_tail=self._folder.lost_tail or len(self._plane.damaged) > MAX_ROWS_PER_FRAME,
-            unusable_logs=self._plane.unusable,
+            unusable_logs=self._stated_unusable,
             damaged_logs=self._plane.damaged[:MAX_ROWS_PER_FRAME],
             metadata_version=self._applied_version,
             highest_leader_epoch=self._plane.highest_leader_epoch,
@@ -273,6 +276,9 @@ class BrokerProcess:
 
     def _snapshot_applied(self) -> None:
         self._snapshot_obeyed = True
+        if self._plane.unusable != self._stated_unusable:
+            # A log failed behind the hello, when there was no link yet.
+            self._state_unusable()
         for stray in self._known.strays(self._plane.keys_on_disk):
             self._stop_replica(PartitionKey(*stray))
         self._forwarding.link_ready()
@@ -320,8 +326,10 @@ class BrokerProcess:
 
     def _say_unusable(self) -> None:
         self._states_unusable = False
-        # Without a link nothing is lost: the next hello states them all.
-        self._link.send(UnusableLogs(logs=self._plane.unusable))
+        # Without a link nothing is lost: the next hello states them all, or else who applies its snapshot.
+        unusable = self._plane.unusable
+        if self._link.send(UnusableLogs(logs=unusable)):
+            self._stated_unusable = unusable
 
     # ------------------------------------------------------------------------------ duties
 

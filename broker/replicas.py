@@ -442,7 +442,13 @@ class DataPlane:
                     continue
                 cuts = hosted.log.cuts
                 try:
-                    await asyncio.to_thread(os.fsync, segment.file)
+                    file = segment.file
+                except OSError as error:
+                    # No descriptor is free: nothing is lost by that, and the next round tries again.
+                    log.warning("not_flushed_yet", folder=hosted.log.folder.name, reason=str(error))
+                    break
+                try:
+                    await asyncio.to_thread(os.fsync, file)
                 except OSError as error:
                     # The system tells a loss once: another fsync would succeed, and what is gone stays gone.
                     hosted.log.fail(f"not flushed: {error}")

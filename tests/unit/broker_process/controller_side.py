@@ -1,7 +1,7 @@
 """This room plays the controller's end of one broker's link, over real sockets and files."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
@@ -34,11 +34,15 @@ class ControllerSide:
         await self.links.put(link)
         await link.wait_closed()
 
-    async def bind(self) -> tuple[ServerConnection, BrokerHello]:
-        """The next link, with its hello accepted."""
+    async def bind(self, meanwhile: Callable[[], None] | None = None) -> tuple[ServerConnection, BrokerHello]:
+        """The next link, with its hello accepted; `meanwhile` happens before the broker hears of it."""
         link = await self.links.get()
         hello = codec.decode_from_broker(await link.recv())
         assert isinstance(hello, BrokerHello)
+        if meanwhile is not None:
+            meanwhile()
+            # Whatever it makes the broker do at once is done.
+            await asyncio.sleep(0)
         accepted = HelloAccepted(
             cluster_id=KEY.cluster_id,
             broker_epoch=1,

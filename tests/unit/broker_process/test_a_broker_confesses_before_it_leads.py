@@ -64,6 +64,24 @@ async def test_logs_that_cannot_be_used_are_named_at_the_hello_and_when_they_fai
         assert said.logs == ((LAST[0], 0), LAST)
 
 
+async def test_what_fails_between_a_later_hello_and_its_answer_is_said_behind_the_snapshot(
+    tmp_path: Path,
+) -> None:
+    controller = ControllerSide()
+    async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
+        link, _ = await controller.bind()
+        await controller.apply(link, version=5)
+        await link.close()
+        hosted = process._plane.hosted(*LAST)
+        assert hosted is not None
+        link, hello = await controller.bind(lambda: hosted.log.fail("the disk is gone"))
+        assert hello.unusable_logs == ()
+        await controller.apply(link, version=6)
+        while not isinstance(said := codec.decode_from_broker(await link.recv()), UnusableLogs):
+            pass
+        assert said.logs == (LAST,)
+
+
 async def test_who_shares_its_id_with_a_living_process_ends_with_a_clear_error(tmp_path: Path) -> None:
     controller = ControllerSide()
     patience = {
