@@ -24,6 +24,8 @@ class RequestMemory(Generic[Holder]):
         self._wake = wake
         self._waiting: deque[tuple[Holder, int]] = deque()
         self._turn: Holder | None = None
+        self.turns = 0
+        """How many turns were given so far: each has its own time."""
 
     @property
     def is_short(self) -> bool:
@@ -71,6 +73,7 @@ class RequestMemory(Generic[Holder]):
                 if self._turn is not None:
                     return
                 self._turn = who
+                self.turns += 1
             self._waiting.popleft()
             self.held_bytes += size_bytes
             self._wake(who)

@@ -145,10 +145,11 @@ class KafkaServer:
     def _memory_is_there(self, connection: Connection) -> None:
         self.loop.call_soon(connection.read_on)
         if self.memory.has_turn(connection):
-            self.loop.call_later(self.limits.memory_turn_ms / 1000, self._end_turn, connection)
+            turn_s = self.limits.memory_turn_ms / 1000
+            self.loop.call_later(turn_s, self._end_turn, connection, self.memory.turns)
 
-    def _end_turn(self, connection: Connection) -> None:
-        if self.memory.has_turn(connection):
+    def _end_turn(self, connection: Connection, turn: int) -> None:
+        if self.memory.has_turn(connection) and self.memory.turns == turn:
             self.counters.greedy += 1
             connection.close("its frame came too slowly while memory was short")
 

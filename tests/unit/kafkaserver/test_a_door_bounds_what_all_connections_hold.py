@@ -64,6 +64,23 @@ async def test_a_frame_that_comes_too_slowly_while_memory_is_short_gives_way() -
         slow.close()
 
 
+async def test_the_time_of_a_turn_that_is_over_ends_no_later_one() -> None:
+    async with served(echo, ServerLimits(requests_in_memory_bytes=50_000)) as (server, port):
+        _, slow = await asyncio.open_connection("127.0.0.1", port)
+        slow.write(request(1, LARGE)[:120_000])
+        await until(lambda: server.memory.is_short)
+        (connection,) = server._connections
+        server.memory.take(connection, 50_000)
+        server.memory.frame_served(connection)
+        server.memory.take(connection, 50_000)
+        assert server.memory.has_turn(connection)
+        server._end_turn(connection, 1)
+        assert not connection.is_closed, "another turn, which has its own time"
+        server._end_turn(connection, 2)
+        assert connection.is_closed
+        slow.close()
+
+
 async def test_who_holds_most_answers_in_memory_is_hung_up_on() -> None:
     def generous(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
         reply.send(answer(header.correlation_id, bytes(header.correlation_id)))
