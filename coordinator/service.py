@@ -17,6 +17,7 @@ from coordinator.core.events import (
     Heard,
     ItemFailed,
     ItemFinished,
+    Resumed,
     TopicsChanged,
 )
 from coordinator.core.offsets import Judgement
@@ -59,6 +60,9 @@ MemberMessage = (
 
 PRELOADED_AT_ONCE = 100
 """Groups between which others of the node have their turn."""
+
+HASTEN_PINGS_MS = 1_000
+"""A shorter stop only delays pings; after a longer one members are asked before their own clocks are over."""
 
 NOTHING_OPEN_MS = 1_000_000_000
 """How quiet a shard without open sockets is."""
@@ -164,8 +168,14 @@ class ShardService:
 
     def thaw(self, late_ms: int) -> None:
         """Nobody expires for time in which nothing could be heard."""
-        if self._lane is not None:
-            self._lane.postpone(late_ms)
+        if self._lane is None:
+            return
+        self._lane.postpone(late_ms)
+        if late_ms >= HASTEN_PINGS_MS:
+            # Not for every hiccup: turns of ten thousand groups are a hiccup themselves.
+            for key, state in self._groups.states.items():
+                if state.memory.bound:
+                    self._hand_in(key, Resumed(late_ms))
 
     def tick(self, now: Instant) -> None:
         """The committer's interval, and the sweep that finds what a lost wake-up would have told."""

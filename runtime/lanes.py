@@ -14,6 +14,7 @@ from runtime.database import Database, Held, Link
 from runtime.freshness import Freshness
 from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
 from runtime.streams import Seat, Stream
+from runtime.threads import OneThread, Threads
 from runtime.turn import GaveUp, NotSpoken, take_turn
 from runtime.work_table import Offered
 
@@ -322,6 +323,7 @@ class Lanes:
         freshness: Freshness,
         clock: Callable[[], Instant],
         on_offered: Callable[[Sequence[Offered]], None],
+        threads: Threads = OneThread,
         streams: int = STREAMS,
     ) -> None:
         self.node = node
@@ -330,9 +332,9 @@ class Lanes:
         self.clock = clock
         self.on_offered = on_offered
         self._streams = [
-            Stream(database, run, f"lanes-{number}", freshness, clock) for number in range(streams)
+            Stream(database, run, f"lanes-{number}", freshness, clock, threads) for number in range(streams)
         ]
-        self._of_controller = Stream(database, run, "lanes-controller", freshness, clock)
+        self._of_controller = Stream(database, run, "lanes-controller", freshness, clock, threads)
 
     def start(self) -> None:
         """Begin to work."""

@@ -19,7 +19,7 @@ from runtime.judging import LONGEST_GAP_MS, LOOK_EVERY_MS, Judge
 from runtime.lanes import HeldLane, Lanes
 from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict
 from runtime.sharing import best, to_give, to_take
-from runtime.threads import OneThread
+from runtime.threads import OneThread, Threads
 from runtime.work_table import Offered
 
 RECONNECT_S = 0.1
@@ -73,6 +73,7 @@ class LeaseKeeper:
         on_offered: Callable[[Sequence[Offered]], None] = lambda items: None,
         on_moved: Callable[[], None] = lambda: None,
         leave: Callable[[str], None] = leave_the_process,
+        threads: Threads = OneThread,
     ) -> None:
         self._database = database
         self._node = node
@@ -85,7 +86,8 @@ class LeaseKeeper:
         self._on_moved = on_moved
         self._leave = leave
         self._judge = Judge()
-        self._thread = OneThread("session")
+        self._threads = threads
+        self._thread = threads("session")
         self._link: Link | None = None
         self._sent_at: Instant | None = None
         self._renewed_at: Instant | None = None
@@ -239,9 +241,8 @@ class LeaseKeeper:
             await asyncio.sleep(RECONNECT_S)
             return
         self._judge.begin_again()
-        self._lanes = Lanes(
-            self._database, self._node, self.run, self._freshness, self._clock, self._on_offered
-        )
+        told, threads = self._on_offered, self._threads
+        self._lanes = Lanes(self._database, self._node, self.run, self._freshness, self._clock, told, threads)
         self._lanes.start()
         log.info("run began", run=self.run, node=self._node)
 
@@ -358,12 +359,14 @@ class LeaseKeeper:
                 self._taking.add(lease.name)
                 self._move(self._take(self._lanes, lease))
         moving = sum(holding.giving for holding in self._holdings.values())
+        if len(nodes) < 2:
+            return
         movable = {
             name: holding.service.quiet_ms(self._clock())
             for name, holding in self._holdings.items()
             if holding.accepted and not holding.giving
         }
-        for name, node in to_give(movable, self.run, nodes, moving) if len(nodes) > 1 else ():
+        for name, node in to_give(movable, self.run, nodes, moving):
             self._move(self._give(name, node))
 
     async def _end(self, look: Look, run: str, renewals: int, why: str) -> Look:

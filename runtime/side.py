@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from runtime.database import Database, Link
 from runtime.ports import Connection, ConnectionLost
-from runtime.threads import OneThread
+from runtime.threads import OneThread, Threads
 
 Result = TypeVar("Result")
 
@@ -14,11 +14,13 @@ Result = TypeVar("Result")
 class SideLink:
     """One more connection of a run; made at first use, and again after it broke."""
 
-    def __init__(self, database: Database, run: Callable[[], str], purpose: str) -> None:
+    def __init__(
+        self, database: Database, run: Callable[[], str], purpose: str, threads: Threads = OneThread
+    ) -> None:
         self._database = database
         self._run = run
         self._purpose = purpose
-        self._thread = OneThread(purpose)
+        self._thread = threads(purpose)
         self._link: Link | None = None
 
     async def query(self, function: Callable[[Connection], Result]) -> Result:

@@ -16,7 +16,7 @@ from runtime import metrics
 from runtime.database import Backend, Database, Fenced, Held, Link
 from runtime.freshness import Freshness
 from runtime.ports import BatchSource, ConnectionLost, LaneLost, VersionConflict
-from runtime.threads import OneThread
+from runtime.threads import OneThread, Threads
 
 RECONNECT_S = 0.1
 TRIES_A_LINE = 300
@@ -96,13 +96,14 @@ class Stream:
         name: str,
         freshness: Freshness,
         clock: Callable[[], Instant],
+        threads: Threads = OneThread,
     ) -> None:
         self._database = database
         self._run = run
         self._name = name
         self._freshness = freshness
         self._clock = clock
-        self._thread = OneThread(name)
+        self._thread = threads(name)
         self._link: Link | None = None
         self._old_backend: Backend | None = None
         self._work = asyncio.Event()

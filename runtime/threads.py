@@ -5,9 +5,19 @@ import contextlib
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Result = TypeVar("Result")
+
+
+class Thread(Protocol):
+    """Runs blocking calls in the order in which they were handed in; a simulation has its own."""
+
+    def run(self, function: Callable[[], Result]) -> "asyncio.Future[Result]":
+        """Run `function` after all that was handed in before it."""
+
+    def stop(self) -> None:
+        """End after what was handed in."""
 
 
 class OneThread:
@@ -51,3 +61,7 @@ def _answer(future: "asyncio.Future[Any]", result: Any, error: BaseException | N
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+Threads = Callable[[str], Thread]
+"""Makes a thread of that name, for the running loop."""

@@ -147,19 +147,14 @@ class Draft:
                 self._write_sessions()[member_id] = replace(session, armed_at=None)
                 return member_id
 
-    def postpone(self, by_ms: int) -> None:
-        """Whatever would have expired gets that much longer; slots of pings stay."""
+    def hasten_pings(self, by_ms: int) -> None:
+        """What was, or would have been, pinged by then counts as that much earlier; nothing else moves."""
         self.timers = []
         for member_id, session in self.sessions.items():
+            slot_at, sent_at = session.slot_at, Instant(session.ping_sent_at - by_ms)
+            slot_at = None if slot_at is None else Instant(slot_at - by_ms)
             self.set_session(
-                member_id,
-                replace(
-                    session,
-                    ends_at=Instant(session.ends_at + by_ms),
-                    stop_due_at=_later(session.stop_due_at, by_ms),
-                    repair_due_at=_later(session.repair_due_at, by_ms),
-                    armed_at=None,
-                ),
+                member_id, replace(session, slot_at=slot_at, ping_sent_at=sent_at, armed_at=None)
             )
 
     def bind(self, connection: ConnectionId, member_id: str) -> None:
@@ -290,7 +285,3 @@ def session_length_ms(member: Member, settings: GroupSettings) -> int:
 def _next_instant(session: Session) -> Instant:
     instants = (session.slot_at, session.stop_due_at, session.repair_due_at)
     return min([session.ends_at, *(instant for instant in instants if instant is not None)])
-
-
-def _later(instant: Instant | None, by_ms: int) -> Instant | None:
-    return None if instant is None else Instant(instant + by_ms)

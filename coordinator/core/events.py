@@ -61,13 +61,16 @@ class TopicsChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Postponed:
-    """The owner's loop was late, or it thaws: whatever would have expired meanwhile gets that much longer."""
+class Resumed:
+    """The owner's time goes on after it stood still for so long: pings that were due meanwhile are due now.
+
+    Members' own clocks went on, so their sessions there need an answer soon; nothing here has expired.
+    """
 
     by_ms: int
 
 
-GroupEvent = Heard | ConnectionClosed | ItemFinished | ItemFailed | TopicsChanged | Postponed
+GroupEvent = Heard | ConnectionClosed | ItemFinished | ItemFailed | TopicsChanged | Resumed
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from coordinator.core.events import (
     Heard,
     ItemFailed,
     ItemFinished,
-    Postponed,
+    Resumed,
     TopicsChanged,
 )
 from coordinator.core.memory import Session
@@ -51,8 +51,8 @@ def happened(draft: Draft, event: GroupEvent) -> None:
             draft.want(f"the handler failed: {event.text}", not_before=attempts.after_backoff(draft))
         case TopicsChanged():
             draft.want("topics changed")
-        case Postponed():
-            draft.postpone(event.by_ms)
+        case Resumed():
+            draft.hasten_pings(event.by_ms)
 
 
 def lives(draft: Draft, event: Heard, *, repair: bool) -> None:

@@ -1,7 +1,7 @@
 """Section 5: a session ends S and 1 % after the last answer received; pings come in slots of a third."""
 
 from coordinator.core.decide import load
-from coordinator.core.events import ConnectionClosed, ConnectionId, Postponed, Say
+from coordinator.core.events import ConnectionClosed, ConnectionId, Resumed, Say
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core.records import MemberRemoved
 from muster.kernel.instants import Instant
@@ -86,11 +86,19 @@ def test_a_closed_connection_leaves_the_session_running() -> None:
     assert group.wait(ENDS_MS - THIRD_MS).records
 
 
-def test_what_a_late_loop_slept_through_is_given_back() -> None:
+def test_after_a_stop_members_are_asked_at_once_and_keep_their_sessions() -> None:
     group = Group().settled("ann")
-    group.now = Instant(ENDS_MS + 500)
-    assert not any(isinstance(record, MemberRemoved) for record in group.turn(Postponed(600)).records)
-    assert group.wait(100).records
+    group.wait(THIRD_MS // 2)
+    # Time stood still for a third: the lane's clock did not move meanwhile, ann's did.
+    ends_at = group.state.memory.sessions["ann"].ends_at
+    assert pinged(group.turn(Resumed(THIRD_MS))) == ["ann/1"]
+    assert group.state.memory.sessions["ann"].ends_at == ends_at
+
+
+def test_after_a_stop_an_unanswered_ping_is_repeated_as_if_time_had_passed() -> None:
+    group = Group(GroupSettings(ping_max_retries=1)).settled("ann")
+    assert pinged(group.wait(THIRD_MS)) == ["ann/1"]
+    assert pinged(group.turn(Resumed(2 * THIRD_MS))) == ["ann/1"]
 
 
 def test_a_load_gives_full_sessions_and_the_time_of_the_lease() -> None:
