@@ -14,8 +14,9 @@ from muster.kernel.ids import TopicName
 from muster.kernel.topology import TopicLayout
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition
-from tests.simulation.native.network import Connection, Truth
-from tests.simulation.native.owner import Owner
+from tests.simulation.native.checks import Checks
+from tests.simulation.native.network import Connection
+from tests.simulation.native.node import Node
 from tests.simulation.native.process import Process
 from tests.simulation.native.world import World
 
@@ -27,43 +28,41 @@ class Cluster:
 
     def __init__(self, seed: int, settings: GroupSettings | None = None) -> None:
         self.world = World(seed, settings)
-        self.truth: dict[int, tuple[object, Truth, int]] = {}
+        self.checks = Checks(self)
         self.processes: list[Process] = []
-        self.owners: list[Owner] = []
+        self.nodes: list[Node] = []
         self.progress: Counter[Partition] = Counter()
         self.last_to_fetch: dict[Partition, Process] = {}
         self.kept = 0
         self._connections = 0
         self._tokens = 0
-        self._takeover_under_way = False
-        self.take_over()
+        self.world.woken = self.woken
+        for _ in range(2):
+            self.start_node()
 
-    # -- owners -----------------------------------------------------------------------------
+    # -- nodes ------------------------------------------------------------------------------
 
     @property
-    def owner(self) -> Owner:
-        """Whoever took the lease last."""
-        return self.owners[-1]
+    def owner(self) -> Node | None:
+        """Whoever holds the lease, by the database."""
+        run, _ = self.world.rows.lease
+        return next((node for node in self.nodes if node.status != "over" and node.keeper.run == run), None)
 
-    def take_over(self) -> None:
-        """The next owner: a higher epoch, then the load."""
-        self._takeover_under_way = False
-        self.world.database.epoch += 1
-        self.world.tell(f"  owner {self.world.database.epoch} takes over")
-        self.owners.append(Owner(self, self.world.database.epoch))
+    def start_node(self) -> None:
+        """One more process; its name was never used before."""
+        node = Node(self, len(self.nodes) + 1)
+        self.nodes.append(node)
+        self.world.tell(f"  {node.name} starts")
 
-    def take_over_later(self) -> None:
-        """The others notice after the lease's time."""
-        if not self._takeover_under_way:
-            self._takeover_under_way = True
-            self.world.later(
-                self.world.settings.lease_ttl_ms * self.world.chance.uniform(1.1, 1.5), self._due
-            )
+    def crash(self, node: Node) -> None:
+        """It dies, and after a while another starts in its place."""
+        node.crash()
+        self.world.later(self.world.chance.uniform(200, 5_000), self.start_node)
 
-    def _due(self) -> None:
-        if self._takeover_under_way and self.owner.status != "up":
-            self.take_over()
-        self._takeover_under_way = False
+    def woken(self, name: str, key: str = "") -> None:
+        """A notification reaches every process."""
+        for node in self.nodes:
+            node.woken(name, key)
 
     # -- members ----------------------------------------------------------------------------
 
@@ -79,11 +78,13 @@ class Cluster:
 
     def open_connection(self, process: Process) -> Connection | None:
         """Discovery and connect; None when nobody listens."""
-        if self.owner.status == "over":
+        serving = [node for node in self.nodes if node.status != "over" and node.epoch]
+        if not serving:
             return None
+        node = max(serving, key=lambda node: node.epoch)
         self._connections += 1
-        connection = Connection(self.world, f"{process.member_id}/{self._connections}", self.owner, process)
-        self.owner.connections[connection.id] = connection  # type: ignore[index]
+        connection = Connection(self.world, f"{process.member_id}/{self._connections}", node, process)
+        node.open(connection)
         return connection
 
     def hears_the_present_owner(self, connection: Connection | None) -> bool:
@@ -94,6 +95,7 @@ class Cluster:
         before = self.world.layouts[TopicName(topic)]
         grown = TopicLayout(before.name, before.topic_id, before.partition_count + 1)
         self.world.layouts[before.name] = grown
+        self.woken("topics")
 
     # -- what must never be -----------------------------------------------------------------
 
@@ -136,20 +138,14 @@ class Cluster:
                     f"a row of {record.member_id} runs before it was told",
                 )
 
-    def acknowledged(self, partition: Partition, offset: int) -> None:
-        """A commit that was acknowledged is in the table, or was overtaken."""
-        self.world.forbid(
-            partition not in self.world.database.rows.offsets,
-            f"the acknowledged offset of {partition} is lost",
-        )
-
     # -- how it must end --------------------------------------------------------------------
 
     def why_unsettled(self) -> str:
         """Empty when the group is as it must be after the last fault."""
-        if self.owner.status != "up":
+        owner = self.owner
+        if owner is None or owner.status != "up" or owner.state is None or not owner.service.accepting:
             return "no owner"
-        memory, rows = self.owner.state.memory, self.owner.state.rows
+        memory, rows = owner.state.memory, owner.state.rows
         if memory.attempt or memory.wanted or memory.finished or rows.handler_asked:
             return "a rebalance is under way"
         by_id = {process.member_id: process for process in self.alive()}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.core.events import TopicsChanged
 from muster.client.core.session import Stage
 from muster.messages.member import TopicCount
 from tests.simulation.native.cluster import EVERYTHING, Cluster
+from tests.simulation.native.node import Node
 from tests.simulation.native.process import Process
 
 CAST = ("ann", "ben", "cleo", "dora")
@@ -37,10 +37,12 @@ class Faults:
             (3, self._restart),
             (1, self._impostor),
             (3, self._change_subscription),
-            (3, self._crash_owner),
-            (3, self._pause_owner),
-            (3, self._freeze_owner),
-            (4, self._drop_cache),
+            (3, self._crash_node),
+            (3, self._pause_node),
+            (3, self._cut_off),
+            (4, self._our_mistake),
+            (4, self._unknown_outcome),
+            (1, self._clock_leaps),
             (6, self._late_commit),
             (4, self._commit),
             (1, self._out_of_range),
@@ -64,10 +66,11 @@ class Faults:
         for process in cluster.alive():
             process.unmute()
             process.wake()
-        for owner in cluster.owners:
-            owner.go_on()
-        if cluster.owner.status == "over":
-            cluster.take_over_later()
+        for node in cluster.nodes:
+            node.reach_again()
+            node.fails = 0
+            node.loses_words = False
+            node.go_on()
         seen: set[str] = set()
         for process in cluster.alive():
             if process.member_id in seen:
@@ -77,7 +80,7 @@ class Faults:
     def _strike_soon(self, heat: float) -> None:
         """An attempt opened, closed or failed: a fault now meets it half-way."""
         if self.chance.random() < heat / 6:
-            self.world.tell(self._drop_cache())
+            self.world.tell(self._our_mistake())
         elif self.chance.random() < heat:
             self.world.later(self.chance.choice((0.5, 3, 10, 40, 200)), self._strike)
 
@@ -173,36 +176,75 @@ class Faults:
         process.subscribe(topic_count)
         return f"{process.member_id} subscribes to {[entry.topic for entry in topic_count]}"
 
-    def _crash_owner(self) -> str:
-        if self.cluster.owner.status == "over":
-            return ""
-        self.cluster.owner.crash()
-        self.cluster.take_over_later()
-        return f"owner {self.cluster.owner.epoch} crashes"
-
-    def _pause_owner(self) -> str:
+    def _node(self) -> Node | None:
+        """Mostly whoever holds the lease."""
+        up = [node for node in self.cluster.nodes if node.status == "up"]
         owner = self.cluster.owner
-        if owner.status != "up":
-            return ""
-        owner.stop("paused")
-        if self.chance.random() < 0.8:
-            self.cluster.take_over_later()
-        self.world.later(self.chance.choice((300, 1_500, 4_000, 9_000)), owner.go_on)
-        return f"owner {owner.epoch} is stopped"
+        if owner in up and self.chance.random() < 0.8:
+            return owner
+        return self.chance.choice(up) if up else None
 
-    def _freeze_owner(self) -> str:
-        owner = self.cluster.owner
-        if owner.status != "up":
+    def _crash_node(self) -> str:
+        node = self._node()
+        if node is None:
             return ""
-        owner.stop("frozen")
-        self.world.later(self.chance.choice((300, 1_500, 7_000)), owner.go_on)
-        if self.chance.random() < 0.3:
-            self.cluster.take_over_later()
-        return f"owner {owner.epoch} freezes"
+        self.cluster.crash(node)
+        return f"{node.name} crashes"
 
-    def _drop_cache(self) -> str:
-        self.cluster.owner.forget()
-        return "an exception after the next commit"
+    def _pause_node(self) -> str:
+        node = self._node()
+        if node is None:
+            return ""
+        node.pause()
+        length = self.chance.choice((150, 300, 1_500, 4_000, 9_000))
+        self.world.later(length, node.go_on)
+        return f"{node.name} is stopped for {length} ms"
+
+    def _cut_off(self) -> str:
+        """PostgreSQL is out of reach of one node, or of all."""
+        node = self._node()
+        if node is None:
+            return ""
+        nodes = (
+            [node]
+            if self.chance.random() < 0.4
+            else [one for one in self.cluster.nodes if one.status != "over"]
+        )
+        for one in nodes:
+            one.cut_off()
+        length = self.chance.choice((300, 1_500, 7_000))
+        for one in nodes:
+            self.world.later(length, one.reach_again)
+        return f"{' and '.join(one.name for one in nodes)} reach no database for {length} ms"
+
+    def _our_mistake(self) -> str:
+        node = self.cluster.owner
+        if node is None:
+            return ""
+        if self.chance.random() < 0.5:
+            node.loses_words = True
+        else:
+            node.fails = self.chance.choice((1, 2, 3))
+        return f"a mistake in the next turn of {node.name}"
+
+    def _unknown_outcome(self) -> str:
+        """A connection breaks around the next COMMIT on it."""
+        node = self.cluster.owner
+        if node is None:
+            return ""
+        fault = self.chance.choice(("lose_answer", "lose_request"))
+        for link in node.database.links:
+            setattr(link, fault, True)
+        return f"{node.name}: {fault} of the next commit"
+
+    def _clock_leaps(self) -> str:
+        """A virtual machine was moved: its clock leaps, and nothing else knows."""
+        node = self._node()
+        if node is None:
+            return ""
+        leap = self.chance.choice((300, 2_000, 6_000))
+        node.clock.leap(leap)
+        return f"the clock of {node.name} leaps by {leap} ms"
 
     def _late_commit(self) -> str:
         process = self._someone()
@@ -227,6 +269,4 @@ class Faults:
     def _grow(self) -> str:
         topic = self.chance.choice(("orders", "clicks"))
         self.cluster.grow(topic)
-        for owner in self.cluster.owners:
-            owner.event(TopicsChanged())
         return f"{topic} grows"

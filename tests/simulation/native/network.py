@@ -19,7 +19,7 @@ Truth = dict[Partition, int]
 class OwnerEnd(Protocol):
     """The coordinator's side."""
 
-    def frame_arrived(self, connection: Connection, message: FromMember, truth: Truth) -> None: ...
+    def frame_arrived(self, connection: Connection, text: str, truth: Truth) -> None: ...
     def connection_lost(self, connection: Connection) -> None: ...
 
 
@@ -53,18 +53,17 @@ class Connection:
 
         def arrive() -> None:
             if self.whole and self.owner_open and not self.deaf:
-                self.owner.frame_arrived(self, codec.decode_from_member(frame), truth)
+                self.owner.frame_arrived(self, frame.decode(), truth)
 
         self.world.later(self._last_to_owner - self.world.now, arrive)
 
-    def to_member(self, message: ToMember) -> None:
+    def to_member(self, frame: bytes) -> None:
         """The owner sends."""
-        frame = codec.encode(message)
         self._last_to_member = self._arrival(self._last_to_member)
 
         def arrive() -> None:
             if self.whole and self.member_open:
-                self.member.frame_arrived(self, codec.decode_to_member(frame))
+                self.member.frame_arrived(self, codec.decode_to_member(frame.decode()))
 
         self.world.later(self._last_to_member - self.world.now, arrive)
 

@@ -1,10 +1,12 @@
 """Which phase follows which, and by what: the table, and that nothing in it is made up."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from coordinator.core import rebalance
 from coordinator.core.decide import load
-from coordinator.core.draft import GroupDecision
 from coordinator.core.events import ConnectionId, Heard, ItemFinished
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups import models
@@ -14,6 +16,7 @@ from groups.core.state import GroupRows
 from groups.core.transitions import NATIVE, allowed
 from muster.kernel.instants import Instant
 from muster.messages.member import LeaveRequest
+from tests.simulation.native.node import Node
 from tests.simulation.native.runner import run_seed
 from tests.simulation.native.world import World
 from tests.unit.coordinator_core.group import LAYOUTS, Group, registering
@@ -42,19 +45,20 @@ def test_a_load_puts_any_stored_phase_in_order() -> None:
 RARE = {
     (Phase.EMPTY, Phase.PREPARING_REBALANCE),
     (Phase.EMPTY, Phase.COMPLETING_REBALANCE),
+    (Phase.COMPLETING_REBALANCE, Phase.EMPTY),
     (Phase.PREPARING_REBALANCE, Phase.EMPTY),
 }
 
 
 def test_every_way_of_the_table_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[tuple[Phase, Phase]] = set()
-    save = World.save
+    committed = World.turn_committed
 
-    def saved(self: World, epoch: int, before: GroupRows, decision: GroupDecision) -> bool:
-        seen.add((before.phase, decision.state.rows.phase))
-        return save(self, epoch, before, decision)
+    def watched(self: World, node: Node, before: GroupRows, written: Sequence[Any]) -> None:
+        seen.add((before.phase, self.rows.rows.phase))
+        committed(self, node, before, written)
 
-    monkeypatch.setattr(World, "save", saved)
+    monkeypatch.setattr(World, "turn_committed", watched)
     for seed in range(40):
         run_seed(seed)
     assert NATIVE.keys() - RARE <= seen
@@ -84,3 +88,12 @@ def test_the_last_member_leaves_while_an_attempt_is_open() -> None:
 
 def leaving(name: str) -> Heard:
     return Heard(ConnectionId(f"{name}/1"), LeaveRequest(correlation_id=1, consumer_id=name))
+
+
+def test_a_group_whose_members_leave_before_they_have_started_is_empty() -> None:
+    group = Group()
+    group.register("ann")
+    group.turn(ItemFinished("item-1", rebalance.compute(group.rows, LAYOUTS, group.surroundings.matches)))
+    assert group.rows.phase == "CompletingRebalance"
+    group.turn(leaving("ann"))
+    assert group.rows.phase == "Empty"

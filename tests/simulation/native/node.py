@@ -1,0 +1,341 @@
+"""This room is a simulated node: the coordinator's real shells on the real lanes, streams, turns and leases.
+
+Simulated are its loop and threads, the database (`runtime.memory`, and the rows of the group in it), the
+websocket server's frames, and what `node.duties` does by the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from access.grants import Role
+from access.tokens import Caller
+from coordinator.commits import Commit
+from coordinator.core.draft import GroupDecision
+from coordinator.core.events import GroupEvent, Heard
+from coordinator.core.memory import GroupState
+from coordinator.door import ConsumerDoor
+from coordinator.service import Premises, ShardService
+from coordinator.settings import CoordinatorSettings
+from coordinator.sockets import TEXT_EXTENSION, ConsumerSocket
+from groups.core.state import GroupRows
+from muster.kernel.instants import Instant, elapsed_ms
+from muster.messages.member import PingResponse
+from runtime.desk import WorkDesk
+from runtime.freshness import Freshness
+from runtime.leases import LeaseKeeper
+from runtime.ports import Connection as DatabaseConnection
+from runtime.ports import LiveNode
+from runtime.side import SideLink
+from tests.simulation.native.looping import SimulatedLoop, SimulatedThread
+from tests.simulation.native.network import Connection, Truth
+from tests.simulation.native.rows import GROUP, LANE, NodesDatabase, Store
+from tests.simulation.native.world import Clock
+
+if TYPE_CHECKING:
+    from tests.simulation.native.cluster import Cluster
+
+TICK_MS = 100
+SWEEP_MS = 1_000
+OUR_MISTAKE = "a mistake of ours, injected"
+Result = TypeVar("Result")
+
+
+class Node:
+    """One node process, and NodeContext for its shard. `status`: up, paused, over."""
+
+    tokens_known = True
+
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        self.cluster, self.world = cluster, cluster.world
+        self.name = self.node = f"node-{number}"
+        self.address = f"ws://{self.name}"
+        self.status = "up"
+        self.cut = False
+        self.fails = 0
+        self.loses_words = self.settling = False
+        self.clock = Clock(self.world)
+        self.loop = SimulatedLoop(self.world)  # type: ignore[abstract]  # no sockets, no children
+        self.store = Store(self)
+        self.database = NodesDatabase(self.world.rows, self)
+        self.decision: GroupDecision | None = None
+        self.lines: dict[str, Line] = {}
+        self.loop.perform(self._begin)
+
+    # -- the process ------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        world = self.world
+        threads = partial(SimulatedThread, world, self.loop)
+        settings = CoordinatorSettings(group=world.settings, offset_commit_interval_ms=700)
+        premises = Premises(cast(Any, self), settings)
+        premises.store = self.store
+        self.service = ShardService(int(LANE.rpartition("/")[2]), premises)
+        self.groups = self.service._groups
+        self._watch()
+        self.door = ConsumerDoor(cast(Any, self), {LANE: self.service})
+        self.freshness = Freshness(self.now, world.settings.lease_ttl_ms)
+        self.side = SideLink(self.database, lambda: self.keeper.run, "queries", threads)
+        self.desk = WorkDesk(
+            self.side.query,
+            world.workers,
+            world.workers,
+            self.now,
+            lambda: self.keeper.accepted,
+            self._finished,
+        )
+        self.keeper = LeaseKeeper(
+            self.database,
+            self.name,
+            self.address,
+            {LANE: self.service},
+            self.freshness,
+            self.now,
+            on_offered=self.desk.offered,
+            leave=self._leave,
+            threads=threads,
+        )
+        self.loop.create_task(self.keeper.keep(), name="keeper")
+        self.loop.create_task(self._duties(), name="duties")
+
+    async def _duties(self) -> None:
+        """What node.duties does by the clock."""
+        expected = swept_at = self.now()
+        self.freshness.tick(expected)
+        while True:
+            expected = Instant(expected + TICK_MS)
+            await asyncio.sleep(max(expected - self.now(), 0) / 1000)
+            now = self.now()
+            late_ms = elapsed_ms(expected, now)
+            if late_ms > TICK_MS:
+                self.keeper.postpone(late_ms)
+                expected = now
+            self.freshness.tick(now)
+            self.keeper.watch(now)
+            if self.freshness.frozen:
+                continue
+            for service in self.keeper.running():
+                service.tick(now)
+            if elapsed_ms(swept_at, now) >= SWEEP_MS:
+                swept_at = now
+                self.desk.look()
+
+    def _finished(self, lane: str, kind: str, key: str) -> None:
+        if lane in self.keeper.accepted:
+            self.service.woken("work", f"{kind} {key}")
+
+    def woken(self, name: str, key: str = "") -> None:
+        """A notification reaches the process."""
+        self.loop.perform(self._woken, name, key)
+
+    def _woken(self, name: str, key: str) -> None:
+        for service in self.keeper.running():
+            service.woken(name, key)
+
+    def _leave(self, reason: str) -> None:
+        self.world.tell(f"  {self.name} leaves: {reason}")
+        self.crash()
+
+    # -- faults -----------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        """kill −9: memory and sockets are gone; the database sees its connections end."""
+        self.status = "over"
+        for line in self.lines.values():
+            line.connection.break_link(200)
+        self.database.break_all()
+        self.loop.end()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.status = "paused"
+        self.loop.paused = True
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        if self.status == "paused":
+            self.status = "up"
+            self.loop.go_on()
+
+    def cut_off(self) -> None:
+        """PostgreSQL is out of reach, and knows it."""
+        self.cut = True
+        self.database.break_all()
+
+    def reach_again(self) -> None:
+        """PostgreSQL is there."""
+        self.cut = False
+
+    def may_fail(self) -> None:
+        """Asked by whatever is written: our own mistake."""
+        if self.fails:
+            self.fails -= 1
+            self.world.tell(f"  {self.name}: a transaction is rolled back by a mistake")
+            raise RuntimeError(OUR_MISTAKE)
+
+    # -- NodeContext ------------------------------------------------------------------------
+
+    @property
+    def frozen(self) -> bool:
+        return self.freshness.frozen
+
+    def now(self) -> Instant:
+        return self.clock.now()
+
+    def live_nodes(self) -> tuple[LiveNode, ...]:
+        return self.keeper.live_nodes()
+
+    def owner_address(self, lane: str) -> str | None:
+        return self.keeper.owner_address(lane)
+
+    def owners(self) -> Mapping[str, LiveNode]:
+        return self.keeper.owners()
+
+    async def query(self, function: Callable[[DatabaseConnection], Result]) -> Result:
+        """What a shard asks of the other tables is how many partitions its topics have."""
+        await asyncio.sleep(0.002)
+        return cast(Result, (dict(self.world.layouts), ()))
+
+    def wake(self, name: str, key: str = "") -> None:
+        """Pages would hear of it."""
+
+    def verify_token(self, presented: str) -> Caller:
+        return Caller(presented, Role.CONSUMER, presented)
+
+    # -- websockets -------------------------------------------------------------------------
+
+    def open(self, connection: Connection) -> None:
+        """The server accepts a websocket."""
+        line = self.lines[connection.id] = Line(self, connection)
+        self.loop.perform(line.begin)
+
+    def frame_arrived(self, connection: Connection, text: str, truth: Truth) -> None:
+        if connection.id in self.lines:
+            self.loop.perform(self.lines[connection.id].hear, text, truth)
+
+    def connection_lost(self, connection: Connection) -> None:
+        if connection.id in self.lines:
+            self.loop.perform(self.lines[connection.id].lose)
+
+    # -- what the world watches -------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """Under which it believes to serve the group; 0: it does not."""
+        lane = self.service._lane
+        return lane.epoch if lane is not None else 0
+
+    @property
+    def state(self) -> GroupState | None:
+        """The group in this node's memory."""
+        return self.groups.states.get(GROUP)
+
+    def _watch(self) -> None:
+        """Look at each decision and each commit as it passes; nothing of it is changed."""
+        groups, service, cluster = self.groups, self.service, self.cluster
+        decide, revive, settle = groups.decide, groups.revive, groups.settle
+        hear, commit, hear_at_once = service.hear, service.commit, groups.hear_at_once
+
+        def decided(key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant) -> Any:
+            self.decision = cast(GroupDecision, decide(key, state, events, now))
+            return self.decision
+
+        def revived(key: str, loaded: GroupRows, now: Instant) -> Any:
+            state, decision = revive(key, loaded, now)
+            self.decision = cast(GroupDecision, decision)
+            return state, decision
+
+        def settled(key: str, state: GroupState, decision: Any) -> None:
+            cluster.checks.decided(state, decision, groups._deciding.get(key, ()))
+            self.settling = bool(decision.records)
+            try:
+                settle(key, state, decision)
+            finally:
+                self.settling = False
+
+        def heard(caller: Any, key: str, message: Any, client_host: str = "") -> bool:
+            cluster.checks.heard(message)
+            return hear(caller, key, message, client_host)
+
+        def heard_at_once(key: str, event: Heard, at: Instant, *, repair: bool) -> None:
+            hear_at_once(key, event, at, repair=repair)
+            if isinstance(event.message, PingResponse) and key in groups.states:
+                cluster.checks.noted(event.message, groups.states[key])
+
+        def asked(caller: Any, one: Commit) -> bool:
+            return commit(caller, cluster.checks.watched(one))
+
+        for owner, name, watched in (
+            (groups, "decide", decided),
+            (groups, "revive", revived),
+            (groups, "settle", settled),
+            (groups, "hear_at_once", heard_at_once),
+            (service, "hear", heard),
+            (service, "commit", asked),
+        ):
+            setattr(owner, name, watched)
+
+
+class Line:
+    """The server's end of one websocket: an ASGI scope, and the short way for texts (TextLine)."""
+
+    def __init__(self, node: Node, connection: Connection) -> None:
+        self.node, self.connection = node, connection
+        self._hear: Callable[[str], float] | None = None
+        self._closed = False
+
+    def begin(self) -> None:
+        """Run the application."""
+        self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._events.put_nowait({"type": "websocket.connect"})
+        headers = [(b"authorization", b"Bearer " + self.connection.id.encode())]
+        scope = {"headers": headers, "client": ("10.0.0.1", 1), "extensions": {TEXT_EXTENSION: self}}
+        serving = ConsumerSocket(self.node.door)(scope, self._events.get, self._send)
+        self.node.loop.create_task(serving).add_done_callback(self._end)
+
+    def hear_by(self, hear: Callable[[str], float]) -> None:
+        self._hear = hear
+
+    def say_now(self, payload: bytes) -> bool:
+        if self.node.loses_words and self.node.settling:
+            self.node.loses_words = False
+            self.node.world.tell(f"  {self.node.name}: its words are lost after the commit")
+            raise RuntimeError(OUR_MISTAKE)
+        self._say(payload)
+        return True
+
+    def cut_off(self) -> None:
+        self._close()
+
+    def hear(self, text: str, truth: Truth) -> None:
+        if self._hear is not None and not self._closed:
+            with self.node.cluster.checks.hearing(self.connection, text, truth):
+                self._hear(text)
+
+    def lose(self) -> None:
+        self._events.put_nowait({"type": "websocket.disconnect"})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "websocket.send":
+            self._say(message["text"].encode())
+        elif message["type"] == "websocket.close":
+            self._close()
+
+    def _say(self, payload: bytes) -> None:
+        if not self._closed:
+            self.connection.to_member(payload)
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.connection.close_by_owner()
+
+    def _end(self, serving: asyncio.Future[None]) -> None:
+        del self.node.lines[self.connection.id]
+        if not self.node.loop.over:
+            self._close()
+            if not serving.cancelled() and (error := serving.exception()) is not None:
+                self.node.world.break_off(f"a websocket failed: {error!r}", error)

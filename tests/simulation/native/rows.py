@@ -1,0 +1,139 @@
+"""This room is the simulated database: the one in memory, the group's rows in it, and who watches commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from coordinator.shards import shard_of
+from coordinator.store import REBALANCE, GroupStore
+from groups.core.records import GroupDeleted, GroupRecord, HandlerAsked, ItemAdopted
+from groups.core.rows import apply
+from groups.core.state import GroupRows
+from muster.messages.partitions import Partition
+from runtime import work
+from runtime.database import Backend, Held, JournalRow, Written
+from runtime.memory import MemoryDatabase, MemoryLink
+from runtime.ports import ConnectionLost, VersionConflict, shard_lane
+
+if TYPE_CHECKING:
+    from tests.simulation.native.node import Node
+    from tests.simulation.native.world import World
+
+GROUP = "readers"
+LANE = shard_lane(shard_of(GROUP))
+
+
+class Rows(MemoryDatabase):
+    """One group, one lease, journal and work items; the world hears of every commit."""
+
+    def __init__(self, world: World, empty: GroupRows) -> None:
+        super().__init__([LANE])
+        self.world = world
+        self.empty = empty
+        self.tables["groups"] = {}
+
+    @property
+    def rows(self) -> GroupRows:
+        """The group as it is stored."""
+        found: GroupRows = self.tables["groups"].get(GROUP, self.empty)
+        return found
+
+    @property
+    def lease(self) -> tuple[str | None, int]:
+        """The run that holds the lease, and the epoch."""
+        found: tuple[str | None, int] = self.tables["lease"][LANE]
+        return found
+
+
+class NodesDatabase:
+    """The database as one node reaches it: not at all while it is `cut`."""
+
+    def __init__(self, rows: Rows, node: Node) -> None:
+        self._rows = rows
+        self._node = node
+        self.links: list[NodesLink] = []
+
+    def connect(self, run: str, purpose: str) -> NodesLink:
+        """Open a link (Database.connect)."""
+        if self._node.cut or self._node.loop.over:
+            raise ConnectionLost("nobody is there")
+        link = NodesLink(self._rows, run, Backend(next(self._rows.numbers), 0), self._node)
+        self._rows.links = [one for one in self._rows.links if not one.broken]
+        self.links = [one for one in self.links if not one.broken]
+        self._rows.links.append(link)
+        self.links.append(link)
+        return link
+
+    def break_all(self) -> None:
+        """Every connection is gone, at both ends."""
+        for link in self.links:
+            link.broken = True
+
+
+class NodesLink(MemoryLink):
+    """A node's connection; each commit of groups' rows is told to the world."""
+
+    def __init__(self, rows: Rows, run: str, backend: Backend, node: Node) -> None:
+        super().__init__(rows, run, backend)
+        self._rows = rows
+        self._node = node
+
+    def turn(self, held: Held, write: Callable[[Any], None], row: JournalRow) -> Written:
+        """Fence, write, journal, commit (Link.turn)."""
+        before, table = self._rows.rows, self._rows.tables["groups"]
+        try:
+            return super().turn(held, write, row)
+        finally:
+            if self._rows.tables["groups"] is not table:
+                self._rows.world.turn_committed(self._node, before, row.records)
+
+    def batch(self, held: Sequence[Held], write: Callable[[Any], None]) -> None:
+        """Fence all, write, commit (Link.batch)."""
+        table = self._rows.tables["groups"]
+        try:
+            super().batch(held, write)
+        finally:
+            if self._rows.tables["groups"] is not table:
+                self._rows.world.batch_committed(self._node, self._node.store.written)
+
+
+class Store(GroupStore):
+    """The group's rows in memory: what `coordinator.store` says in SQL."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node.name)
+        self._owner = node
+        self.written: Mapping[tuple[str, Partition], int] = {}
+
+    def load(self, connection: Any, key: str) -> GroupRows:
+        rows: GroupRows = connection.table("groups").get(key, self._owner.world.rows.empty)
+        return replace(rows, handler_asked=bool(work.open_keys(connection, REBALANCE, [key])))
+
+    def load_shard(self, connection: Any, shard: int) -> dict[str, GroupRows]:
+        keys = [key for key in connection.table("groups") if shard_of(key) == shard]
+        return {key: self.load(connection, key) for key in keys}
+
+    def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None:
+        self._owner.may_fail()
+        table = connection.table("groups")
+        now = self.load(connection, key)
+        if now.version != before.version:
+            raise VersionConflict(key)
+        table[key] = apply(now, records)
+        for record in records:
+            if isinstance(record, HandlerAsked):
+                work.offer(connection, REBALANCE, key, now.version, {})
+            elif isinstance(record, ItemAdopted):
+                work.adopt(connection, record.item_id)
+            elif isinstance(record, GroupDeleted):
+                raise NotImplementedError("no group of the simulation is deleted")
+
+    def write_offsets(self, connection: Any, offsets: Mapping[Any, int]) -> None:
+        self._owner.may_fail()
+        self.written = offsets
+        table = connection.table("groups")
+        for (key, partition), offset in offsets.items():
+            rows = table[key]
+            table[key] = replace(rows, offsets={**rows.offsets, partition: offset})
