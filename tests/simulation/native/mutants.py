@@ -351,6 +351,7 @@ MUTANTS = (
         "own_clock_ignored",
         "the member does not stop by its own clock",
         (Patch(MemberSession.may_fetch, "return self.deadline is None or", "return True or"),),
+        seeds=(181,),
     ),
 )
 
