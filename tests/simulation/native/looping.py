@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tests.simulation.native.world import World
 
 Result = TypeVar("Result")
+FAREWELLS = 5
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
@@ -43,9 +44,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def end(self) -> None:
         """The process is gone: its tasks end without a word to anybody."""
         self.over, self.paused = True, False
-        for task in sorted(self._tasks, key=lambda task: task.get_name()):
-            task.cancel()
-        self._run()
+        # Some wait once more while they are cancelled, for what will not come.
+        for _ in range(FAREWELLS):
+            for task in sorted(self._tasks, key=lambda task: task.get_name()):
+                task.cancel()
+            self._run()
 
     def _run(self) -> None:
         if self._running or self.paused:
