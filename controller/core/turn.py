@@ -8,6 +8,7 @@ is forgotten: load the rows again, keep the memory, decide the same events again
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from controller.core import brokers, leaders, partitions, topics
 from controller.core.dispatch import frames_for
@@ -32,6 +33,7 @@ from muster.messages.link.from_broker import (
     AllocateProducerIds,
     AlterPartition,
     BrokerHello,
+    BrokerPing,
     CreateTopics,
     UnusableLogs,
 )
@@ -89,8 +91,11 @@ def _heard(draft: Draft, event: Heard) -> None:
             brokers.give_producer_ids(draft, event.link, event.frame)
         case BrokerHello():
             draft.hang_ups.append(HangUp(event.link, "a second hello"))
-        case _:
+        case BrokerPing():
+            # A sign of life takes no turn (`heard`).
             pass
+        case _:
+            assert_never(event.frame)
 
 
 def _finish(draft: Draft) -> ClusterDecision:
