@@ -81,6 +81,7 @@ class _Line:
     def __init__(self) -> None:
         self.way = Way.TURN
         self.under_way = 0
+        self.goes_on = False
         self.held: deque[tuple[Way, Callable[[], None]]] = deque()
 
 
@@ -90,16 +91,16 @@ class Orders:
     def __init__(self) -> None:
         self._lines: dict[ConnectionId, _Line] = {}
 
-    def send(self, connection: ConnectionId, way: Way, go: Callable[[], None]) -> bool:
+    def send(self, connection: ConnectionId, way: Way, go: Callable[[], None], *, last: bool = False) -> bool:
         """Let `go` hand something in: now, or when all is `done` that was said before on the other way.
 
-        False, and nothing is kept, when too much waits already.
+        False, and nothing is kept, when too much waits already; the `last` thing is always kept.
         """
         line = self._lines.get(connection)
         if line is None:
             line = self._lines[connection] = _Line()
         elif line.held or line.way is not way:
-            if len(line.held) >= HELD_MAX:
+            if len(line.held) >= HELD_MAX and not last:
                 return False
             line.held.append((way, go))
             return True
@@ -114,10 +115,15 @@ class Orders:
         if line is None:
             return
         line.under_way -= 1
+        if line.goes_on:
+            # What went on was refused at once: a thousand such must not lie on the stack together.
+            return
+        line.goes_on = True
         while line.held and (not line.under_way or line.held[0][0] is line.way):
             line.way, go = line.held.popleft()
             line.under_way += 1
             go()
+        line.goes_on = False
         if not line.under_way and self._lines.get(connection) is line:
             del self._lines[connection]
 

@@ -102,7 +102,12 @@ class Commits:
         if state is None or commit.key in self._parked:
             self._park(commit)
             return
-        judgement = commit.judge(state)
+        try:
+            judgement = commit.judge(state)
+        except Exception:
+            # A mistake of ours; others have commits in this batch, too, and wait for their answers.
+            log.exception("commit could not be judged", group=commit.key)
+            judgement = Judgement(error=ErrorCode.UNKNOWN_SERVER_ERROR)
         if judgement.accepted:
             batch.committed[commit.key].update(judgement.accepted)
         batch.answers.append((commit, judgement))
@@ -172,4 +177,8 @@ def _tell(commit: Commit, judgement: Judgement) -> None:
             metrics.commits_refused.labels(error.name).inc()
         refused = [f"{one.topic}-{one.number} {error.name}" for one, error in judgement.refused.items()]
         log.debug("commit refused", group=commit.key, error=judgement.error.name, first=refused[:3])
-    commit.answer(judgement)
+    try:
+        commit.answer(judgement)
+    except Exception:
+        # The others are to hear their answers.
+        log.exception("commit could not be answered", group=commit.key)

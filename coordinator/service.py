@@ -226,14 +226,15 @@ class ShardService:
             self._offer_commits()
 
     def _answered(self, caller: Caller, answer: Callable[[Judgement], None], judgement: Judgement) -> None:
-        answer(judgement)
-        self._orders.done(caller.id)
+        try:
+            answer(judgement)
+        finally:
+            self._orders.done(caller.id)
 
     def closed(self, caller: Caller, key: str) -> None:
         """A caller of group `key` is gone; what it said before still counts."""
         event = ConnectionClosed(caller.id)
-        if not self._orders.send(caller.id, Way.TURN, partial(self._hand_in, key, event)):
-            self._hand_in(key, event)
+        self._orders.send(caller.id, Way.TURN, partial(self._hand_in, key, event), last=True)
 
     def owned(self, caller: Caller, key: str) -> Collection[Partition]:
         """The partitions that the member of a connection owns: so much may it say in one frame."""

@@ -181,7 +181,7 @@ class Groups:
         self._turn_over(key)
 
     def refuse(self, key: str, events: Sequence[GroupEvent], error: Exception) -> None:
-        logger.error("group %s: events could not be decided", key, exc_info=error)
+        # The lane has told of it, sparingly.
         for event in events:
             if isinstance(event, Heard):
                 caller = self._callers.get(event.connection)

@@ -15,7 +15,7 @@ from runtime.freshness import Freshness
 from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
 from runtime.streams import Seat, Stream
 from runtime.threads import OneThread, Threads
-from runtime.turn import GaveUp, NotSpoken, take_turn
+from runtime.turn import GaveUp, NotLoaded, NotSpoken, take_turn
 from runtime.work_table import Offered
 
 STREAMS = 4
@@ -28,6 +28,10 @@ TURN_EVENTS_MAX = 1_000
 
 RETRY_TIME_MS = 1_000
 """After a turn has failed: ask again so much later, as time would have."""
+
+TOLD_EVERY_MS = 10_000
+TOLD_MAX = 1_000
+"""How often one kind of failure of one key is told: whoever is hung up on comes again at once."""
 
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
@@ -67,6 +71,7 @@ class HeldLane:
         self._closed = False
         self._waiting: dict[tuple[int, str], _Waiting] = {}
         self._timers: dict[tuple[int, str], asyncio.TimerHandle] = {}
+        self._told_at: dict[tuple[str, str], Instant] = {}
         self._stood_still_ms = 0
         self._last_now = lanes.clock()
 
@@ -272,17 +277,29 @@ class HeldLane:
         except LaneLost:
             raise
         except Exception as error:
-            if len(events) > 1 and not isinstance(error, GaveUp | NotSpoken):
+            if len(events) > 1 and not isinstance(error, GaveUp | NotLoaded | NotSpoken):
                 log.warning("turn failed; its events are tried one by one", lane=self.name, key=key)
                 for event in events:
                     await self._take_turns(subject, key, [event])
                 return
-            log.exception("turn failed", lane=self.name, key=key, events=[type(e).__name__ for e in events])
+            if self._is_news(key, type(error).__name__):
+                log.exception(
+                    "turn failed", lane=self.name, key=key, events=[type(e).__name__ for e in events]
+                )
             subject.refuse(key, events, error)
             # What time asked for may have been lost with these events; events that fail, however often,
             # must not put off what is asked for later.
             if not events or (id(subject), key) not in self._timers:
                 self.look_again(subject, key, Instant(self.now() + RETRY_TIME_MS))
+
+    def _is_news(self, key: str, what: str) -> bool:
+        now, told_at = self._lanes.clock(), self._told_at.get((key, what))
+        if told_at is not None and now - told_at < TOLD_EVERY_MS:
+            return False
+        if len(self._told_at) >= TOLD_MAX:
+            self._told_at.clear()
+        self._told_at[key, what] = now
+        return True
 
     def _drop(self, place: tuple[int, str]) -> None:
         """The connection stopped before this turn began."""

@@ -68,6 +68,10 @@ class GaveUp(Exception):
     """
 
 
+class NotLoaded(Exception):
+    """The rows could not be read, by a mistake of ours or of whoever wrote them: no event is to blame."""
+
+
 class NotSpoken(Exception):
     """The turn is durable, but saying so failed: it must not be decided again."""
 
@@ -75,10 +79,10 @@ class NotSpoken(Exception):
 async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> None:
     """Decide `events` of `key` at once, write, and only then speak (design chapter 4.2).
 
-    Returns when it was spoken. Raises LaneLost if this node may not write any more, NotSpoken, GaveUp, what
-    the subject or its store raised, or the last of ATTEMPTS conflicts: as rows are read anew each time, one
-    of the events must be what they do not fit. The cache is then dropped, and but for NotSpoken nothing of
-    these events was written.
+    Returns when it was spoken. Raises LaneLost if this node may not write any more, NotSpoken, GaveUp,
+    NotLoaded, what the subject or its store raised, or the last of ATTEMPTS conflicts: as rows are read anew
+    each time, one of the events must be what they do not fit. The cache is then dropped, and but for
+    NotSpoken nothing of these events was written.
     """
     last: VersionConflict | None = None
     for _ in range(ATTEMPTS):
@@ -129,7 +133,12 @@ async def _load(lane: TurnLane, subject: Subject[Any, Any], key: str) -> Any:
             raise Fenced(lane.name)
         return loaded
 
-    loaded = await lane.in_thread(read)
+    try:
+        loaded = await lane.in_thread(read)
+    except (ConnectionLost, Fenced, VersionConflict):
+        raise
+    except Exception as error:
+        raise NotLoaded(f"{lane.name}: {key}: {error!r}") from error
     await lane.thawed()
     state, decision = subject.revive(key, loaded, lane.now())
     if not await _conclude(lane, subject, key, state, (), decision):

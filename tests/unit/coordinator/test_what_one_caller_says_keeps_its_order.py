@@ -1,9 +1,13 @@
 """What one caller says is decided in its order, though turns and batches overtake each other in a lane."""
 
+import asyncio
+
 import pytest
 
 from coordinator.callers import HELD_MAX, Orders, Way
+from coordinator.commits import Commit
 from coordinator.core.events import ConnectionId
+from coordinator.core.offsets import Judgement
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import LeaveRequest, LeaveResponse, StopFetcherRequest, StopFetcherResponse
 from muster.messages.partitions import Position, positions_by_topic
@@ -109,3 +113,48 @@ def test_nothing_is_kept_of_a_caller_that_waits_for_nothing(way: Way) -> None:
     said.say(way, "a")
     said.orders.done(ANN)
     assert said.orders._lines == {}
+
+
+def test_the_farewell_of_a_caller_keeps_its_place_behind_all_that_waits() -> None:
+    said = Said()
+    said.say(Way.BATCH, "commit")
+    assert all(said.say(Way.TURN, "more") for _ in range(HELD_MAX))
+    said.orders.send(ANN, Way.TURN, lambda: said.gone.append("closed"), last=True)
+    assert said.gone == ["commit"]
+    said.orders.done(ANN)
+    assert said.gone[-1] == "closed"
+
+
+async def test_all_that_waits_for_a_turn_is_refused_when_its_lane_closes_meanwhile() -> None:
+    async with Shards([readers(ann=[0], ben=[1])]) as shards:
+        service = await shards.serve(KEY)
+        ann, ben = await shards.registered(KEY, "ann"), await shards.registered(KEY, "ben")
+        shards.store.gate.clear()
+        service.hear(ben, KEY, LeaveRequest(correlation_id=2, consumer_id="ben"))
+        service.hear(ann, KEY, LeaveRequest(correlation_id=2, consumer_id="ann"))
+        await eventually(shards.store.at_the_gate.is_set)
+        for _ in range(HELD_MAX):
+            shards.commit(ann, KEY, {orders(0): Position(9, 1)})
+        # The shard is given away: after this turn nothing more is written here.
+        resigned = asyncio.ensure_future(shards.held[service.shard].resign())
+        await asyncio.sleep(0)
+        shards.store.gate.set()
+        assert await resigned
+        assert [one.error for one in ann.judged] == [ErrorCode.NOT_COORDINATOR] * HELD_MAX
+        assert ben.hung_up == [(ErrorCode.NONE, "left")]
+
+
+async def test_a_commit_that_cannot_be_judged_or_answered_makes_nobody_else_deaf() -> None:
+    def fails(_: object) -> Judgement:
+        raise ValueError("a mistake of ours")
+
+    async with Shards([readers(ann=[0], ben=[1])]) as shards:
+        service = await shards.serve(KEY)
+        ann, ben = await shards.registered(KEY, "ann"), await shards.registered(KEY, "ben")
+        service.commit(ben, Commit(KEY, fails, ben.judged.append))
+        service.commit(ben, Commit(KEY, lambda state: Judgement(), fails))
+        shards.commit(ann, KEY, {orders(0): Position(9, 1)})
+        await eventually(lambda: ann.judged)
+        assert [one.error for one in ben.judged] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        assert [one.error for one in ann.judged] == [ErrorCode.NONE]
+        assert service._orders._lines == {}

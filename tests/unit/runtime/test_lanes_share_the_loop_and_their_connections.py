@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
+
+from structlog.testing import capture_logs
 
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from runtime.lanes import TURN_EVENTS_MAX, HeldLane
 from runtime.ports import CONTROLLER_LANE, shard_lane
-from tests.conformance.counters import Added, Counter, Counters, Tally, read_tally
+from tests.conformance.counters import Added, Counter, Counters, CounterStore, Tally, read_tally
 from tests.unit.runtime.lanes_in_memory import LanesInMemory, lanes_in_memory, until
 
 MANY = 200
@@ -86,3 +89,27 @@ async def test_an_election_shares_its_connection_with_no_shard() -> None:
         assert len(rig.database.links) == before + 4
         await controller.submit_turn(Counters(), "cluster", 1)
         assert [await shard.read(read_tally) for shard in shards] == [{}] * 8
+
+
+class Torn(CounterStore):
+    """Its rows cannot be read."""
+
+    loads = 0
+
+    def load(self, connection: Any, key: str) -> Counter:
+        self.loads += 1
+        raise ValueError("not what this program writes")
+
+
+async def test_a_key_whose_rows_cannot_be_read_is_read_once_for_all_its_events() -> None:
+    async with lanes_in_memory() as rig:
+        lane, store = await rig.take(), Torn()
+        counters = Counters(store)
+        lane.hand_in(counters, "orders", *[1] * MANY)
+        with capture_logs() as logs:
+            for _ in range(10):
+                await lane.submit_turn(counters, "orders", 1)
+        assert [len(events) for _, events in counters.refused] == [MANY + 1] + [1] * 9
+        assert store.loads == 10
+        # Whoever is hung up on comes again at once; people need not be told each time.
+        assert len([one for one in logs if one["event"] == "turn failed"]) == 1
