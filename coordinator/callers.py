@@ -14,7 +14,9 @@ from coordinator.core.events import ConnectionId
 from muster.kernel.error_codes import ErrorCode
 
 HELD_MAX = 1_000
-"""How much of one caller may wait for what it said before."""
+"""How much of one caller may wait: for what it said before, or for the turns that decide it, which come to
+nothing while time stands still. How many commits may be in a batch, its door says.
+"""
 
 
 class Caller(Protocol):
@@ -104,6 +106,8 @@ class Orders:
                 return False
             line.held.append((way, go))
             return True
+        elif way is Way.TURN and line.under_way >= HELD_MAX and not last:
+            return False
         line.way = way
         line.under_way += 1
         go()

@@ -9,7 +9,13 @@ from coordinator.commits import Commit
 from coordinator.core.events import ConnectionId
 from coordinator.core.offsets import Judgement
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.member import LeaveRequest, LeaveResponse, StopFetcherRequest, StopFetcherResponse
+from muster.messages.member import (
+    LeaveRequest,
+    LeaveResponse,
+    PingResponse,
+    StopFetcherRequest,
+    StopFetcherResponse,
+)
 from muster.messages.partitions import Position, positions_by_topic
 from tests.unit.coordinator.shards import Shards, eventually, readers
 from tests.unit.coordinator_core.group import orders
@@ -157,4 +163,20 @@ async def test_a_commit_that_cannot_be_judged_or_answered_makes_nobody_else_deaf
         await eventually(lambda: ann.judged)
         assert [one.error for one in ben.judged] == [ErrorCode.UNKNOWN_SERVER_ERROR]
         assert [one.error for one in ann.judged] == [ErrorCode.NONE]
+        assert service._orders._lines == {}
+
+
+async def test_while_time_stands_still_one_caller_cannot_fill_the_memory() -> None:
+    async with Shards([readers(ann=[0])]) as shards:
+        service = await shards.serve(KEY)
+        ann = await shards.registered(KEY, "ann")
+        shards.freshness.freeze()
+        kept = [
+            service.hear(ann, KEY, PingResponse(consumer_id="ann", number=1)) for _ in range(2 * HELD_MAX)
+        ]
+        assert sum(kept) == HELD_MAX
+        service.closed(ann, KEY)
+        shards.freshness.thaw()
+        await shards.settled(KEY)
+        assert service._groups.states[KEY].memory.sessions["ann"].connection is None
         assert service._orders._lines == {}
