@@ -127,6 +127,11 @@ class DiskLog:
         return self._records
 
     @property
+    def has_hole(self) -> bool:
+        """It ends elsewhere than its batches say. One that failed says nothing before the next start."""
+        return not self._log.failure and self._log.end_offset != len(self.records)
+
+    @property
     def end_offset(self) -> int:
         return self._log.end_offset
 
@@ -178,6 +183,8 @@ class DiskBroker(Broker):
         self.links_opened = 0
         self.needs_restart = False
         """A disk did something that only another start makes good."""
+        self.is_flipped = False
+        """A batch in memory or on disk is not what was stored; a clean stop would vouch for it."""
         self._runner = runner
         self._now = now
         self._rng = rng
@@ -192,7 +199,7 @@ class DiskBroker(Broker):
         self.up = True
         self.run += 1
         self.broker_epoch = 0
-        self.needs_restart = False
+        self.needs_restart = self.is_flipped = False
         self.answers = []
         self.link: Link | None = None
         self.connections: dict[int, Connection] = {}
@@ -307,6 +314,7 @@ class DiskBroker(Broker):
         if path.suffix == ".log" and self.up and _place_in_batch(data, at) in range(12, 16):
             # A leader that sends another plausible epoch is believed: nothing but its own file could tell.
             return
+        self.is_flipped |= self.up and path.suffix == ".log"
         for view in self.logs.values():
             _ = view.records
             view.is_damaged |= self.up
@@ -325,7 +333,8 @@ class DiskBroker(Broker):
         if not fails:
             self._runner.run(self.plane.flush_full_segments())
             return
-        refused = {key for key, log in self._shelf._open.items() if log.full_segments()}
+        # Only what is hosted is flushed: of the others no fsync failed, and nothing is gone.
+        refused = {one.key for one in self.plane.partitions() if one.log.full_segments()}
         with refusing("fsync"):
             self._runner.run(self.plane.flush_full_segments())
         if refused:
