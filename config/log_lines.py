@@ -7,6 +7,15 @@ from typing import Any
 import structlog
 
 
+class _Shortly(logging.Filter):
+    """Warns without a traceback: each of a stranger's mistakes would cost a kilobyte of the log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.exc_info = None
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
 def configure(role: str, level: str) -> None:
     """Send every log record of this process to standard error as JSON, stamped with ``role``."""
 
@@ -46,6 +55,7 @@ def configure(role: str, level: str) -> None:
                     ],
                 }
             },
+            "filters": {"shortly": {"()": _Shortly}},
             "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
             "root": {"handlers": ["stderr"], "level": level},
             "loggers": {
@@ -54,6 +64,8 @@ def configure(role: str, level: str) -> None:
                 "django.server": {"level": "WARNING"},
                 # Nor does one for each refusal, of which strangers can have as many as they like.
                 "django.request": {"level": "ERROR"},
+                # A host that nobody serves is told, for it may be a slip in the settings, but in one line.
+                "django.security.DisallowedHost": {"filters": ["shortly"]},
             },
         }
     )
