@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 
 from controller.leases import LeaseHolder, holder_of
@@ -161,8 +161,8 @@ class GroupPage:
     @property
     def progress_at(self) -> datetime | None:
         """When the newest of the known ends was said."""
-        said = [row.progress_at for row in self.standings if row.progress_at is not None]
-        return max(said) if said else None
+        said = [row.progress_s for row in self.standings if row.progress_s is not None]
+        return datetime.fromtimestamp(max(said), UTC) if said else None
 
     @property
     def one_topic(self) -> bool:

@@ -106,8 +106,9 @@ _FILL = """
     SELECT name, %(topic)s, %(name)s, part, 0, 'ann', 3, 'running'
     FROM consumer_group, generate_series(0, %(partitions)s - 1) AS part WHERE phase = 'Stable';
     INSERT INTO committed_offset (group_name, topic_id, topic_name, partition, committed_offset, leader_epoch,
-                                  metadata, version)
-    SELECT name, %(topic)s, %(name)s, part, 1000 - (hashtext(name || part) & 31), -1, '', 1
+                                  metadata, version, moved_at)
+    SELECT name, %(topic)s, %(name)s, part, 1000 - (hashtext(name || part) & 31), -1, '', 1,
+           now() + interval '1 day' -- else all of them stand still a minute later, and pages tell of it
     FROM consumer_group, generate_series(0, %(partitions)s - 1) AS part;
 """
 

@@ -49,13 +49,13 @@ OF_PARTITIONS: dict[str, Callable[[], None]] = {
     "since_generation": turn,
     "committed": commit,
     "version": commit,
-    "committed_at": commit,
+    "committed_s": commit,
     "leader": controller_turn,
     "leader_epoch": controller_turn,
     "isr": controller_turn,
     "assigned": controller_turn,
     "high_watermark": progress,
-    "progress_at": by_time,
+    "progress_s": by_time,
 }
 OF_LISTS: dict[str, Callable[[], None]] = {
     **dict.fromkeys(("name", "protocol", "shard", "created_at"), fixed),
