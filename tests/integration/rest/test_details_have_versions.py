@@ -3,6 +3,7 @@
 import pytest
 
 from controller.models import Broker, Partition, Topic
+from groups.api import MEMBERS_SHOWN, OWNED_SHOWN, GroupDetailShape
 from groups.models import CommittedOffset, ConsumerGroup
 from tests.integration.rest.conftest import Caller
 from tests.integration.web import cast
@@ -125,3 +126,34 @@ def test_a_group_says_how_it_assigns(viewer: Caller) -> None:
     cast.add_group("billing", rebalance_mode="eager", assignor="range")
     group = viewer.get("groups/billing").json()
     assert (group["assignor"], group["rebalance_mode"]) == ("range", "eager")
+
+
+def test_a_wide_group_tells_its_first_members_and_how_many_there_are(viewer: Caller) -> None:
+    group = cast.add_group("wide")
+    for number in range(MEMBERS_SHOWN + 5):
+        cast.add_member(group, f"member-{number:04d}")
+    told = viewer.get("groups/wide").json()
+    assert [one["member"] for one in told["members"]] == [f"member-{n:04d}" for n in range(MEMBERS_SHOWN)]
+    assert told["member_count"] == MEMBERS_SHOWN + 5
+    first = viewer.get(f"members/wide?limit={MEMBERS_SHOWN}").json()
+    rest = viewer.get(f"members/wide?limit={MEMBERS_SHOWN}&cursor={first['next']}").json()
+    assert first["items"] == told["members"]
+    assert [one["member"] for one in rest["items"]] == [f"member-{MEMBERS_SHOWN + n:04d}" for n in range(5)]
+    assert rest["next"] is None
+
+
+def test_members_who_own_much_are_told_in_smaller_pages(
+    viewer: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groups.api.OWNED_SHOWN", 3)
+    cast.one_night(groups=1)
+    told = viewer.get("groups/departures").json()
+    assert [one["member"] for one in told["members"]] == ["ann"]
+    assert told["member_count"] == 3
+
+
+def test_the_document_says_where_the_other_members_are(viewer: Caller) -> None:
+    shape = GroupDetailShape.__doc__ or ""
+    assert "/members/{group}" in shape
+    assert f"{MEMBERS_SHOWN} of them" in shape
+    assert f"{OWNED_SHOWN:,} partitions" in shape
