@@ -44,7 +44,7 @@ _GROUP_COLUMNS = """
     standing.partitions, standing.lag, standing.unknown, standing.committed_at, standing.topics
 """
 
-# The text is looked for in the names of topics, once a topic, and not in each of 240,000 rows that repeat them.
+# The text is looked for once a topic, and not in each of the 240,000 rows that repeat the topics' names.
 # An array, because the planner takes a joined table for a common match and makes a join of all rows.
 _TOPICS_THAT_CONTAIN = """
     topic_id = ANY (ARRAY(SELECT topic_id FROM topic WHERE strpos(lower(name), lower(%(contains)s)) > 0))
