@@ -129,8 +129,7 @@ class Hub:
                 self._failing = True
             await asyncio.sleep(max(0.0, LEAST_INTERVAL_MS / 1000 - (time.monotonic() - started)))
             rest = SWEEP_MS / 1000 - (time.monotonic() - started)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), max(0.0, rest))
+            await _set_within(self._woken, max(0.0, rest))
             self._woken.clear()
 
     async def look(self) -> None:
@@ -251,8 +250,7 @@ class LiveSocket:
         """Say what changed at most four times a second, and that the server lives once a second."""
         told_at = time.monotonic()
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(page.wake.wait(), SWEEP_MS / 1000)
+            await _set_within(page.wake, SWEEP_MS / 1000)
             page.wake.clear()
             reading = self._hub.reading
             old = reading and time.monotonic() - told_at > REREAD_MS / 1000
@@ -266,8 +264,7 @@ class LiveSocket:
     async def _check(self, page: Page) -> int:
         """Ask in doubt, and now and then, whether the person may still watch; silence sends nobody away."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(page.doubt.wait(), RECHECK_MS / 1000)
+            await _set_within(page.doubt, RECHECK_MS / 1000)
             page.doubt.clear()
             with contextlib.suppress(Unknown):
                 if await self._who(self._scope) is None:
@@ -290,6 +287,14 @@ class LiveSocket:
         too_fast = full and now - self._heard_at[0] < 1.0
         self._heard_at.append(now)
         return too_fast
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    """Return when the event is set, or when so much time has passed."""
+    with contextlib.suppress(TimeoutError):
+        # Not `wait_for`, which in Python 3.11 forgets a cancellation that comes with what it awaits.
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 @dataclass(frozen=True, slots=True)
