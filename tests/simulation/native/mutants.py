@@ -37,7 +37,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One rule switched off. `seeds` are known to notice; where there are none, none was found so far."""
+    """One rule switched off. `seeds` are known to notice; without any, a script of `scripted` must."""
 
     name: str
     rule: str
@@ -46,6 +46,7 @@ class Mutant:
 
 
 NO_REPAIR = Patch(handle._repair, "assigned = sessions", "return\n    assigned = sessions")
+SETS_ONLY = Patch(handle._repair, "assigned = sessions.has_assigned(draft, member_id)", "assigned = False")
 
 STARTED = '"" in attempt.lost'
 """In the mutant below: the attempt has been told who is to start what, and has written nothing of it."""
@@ -197,9 +198,16 @@ MUTANTS = (
     ),
     Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(9,)),
     Mutant(
-        "repair_set_only",
-        "ping repair compares sets only, not `assigned`",
-        (Patch(handle._repair, "assigned = sessions.has_assigned(draft, member_id)", "assigned = False"),),
+        "repair_set_only register_no_start",
+        "ping repair compares sets only, not `assigned`, and no StartFetcher after Register",
+        (SETS_ONLY, Patch(handle._register, "draft.tell_ownership(member_id)", "pass")),
+        seeds=(4,),
+    ),
+    Mutant(
+        "repair_set_only no_hang_up",
+        "ping repair compares sets only, and whoever said what could not be decided is left waiting",
+        (SETS_ONLY, Patch(Groups.refuse, "if caller is not None:", "if False:")),
+        seeds=(60,),
     ),
     Mutant(
         "no_start_after_fail no_repair",
@@ -300,11 +308,6 @@ MUTANTS = (
         "time in which nothing could be heard counts",
         (Patch(HeldLane.postpone, "self._stood_still_ms += late_ms", "pass"),),
         seeds=(2,),
-    ),
-    Mutant(
-        "no_hang_up",
-        "whoever said what could not be decided is left waiting",
-        (Patch(Groups.refuse, "if caller is not None:", "if False:"),),
     ),
     Mutant(
         "dup_token",

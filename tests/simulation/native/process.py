@@ -23,6 +23,7 @@ from muster.messages.member import (
     CommitOffsetsRequest,
     StartFetcherRequest,
     StopFetcherRequest,
+    StopFetcherResponse,
     ToMember,
     TopicCount,
 )
@@ -45,6 +46,7 @@ class Process:
         self.member_id = member_id
         self.status = "up"
         self.mute = False
+        self.finishes_a_step = False
         self.fetchers: dict[Partition, int] = {}
         self.consumed = 0
         self.ended = 0
@@ -233,6 +235,8 @@ class Process:
         if isinstance(message, CommitOffsetsRequest) and message.correlation_id in self._commits:
             truth = self._commit_truth
         self._connection.to_owner(message, truth)
+        if isinstance(message, StopFetcherResponse) and self.finishes_a_step:
+            self._commit({one: Position(at.offset + 1, at.generation) for one, at in self._in_hand.items()})
 
     def _end(self, directive: EndFetchers) -> None:
         for partition in directive.partitions:

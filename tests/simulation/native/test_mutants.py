@@ -1,14 +1,27 @@
 """This room sees that each broken rule is noticed: by seeds of the simulation, or by a named transcript."""
 
+from collections.abc import Callable
+
 import pytest
 
 from coordinator.core.native import attempts, handle
 from muster.kernel.invariants import InvariantViolation
 from tests.scenarios.native.transcripts import FOLDER, played
+from tests.simulation.native.cluster import Cluster
 from tests.simulation.native.mutants import MUTANTS, Mutant, Patch, applied
 from tests.simulation.native.runner import run_seed
+from tests.simulation.native.scripted import (
+    a_member_comes_back_after_another_had_its_share,
+    violation_of,
+    who_is_stopped_commits_the_step_in_hand_behind_its_answer,
+)
 
 NOTICED = [mutant for mutant in MUTANTS if mutant.seeds]
+SCRIPTS: dict[str, tuple[Callable[[Cluster], None], int]] = {
+    "kept_too_long": (a_member_comes_back_after_another_had_its_share, 0),
+    "no_order": (who_is_stopped_commits_the_step_in_hand_behind_its_answer, 14),
+}
+"""For mutants without a seed: the script that notices, and the seed that it is played on."""
 
 FAIL_IF_CONCERNED = "attempts.fail_if_concerned(draft, member_id,"
 TRANSCRIPT_MUTANTS = (
@@ -51,6 +64,16 @@ TRANSCRIPT_MUTANTS = (
 def test_the_simulation_notices(mutant: Mutant) -> None:
     with applied(mutant):
         assert any(_notices(seed) for seed in mutant.seeds), mutant.rule
+
+
+@pytest.mark.parametrize(
+    "mutant", [mutant for mutant in MUTANTS if not mutant.seeds], ids=lambda mutant: mutant.name
+)
+def test_the_script_notices(mutant: Mutant) -> None:
+    script, seed = SCRIPTS[mutant.name]
+    assert not violation_of(script, seed)
+    with applied(mutant):
+        assert violation_of(script, seed), mutant.rule
 
 
 @pytest.mark.parametrize(("transcript", "patch"), TRANSCRIPT_MUTANTS, ids=str)
