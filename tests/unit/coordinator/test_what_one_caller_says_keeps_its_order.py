@@ -1,6 +1,7 @@
 """What one caller says is decided in its order, though turns and batches overtake each other in a lane."""
 
 import asyncio
+from typing import Never
 
 import pytest
 
@@ -151,7 +152,7 @@ async def test_all_that_waits_for_a_turn_is_refused_when_its_lane_closes_meanwhi
 
 
 async def test_a_commit_that_cannot_be_judged_or_answered_makes_nobody_else_deaf() -> None:
-    def fails(_: object) -> Judgement:
+    def fails(_: object) -> Never:
         raise ValueError("a mistake of ours")
 
     async with Shards([readers(ann=[0], ben=[1])]) as shards:
