@@ -39,9 +39,11 @@ class Telling:
     def standing(self) -> Standing:
         """In one word and one sentence."""
         if self._session().stage not in (Stage.REGISTERED, Stage.LEAVING):
-            if self.refusal:
-                return Standing(State.WAITING, self.refusal, trouble=True)
             problems = "; ".join(f"{node}: {why}" for node, why in self._problems.items())
+            if self.refusal:
+                # Whoever refused it may be gone since: what the nodes say now stands beside it.
+                why = f"{self.refusal}; {problems}" if problems else self.refusal
+                return Standing(State.WAITING, why, trouble=True)
             why = problems or "the coordinator is silent, or no node has answered yet"
             return Standing(State.SEARCHING, why, trouble=True)
         tenures = list(self._fetching.tenures())

@@ -147,7 +147,13 @@ GROUPS = (
     ),
     _count("MUSTER_CONSUMER_DOOR_CONNECTIONS", 10_000, "Member connections of one node."),
     _count("MUSTER_CONSUMER_DOOR_CONNECTIONS_PER_PRINCIPAL", 10_000, "Member connections of one token."),
-    _count("MUSTER_CONSUMER_DOOR_UNANSWERED_COMMITS", 1_000, "Commits of a member that are not answered."),
+    # More would end at `coordinator.callers.HELD_MAX` whenever a turn of the member is under way.
+    _count(
+        "MUSTER_CONSUMER_DOOR_UNANSWERED_COMMITS",
+        1_000,
+        "Commits of a member that are not answered.",
+        most=1_000,
+    ),
 )
 
 CONTROLLER = (

@@ -1,9 +1,15 @@
 """A consumer says how it stands when it is asked; by itself it speaks of trouble that lasts, and seldom."""
 
 from collections.abc import Iterable
+from typing import cast
 
+from muster.client.core.session import MemberSession
+from muster.client.core.wishes import Wishes
+from muster.client.fetching import Fetching
 from muster.client.standing import Reporter, Standing, State
+from muster.client.telling import Telling
 from muster.kernel.instants import Instant
+from muster.messages.member import TopicCount
 
 AWAY = Standing(State.SEARCHING, "ws://one: refused", trouble=True)
 OTHER = Standing(State.SEARCHING, "ws://one: no answer", trouble=True)
@@ -38,3 +44,13 @@ def test_other_words_are_said_sooner_but_not_in_a_circle() -> None:
 
 def test_to_be_without_a_partition_is_no_trouble() -> None:
     assert spoken([Standing(State.IDLE, "the others have all")] * 100) == []
+
+
+def test_a_refusal_hides_no_node_that_went_away_since() -> None:
+    session = MemberSession(Wishes("readers", "ann", "t" * 43, (TopicCount("orders"),), 10_000))
+    problems: dict[str, str] = {}
+    telling = Telling(lambda: session, cast(Fetching, None), problems)
+    telling.refusal = "the group is not served there yet"
+    assert telling.standing() == Standing(State.WAITING, telling.refusal, trouble=True)
+    problems["ws://one"] = "refused"
+    assert telling.standing().why == "the group is not served there yet; ws://one: refused"

@@ -45,7 +45,10 @@ def test_ports_that_are_asked_for_follow_from_the_first(monkeypatch: pytest.Monk
     assert len(set(asked_for(8000, 9, 90).values())) == len(ports.names(9, 90))
 
 
-def test_a_port_that_is_asked_for_and_taken_is_an_error(taken: int) -> None:
+def test_a_port_that_is_asked_for_and_taken_is_an_error(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whoever runs beside this test may listen on a port next to it.
+    look = ports.why_taken
+    monkeypatch.setattr(ports, "why_taken", lambda port: look(port) if port == taken else "")
     with pytest.raises(StartError, match=rf"web cannot listen on {taken} \(it is taken\)"):
         asked_for(taken, 1, 1)
     with pytest.raises(StartError, match=rf"node-1 cannot listen on {taken} \(it is taken\)"):
