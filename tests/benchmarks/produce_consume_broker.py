@@ -6,6 +6,7 @@ would by rows, and gives out producer ids. Used by the benchmark and by the test
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -107,7 +108,10 @@ async def serve(folder: Path, topics: dict[str, int], port: int) -> None:
 def main() -> None:
     """`python -m tests.benchmarks.produce_consume_broker FOLDER TOPIC:PARTITIONS …`"""
     # Nobody reads standard output after the first line; a pipe that is full would stop the loop.
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    structlog.configure(
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
     folder, *pairs = sys.argv[1:]
     topics = {name: int(count) for name, _, count in (pair.partition(":") for pair in pairs)}
     with contextlib.suppress(KeyboardInterrupt):
