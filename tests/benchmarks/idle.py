@@ -101,10 +101,12 @@ def run(home: Path) -> list[str]:
     folder = Path(tempfile.mkdtemp(prefix="idle-", dir=home)).resolve()
     command = [sys.executable, "manage.py", "up", "--nodes", "1", "--brokers", "3", "--workers", "1"]
     environment = {**os.environ, "MUSTER_HOME": str(folder)}
-    with (folder / "up.log").open("wb") as output:
+    # Beside the folder, not in it: a stack moves only into an empty one.
+    log = folder.with_suffix(".log")
+    with log.open("wb") as output:
         top = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
     try:
-        names = _names(folder, top)
+        names = _names(folder, log, top)
         time.sleep(SETTLE_S)
         before = processes_below(top.pid)
         time.sleep(IDLE_S)
@@ -114,15 +116,16 @@ def run(home: Path) -> list[str]:
             top.send_signal(signal.SIGTERM)
         top.wait()
         shutil.rmtree(folder, ignore_errors=True)
+        log.unlink(missing_ok=True)
 
 
-def _names(folder: Path, top: "subprocess.Popen[bytes]") -> dict[int, str]:
+def _names(folder: Path, log: Path, top: "subprocess.Popen[bytes]") -> dict[int, str]:
     """Name of each process that the stack started, once it is up."""
     stack = folder / "stack.json"
     give_up_at = time.monotonic() + START_LIMIT_S
     while not stack.exists():
         if top.poll() is not None or time.monotonic() > give_up_at:
-            raise RuntimeError("the stack did not start:\n" + (folder / "up.log").read_text()[-2_000:])
+            raise RuntimeError("the stack did not start:\n" + log.read_text()[-2_000:])
         time.sleep(0.2)
     return {one["pid"]: one["name"] for one in json.loads(stack.read_text())["processes"]}
 
