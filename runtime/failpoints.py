@@ -41,7 +41,9 @@ class Failpoints:
             self._passed[name] = self._passed.get(name, 0) + 1
             action, at = self._armed[name]
             if self._passed[name] == at:
-                os.kill(os.getpid(), action)
+                # To this thread, not to the process: the kernel may hand a process's signal to another
+                # thread, and this one would pass the point and go on until that one has run.
+                signal.pthread_kill(threading.get_ident(), action)
 
 
 _failpoints = Failpoints(os.environ)

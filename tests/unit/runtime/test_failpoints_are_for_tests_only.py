@@ -1,6 +1,5 @@
 """Named failpoints act only when MUSTER_TEST=1, at the passing that was asked for."""
 
-import os
 import signal
 
 import pytest
@@ -10,7 +9,7 @@ from runtime.failpoints import Failpoints, UnknownAction
 
 def armed(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> tuple[Failpoints, list[int]]:
     signals: list[int] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: signals.append(number))
+    monkeypatch.setattr(signal, "pthread_kill", lambda thread, number: signals.append(number))
     return Failpoints(environment), signals
 
 
