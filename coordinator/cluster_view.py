@@ -19,8 +19,6 @@ logger = logging.getLogger("muster.coordinator")
 REFRESH_MS = 5_000
 """How often the rows are read although nothing woke us: a wake-up may be lost."""
 
-FIRST_NODE_ID = 10_001
-
 
 class ClusterView:
     """The latest look at nodes, brokers and topics; listeners hear which topics came, grew or went."""
@@ -40,9 +38,8 @@ class ClusterView:
         self._listeners.append(listener)
 
     def nodes(self) -> tuple[NodeInfo, ...]:
-        """The live nodes; ids are places in the list, for people."""
-        live = self._node.live_nodes()
-        return tuple(NodeInfo(FIRST_NODE_ID + place, one.address) for place, one in enumerate(live))
+        """The live nodes, each with the number that it keeps (`runtime.nodes`)."""
+        return tuple(NodeInfo(one.node_id, one.address) for one in self._node.live_nodes())
 
     def brokers(self) -> tuple[BrokerInfo, ...]:
         """The live brokers, where clients reach them."""

@@ -9,7 +9,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
-from runtime.models import Cluster, JournalEntry, Lease, NodeSession, WorkItem
+from runtime.models import Cluster, JournalEntry, Lease, NodeIdentity, NodeSession, WorkItem
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Any]
@@ -67,6 +67,12 @@ class ClusterAdmin(ReadOnlyAdmin):
         "shard_count",
         "timeline",
     )
+
+
+@admin.register(NodeIdentity)
+class NodeIdentityAdmin(ReadOnlyAdmin):
+    list_display = ("node_id", "name", "given_at")
+    search_fields = ("name",)
 
 
 @admin.register(NodeSession)

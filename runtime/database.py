@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from runtime.ports import Connection
+from runtime.ports import Connection, LiveNode
 from runtime.work_table import Offered, TurnConnection
 
 Result = TypeVar("Result")
@@ -43,7 +43,10 @@ class JournalRow:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A run that has not ended, as one look shows it; `there`: its session's backend exists."""
+    """A run that has not ended, as one look shows it; `there`: its session's backend exists.
+
+    `node_id` is the node's number (`runtime.nodes`), `kafka` the host:port of its Kafka listener, if any.
+    """
 
     run: str
     node: str
@@ -51,6 +54,12 @@ class Peer:
     draining: bool
     renewals: int
     there: bool
+    node_id: int = 0
+    kafka: str = ""
+
+    def as_node(self) -> LiveNode:
+        """What others are told of it."""
+        return LiveNode(self.run, self.node, self.address, self.draining, self.node_id, self.kafka)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +139,8 @@ class Link(Protocol):
     def terminate_run(self, run: str) -> None:
         """End every backend of a run; does not wait for them."""
 
-    def begin_run(self, run: str, node: str, address: str) -> None:
-        """Store a new run whose session is this connection."""
+    def begin_run(self, run: str, node: str, address: str, kafka: str = "") -> int:
+        """Store a new run whose session is this connection; returns the node's number."""
 
     def renew(self, run: str) -> Look:
         """Raise the run's renewals, name this backend as its session's, and look around."""

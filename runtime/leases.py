@@ -74,10 +74,13 @@ class LeaseKeeper:
         on_moved: Callable[[], None] = lambda: None,
         leave: Callable[[str], None] = leave_the_process,
         threads: Threads = OneThread,
+        kafka: str = "",
     ) -> None:
         self._database = database
         self._node = node
         self._address = address
+        self._kafka = kafka
+        self._node_id = 0
         self._services = dict(services)
         self._index = {name: number for number, name in enumerate(services)}
         self._freshness = freshness
@@ -236,13 +239,15 @@ class LeaseKeeper:
         """A new run with a new id; a run that has ended never renews again."""
         self.run = secrets.token_hex(8)
         try:
-            await self._session(lambda link: link.begin_run(self.run, self._node, self._address))
+            told = (self.run, self._node, self._address, self._kafka)
+            self._node_id = await self._session(lambda link: link.begin_run(*told))
         except ConnectionLost:
             await asyncio.sleep(RECONNECT_S)
             return
         self._judge.begin_again()
-        told, threads = self._on_offered, self._threads
-        self._lanes = Lanes(self._database, self._node, self.run, self._freshness, self._clock, told, threads)
+        offered, threads = self._on_offered, self._threads
+        place = (self._database, self._node, self.run, self._freshness, self._clock)
+        self._lanes = Lanes(*place, offered, threads)
         self._lanes.start()
         log.info("run began", run=self.run, node=self._node)
 
@@ -388,9 +393,8 @@ class LeaseKeeper:
         )
 
     def _remember(self, look: Look) -> None:
-        me = LiveNode(self.run, self._node, self._address, self._draining)
-        peers = [LiveNode(peer.run, peer.node, peer.address, peer.draining) for peer in look.peers]
-        by_run = {node.run: node for node in (me, *peers)}
+        me = LiveNode(self.run, self._node, self._address, self._draining, self._node_id, self._kafka)
+        by_run = {node.run: node for node in (me, *(peer.as_node() for peer in look.peers))}
         nodes = tuple(sorted(by_run.values(), key=lambda node: (node.node, node.run)))
         owners = {row.name: by_run[row.run] for row in look.leases if not row.free and row.run in by_run}
         owners.update({name: me for name in self._holdings})

@@ -20,6 +20,7 @@ from runtime.database import (
     Peer,
     Written,
 )
+from runtime.nodes import FIRST_NODE_ID
 from runtime.ports import ConnectionLost
 from runtime.work_table import FinishedItem, Offered, WorkRow
 
@@ -30,6 +31,7 @@ Result = TypeVar("Result")
 class _Session:
     node: str
     address: str
+    kafka: str
     backend: Backend
     renewals: int = 0
     ended: bool = False
@@ -44,6 +46,7 @@ class MemoryDatabase:
         self.tables: dict[str, dict[Any, Any]] = {
             "lease": {name: (None, 0) for name in lanes},
             "session": {},
+            "identity": {},
             "journal": {},
             "work": {},
         }
@@ -199,10 +202,16 @@ class MemoryLink:
             if link.run == run:
                 link.broken = True
 
-    def begin_run(self, run: str, node: str, address: str) -> None:
+    def begin_run(self, run: str, node: str, address: str, kafka: str = "") -> int:
         """Store a new run (Link.begin_run)."""
-        session = _Session(node, address, self._backend)
-        self.transaction(lambda connection: connection.table("session").update({run: session}))
+
+        def whole(connection: MemoryConnection) -> int:
+            connection.table("session")[run] = _Session(node, address, kafka, self._backend)
+            numbers = connection.table("identity")
+            given: int = numbers.setdefault(node, FIRST_NODE_ID + len(numbers))
+            return given
+
+        return self.transaction(whole)
 
     def renew(self, run: str) -> Look:
         """Renew and look (Link.renew)."""
@@ -222,6 +231,8 @@ class MemoryLink:
                     peer.draining,
                     peer.renewals,
                     self.database.there(peer.backend),
+                    connection.table("identity")[peer.node],
+                    peer.kafka,
                 )
                 for name, peer in sessions.items()
                 if name != run and not peer.ended

@@ -1,7 +1,7 @@
 """This room holds the rows of the heart: the cluster, node runs, leases, the journal, work due.
 
-Written by raw SQL in `runtime.leases`, `runtime.turn`, `runtime.work`, `runtime.journal` and
-`runtime.cluster` only; everybody else reads. Columns with times are for people and are never decided on.
+Written by raw SQL in `runtime.leases`, `runtime.turn`, `runtime.work`, `runtime.journal`, `runtime.nodes`
+and `runtime.cluster` only; everybody else reads. Columns with times are for people and are never decided on.
 """
 
 import uuid
@@ -40,6 +40,22 @@ class Cluster(models.Model):
         return str(self.cluster_id)
 
 
+class NodeIdentity(models.Model):
+    """The number by which Kafka clients know a node; rows are never deleted (design chapter 8a)."""
+
+    node_id = models.AutoField(primary_key=True, help_text="From 10,001; brokers are below.")
+    name = models.CharField(max_length=NAME_LENGTH, unique=True, help_text="As at each of its starts.")
+    given_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "node_identity"
+        verbose_name_plural = "node identities"
+        ordering = ("node_id",)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.node_id})"
+
+
 class NodeSession(models.Model):
     """One run of a node process; `ended` never returns to false, and a missing row counts as ended."""
 
@@ -51,7 +67,9 @@ class NodeSession(models.Model):
     renewed_at = models.DateTimeField(null=True, help_text="When `renewals` rose last.")
     ended = models.BooleanField(default=False)
     draining = models.BooleanField(default=False, help_text="It gives its leases away and takes none.")
-    addresses = models.JSONField(default=dict, help_text='By kind: {"websocket": "ws://host:port"}.')
+    addresses = models.JSONField(
+        default=dict, help_text='By kind: {"websocket": "ws://host:port", "kafka": "host:port"}.'
+    )
     started_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -199,12 +199,17 @@ class LaneService(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveNode:
-    """A node whose run has not ended: its name, and the websocket address that it advertises."""
+    """A node whose run has not ended: its name, its number, and where it is reached.
+
+    `address` is its websocket's, `kafka` the host:port of its Kafka listener; empty: it has none.
+    """
 
     run: str
     node: str
     address: str
     draining: bool = False
+    node_id: int = 0
+    kafka: str = ""
 
 
 class NodeContext(Protocol):

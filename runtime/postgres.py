@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 from psycopg import errors
 
-from runtime import cluster
+from runtime import cluster, nodes
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Peer, Written
 from runtime.failpoints import passing
@@ -48,8 +48,10 @@ SELECT (SELECT renewals FROM mine),
        (SELECT json_agg(json_build_array(
             s.run, s.node, coalesce(s.addresses ->> 'websocket', ''), s.draining, s.renewals,
             EXISTS (SELECT FROM pg_stat_activity a
-                    WHERE a.pid = s.pid AND a.backend_start = s.backend_start)))
-        FROM node_session s WHERE NOT s.ended AND s.run <> %(run)s),
+                    WHERE a.pid = s.pid AND a.backend_start = s.backend_start),
+            coalesce(i.node_id, 0), coalesce(s.addresses ->> 'kafka', '')))
+        FROM node_session s LEFT JOIN node_identity i ON i.name = s.node
+        WHERE NOT s.ended AND s.run <> %(run)s),
        (SELECT json_agg(json_build_array(
             l.name, l.run, l.epoch, l.run IS NULL OR s.run IS NULL OR s.ended) ORDER BY l.name)
         FROM lease l LEFT JOIN node_session s ON s.run = l.run)
@@ -334,10 +336,14 @@ class PostgresLink:
                 (run,),
             )
 
-    def begin_run(self, run: str, node: str, address: str) -> None:
+    def begin_run(self, run: str, node: str, address: str, kafka: str = "") -> int:
         """Store a new run (Link.begin_run)."""
+        addresses = {"websocket": address, "kafka": kafka}
         with told(self.connection):
-            self.connection.execute(_BEGIN_RUN, (run, node, _encode({"websocket": address}).decode()))
+            # First the number: a run without one would not be seen by its peers.
+            node_id = nodes.identity(self.connection, node)
+            self.connection.execute(_BEGIN_RUN, (run, node, _encode(addresses).decode()))
+        return node_id
 
     def renew(self, run: str) -> Look:
         """Renew and look, in one statement (Link.renew)."""

@@ -1,0 +1,28 @@
+"""This room gives each node its number: by name, once, at its first start; it is never given again.
+
+Brokers have 1 to 9,999 and nodes what follows, because clients tell both apart by one number (design 8a).
+"""
+
+from typing import Final
+
+from runtime.ports import Connection
+
+FIRST_NODE_ID: Final = 10_001
+
+_KNOWN = "SELECT node_id FROM node_identity WHERE name = %s"
+# The numbers come from a sequence, which goes on from where it was even if a row were lost.
+_GIVE = """
+INSERT INTO node_identity (name, given_at)
+SELECT %(name)s::text, clock_timestamp()
+WHERE NOT EXISTS (SELECT FROM node_identity WHERE name = %(name)s::text)
+ON CONFLICT (name) DO NOTHING
+"""
+
+
+def identity(connection: Connection, name: str) -> int:
+    """The number of the node `name`; a name that was never seen gets the next one."""
+    known = connection.execute(_KNOWN, (name,)).fetchone()
+    if known is None:
+        connection.execute(_GIVE, {"name": name})
+        known = connection.execute(_KNOWN, (name,)).fetchone()
+    return int(known[0])
