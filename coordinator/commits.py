@@ -114,11 +114,13 @@ class Commits:
 
     def _park(self, commit: Commit) -> None:
         """The group's cache was dropped: a turn loads it; its commits wait, in their order, for `loaded`."""
-        if commit.key in self._parked:
-            self._parked[commit.key].append(commit)
-        else:
-            self._parked[commit.key] = [commit]
-            self._load(commit.key)
+        self._await_load(commit.key)
+        self._parked[commit.key].append(commit)
+
+    def _await_load(self, key: str) -> None:
+        if key not in self._parked:
+            self._parked[key] = []
+            self._load(key)
 
     def loaded(self, key: str) -> None:
         """The turn that was to load a group is over: its commits can be judged, or can be refused."""
@@ -143,13 +145,22 @@ class Commits:
         self._answer(batch)
 
     def refused(self, rows: Mapping[Any, Any], error: Exception) -> None:
-        """Nothing of the batch was written; who asked may ask again, here or at the next owner."""
+        """Who asked may ask again, here or at the next owner.
+
+        What was refused may be stored: a part of it, or all by an earlier writing of unknown outcome. So the
+        caches of its groups, which lack it, are loaded anew before anything else is decided on them.
+        """
         batch, self._batch = self._batch, None
         if batch is None:
             return
-        code = (
-            ErrorCode.NOT_COORDINATOR if isinstance(error, LaneLost) else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        )
+        if isinstance(error, LaneLost):
+            code = ErrorCode.NOT_COORDINATOR
+        else:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            # Before the answers: what waits behind them is decided, or judged, on the rows.
+            for key in sorted(batch.committed.keys() | batch.flushed.keys()):
+                self._groups.drop(key)
+                self._await_load(key)
         _refuse([commit for commit, _ in batch.answers], code)
 
     def give_up(self) -> None:

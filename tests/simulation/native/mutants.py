@@ -255,7 +255,7 @@ MUTANTS = (
                 "    correlation_id = self._next_id()",
             ),
         ),
-        seeds=(55,),
+        seeds=(119,),
     ),
     Mutant(
         "flush_after",
@@ -268,6 +268,12 @@ MUTANTS = (
         "CommitOffsets is acknowledged before COMMIT",
         (Patch(Commits.gather, "if not rows:", "if True:"),),
         seeds=(4,),
+    ),
+    Mutant(
+        "refused_keeps_cache",
+        "the cache outlives a refused batch, which may be stored nevertheless",
+        (Patch(Commits.refused, "self._groups.drop(key)", "pass"),),
+        seeds=(3723,),
     ),
     Mutant(
         "speak_early",
