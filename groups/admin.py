@@ -2,7 +2,14 @@
 
 from django.contrib import admin
 
-from groups.models import CommittedOffset, ConsumerGroup, GroupMember, PartitionOwnership
+from groups.models import (
+    ClassicMember,
+    CommittedOffset,
+    ConsumerGroup,
+    GroupMember,
+    ObservedAssignment,
+    PartitionOwnership,
+)
 from runtime.admin import ReadOnlyAdmin
 
 
@@ -31,6 +38,29 @@ class GroupMemberAdmin(ReadOnlyAdmin):
     search_fields = ("member_id", "group__name", "client_host", "client_id")
     # What a member proves itself with is nobody's to read.
     exclude = ("token_hash",)
+
+
+@admin.register(ClassicMember)
+class ClassicMemberAdmin(ReadOnlyAdmin):
+    list_display = (
+        "member_id",
+        "group_instance_id",
+        "group_id",
+        "client_id",
+        "client_host",
+        "node",
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
+        "joined_at",
+    )
+    list_filter = ("node",)
+    search_fields = ("member_id", "group_instance_id", "group__name", "client_host", "client_id")
+
+
+@admin.register(ObservedAssignment)
+class ObservedAssignmentAdmin(ReadOnlyAdmin):
+    list_display = ("group_id", "member_id", "topic_name", "partitions")
+    search_fields = ("group__name", "member_id", "topic_name")
 
 
 @admin.register(PartitionOwnership)

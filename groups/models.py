@@ -1,9 +1,10 @@
-"""This room holds the rows of consumer groups: groups, members, ownership, committed offsets.
+"""This room holds the rows of consumer groups: groups, members, ownership, assignments, offsets.
 
 Only `coordinator.store` writes them, in the process that holds the lease of the group's shard (design
 chapter 4.1); everybody else reads. Columns with times are for people and are never decided on.
 """
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Func, IntegerField, Q, Value
 from django.db.models.functions import Now
@@ -14,6 +15,10 @@ from runtime.ports import SHARD_COUNT
 
 NAME_LENGTH = 249
 """Longest name of a group, a member or a topic, in characters: Kafka's bound for topics."""
+
+
+def _length_of(column: str) -> Func:
+    return Func(F(column), function="cardinality", output_field=IntegerField())
 
 
 class Phase(models.TextChoices):
@@ -65,6 +70,14 @@ class ConsumerGroup(models.Model):
     version = models.BigIntegerField(default=0, help_text="Rises with each turn of this group.")
     rebalance_mode = models.CharField(max_length=11, choices=RebalanceMode, default=RebalanceMode.INCREMENTAL)
     assignor = models.CharField(max_length=32, default="sticky")
+    # What follows is of classic groups: native ones have no leader among their members.
+    protocol_type = models.TextField(
+        db_default="", blank=True, help_text="What a classic group's members say they are; consumer, connect."
+    )
+    protocol_name = models.TextField(
+        null=True, blank=True, help_text="The strategy that every member of a classic group supports."
+    )
+    leader = models.TextField(null=True, blank=True, help_text="The member that assigns in a classic group.")
     error = models.TextField(default="", blank=True, help_text="What keeps this group from settling.")
     ephemeral = models.BooleanField(default=False, help_text="Deleted as soon as it is empty.")
     created_at = models.DateTimeField(db_default=Now())
@@ -143,6 +156,91 @@ class GroupMember(models.Model):
 
     def __str__(self) -> str:
         return f"{self.group_id}/{self.member_id}"
+
+
+class ClassicMember(models.Model):
+    """One member of a classic group: stored as soon as its JoinGroup was decided, answered or not.
+
+    What its strategies say and what it was assigned are bytes of the members' own; only Kafka's consumers are
+    understood, in `ObservedAssignment`. The assignment counts only while the group is Stable.
+    """
+
+    group = models.ForeignKey(
+        ConsumerGroup,
+        on_delete=models.CASCADE,
+        related_name="classic_members",
+        db_column="group_name",
+        db_index=False,  # the unique constraint below begins with it
+    )
+    # A client id is in it, which may be longer than any name of ours.
+    member_id = models.TextField(db_collation="C")
+    group_instance_id = models.TextField(
+        null=True,
+        blank=True,
+        db_collation="C",
+        help_text="A static member's own name; its id may change.",
+    )
+    client_id = models.TextField(default="", blank=True)
+    client_host = models.TextField(default="", blank=True)
+    session_timeout_ms = models.IntegerField()
+    rebalance_timeout_ms = models.IntegerField(help_text="How long a rebalance waits for it to join again.")
+    protocol_names = ArrayField(models.TextField(), help_text="Strategies that it offers, best first.")
+    protocol_metadata = ArrayField(models.BinaryField(), help_text="What it says to each of its strategies.")
+    assignment = models.BinaryField(default=b"", help_text="What the leader gave it.")
+    node = models.CharField(max_length=64, default="", blank=True, help_text="Node of its last JoinGroup.")
+    joined_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "classic_member"
+        ordering = ("group", "member_id")
+        constraints = (
+            models.UniqueConstraint(name="classic_member_id_is_unique", fields=("group", "member_id")),
+            models.UniqueConstraint(
+                name="classic_member_instance_is_unique",
+                fields=("group", "group_instance_id"),
+                condition=Q(group_instance_id__isnull=False),
+            ),
+            models.CheckConstraint(name="classic_member_has_an_id", condition=Q(member_id__gt="")),
+            models.CheckConstraint(
+                name="classic_member_session_is_positive", condition=Q(session_timeout_ms__gt=0)
+            ),
+            models.CheckConstraint(
+                name="classic_member_says_something_to_each_strategy",
+                condition=Exact(_length_of("protocol_names"), _length_of("protocol_metadata")),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.group_id}/{self.member_id}"
+
+
+class ObservedAssignment(models.Model):
+    """What a classic member of the type `consumer` was assigned of one topic, as its bytes say; for pages.
+
+    A projection that nothing is decided on: the leader may give a partition to two members, to none, or name
+    a topic that does not exist, and bytes that cannot be read make no row. It shows the last assignment, also
+    while the next is being made. `unnest(partitions)` makes a row of each partition.
+    """
+
+    group = models.ForeignKey(
+        ConsumerGroup,
+        on_delete=models.CASCADE,
+        related_name="observed_assignments",
+        db_column="group_name",
+        db_index=False,  # the index below begins with it
+        db_constraint=False,  # a leader may give everything anew: thousands of rows, which nothing rests on
+    )
+    member_id = models.TextField(db_collation="C")
+    topic_name = models.CharField(max_length=NAME_LENGTH, db_collation="C")
+    partitions = ArrayField(models.IntegerField())
+
+    class Meta:
+        db_table = "observed_assignment"
+        ordering = ("group", "member_id", "topic_name")
+        indexes = (models.Index(fields=("group", "member_id"), name="observed_assignment_member"),)
+
+    def __str__(self) -> str:
+        return f"{self.group_id}/{self.member_id}: {self.topic_name} {self.partitions}"
 
 
 class PartitionOwnership(models.Model):
