@@ -11,10 +11,12 @@ class ControllerConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Tell workers and spare processes where the bulk elections are computed."""
+        """Name the function that computes bulk elections, and what a promotion lifts."""
+        from controller import store
         from controller.core.proposing import Task
         from controller.tasks import FUNCTION
-        from runtime import work
+        from runtime import succession, work
 
+        succession.register("brokers and partitions", store.lift)
         for task in Task:
             work.register(str(task), FUNCTION)

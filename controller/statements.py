@@ -61,6 +61,15 @@ FROM unnest(%(broker_id)s::int[], %(broker_epoch)s::bigint[], %(incarnation)s::u
 WHERE broker.broker_id = u.broker_id AND broker.broker_epoch <= u.broker_epoch"""
 """Epochs never fall; a broker that was never enrolled has no row."""
 
+LIFT_BROKERS: Final = """
+UPDATE broker SET broker_epoch = broker_epoch + %(by)s, metadata_version = %(version)s, changed_at = now()
+WHERE broker_epoch > 0"""
+
+LIFT_PARTITIONS: Final = """
+UPDATE partition SET leader_epoch = leader_epoch + %(by)s, version = %(version)s, changed_at = now()
+WHERE cardinality(isr) > 0"""
+"""Those that never had a leader have given out no epoch."""
+
 ADD_TOPICS: Final = """
 INSERT INTO topic (topic_id, name, partition_count, replication_factor, configs, metadata_version)
 SELECT topic_id, name, partition_count, replication_factor, configs, %(version)s

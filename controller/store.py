@@ -100,6 +100,13 @@ def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWate
         )
 
 
+def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
+    """Let every broker epoch and leader epoch go on so much higher (runtime.succession); how many rows."""
+    values = {"by": by, "version": metadata_version}
+    brokers = connection.execute(statements.LIFT_BROKERS, values).rowcount
+    return brokers + connection.execute(statements.LIFT_PARTITIONS, values).rowcount
+
+
 def _advance(connection: LaneConnection, before: ClusterRows, kinds: dict[type, list[Any]]) -> int:
     """Raise the cluster's numbers to those of this turn; returns the turn's metadata version."""
     stamps: list[facts.TurnStamped] = kinds[facts.TurnStamped]

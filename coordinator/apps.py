@@ -10,7 +10,9 @@ class CoordinatorConfig(AppConfig):
     verbose_name = "Group coordinator"
 
     def ready(self) -> None:
-        """Name the function that computes a rebalance."""
-        from runtime import work
+        """Name the function that computes a rebalance, and what a promotion lifts."""
+        from coordinator import store
+        from runtime import succession, work
 
+        succession.register("groups", store.lift)
         work.register("rebalance", "coordinator.tasks:compute_target")

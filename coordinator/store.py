@@ -257,6 +257,11 @@ class GroupStore:
         work.withdraw(connection, REBALANCE, after.group_id)
 
 
+def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
+    """Let every group's generation go on so much higher (runtime.succession); returns how many groups."""
+    return connection.execute(statement("lift_generations"), {"by": by}).rowcount
+
+
 def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> set[Partition]:
     touched: set[Partition] = set()
     for record in records:

@@ -20,8 +20,7 @@ def jdbc_options(database_url: str) -> dict[str, str]:
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     kept = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key.startswith("ssl")])
     options = {
-        "url": f"jdbc:postgresql://{host}:{parts.port or 5432}/{name}"
-        + (f"?{kept}" if kept else ""),
+        "url": f"jdbc:postgresql://{host}:{parts.port or 5432}/{name}" + (f"?{kept}" if kept else ""),
         "driver": "org.postgresql.Driver",
         "user": unquote(parts.username or ""),
     }

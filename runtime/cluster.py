@@ -1,6 +1,7 @@
 """This room reads and raises the one row of the cluster, and refuses a database that is not its own."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from runtime.ports import SHARD_COUNT, Connection, VersionConflict
@@ -13,6 +14,17 @@ SELECT (SELECT system_identifier FROM pg_control_system()),
 
 class WrongDatabase(Exception):
     """This database must not be written to; the text says why and what to do."""
+
+
+class Promoted(WrongDatabase):
+    """It is the cluster's PostgreSQL, on another timeline: `runtime.succession` makes it fit to write to."""
+
+
+class Identity(NamedTuple):
+    """Which PostgreSQL this is, and how often it was promoted."""
+
+    system_identifier: int
+    timeline: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,26 @@ def read(connection: Connection) -> ClusterRow:
     if row is None:
         raise WrongDatabase("This database holds no cluster yet: run `manage.py initialise_cluster`.")
     return ClusterRow(*row)
+
+
+def identity(connection: Connection) -> Identity:
+    """Of the PostgreSQL that answers."""
+    return Identity(*connection.execute(_IDENTITY).fetchone())
+
+
+def is_promotion(row: ClusterRow, now: Identity) -> bool:
+    """Whether this is the cluster's own PostgreSQL, later on another timeline."""
+    return row.system_identifier == now.system_identifier and row.timeline != now.timeline
+
+
+def lift(connection: Connection, now: Identity, by: int) -> ClusterRow:
+    """Make this PostgreSQL the cluster's, and let all that the cluster counts go on so much higher."""
+    connection.execute(
+        "UPDATE cluster SET system_identifier = %s, timeline = %s, epoch_floor = epoch_floor + %s,"
+        " metadata_version = metadata_version + %s, next_producer_id = next_producer_id + %s WHERE id = 1",
+        (now.system_identifier, now.timeline, by, by, by),
+    )
+    return read(connection)
 
 
 def epoch_floor(connection: Connection) -> int:
@@ -66,7 +98,7 @@ def advance(connection: Connection, before: int, metadata_version: int, next_pro
 
 def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> None:
     """Store the cluster's row and a free lease for each lane, where they are missing."""
-    system_identifier, timeline = connection.execute(_IDENTITY).fetchone()
+    system_identifier, timeline = identity(connection)
     connection.execute(
         "INSERT INTO cluster (id, cluster_id, system_identifier, timeline, epoch_floor, metadata_version,"
         " next_producer_id, feature_level, shard_count, created_at)"
@@ -84,8 +116,8 @@ def refuse_wrong_database(connection: Connection, backend_pid: int) -> ClusterRo
     """The cluster's row, if leases, lanes and LISTEN may run on this connection.
 
     `backend_pid` is what the server said when the connection was made. Raises WrongDatabase for a pooler
-    (whoever answers is somebody else), a standby, another PostgreSQL than the cluster was made in, a
-    promoted one, another number of shards.
+    (whoever answers is somebody else), a standby, another PostgreSQL than the cluster was made in, another
+    number of shards; Promoted for one that was promoted since.
     """
     pid, in_recovery = connection.execute("SELECT pg_backend_pid(), pg_is_in_recovery()").fetchone()
     if pid != backend_pid:
@@ -93,15 +125,17 @@ def refuse_wrong_database(connection: Connection, backend_pid: int) -> ClusterRo
     if in_recovery:
         raise WrongDatabase("DATABASE_DIRECT_URL reaches a standby; name the primary.")
     row = read(connection)
-    system_identifier, timeline = connection.execute(_IDENTITY).fetchone()
-    if row.system_identifier != system_identifier:
+    now = identity(connection)
+    if row.system_identifier != now.system_identifier:
         raise WrongDatabase(
-            f"This cluster was made in PostgreSQL {row.system_identifier}, and this is {system_identifier}:"
-            " epochs given out since the copy was made would be given out again."
+            f"This cluster was made in PostgreSQL {row.system_identifier}, and this is"
+            f" {now.system_identifier}: epochs given out since the copy was made would be given out again."
+            " If this copy is to take the cluster's place, stop what runs on the other one and run"
+            " `manage.py adopt_restore`."
         )
-    if row.timeline != timeline:
-        raise WrongDatabase(
-            f"This PostgreSQL was promoted or restored (timeline {row.timeline} became {timeline}):"
+    if is_promotion(row, now):
+        raise Promoted(
+            f"This PostgreSQL was promoted (timeline {row.timeline} became {now.timeline}):"
             " epochs given out by the lost primary would be given out again."
         )
     if row.shard_count != SHARD_COUNT:

@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 from psycopg import errors
 
-from runtime import cluster, nodes
+from runtime import cluster, nodes, succession
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Peer, Written
 from runtime.failpoints import passing
@@ -108,13 +108,21 @@ class Postgres:
         """Open a link (Database.connect). Raises WrongDatabase, which no reconnecting mends."""
         connection = open_connection(self._url, application_name(self._node, run))
         try:
+            try:
+                self._check(connection)
+            except cluster.Promoted:
+                with cut_off_after(connection, succession.LIMIT_S), told(connection):
+                    succession.succeed(connection, self._node)
+                self._check(connection)
             with cut_off_after(connection, CONNECT_LIMIT_S):
-                with told(connection):
-                    cluster.refuse_wrong_database(connection, connection.info.backend_pid)
                 return PostgresLink(connection)
         except BaseException:
             connection.close()
             raise
+
+    def _check(self, connection: LaneConnection) -> None:
+        with cut_off_after(connection, CONNECT_LIMIT_S), told(connection):
+            cluster.refuse_wrong_database(connection, connection.info.backend_pid)
 
 
 def open_connection(url: str, name: str) -> LaneConnection:

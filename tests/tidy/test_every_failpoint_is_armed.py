@@ -21,7 +21,5 @@ def _passed(path: Path) -> Iterator[str]:
     for call in calls(tree(path)):
         if spelled(call.func) == "passing":
             [name] = call.args
-            assert isinstance(name, ast.Constant), (
-                f"{shown(path)}: its name stands where it is passed"
-            )
+            assert isinstance(name, ast.Constant), f"{shown(path)}: its name stands where it is passed"
             yield str(name.value)

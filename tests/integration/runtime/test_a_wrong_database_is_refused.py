@@ -41,7 +41,8 @@ def test_a_copy_in_another_postgresql(connection: LaneConnection, fresh_database
 def test_a_promoted_standby(connection: LaneConnection) -> None:
     cluster.initialise(connection, uuid.uuid4(), LANES)
     connection.execute("UPDATE cluster SET timeline = timeline + 1")
-    assert "promoted or restored" in refusal(connection)
+    with pytest.raises(cluster.Promoted):
+        cluster.refuse_wrong_database(connection, connection.info.backend_pid)
 
 
 def test_a_pooler_answers_with_somebody_elses_backend(connection: LaneConnection) -> None:

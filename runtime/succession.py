@@ -1,0 +1,103 @@
+"""This room lifts every epoch above what a lost primary may have given out (design chapter 4.5).
+
+A standby that was promoted, or a copy that was restored, may lack the last transactions of its predecessor.
+Whatever was counted there and acknowledged, it would count again. So all that is counted is lifted by LIFT,
+every run is ended and every lease is free, before anybody works on it.
+"""
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from runtime import cluster
+from runtime.cluster import ClusterRow
+from runtime.ports import Connection
+
+LIFT: Final = 1_000_000
+"""More than anything counts up to in the transactions that a successor can lack."""
+
+LIMIT_S: Final = 60.0
+"""How long a lift may take: it writes every group, broker and partition once."""
+
+LANE: Final = "cluster"
+"""Under which name the journal keeps successions; no lease has it, so nobody's place in it is counted on."""
+
+_LOCK: Final = 4_005
+"""One lift at a time; whoever waited finds nothing left to lift."""
+
+Lift = Callable[[Connection, int, int], int]
+"""Lifts one app's rows by a number, stamps them with a metadata_version, and says how many they were."""
+
+_lifts: dict[str, Lift] = {}
+log = structlog.get_logger(__name__)
+
+
+def register(what: str, lift: Lift) -> None:
+    """Have the rows called `what` lifted, too: each app that counts something says so when it is loaded."""
+    _lifts[what] = lift
+
+
+def succeed(connection: Connection, node: str) -> ClusterRow:
+    """Lift everything if this PostgreSQL was promoted since somebody last looked; the row as it then is.
+
+    Each process does it on the first connection that finds another timeline; the second of two finds it done.
+    """
+    return _lift(connection, node, "promoted", only_if_promoted=True)
+
+
+def adopt(connection: Connection, node: str) -> ClusterRow:
+    """Lift everything, and make this PostgreSQL the cluster's, whatever it was restored from."""
+    return _lift(connection, node, "restored", only_if_promoted=False)
+
+
+def _lift(connection: Connection, node: str, event: str, *, only_if_promoted: bool) -> ClusterRow:
+    with connection.transaction():
+        # The connection's own limit is that of a turn; another one, set later than its clock, does not count.
+        connection.execute("SET LOCAL transaction_timeout = 0")
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        # In the order of every other transaction: what is fenced and under way ends first, or never begins.
+        connection.execute("SELECT 1 FROM lease ORDER BY name FOR UPDATE")
+        before = cluster.read(connection)
+        now = cluster.identity(connection)
+        if only_if_promoted and not cluster.is_promotion(before, now):
+            return before
+        newest = connection.execute("SELECT max(at)::text FROM journal").fetchone()[0]
+        row = cluster.lift(connection, now, LIFT)
+        lifted: dict[str, int] = {
+            what: lift(connection, LIFT, row.metadata_version) for what, lift in sorted(_lifts.items())
+        }
+        ended = connection.execute("UPDATE node_session SET ended = true WHERE NOT ended").rowcount
+        connection.execute("UPDATE lease SET run = NULL, epoch = epoch + %s", (LIFT,))
+        summary = {
+            "event": event,
+            "timeline_before": before.timeline,
+            "timeline": row.timeline,
+            "newest_entry_at": newest,
+            "lifted": lifted,
+            "ended_runs": ended,
+        }
+        _tell(connection, node, event, summary)
+    told = {name: value for name, value in summary.items() if name != "event"}
+    log.warning(f"this postgresql was {event}: everything counted was lifted", **told)
+    return row
+
+
+def _tell(connection: Connection, node: str, event: str, summary: Mapping[str, Any]) -> None:
+    """What was acknowledged after the newest entry is lost; how much that is, nobody can know any more."""
+    newest = summary["newest_entry_at"] or "the beginning"
+    connection.execute(
+        "INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)"
+        " SELECT %s, coalesce(max(seq), 0) + 1, %s, %s, 'cluster', %s, %s::jsonb, '[]'::jsonb,"
+        " clock_timestamp() FROM journal WHERE lane = %s",
+        (
+            LANE,
+            uuid.uuid4(),
+            node,
+            f"PostgreSQL was {event}: what was acknowledged after {newest} and is not here is lost",
+            json.dumps(summary),
+            LANE,
+        ),
+    )

@@ -1,0 +1,182 @@
+"""After a promotion nothing is counted again that the lost primary may have given out."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.core.management import call_command
+
+from muster.kernel.error_codes import ErrorCode
+from runtime import cluster, succession
+from runtime.database import Fenced, Held, JournalRow
+from runtime.postgres import LaneConnection, Postgres, open_connection
+from runtime.succession import LIFT
+from tests.conformance.databases import LANES
+from tests.integration.runtime.conftest import CounterNode, Truth
+
+GROUP = (
+    "INSERT INTO consumer_group (name, shard, generation, version, protocol, phase, rebalance_mode, assignor,"
+    " error, ephemeral)"
+    " VALUES ('orders-readers', 0, 7, 12, 'native', 'Empty', 'incremental', 'sticky', '', false)"
+)
+BROKER = (
+    "INSERT INTO broker (broker_id, secret_hash, endpoints, rack, broker_epoch, incarnation, fenced,"
+    " metadata_version) VALUES (%s, sha256('s'), '{}', '', %s, gen_random_uuid(), false, 3)"
+)
+TOPIC = (
+    "INSERT INTO topic (topic_id, name, partition_count, replication_factor, configs, metadata_version)"
+    " VALUES (%s, 'orders', 2, 1, '{}', 3)"
+)
+PARTITION = (
+    "INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr,"
+    " version) VALUES (%s, %s, '{1}', '{}', '{}', %s, %s, %s, 3)"
+)
+TOPIC_ID = uuid.UUID(int=1)
+
+
+@pytest.fixture
+def connection(fresh_database: str) -> Iterator[LaneConnection]:
+    made = open_connection(fresh_database, "muster-test")
+    cluster.initialise(made, uuid.uuid4(), LANES)
+    made.execute("UPDATE lease SET run = 'aaaa', epoch = 3")
+    made.execute("UPDATE cluster SET metadata_version = 40, next_producer_id = 5000, epoch_floor = 2")
+    made.execute(GROUP)
+    made.execute(BROKER, (1, 4))
+    made.execute(TOPIC, (TOPIC_ID,))
+    made.execute(PARTITION, (TOPIC_ID, 0, 1, 9, [1]))
+    made.execute(PARTITION, (TOPIC_ID, 1, -1, 0, []))
+    yield made
+    made.close()
+
+
+def promote(connection: LaneConnection) -> None:
+    """What a standby's promotion makes of the identity, as the rows see it."""
+    connection.execute("UPDATE cluster SET timeline = timeline - 1")
+
+
+def counted(connection: LaneConnection) -> tuple[int, ...]:
+    """Everything that is given out, in one row."""
+    row = connection.execute(
+        "SELECT (SELECT generation FROM consumer_group), (SELECT broker_epoch FROM broker),"
+        " (SELECT leader_epoch FROM partition WHERE partition = 0), (SELECT min(epoch) FROM lease),"
+        " epoch_floor, metadata_version, next_producer_id FROM cluster"
+    ).fetchone()
+    assert row is not None
+    return row
+
+
+def test_the_first_connection_lifts_all_that_is_counted(
+    connection: LaneConnection, fresh_database: str
+) -> None:
+    before = counted(connection)
+    promote(connection)
+    Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
+    assert counted(connection) == tuple(number + LIFT for number in before)
+
+
+def test_rows_that_changed_carry_the_version_of_the_lift(
+    connection: LaneConnection, fresh_database: str
+) -> None:
+    promote(connection)
+    Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
+    rows = connection.execute("SELECT partition, version, leader_epoch FROM partition ORDER BY 1").fetchall()
+    assert rows == [(0, 40 + LIFT, 9 + LIFT), (1, 3, 0)]
+    assert connection.execute("SELECT metadata_version FROM broker").fetchone() == (40 + LIFT,)
+
+
+def test_it_is_lifted_once_however_many_connect(connection: LaneConnection, fresh_database: str) -> None:
+    before = counted(connection)
+    promote(connection)
+    with ThreadPoolExecutor(6) as pool:
+        nodes = [Postgres(fresh_database, f"node-{number}") for number in range(6)]
+        for link in pool.map(lambda node: node.connect("bbbb", "session"), nodes):
+            link.close()
+    assert counted(connection) == tuple(number + LIFT for number in before)
+
+
+def test_who_held_a_lease_there_writes_nothing_here(connection: LaneConnection, fresh_database: str) -> None:
+    promote(connection)
+    link = Postgres(fresh_database, "node-1").connect("aaaa", "lane")
+    row = JournalRow("coordinator/0", 1, uuid.uuid4(), "node-1", "orders-readers", "", {}, ())
+    with pytest.raises(Fenced):
+        link.turn(Held("coordinator/0", 3), lambda _: None, row)
+    link.close()
+    assert connection.execute("SELECT DISTINCT run FROM lease").fetchall() == [(None,)]
+
+
+def test_a_run_of_the_lost_primary_has_ended(connection: LaneConnection, fresh_database: str) -> None:
+    node = Postgres(fresh_database, "node-1")
+    before = node.connect("aaaa", "session")
+    before.begin_run("aaaa", "node-1", "ws://node-1")
+    assert before.renew("aaaa").renewals == 1
+    before.close()
+    promote(connection)
+    after = node.connect("aaaa", "session")
+    assert after.renew("aaaa").renewals is None
+    after.close()
+
+
+def test_the_journal_tells_what_may_be_lost(connection: LaneConnection, fresh_database: str) -> None:
+    promote(connection)
+    Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
+    told = connection.execute(
+        "SELECT seq, node, cause, summary FROM journal WHERE lane = 'cluster'"
+    ).fetchall()
+    assert len(told) == 1
+    seq, node, cause, summary = told[0]
+    assert (seq, node, summary["event"]) == (1, "node-1", "promoted")
+    assert summary["lifted"] == {"brokers and partitions": 2, "groups": 1}
+    assert "is lost" in cause
+
+
+def test_a_restored_copy_is_refused_until_somebody_adopts_it(
+    connection: LaneConnection, fresh_database: str, settings: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = counted(connection)
+    connection.execute("UPDATE cluster SET system_identifier = system_identifier + 1")
+    node = Postgres(fresh_database, "node-1")
+    with pytest.raises(cluster.WrongDatabase, match="adopt_restore"):
+        node.connect("bbbb", "session")
+    assert counted(connection) == before
+
+    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
+    call_command("adopt_restore")
+    assert "goes on in PostgreSQL" in capsys.readouterr().out
+    node.connect("bbbb", "session").close()
+    assert counted(connection) == tuple(number + LIFT for number in before)
+
+
+def test_a_failed_lift_lifts_nothing(
+    connection: LaneConnection, fresh_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise RuntimeError(ErrorCode.UNKNOWN_SERVER_ERROR.name)
+
+    before = counted(connection)
+    promote(connection)
+    monkeypatch.setitem(succession._lifts, "zzz", fail)
+    with pytest.raises(RuntimeError):
+        Postgres(fresh_database, "node-1").connect("bbbb", "session")
+    assert counted(connection) == before
+    monkeypatch.delitem(succession._lifts, "zzz")
+    Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
+    assert counted(connection) == tuple(number + LIFT for number in before)
+
+
+def test_a_node_goes_on_by_itself(truth: Truth, start_node: Callable[..., CounterNode]) -> None:
+    node = start_node("node-1")
+    node.wait_accepted()
+    node.ask("add", "coordinator/0", "orders", 5)
+    node.wait("said", "orders")
+    truth.rows("WITH p AS (UPDATE cluster SET timeline = timeline - 1 RETURNING 1) SELECT * FROM p")
+    truth.rows(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name LIKE 'muster:node-1%'"
+    )
+    node.wait("given_up", "coordinator/0")
+    node.wait("accepted", "coordinator/0", times=2)
+    node.ask("add", "coordinator/0", "orders", 1)
+    node.wait("said", "orders", times=2)
+    assert truth.counter("orders").total == 6
+    assert all(epoch > LIFT for (epoch,) in truth.rows("SELECT epoch FROM lease"))
