@@ -6,6 +6,7 @@ follower of 10,000 idle partitions costs one small frame for each wait.
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 
@@ -49,7 +50,10 @@ class FollowerSession:
         self._positions: dict[PartitionKey, Asked] = {}
         self._dirty: dict[PartitionKey, None] = {}
         self._verdicts: dict[PartitionKey, Verdict] = {}
-        self._sent: set[PartitionKey] = set()
+        self._sent: dict[PartitionKey, int] = {}
+        """From where the last answer held records."""
+        self._left_unstored: dict[PartitionKey, int] = {}
+        """The same, of partitions that the follower then left out for a while."""
         self._told_errors: dict[PartitionKey, int] = {}
         self._told_high_watermarks: dict[PartitionKey, int] = {}
         self._unsettled: dict[PartitionKey, None] = {}
@@ -67,11 +71,10 @@ class FollowerSession:
         self._broker_epoch = request.replica_state.replica_epoch
         self._forget(request.forgotten_topics_data)
         moved = list(self._move(request.topics))
-        # Whoever did not store what it was sent stands where it stood, and is sent it again.
-        self._dirty.update(dict.fromkeys(self._sent.difference(moved)))
-        self._sent.clear()
+        unstored = self._unstored(moved)
         now = self._fetched_at = self._plane.clock()
         self._judge(moved, now)
+        self._look_for_damage(unstored)
         if now >= after(self._judged_all_at, WHOLE_PASS_MS):
             self._judged_all_at = now
             self._judge(self._unsettled, now)
@@ -103,10 +106,33 @@ class FollowerSession:
                     hosted.followers.add(self)
                 yield key
 
+    def _unstored(self, moved: list[PartitionKey]) -> list[PartitionKey]:
+        """Whoever did not store what it was sent stands where it stood, and is sent it again."""
+        stood = [key for key in self._sent.keys() - moved if key in self._positions]
+        self._dirty.update(dict.fromkeys(stood))
+        for key in moved:
+            before = self._left_unstored.pop(key, None)
+            if self._positions[key].offset == self._sent.get(key, before):
+                stood.append(key)
+        self._sent.clear()
+        return stood
+
+    def _look_for_damage(self, unstored: list[PartitionKey]) -> None:
+        """What a follower does not store may be damaged here (replication.md section 4)."""
+        for key in unstored:
+            asked, hosted = self._positions[key], self._plane.hosted(*key)
+            if hosted is not None and key not in self._verdicts:
+                # A log that cannot be read says so when it is read for the answer.
+                with suppress(StorageFailed):
+                    hosted.sent_in_vain(asked.offset, asked.last_epoch, self._plane.live)
+
     def _forget(self, topics: Iterable[Any]) -> None:
         for topic in topics:
             for partition in topic.partitions:
-                self._drop(PartitionKey(topic.topic_id or UUID(int=0), partition))
+                key = PartitionKey(topic.topic_id or UUID(int=0), partition)
+                if (offset := self._sent.pop(key, None)) is not None:
+                    self._left_unstored[key] = offset
+                self._drop(key)
 
     def _drop(self, key: PartitionKey) -> None:
         for kept in (self._positions, self._dirty, self._verdicts, self._told_errors):
@@ -270,7 +296,7 @@ class FollowerSession:
             else:
                 self._told_high_watermarks[key] = answer.high_watermark
                 if answer.records is not None:
-                    self._sent.add(key)
+                    self._sent[key] = self._positions[key].offset
         laid_out = [FetchedTopic("", topic_id, partitions) for topic_id, partitions in topics.items()]
         reply.send(
             *lay_out_fetch_reply(

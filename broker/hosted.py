@@ -1,14 +1,18 @@
 """This room is one hosted partition: its log, the rules of its replica, and who waits for it."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Protocol
+
+import structlog
 
 from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
 from broker.log.outcomes import Appended, StorageFailed
 from broker.log.partition_log import PartitionLog
 from muster.kernel.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
 
 
 class WaitsForCommit(Protocol):
@@ -47,6 +51,7 @@ class HostedPartition:
     __slots__ = (
         "_awaiting_commit",
         "_forgotten",
+        "_told_damage_at",
         "_told_high_watermark",
         "followers",
         "key",
@@ -72,6 +77,7 @@ class HostedPartition:
         self._forgotten: set[WaitsForCommit] = set()
         """Who is in the queue and waits no longer."""
         self._told_high_watermark = replica.high_watermark
+        self._told_damage_at = -1
         if log.failure:
             replica.fail()
         log.on_failure = self._log_failed
@@ -108,6 +114,22 @@ class HostedPartition:
             self.log.append_as_follower(memoryview(records), wall_ms)
         self.replica.followed(leader_high_watermark)
         self.look()
+
+    def sent_in_vain(self, offset: int, last_epoch: int, live: Container[int]) -> None:
+        """A follower behind a batch of `last_epoch` was sent records from `offset` and asks for them again.
+
+        If it could not store them because the batch here is damaged, this log has failed: an in-sync replica
+        leads then whose batch is whole (`bad_batch_kept`). Where none is live this broker goes on: what else
+        it holds can be read, and the next start would cut that, too (`last_gives_up`). Raises StorageFailed.
+        """
+        if not self.replica.leads:
+            return
+        damage = self.log.damage_at(offset, last_epoch)
+        if damage and self.replica.another_may_lead(live):
+            self.log.fail(damage)
+        elif damage and offset != self._told_damage_at:
+            self._told_damage_at = offset
+            log.error("damage_at_the_last_replica", partition=str(self.key), topic=self.topic, found=damage)
 
     def await_commit(self, next_offset: int, producer: WaitsForCommit) -> None:
         """Tell `producer` when everything below `next_offset` is committed.

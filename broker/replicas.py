@@ -301,10 +301,9 @@ class DataPlane:
         Not more often than now and then: it may be as full. The last one stays leader, for what it holds can
         be read, and is written again as soon as there is room.
         """
-        others = (b for b in hosted.replica.isr if b != self.broker_id and b in self.live)
         told_at = self._full_told_at.get(hosted.key)
         is_due = told_at is None or self.clock() >= after(told_at, HAND_OVER_INTERVAL_MS)
-        return is_due and hosted.key not in self._full and any(others)
+        return is_due and hosted.key not in self._full and hosted.replica.another_may_lead(self.live)
 
     def stop(self, topic_id: UUID, partition: int) -> None:
         """This broker is no replica any more: parked requests end, the log becomes stray."""

@@ -232,6 +232,10 @@ class Replica:
         if progress is not None:
             progress.stood(fetched_at, self.log.end_offset)
 
+    def another_may_lead(self, live: Container[int]) -> bool:
+        """True if a live member of the ISR can lead as soon as this broker does not."""
+        return any(b in live for b in self.isr if b != self.broker_id)
+
     def divergence(self, offset: int, last_epoch: int) -> EpochEnd | None:
         """Where the log of a reader at `offset`, behind a batch of `last_epoch`, parts from this one.
 

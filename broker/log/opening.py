@@ -115,6 +115,8 @@ class _Check:
         stated: LeaderEpochs | None,
     ) -> None:
         self.damage = damage_noted(folder)
+        self._is_suspect = bool(self.damage)
+        """Damage was found where it had been flushed, too, or the disk failed: nothing is believed."""
         self._folder = folder
         self._segments = segments
         self._trust = trust
@@ -143,7 +145,7 @@ class _Check:
             segment = self._segments.on_disk(base)
             is_below = next_base is not None and next_base <= self._trust.recovery_point
             end = segment.base_offset
-            if is_below or self._trust.was_clean:
+            if (is_below or self._trust.was_clean) and not self._is_suspect:
                 segment.open()
                 end = self._end_of(segment, next_base)
             else:

@@ -226,6 +226,22 @@ class PartitionLog:
                 offset, max_bytes, limit_offset, self.end_offset, at_least_one=at_least_one
             )
 
+    def damage_at(self, offset: int, last_epoch: int) -> str:
+        """What a follower behind a batch of `last_epoch` finds wrong with the batch at `offset`; "": nothing.
+
+        Raises StorageFailed.
+        """
+        if self.failure or not self.start_offset <= offset < self.end_offset:
+            return ""
+        try:
+            batch = self._segments.copy_of_batch(offset, self.end_offset)
+        except DamageFound as error:
+            return str(error)
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+        refusal = from_leader(memoryview(batch), offset, last_epoch).refusal
+        return refusal and f"the batch at offset {offset}: {refusal}"
+
     def first_from(self, timestamp_ms: int, limit_offset: int) -> TimestampedOffset | None:
         """The first batch below `limit_offset` that holds a record at or after `timestamp_ms`.
 

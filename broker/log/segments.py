@@ -1,5 +1,6 @@
 """This room is the segments of one log in their order: what is read from them, and how they are cut."""
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,6 +99,13 @@ class Segments:
                 raise DamageFound(segment.path, offset)
             end = cut if cut - start <= max_bytes or at_least_one else start
         return None if end <= start else segment.records(start, end - start)
+
+    def copy_of_batch(self, offset: int, end_offset: int) -> bytes:
+        """The batch that holds `offset`, which lies below the log's `end_offset`. Raises DamageFound."""
+        found = self.read(offset, 0, end_offset, end_offset, at_least_one=True)
+        if found is None or isinstance(found, bytes):
+            return found or b""
+        return os.pread(found.file.fileno(), found.size_bytes, found.position)
 
     def _end_position(self, index: int, limit_offset: int, end_offset: int) -> int:
         """Where reading of segment `index` must end so that nothing at `limit_offset` is read."""

@@ -5,16 +5,14 @@ of a fetch are the product's. A disk can refuse, tear and flip what it holds.
 """
 
 import asyncio
-import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 from broker.core.cluster_view import ClusterView, Heeded
 from broker.core.producers import Duplicate, Verdict
@@ -41,6 +39,7 @@ from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import HelloAccepted
 from tests.simulation.replication.broker_process import Broker, incarnation
 from tests.simulation.replication.controller_process import Link
+from tests.simulation.replication.disk_harm import Rotten, keep, place_in_batch, refusing, rot
 from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, header
 from tests.unit.kafkawire.made_batches import made_batch
 
@@ -156,17 +155,6 @@ class KeptRecords(NamedTuple):
         return len(self.records)
 
 
-@contextmanager
-def refusing(operation: str) -> Iterator[None]:
-    """The disk refuses `operation` (of module os) as long as this lasts."""
-
-    def fails(*_arguments: object) -> None:
-        raise OSError(errno.EIO, "the disk failed")
-
-    with patch(f"os.{operation}", fails):
-        yield
-
-
 class DiskBroker(Broker):
     """One machine with a disk. What `Broker` keeps in memory lies in files here."""
 
@@ -185,6 +173,7 @@ class DiskBroker(Broker):
         """A disk did something that only another start makes good."""
         self.is_flipped = False
         """A batch in memory or on disk is not what was stored; a clean stop would vouch for it."""
+        self._rotten: Rotten | None = None
         self._runner = runner
         self._now = now
         self._rng = rng
@@ -250,7 +239,7 @@ class DiskBroker(Broker):
         for key, synced in sorted(self._unsynced_gone):
             # The fsync that failed was told once; what it should have written is gone when memory is.
             if key in folders and folders[key].exists() and synced <= len(self._kept[key].records):
-                _keep(folders[key], self._rng.randint(synced, len(self._kept[key].records)), self._rng)
+                keep(folders[key], self._rng.randint(synced, len(self._kept[key].records)), self._rng)
         self._unsynced_gone.clear()
         self._durable, self._folders = durable, folders
 
@@ -270,7 +259,7 @@ class DiskBroker(Broker):
         for key, folder in self._folders.items():
             records = self._kept.get(key)
             if records is not None and folder.exists():
-                _keep(folder, max(self._durable[key], kept(records)), self._rng)
+                keep(folder, max(self._durable[key], kept(records)), self._rng)
                 if self._rng.random() < 0.2:
                     (folder / "leader-epoch-checkpoint").unlink(missing_ok=True)
 
@@ -311,7 +300,7 @@ class DiskBroker(Broker):
         starts = [start for start, _ in batches.headers(bytes(data))] if path in heads else []
         if starts and self._rng.random() < 0.5:
             at = self._rng.choice(starts) + self._rng.randrange(batches.HEADER_BYTES)
-        if path.suffix == ".log" and self.up and _place_in_batch(data, at) in range(12, 16):
+        if path.suffix == ".log" and self.up and place_in_batch(data, at) in range(12, 16):
             # A leader that sends another plausible epoch is believed: nothing but its own file could tell.
             return
         self.is_flipped |= self.up and path.suffix == ".log"
@@ -320,6 +309,20 @@ class DiskBroker(Broker):
             view.is_damaged |= self.up
         data[at] ^= 1 << self._rng.randrange(8)
         path.write_bytes(data)
+
+    def rot(self) -> None:
+        """One bit of a batch that was flushed, outside its head: no start looks for it."""
+        logs = [log for _, log in sorted(self._shelf._open.items())]
+        self._rotten = rot([(log.folder, log.recovery_point) for log in logs], self._rng)
+
+    def look_for_rot(self) -> bool:
+        """As long as the batch is there this machine's log may be cut at any start."""
+        if self._rotten is not None:
+            if self._rotten.is_there:
+                self.crashed, self.crashed_in = 1, incarnation(self.run)
+            else:
+                self._rotten = None
+        return self._rotten is not None
 
     def _is_unflushed(self, log: PartitionLog, path: Path) -> bool:
         """What was flushed is checked when it is read, not when it is opened."""
@@ -366,6 +369,7 @@ class DiskBroker(Broker):
         self.plane.min_insync_replicas = frame.min_insync_replicas
 
     def _state_unusable(self) -> None:
+        self.needs_restart |= any(replica.failed for replica in self.replicas.values())
         if self.link is not None:
             self.link.say_to_controller(UnusableLogs(logs=self.plane.unusable))
 
@@ -461,23 +465,3 @@ def _bytes_of(piece: Any) -> bytes:
     if isinstance(piece, FileRegion):
         return os.pread(piece.file.fileno(), len(piece), piece.position)
     return bytes(piece)
-
-
-def _place_in_batch(data: bytes | bytearray, at: int) -> int:
-    for start, one in batches.headers(bytes(data)):
-        if start <= at < start + one.size_bytes:
-            return at - start
-    return -1
-
-
-def _keep(folder: Path, end_offset: int, rng: Random) -> None:
-    """Cut the files of a log so that batches below `end_offset` are left, and perhaps a piece of the next."""
-    for path in sorted(folder.glob("*.log"), reverse=True):
-        data = path.read_bytes()
-        if int(path.stem) >= end_offset and int(path.stem):
-            path.unlink()
-            continue
-        size = sum(one.size_bytes for _, one in batches.headers(data) if one.base_offset < end_offset)
-        torn = rng.randint(0, len(data) - size) if rng.random() < 0.3 else 0
-        os.truncate(path, size + torn)
-        path.with_suffix(".index").unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from broker.core.producers import Producers
 from broker.core.replica import Replica, Role
+from broker.hosted import HostedPartition
 from broker.log import opening
 from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
@@ -132,6 +133,25 @@ def _() -> Iterator[None]:
         patch.object(PartitionLog, "truncate_to", cut_anyway),
         patch.object(PartitionLog, "fail", lambda self, reason: None),
     ):
+        yield
+
+
+# ---------------------------------------------------------------------------------- bad batches
+
+MUTANTS["bad_batch_kept"] = lambda: patch.object(HostedPartition, "sent_in_vain", lambda *_: None)
+MUTANTS["last_gives_up"] = lambda: patch.object(Replica, "another_may_lead", lambda self, live: True)
+
+
+@mutant("noted_is_believed")
+def _() -> Iterator[None]:
+    """A log that gave way is opened like any other."""
+    begin = opening._Check.__init__
+
+    def unsuspecting(self: Any, *arguments: Any) -> None:
+        begin(self, *arguments)
+        self._is_suspect = False
+
+    with patch.object(opening._Check, "__init__", unsuspecting):
         yield
 
 

@@ -4,8 +4,9 @@ The faults of the other walks, and those of a disk: refused writes and cuts, an 
 by a kill, a flipped bit, a crash that takes what was not flushed. One damage at a time, with
 min.insync.replicas = 2, must lose nothing that was acknowledged (replication.md section 6).
 
-Excluded is damage that no start looks for: a flipped bit in batches that were flushed, by a clean stop too,
-and one that turns a leader epoch into another plausible one before it is sent on.
+A flipped bit in a batch that was flushed is found by who fetches it, and then another leads; no other damage
+comes before it is found. Excluded is one that turns a leader epoch into another plausible one before it is
+sent on.
 """
 
 import asyncio
@@ -17,13 +18,14 @@ from typing import Any
 import structlog
 
 from tests.simulation.replication.broker_process import Broker
-from tests.simulation.replication.disk_broker import DiskBroker, Diverged, refusing
+from tests.simulation.replication.disk_broker import DiskBroker, Diverged
+from tests.simulation.replication.disk_harm import refusing
 from tests.simulation.replication.runner import Outcome, next_action, settle
 from tests.simulation.replication.world import Action, Broken, World
 
 STEPS = 120
 IN_MEMORY = Path("/dev/shm")
-DAMAGE = ("power", "flip", "flush_fails")
+DAMAGE = ("power", "flip", "rot", "flush_fails")
 """Faults after which a log may lack what it held: one at a time is promised to be made good."""
 
 
@@ -61,7 +63,7 @@ class DiskWorld(World):
             if self.left("tear"):
                 found.append(("tear", b))
             if is_whole:
-                found += [(name, b) for name in ("flip", "flush_fails") if self.left(name)]
+                found += [(name, b) for name in ("flip", "rot", "flush_fails") if self.left(name)]
             if broker.needs_restart:
                 found.append(("kill_damaged", b))
             for key, replica in broker.replicas.items():
@@ -80,7 +82,13 @@ class DiskWorld(World):
         except Diverged as diverged:
             raise Broken(str(diverged)) from diverged
 
+    @property
+    def is_rotten(self) -> bool:
+        """A flushed batch of some broker is damaged and was not found yet."""
+        return any([self._disk(b).look_for_rot() for b in self.brokers])
+
     def _look(self) -> None:
+        _ = self.is_rotten
         super()._look()
         for _, broker in self._up():
             if any(log.has_hole for log in broker.logs.values()):
@@ -109,6 +117,9 @@ class DiskWorld(World):
     def _flip(self, b: int) -> None:
         self._disk(b).flip()
 
+    def _rot(self, b: int) -> None:
+        self._disk(b).rot()
+
     def _kill_damaged(self, b: int) -> None:
         self._disk(b).kill()
 
@@ -124,18 +135,20 @@ class DiskWorld(World):
                 self._take(b, answer)
             self._disk(b).needs_restart |= bool(self._disk(b).plane.unusable)
 
-    def revive_damaged(self) -> None:
-        """Somebody looks after the disks and starts these brokers again."""
-        for b, broker in self._up():
-            if broker.needs_restart:
-                self.do(("kill_damaged", b))
-                self.do(("start", b))
+    def revive_damaged(self) -> bool:
+        """Somebody looks after the disks and starts these brokers again; False: there are none."""
+        damaged = [b for b, broker in self._up() if broker.needs_restart]
+        for b in damaged:
+            self.do(("kill_damaged", b))
+            self.do(("start", b))
+        return bool(damaged)
 
 
 def random_world(rng: Random, folder: Path, runner: asyncio.Runner) -> DiskWorld:
     """Three brokers, one or two partitions, and a budget for each kind of fault."""
-    harm = rng.random() < 0.7
-    factor = rng.choice((2, 3, 3))
+    fate = rng.random()
+    harm, rot = fate < 0.7, fate > 0.85
+    factor = 2 if rot else rng.choice((2, 3, 3))
     assignments = [tuple(rng.sample((1, 2, 3), factor)) for _ in range(rng.choice((1, 2)))]
     budget = {
         "kill": rng.randint(0, 2),
@@ -150,6 +163,8 @@ def random_world(rng: Random, folder: Path, runner: asyncio.Runner) -> DiskWorld
         "refuse": rng.randint(0, 2),
         "power": rng.randint(0, 1) if harm else 0,
         "flip": rng.randint(0, 2) if harm else 0,
+        "rot": 1 if rot else 0,
+        "reassign": 2 if rot else 0,
         "flush_fails": rng.randint(0, 1) if harm else 0,
     }
     return DiskWorld(
@@ -158,7 +173,7 @@ def random_world(rng: Random, folder: Path, runner: asyncio.Runner) -> DiskWorld
         rng,
         assignments,
         brokers=3,
-        min_insync=2 if harm else rng.choice((1, 2)),
+        min_insync=2 if harm or rot else rng.choice((1, 2)),
         budget=budget,
         in_the_turn=rng.choice((0, 200)),
     )
@@ -186,8 +201,11 @@ def run_seed(seed: int) -> Outcome:
             world.revive_damaged()
         except Broken as broken:
             return Outcome(seed, str(broken), tuple(trail))
-        revive = rng.random() < 0.5
+        # Whoever holds the only copy that is alive goes on with it: the others must come back.
+        revive = rng.random() < 0.5 or world.is_rotten
         text = settle(world, revive)
+        while world.revive_damaged():
+            text = settle(world, revive)
         for _, broker in world._up():
             broker.kill()
     return Outcome(seed, f"after a fair run ({revive=}): {text}" if text else "", tuple(trail))

@@ -8,10 +8,12 @@ import pytest
 
 from tests.simulation.replication.disk_mutants import MUTANTS
 from tests.simulation.replication.disks import run_seed
+from tests.unit.broker_data_plane import test_a_leader_with_a_bad_batch_gives_way as bad_batch
 from tests.unit.broker_data_plane import test_a_log_that_cannot_be_used_leads_nothing as failed
 from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as damage
 
 KILLED_BY = {
+    "bad_batch_kept": 23,
     "confess_nothing": 25,
     "cut_in_memory_first": 55,
     "damage_kept": 25,
@@ -33,6 +35,10 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "failed_leads": lambda folder: asyncio.run(
         failed.test_a_log_that_cannot_be_opened_is_hosted_as_failed(folder)
     ),
+    "last_gives_up": lambda folder: asyncio.run(
+        bad_batch.test_the_last_in_sync_replica_goes_on_with_what_it_has(folder)
+    ),
+    "noted_is_believed": bad_batch.test_the_next_start_believes_nothing_of_a_log_that_gave_way,
     "nameless_is_nothing": lambda folder: (
         damage.test_records_that_nobody_can_name_the_partition_of_are_confessed_for_all(folder, Path.unlink)
     ),

@@ -227,9 +227,13 @@ def fetch(
     last_epoch: int = -1,
     session: tuple[int, int] = (0, -1),
     is_empty: bool = False,
+    is_forgotten: bool = False,
     topic: str = "orders",
 ) -> Any:
-    """A Fetch request for partition 0; `replica` is (id, broker epoch), `session` (id, epoch)."""
+    """A Fetch request for partition 0; `replica` is (id, broker epoch), `session` (id, epoch).
+
+    `is_empty` names no partition, `is_forgotten` leaves it out of the session from now on.
+    """
     shape = request_class(ApiKey.FETCH, version)
     partition = build(
         part(shape, "FetchPartition"),
@@ -252,8 +256,10 @@ def fetch(
         isolation_level=0,
         session_id=session[0],
         session_epoch=session[1],
-        topics=() if is_empty else (asked,),
-        forgotten_topics_data=(),
+        topics=() if is_empty or is_forgotten else (asked,),
+        forgotten_topics_data=(
+            (part(shape, "ForgottenTopic")(topic_id=ORDERS, partitions=(0,)),) if is_forgotten else ()
+        ),
         **fields,
     )
 

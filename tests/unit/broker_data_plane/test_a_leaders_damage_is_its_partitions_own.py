@@ -44,7 +44,8 @@ async def _following(folder: Path) -> AsyncIterator[tuple[Broker, Broker, Replic
     large = DataPlaneSettings(log=LogSettings())
     async with broker(folder, 1, large) as one, broker(folder, 2, large) as two:
         for each in (one, two):
-            each.obey(1, replicas=(1, 2))
+            # Nobody else could lead it, so its leader goes on.
+            each.obey(1, replicas=(1, 2), isr=(1,))
             for number in range(1, COUNT):
                 each.plane.obey(PartitionRow(ORDERS, number, (1, 2), 1, 1, (1, 2), 1))
         replication = Replication(two.plane, settings)
