@@ -1,15 +1,20 @@
 """This room decides for a whole group: what happened and the time in, a Decision out; and the load."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from coordinator.core.draft import Draft, GroupDecision, first_slot, session_length_ms
+from coordinator.core.classic import handle as classic
+from coordinator.core.classic.draft import ClassicDraft
+from coordinator.core.classic.loading import load as load_classic
+from coordinator.core.draft import Draft, GroupDecision, first_slot, look_again_at, session_length_ms
 from coordinator.core.events import ConnectionId, GroupEvent, Heard
-from coordinator.core.memory import GroupState, Memory, Session
+from coordinator.core.memory import ClassicMemory, GroupState, Memory, Session
 from coordinator.core.native import attempts, frames, handle, sessions
 from coordinator.core.settings import GroupSettings, Surroundings
+from coordinator.core.worlds import goes_over
 from groups.core.rows import count_assigned
-from groups.core.state import GroupRows
-from groups.core.transitions import allowed
+from groups.core.state import NATIVE, GroupRows
+from groups.core.transitions import allowed, each_allowed
 from muster.kernel.instants import Instant, after
 from muster.kernel.invariants import invariant
 
@@ -27,15 +32,67 @@ def decide(
 
     Must not be asked while the owner is frozen: a ping is decided only under a fresh lease.
     """
-    draft = Draft(state, now, settings, surroundings)
+    draft = _drafted(state, now, settings, surroundings, native=state.rows.protocol == NATIVE)
+    done: GroupDecision | None = None
     for event in events:
-        handle.happened(draft, event)
+        native = isinstance(draft, Draft)
+        if goes_over(draft.rows, event, native=native):
+            done = _together(state, done, _finished(draft))
+            # Both parts are one turn, which raises the version once.
+            so_far = replace(done.state, rows=replace(done.state.rows, version=state.rows.version))
+            draft = _drafted(so_far, now, settings, surroundings, native=not native)
+        if isinstance(draft, Draft):
+            handle.happened(draft, event)
+        else:
+            classic.happened(draft, event)
+    last = _finished(draft)
+    return last if done is None else _in_one_world(_together(state, done, last))
+
+
+def _drafted(
+    state: GroupState, now: Instant, settings: GroupSettings, surroundings: Surroundings, *, native: bool
+) -> Draft | ClassicDraft:
+    return Draft(state, now, settings, surroundings) if native else ClassicDraft(state, now, settings)
+
+
+def _finished(draft: Draft | ClassicDraft) -> GroupDecision:
+    """The end of a turn: what is due by now, what follows from all that happened, and whether it may be."""
+    was = draft.before.rows.phase
+    if isinstance(draft, ClassicDraft):
+        classic.settle(draft)
+        invariant(each_allowed(was, draft.records), f"a classic group was {was} and does not go these ways")
+        return draft.finish()
     sessions.time_passed(draft)
     attempts.settle(draft)
     decision = draft.finish(frames.word)
-    was, became = state.rows.phase, decision.state.rows.phase
+    became = decision.state.rows.phase
     invariant(allowed(was, became, decision.records), f"{was} does not become {became} by this")
     return decision
+
+
+def _together(state: GroupState, first: GroupDecision | None, second: GroupDecision) -> GroupDecision:
+    """One decision of two that were taken one after the other in one turn of `state`."""
+    if first is None:
+        return second
+    written = (*first.records, *second.records)
+    rows = replace(second.state.rows, version=state.rows.version + bool(written))
+    return GroupDecision(
+        records=written,
+        replies=(*first.replies, *second.replies),
+        commands=(*first.commands, *second.commands),
+        look_again_at=second.look_again_at,
+        state=replace(second.state, rows=rows),
+    )
+
+
+def _in_one_world(decision: GroupDecision) -> GroupDecision:
+    """What the owner remembered of the world that the group is not in any more is forgotten."""
+    state = decision.state
+    if state.rows.protocol == NATIVE:
+        state = replace(state, classic=ClassicMemory())
+    else:
+        state = replace(state, memory=Memory())
+    return replace(decision, state=state, look_again_at=look_again_at(state))
 
 
 def load(
@@ -51,6 +108,8 @@ def load(
     nothing is sent but pings. `bound` names the members whose connections this very process still
     holds open, when it dropped a cache; a new owner has none.
     """
+    if rows.protocol != NATIVE:
+        return load_classic(rows, now, settings)
     draft = _awakened(rows, now, settings, surroundings, bound or {})
     attempts.settle(draft)
     return draft.finish(frames.word)
@@ -63,7 +122,10 @@ def preload(
 
     None if the rows must be put in order first, which a load does in a turn of its own.
     """
-    decision = _awakened(rows, now, settings, surroundings, {}).finish(frames.word)
+    if rows.protocol == NATIVE:
+        decision = _awakened(rows, now, settings, surroundings, {}).finish(frames.word)
+    else:
+        decision = load_classic(rows, now, settings)
     return None if decision.records else decision.state
 
 

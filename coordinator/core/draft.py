@@ -218,6 +218,7 @@ class Draft:
                 failures=self.failures,
                 assigned=assigned,
             ),
+            self.before.classic,
         )
         replies, commands = word(self, state)
         return GroupDecision(
@@ -250,8 +251,12 @@ Wording = Callable[[Draft, GroupState], tuple[tuple[Saying, ...], tuple[Saying, 
 
 def look_again_at(state: GroupState) -> Instant | None:
     """The earliest instant at which something may be due without anybody saying anything."""
-    memory = state.memory
-    instants = [memory.timers[0][0]] if memory.timers else []
+    memory, classic = state.memory, state.classic
+    instants = [timers[0][0] for timers in (memory.timers, classic.timers) if timers]
+    if classic.join_phase is not None:
+        instants.append(classic.join_phase.ends_at)
+    if classic.sync_ends_at is not None:
+        instants.append(classic.sync_ends_at)
     if memory.wanted and not state.rows.handler_asked and state.rows.members:
         instants.append(memory.wanted_from)
     return min(instants, default=None)

@@ -1,11 +1,13 @@
 """This room holds what can happen to a group, and what a decision says to its members.
 
-A connection is named by an opaque string that the door made; it never repeats. A member's own
-message is the event, wrapped only to say on which connection it came.
+A connection is named by an opaque string that the door made; it never repeats. A native member's own
+message is the event, wrapped only to say on which connection it came. A Kafka client's request is an event
+that names who waits for its answer; versions of its wire are the door's.
 """
 
-from dataclasses import dataclass
-from typing import NewType
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, NewType
 
 from coordinator.core.proposal import Proposal
 from muster.kernel.error_codes import ErrorCode
@@ -19,6 +21,8 @@ from muster.messages.member import (
 )
 
 ConnectionId = NewType("ConnectionId", str)
+Waiter = NewType("Waiter", int)
+"""One answer that somebody waits for; unique in the node, and answered once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +74,126 @@ class Resumed:
     by_ms: int
 
 
-GroupEvent = Heard | ConnectionClosed | ItemFinished | ItemFailed | TopicsChanged | Resumed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """JoinGroup. `fresh_member_id` is a new id, for whoever states none or comes back as a static member.
+
+    `must_know_id`: a member without an id is given one and must join again with it (version 4 and newer).
+    `answers_skip`: it can be told that a leader need not assign (version 9). Durations in milliseconds.
+    """
+
+    connection: ConnectionId
+    waiter: Waiter
+    fresh_member_id: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    member_id: str = ""
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    protocol_type: str = ""
+    protocols: tuple[tuple[str, bytes], ...] = ()
+    must_know_id: bool = False
+    answers_skip: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """SyncGroup. `protocol_type` and `protocol_name` are None where the request's version has none."""
+
+    connection: ConnectionId
+    waiter: Waiter
+    member_id: str
+    generation: int
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    """One entry of a LeaveGroup."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """LeaveGroup, of one member or of several."""
+
+    connection: ConnectionId
+    waiter: Waiter
+    members: tuple[Leaver, ...]
+
+
+ClassicRequest = Join | Sync | Leave
+GroupEvent = Heard | ConnectionClosed | ItemFinished | ItemFailed | TopicsChanged | Resumed | ClassicRequest
+
+
+class JoinedMember(NamedTuple):
+    """A member as the leader hears of it, with its metadata for the chosen protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAnswer:
+    """Answers a Join; `members` are the leader's to assign to. An error has generation −1 and no leader."""
+
+    waiter: Waiter
+    error: ErrorCode = ErrorCode.NONE
+    member_id: str = ""
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAnswer:
+    """Answers a Sync with the member's assignment."""
+
+    waiter: Waiter
+    error: ErrorCode = ErrorCode.NONE
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+class Departure(NamedTuple):
+    """What became of one entry of a Leave."""
+
+    member_id: str
+    group_instance_id: str | None
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAnswer:
+    """Answers a Leave: one departure for each entry, in the order of the request."""
+
+    waiter: Waiter
+    error: ErrorCode = ErrorCode.NONE
+    members: tuple[Departure, ...] = ()
+
+
+ClassicAnswer = JoinAnswer | SyncAnswer | LeaveAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Send this message on this connection."""
+    """Send this message on this connection; an answer names its waiter."""
 
     connection: ConnectionId
-    message: ToMember
+    message: ToMember | ClassicAnswer
 
 
 @dataclass(frozen=True, slots=True)

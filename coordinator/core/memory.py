@@ -5,8 +5,9 @@ Mappings in a state are replaced, never written in place: a state that was hande
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from coordinator.core.events import ConnectionId, ItemFinished
+from coordinator.core.events import ConnectionId, ItemFinished, Waiter
 from groups.core.state import GroupRows, Key
 from muster.kernel.instants import Instant
 from muster.messages.partitions import Partition
@@ -80,9 +81,71 @@ class Memory:
     assigned: int = 0
 
 
+class Parked(NamedTuple):
+    """A Join or a Sync whose answer is held back."""
+
+    connection: ConnectionId
+    waiter: Waiter
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicSession:
+    """The clock of one classic member, or of an id that was given and has not joined yet (conformance 37).
+
+    `armed_at` is the instant for which the timers hold an entry; None: none will fire until an answer goes
+    out. `fresh`: its first Join is parked, and ends with this session (conformance 100).
+    """
+
+    ends_at: Instant
+    armed_at: Instant | None = None
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPhase:
+    """What ends a PreparingRebalance by time, if not all have joined before.
+
+    `remaining_ms` is None in a rebalance. In the initial delay of a group that was Empty it is how much
+    longer the delay may become; `added`: somebody came since it was set last (conformance 94, 95).
+    """
+
+    ends_at: Instant
+    remaining_ms: int | None = None
+    added: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMemory:
+    """What is lost at each load of a classic group.
+
+    `joins` and `syncs` are the parked requests by member id: a member has joined if its Join is parked.
+    `pending` are ids that were given and are no members yet; they have a session, too. `owing` has not sent
+    its Sync since the last join phase. `supported` counts the members that know a protocol, `instances`
+    names static members by their instance. `timers` is a heap of (instant, member id); an entry counts only
+    if the session says that it is armed for this instant.
+
+    `heard_at` is the one mapping that is written in place, beside the lane, and only ever later: when a
+    member's heartbeat or commit was heard. Its session ends a session timeout after that, and not before
+    `ends_at`.
+    """
+
+    sessions: Mapping[str, ClassicSession] = field(default_factory=dict)
+    pending: Mapping[str, None] = field(default_factory=dict)
+    joins: Mapping[str, Parked] = field(default_factory=dict)
+    syncs: Mapping[str, Parked] = field(default_factory=dict)
+    owing: Mapping[str, None] = field(default_factory=dict)
+    join_phase: JoinPhase | None = None
+    sync_ends_at: Instant | None = None
+    supported: Mapping[str, int] = field(default_factory=dict)
+    instances: Mapping[str, str] = field(default_factory=dict)
+    timers: tuple[tuple[Instant, str], ...] = ()
+    heard_at: dict[str, Instant] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """One group, as its owner knows it."""
+    """One group, as its owner knows it: `memory` in the native world, `classic` in the classic one."""
 
     rows: GroupRows
     memory: Memory = field(default_factory=Memory)
+    classic: ClassicMemory = field(default_factory=ClassicMemory)

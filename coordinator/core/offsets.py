@@ -74,14 +74,15 @@ def committed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState
     overtaken = [partition for partition in offsets if partition in memory.dirty]
     if overtaken:
         memory = replace(memory, dirty=_without(memory.dirty, overtaken))
-    return GroupState(_with_offsets(state, offsets), memory)
+    return replace(state, rows=_with_offsets(state, offsets), memory=memory)
 
 
 def flushed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
     """The state after the committer wrote `offsets`; what became dirty again meanwhile stays dirty."""
     dirty = state.memory.dirty
     written = [partition for partition, offset in offsets.items() if dirty.get(partition) == offset]
-    return GroupState(_with_offsets(state, offsets), replace(state.memory, dirty=_without(dirty, written)))
+    memory = replace(state.memory, dirty=_without(dirty, written))
+    return replace(state, rows=_with_offsets(state, offsets), memory=memory)
 
 
 def _with_offsets(state: GroupState, offsets: Mapping[Partition, int]) -> GroupRows:

@@ -87,7 +87,7 @@ class Fold:
     def __init__(self, rows: GroupRows | None = None) -> None:
         self.last: Rebalance | None = None
         self._current: Rebalance | None = None
-        self._members = set(rows.members) if rows else set()
+        self._members = _members_of(rows) if rows else set()
         self._owned = {owner: set(tenures) for owner, tenures in rows.owned.items()} if rows else {}
         self._why: list[tuple[str, str]] = []
         # Partitions freed by a departure, with the owner of then: the next assignment ties the arrow to it.
@@ -104,6 +104,15 @@ class Fold:
                     self._why.append(("member joined", record.member_id))
                 case records.MemberChanged():
                     self._why.append(("subscription changed", record.member_id))
+                case records.ClassicMemberAdded():
+                    self._members.add(record.member.member_id)
+                    self._why.append(("member joined", record.member.member_id))
+                case records.ClassicMemberChanged():
+                    self._why.append(("member joined with other protocols", record.member.member_id))
+                case records.InstanceReplaced():
+                    self._members.discard(record.old_member_id)
+                    self._members.add(record.member.member_id)
+                    self._why.append(("static member came back", record.member.group_instance_id or ""))
                 case records.MemberRemoved():
                     self._remove(record)
                 case records.HandlerAsked():
@@ -125,6 +134,11 @@ class Fold:
                     | records.ItemAdopted()
                     | records.ErrorShown()
                     | records.GroupDeleted()
+                    | records.ProtocolEntered()
+                    | records.ProtocolChosen()
+                    | records.ClassicAssigned()
+                    | records.OffsetsDeleted()
+                    | records.OffsetsSet()
                 ):
                     pass
                 case _:
@@ -205,6 +219,10 @@ def rebalances(turns: Iterable[tuple[float, str, Sequence[GroupRecord]]]) -> lis
             found.append(fold.last)
     found.reverse()
     return found
+
+
+def _members_of(rows: GroupRows) -> set[str]:
+    return {*rows.members, *(rows.classic.members if rows.classic else ())}
 
 
 def _words_of_departure(why: str) -> str:

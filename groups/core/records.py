@@ -7,6 +7,7 @@ partitions stays small.
 
 from msgspec import Struct
 
+from groups.core.classic import ClassicMember
 from groups.core.phases import Phase
 from groups.core.wishes import MemberWishes
 from muster.messages.member import TopicOffsets, TopicPartitions
@@ -99,7 +100,58 @@ class ErrorShown(Record, frozen=True, tag=True):
 
 
 class GroupDeleted(Record, frozen=True, tag=True):
-    """An ephemeral group ended; nothing of it stays. Always the last record of its turn."""
+    """The group ended; nothing of it stays. Always the last record of its turn."""
+
+
+class ProtocolEntered(Record, frozen=True, tag=True):
+    """A group without members changes its world, or begins: `native` or `classic`. Its offsets stay."""
+
+    protocol: str
+
+
+class ClassicMemberAdded(Record, frozen=True, tag=True):
+    """A JoinGroup was taken of somebody who was no member. No assignment is stated."""
+
+    member: ClassicMember
+
+
+class ClassicMemberChanged(Record, frozen=True, tag=True):
+    """A member joined with other protocols, timeouts or client. Its assignment is not stated, and stays."""
+
+    member: ClassicMember
+
+
+class InstanceReplaced(Record, frozen=True, tag=True):
+    """A static member came back under a new id; assignment, not stated, and leadership go over to it."""
+
+    old_member_id: str
+    member: ClassicMember
+
+
+class ProtocolChosen(Record, frozen=True, tag=True):
+    """What the members speak, and who leads: with the first member, and at the end of each join phase."""
+
+    protocol_type: str
+    protocol_name: str | None
+    leader: str | None
+
+
+class ClassicAssigned(Record, frozen=True, tag=True):
+    """The leader's assignment; whom it does not name gets nothing."""
+
+    assignments: dict[str, bytes]
+
+
+class OffsetsDeleted(Record, frozen=True, tag=True):
+    """Committed offsets went: a person asked for it, they expired, or their topic was deleted."""
+
+    partitions: tuple[TopicPartitions, ...]
+
+
+class OffsetsSet(Record, frozen=True, tag=True):
+    """An operator put committed offsets elsewhere; `generation` of an entry is not kept."""
+
+    offset_info: tuple[TopicOffsets, ...]
 
 
 GroupRecord = (
@@ -117,4 +169,12 @@ GroupRecord = (
     | ItemAdopted
     | ErrorShown
     | GroupDeleted
+    | ProtocolEntered
+    | ClassicMemberAdded
+    | ClassicMemberChanged
+    | InstanceReplaced
+    | ProtocolChosen
+    | ClassicAssigned
+    | OffsetsDeleted
+    | OffsetsSet
 )

@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from groups.core import records
+from groups.core.classic import CLASSIC, ClassicMember, ClassicRows
 from groups.core.layered import Layered
 from groups.core.phases import Phase
 from groups.core.records import GroupRecord
-from groups.core.state import GroupRows, Member, Tenure
+from groups.core.state import NATIVE, GroupRows, Member, Tenure
 from muster.kernel.invariants import invariant
 from muster.messages.partitions import Partition, each_partition, each_position
 
@@ -31,11 +34,20 @@ class RowsBuilder:
         self.members: Mapping[str, Member] = rows.members
         self.owned: Mapping[str, Mapping[Partition, Tenure]] = rows.owned
         self.offsets: Mapping[Partition, int] = rows.offsets
+        self.protocol = rows.protocol
         self.assigned_change = 0
         self._my_members: dict[str, Member] | None = None
         self._my_owned: dict[str, Mapping[Partition, Tenure]] | None = None
         self._my_offsets: Layered[Partition, int] | None = None
         self._my_tenures: dict[str, dict[Partition, Tenure]] = {}
+        self._classic: ClassicBuilder | None = None
+
+    @property
+    def classic(self) -> "ClassicBuilder":
+        """What only classic groups have."""
+        if self._classic is None:
+            self._classic = ClassicBuilder(self.before.classic or ClassicRows())
+        return self._classic
 
     def owned_by(self, member_id: str) -> Mapping[Partition, Tenure]:
         """All rows that name this member."""
@@ -50,8 +62,11 @@ class RowsBuilder:
                 kept = self.members[record.member_id].token_hash
                 self._write_members()[record.member_id] = _member_of(record, kept)
             case records.MemberRemoved():
-                self._remove_member(record.member_id)
-            case records.OffsetsFlushed():
+                if self.protocol == CLASSIC:
+                    self.classic.remove(record.member_id)
+                else:
+                    self._remove_member(record.member_id)
+            case records.OffsetsFlushed() | records.OffsetsSet():
                 self._write_offsets().update(
                     (partition, position.offset) for partition, position in each_position(record.offset_info)
                 )
@@ -76,6 +91,14 @@ class RowsBuilder:
                 self.error = record.text
             case records.GroupDeleted():
                 self._delete()
+            case records.OffsetsDeleted():
+                offsets = self._write_offsets()
+                for partition in each_partition(record.partitions):
+                    offsets.pop(partition, None)
+            case records.ProtocolEntered():
+                self._enter(record.protocol)
+            case _:
+                self.classic.apply(record)
 
     def freeze(self) -> GroupRows:
         """The rows after the turn; one version above those before it."""
@@ -90,6 +113,8 @@ class RowsBuilder:
             members=self.members,
             owned=self.owned,
             offsets=self.offsets,
+            protocol=self.protocol,
+            classic=self.classic.freeze() if self.protocol == CLASSIC else None,
         )
 
     def _write_members(self) -> dict[str, Member]:
@@ -145,9 +170,84 @@ class RowsBuilder:
             tenures[partition] = Tenure(before.since_generation, running=True)
 
     def _delete(self) -> None:
-        invariant(not self.members, "only an empty group is deleted")
+        invariant(not self.members and not self.classic.members, "only an empty group is deleted")
         self.phase, self.error, self.ephemeral = Phase.EMPTY, "", False
         self.members, self.owned, self.offsets = {}, {}, {}
+        self.protocol, self._classic = NATIVE, ClassicBuilder(ClassicRows())
+
+    def _enter(self, protocol: str) -> None:
+        invariant(not self.members and not self.classic.members, "only an empty group changes its world")
+        self.protocol, self._classic = protocol, ClassicBuilder(ClassicRows())
+
+
+ClassicRecord = (
+    records.ClassicMemberAdded
+    | records.ClassicMemberChanged
+    | records.InstanceReplaced
+    | records.ProtocolChosen
+    | records.ClassicAssigned
+)
+
+
+class ClassicBuilder:
+    """What only classic groups have, while one turn changes it."""
+
+    def __init__(self, rows: ClassicRows) -> None:
+        self._before = rows
+        self.protocol_type = rows.protocol_type
+        self.protocol_name = rows.protocol_name
+        self.leader = rows.leader
+        self.members: Mapping[str, ClassicMember] = rows.members
+        self._mine: dict[str, ClassicMember] | None = None
+
+    def apply(self, record: ClassicRecord) -> None:
+        """Let one record become true."""
+        match record:
+            case records.ClassicMemberAdded():
+                self._write()[record.member.member_id] = record.member
+            case records.ClassicMemberChanged():
+                self._put(record.member, self.members[record.member.member_id])
+            case records.InstanceReplaced():
+                old = self._write().pop(record.old_member_id)
+                self._put(record.member, old)
+                if self.leader == old.member_id:
+                    self.leader = record.member.member_id
+            case records.ProtocolChosen():
+                self.protocol_type, self.protocol_name = record.protocol_type, record.protocol_name
+                self.leader = record.leader
+            case records.ClassicAssigned():
+                self._assign(record.assignments)
+
+    def remove(self, member_id: str) -> None:
+        """A member is gone; nobody leads if it did."""
+        del self._write()[member_id]
+        if self.leader == member_id:
+            self.leader = None
+
+    def freeze(self) -> ClassicRows:
+        """The rows after the turn."""
+        after = ClassicRows(self.protocol_type, self.protocol_name, self.leader, self.members)
+        before = self._before
+        same = self._mine is None and after.leader == before.leader
+        same = same and after.protocol_name == before.protocol_name
+        return before if same and after.protocol_type == before.protocol_type else after
+
+    def _put(self, member: ClassicMember, before: ClassicMember) -> None:
+        if before.assignment:
+            member = structs.replace(member, assignment=before.assignment)
+        self._write()[member.member_id] = member
+
+    def _assign(self, assignments: Mapping[str, bytes]) -> None:
+        members = self._write()
+        for member_id, member in members.items():
+            assignment = assignments.get(member_id, b"")
+            if assignment != member.assignment:
+                members[member_id] = structs.replace(member, assignment=assignment)
+
+    def _write(self) -> dict[str, ClassicMember]:
+        if self._mine is None:
+            self.members = self._mine = dict(self.members)
+        return self._mine
 
 
 def apply(rows: GroupRows, turn: Iterable[GroupRecord]) -> GroupRows:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from groups.core.classic import ClassicRows
 from groups.core.phases import Phase
 from groups.core.wishes import MemberWishes
 from muster.messages.partitions import Partition
@@ -48,9 +49,10 @@ Owned = Mapping[str, Mapping[Partition, Tenure]]
 class GroupRows:
     """The durable truth about one group. A group that does not exist has version 0 and no member.
 
-    A group of another protocol than the native one is known by its name and version only.
-    `owned` has an entry only for members that own something. `handler_asked`: a work item of this
-    group was offered and not yet adopted.
+    `protocol` says in which world it is: `classic` holds the members of a classic group, and is None in the
+    native world; `members` and `owned` are native and empty in the classic world. `owned` has an entry only
+    for members that own something. `handler_asked`: a work item of this group was offered and not yet
+    adopted.
     """
 
     group_id: str
@@ -66,6 +68,7 @@ class GroupRows:
     members: Mapping[str, Member] = field(default_factory=dict)
     owned: Owned = field(default_factory=dict)
     offsets: Mapping[Partition, int] = field(default_factory=dict)
+    classic: ClassicRows | None = None
 
     @property
     def key(self) -> Key:

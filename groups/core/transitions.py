@@ -10,6 +10,7 @@ from groups.core.records import (
     MemberAdded,
     MemberRemoved,
     PartitionsRunning,
+    PhaseEntered,
 )
 
 _NONE: tuple[type[GroupRecord], ...] = ()
@@ -34,6 +35,29 @@ NATIVE: Mapping[tuple[Phase, Phase], tuple[type[GroupRecord], ...]] = {
 
 The native protocol's rules (native-protocol.md sections 1 and 2), of which phases are a consequence.
 """
+
+
+CLASSIC = frozenset(
+    {
+        (Phase.PREPARING_REBALANCE, Phase.EMPTY),
+        (Phase.STABLE, Phase.PREPARING_REBALANCE),
+        (Phase.COMPLETING_REBALANCE, Phase.PREPARING_REBALANCE),
+        (Phase.EMPTY, Phase.PREPARING_REBALANCE),
+        (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE),
+        (Phase.COMPLETING_REBALANCE, Phase.STABLE),
+    }
+)
+"""From, to (conformance 13). A turn may go several such ways; it records each phase that it enters."""
+
+
+def each_allowed(before: Phase, turn: Sequence[GroupRecord]) -> bool:
+    """Whether a classic group may enter, one after the other, the phases that these records name."""
+    for record in turn:
+        if isinstance(record, PhaseEntered):
+            if (before, record.phase) not in CLASSIC:
+                return False
+            before = record.phase
+    return True
 
 
 def allowed(before: Phase, after: Phase, turn: Sequence[GroupRecord]) -> bool:

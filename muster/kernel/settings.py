@@ -104,6 +104,12 @@ GROUPS = (
         least=100,
     ),
     _count("MUSTER_GROUP_MAX_SIZE", 10_000, "Members of one group.", most=100_000),
+    _ms(
+        "MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS",
+        3_000,
+        "How long the first rebalance of an empty group of Kafka clients waits for more of them.",
+        least=0,
+    ),
     _count(
         "MUSTER_PING_MAX_RETRIES", 0, "Pings beyond the first that may stay unanswered.", least=0, most=100
     ),

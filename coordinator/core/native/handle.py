@@ -12,11 +12,15 @@ from coordinator.core.events import (
     Heard,
     ItemFailed,
     ItemFinished,
+    Join,
+    Leave,
     Resumed,
+    Sync,
     TopicsChanged,
 )
 from coordinator.core.memory import Session
 from coordinator.core.native import attempts, sessions
+from coordinator.core.worlds import refuse_classic
 from groups.core import records
 from groups.core.state import NATIVE, Key, Member
 from groups.core.wishes import MemberWishes
@@ -53,6 +57,9 @@ def happened(draft: Draft, event: GroupEvent) -> None:
             draft.want("topics changed")
         case Resumed():
             draft.hasten_pings(event.by_ms)
+        case Join() | Sync() | Leave():
+            dying = draft.rows.ephemeral and not draft.rows.members
+            draft.answers.append(refuse_classic(event, dying=dying))
 
 
 def lives(draft: Draft, event: Heard, *, repair: bool) -> None:
@@ -117,8 +124,6 @@ def _why_refused(
 ) -> tuple[ErrorCode, str]:
     """The two checks of 000 chapter 7, and those that keep nonsense out of the rows."""
     settings = draft.settings
-    if draft.rows.before.protocol != NATIVE:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the group's members speak another protocol"
     least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not least <= request.session_timeout_ms <= most:
         return ErrorCode.INVALID_SESSION_TIMEOUT, f"the session timeout must be {least} to {most} ms"
@@ -157,6 +162,8 @@ def _wishes(request: RegisterConsumerRequest, client_host: str) -> MemberWishes:
 
 
 def _add(draft: Draft, request: RegisterConsumerRequest, token_hash: str, client_host: str) -> None:
+    if draft.rows.protocol != NATIVE:
+        draft.record(records.ProtocolEntered(NATIVE))
     if request.ephemeral and not draft.rows.members and not draft.rows.before.version:
         draft.record(records.GroupMarkedEphemeral())
     wishes = _wishes(request, client_host).by_name()

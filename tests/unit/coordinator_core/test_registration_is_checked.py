@@ -3,11 +3,13 @@
 import pytest
 
 from coordinator.core.settings import GroupSettings
+from groups.core.classic import ClassicMember, ClassicRows
+from groups.core.phases import Phase
 from groups.core.records import MemberAdded, MemberChanged
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import TopicCount
-from tests.unit.coordinator_core.group import Group, error_of, hung_up, registering
+from tests.unit.coordinator_core.group import Group, error_of, hung_up, orders, registering
 
 
 def test_a_new_consumer_is_added_and_its_token_is_not_stored() -> None:
@@ -89,7 +91,19 @@ def test_a_thousand_registers_are_one_turn() -> None:
 
 
 def test_a_group_of_another_protocol_is_left_alone() -> None:
-    group = Group(rows=GroupRows("readers", version=7, protocol="classic"))
-    decision = group.register("ann")
+    stranger = ClassicMember(
+        member_id="app-1", session_timeout_ms=45_000, rebalance_timeout_ms=60_000, protocols=(("range", b""),)
+    )
+    classic = ClassicRows("consumer", "range", "app-1", {"app-1": stranger})
+    rows = GroupRows("readers", version=7, phase=Phase.STABLE, protocol="classic", classic=classic)
+    decision = Group(rows=rows).register("ann")
     assert error_of(decision) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert decision.records == ()
+
+
+def test_a_group_without_members_comes_into_the_native_world_with_its_offsets() -> None:
+    rows = GroupRows("readers", version=7, protocol="classic", classic=ClassicRows(), offsets={orders(0): 5})
+    group = Group(rows=rows)
+    assert error_of(group.register("ann")) == ErrorCode.NONE
+    assert (group.rows.protocol, group.rows.classic, group.rows.offsets) == ("native", None, {orders(0): 5})
+    assert group.rows.version == 8

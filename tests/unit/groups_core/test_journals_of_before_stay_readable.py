@@ -34,6 +34,21 @@ ROWS = f"""
 {{"record": "ItemAdopted", "item_id": "7"}}
 {{"record": "ErrorShown", "text": ""}}
 {{"record": "GroupDeleted"}}
+{{"record": "ProtocolEntered", "protocol": "classic"}}
+{{"record": "ClassicMemberAdded", "member": {{"member_id": "app-1", "session_timeout_ms": 45000,
+ "rebalance_timeout_ms": 300000, "protocols": [["range", "AAE="]],
+ "client_id": "app", "client_host": "10.0.0.1"}}}}
+{{"record": "ClassicMemberChanged", "member": {{"member_id": "app-1", "session_timeout_ms": 45000,
+ "rebalance_timeout_ms": 300000, "protocols": [["range", "AAI="], ["roundrobin", ""]]}}}}
+{{"record": "InstanceReplaced", "old_member_id": "pod-0-1", "member": {{"member_id": "pod-0-2",
+ "session_timeout_ms": 45000, "rebalance_timeout_ms": 300000, "protocols": [["range", "AAE="]],
+ "group_instance_id": "pod-0"}}}}
+{{"record": "ProtocolChosen", "protocol_type": "consumer", "protocol_name": "range", "leader": "app-1"}}
+{{"record": "ClassicAssigned", "assignments": {{"app-1": "AAE="}}}}
+{{"record": "OffsetsDeleted",
+ "partitions": [{{"topic": "orders", "topic_id": "{TOPIC}", "partitions": [0]}}]}}
+{{"record": "OffsetsSet",
+ "offset_info": [{{"topic": "orders", "topic_id": "{TOPIC}", "partitions": [[0, 7, 0]]}}]}}
 """
 
 

@@ -1,0 +1,51 @@
+"""This room holds what is durable of a group whose members speak Kafka's classic protocol.
+
+Metadata and assignments are bytes of whatever protocol the members speak; nothing here looks into them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+CLASSIC = "classic"
+
+
+class ClassicMember(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One member, from the decision on that its JoinGroup was taken.
+
+    `protocols` are names with metadata, in the order in which the member prefers them. `group_instance_id`
+    names a static member. `assignment` is what the leader gave it; it counts only while the group is Stable.
+    Whether the member has joined in this rebalance is memory of the owner.
+    """
+
+    member_id: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    assignment: bytes = b""
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What the member stated for this protocol; empty if it does not know it."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicRows:
+    """What a classic group has beside generation, phase and offsets.
+
+    A simple group, of which only offsets are known, has no protocol type and no member. `protocol_name` is
+    what the last completed join phase chose; `leader` assigns, and is not known between its departure and
+    the end of the next join phase.
+    """
+
+    protocol_type: str = ""
+    protocol_name: str | None = None
+    leader: str | None = None
+    members: Mapping[str, ClassicMember] = field(default_factory=dict)
