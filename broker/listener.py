@@ -6,8 +6,10 @@ from broker.handlers_offsets import OffsetHandlers
 from broker.handlers_produce import ProduceHandler
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
-from kafkaserver.cluster_answers import answer_api_versions, answer_metadata
+from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
+from kafkaserver.finding import answer_find_coordinator
 from kafkaserver.limits import ServerLimits
+from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader
@@ -29,6 +31,9 @@ class ClientListener:
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.INIT_PRODUCER_ID: self._forwarded.init_producer_id,
             ApiKey.CREATE_TOPICS: self._forwarded.create_topics,
+            ApiKey.FIND_COORDINATOR: self._find_coordinator,
+            ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
+            **dict.fromkeys(GROUP_REQUESTS, refuse_groups),
         }
         self.server = KafkaServer("client", self._handle, limits)
 
@@ -63,6 +68,12 @@ class ClientListener:
 
     def _metadata(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         reply.send(answer_metadata(self._plane.view, header, frame))
+
+    def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        reply.send(answer_describe_cluster(self._plane.view, header, frame))
+
+    def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        reply.send(answer_find_coordinator(self._plane.view, header, frame))
 
     def _api_versions(self, header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
         reply.send(answer_api_versions(header))

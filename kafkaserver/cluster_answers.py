@@ -1,4 +1,4 @@
-"""This room answers ApiVersions and Metadata from one frozen view of the cluster, alike at every door.
+"""This room answers ApiVersions, Metadata and DescribeCluster from one view, alike at every door.
 
 The view is replaced as a whole whenever the controller has pushed something (design.md 8a rules 2 and 3).
 """
@@ -27,6 +27,8 @@ from muster.kafkawire.numbers import uvarint
 from muster.kernel.error_codes import ErrorCode
 
 NOBODY: Final = -1
+BROKERS: Final = 1
+"""The one type of endpoint that DescribeCluster lists."""
 
 _INT = struct.Struct(">i")
 _PARTITION = struct.Struct(">hii")
@@ -35,7 +37,7 @@ _PARTITION_WITH_EPOCH = struct.Struct(">hiii")
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """One live broker as clients reach it."""
+    """One live broker, or node, as clients reach it: both share one space of ids (design.md 8a rule 1)."""
 
     broker_id: int
     host: str
@@ -74,19 +76,40 @@ class MetadataView:
     brokers: Mapping[int, BrokerView] = field(default_factory=lambda: MappingProxyType({}))
     topics: Mapping[str, TopicView] = field(default_factory=lambda: MappingProxyType({}))
     names_by_id: Mapping[UUID, str] = field(default_factory=lambda: MappingProxyType({}))
+    nodes: Mapping[int, BrokerView] = field(default_factory=lambda: MappingProxyType({}))
+    """Nodes with a Kafka listener; they lead nothing and coordinate groups."""
+    owners: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    """The node that holds each shard of groups; a shard that nobody holds is missing."""
 
     @classmethod
     def of(
-        cls, cluster_id: str, brokers: Iterable[BrokerView], topics: Iterable[TopicView]
+        cls,
+        cluster_id: str,
+        brokers: Iterable[BrokerView],
+        topics: Iterable[TopicView],
+        nodes: Iterable[BrokerView] = (),
+        owners: Mapping[int, int] = MappingProxyType({}),
     ) -> "MetadataView":
-        """The view of these brokers and topics."""
+        """The view of these brokers, topics, nodes, and holders of shards."""
         named = {topic.name: topic for topic in topics}
         return cls(
             cluster_id,
             MappingProxyType({broker.broker_id: broker for broker in brokers}),
             MappingProxyType(named),
             MappingProxyType({topic.topic_id: name for name, topic in named.items()}),
+            MappingProxyType({node.broker_id: node for node in nodes}),
+            owners,
         )
+
+    @property
+    def everybody(self) -> Iterable[BrokerView]:
+        """Brokers and nodes: a client drops the connection to whoever it is not told of (rule 3)."""
+        return (*self.brokers.values(), *self.nodes.values())
+
+    @property
+    def controller_id(self) -> int:
+        """Any live broker, as with KRaft: it forwards what the controller decides (rule 6)."""
+        return min(self.brokers, default=NOBODY)
 
     def partition(self, topic: str, partition: int) -> PartitionView | None:
         """The partition, or None if this cluster has no such topic or partition."""
@@ -113,10 +136,9 @@ def answer_api_versions(header: RequestHeader) -> bytes:
 
 
 def answer_metadata(view: MetadataView, header: RequestHeader, frame: memoryview) -> bytes:
-    """What `view` holds of the topics asked for, by name or id; brokers and controller always.
+    """What `view` holds of the topics asked for, by name or id; brokers, nodes and controller always.
 
-    Topics are never created by asking. `controller_id` is any live broker, as with KRaft: every
-    door forwards what the controller decides (design.md 8a rule 6). Raises MalformedFrame.
+    Topics are never created by asking. Raises MalformedFrame.
     """
     request = read_request(header, frame)
     version = header.api_version
@@ -132,16 +154,39 @@ def answer_metadata(view: MetadataView, header: RequestHeader, frame: memoryview
     without_topics = build(
         shape,
         brokers=tuple(
-            build(broker, node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack)
-            for b in view.brokers.values()
+            build(broker, node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack) for b in view.everybody
         ),
         cluster_id=view.cluster_id,
-        controller_id=min(view.brokers, default=NOBODY),
+        controller_id=view.controller_id,
         topics=(),
     )
     tail_bytes = 4 if 8 <= version <= 10 else 0
     encoded = _with_elements(version, encode_body(without_topics), tail_bytes, topics)
     return frame_reply(ApiKey.METADATA, version, header.correlation_id, encoded)
+
+
+def answer_describe_cluster(view: MetadataView, header: RequestHeader, frame: memoryview) -> bytes:
+    """Brokers and nodes, and the controller. Controllers have no listener of their own to be asked for.
+
+    Raises MalformedFrame.
+    """
+    request = read_request(header, frame)
+    shape = response_class(ApiKey.DESCRIBE_CLUSTER, header.api_version)
+    asked = getattr(request, "endpoint_type", BROKERS)
+    listed = part(shape, "DescribeClusterBroker")
+    body = build(
+        shape,
+        error_code=ErrorCode.NONE if asked == BROKERS else ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+        error_message=None if asked == BROKERS else "this is a listener of brokers",
+        endpoint_type=BROKERS,
+        cluster_id=view.cluster_id,
+        controller_id=view.controller_id,
+        brokers=tuple(
+            listed(broker_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
+            for one in (view.everybody if asked == BROKERS else ())
+        ),
+    )
+    return encode_reply(ApiKey.DESCRIBE_CLUSTER, header.api_version, header.correlation_id, body)
 
 
 def _with_elements(version: int, empty: bytes, tail_bytes: int, elements: Sequence[bytes]) -> bytes:

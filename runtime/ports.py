@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
+from muster.kernel.shards import SHARD_COUNT as SHARD_COUNT
 
 Connection = Any
 """A psycopg connection inside a transaction, or the in-memory database's; the store knows which."""
@@ -16,7 +17,6 @@ Event = TypeVar("Event", contravariant=True)
 Result = TypeVar("Result")
 
 CONTROLLER_LANE = "controller"
-SHARD_COUNT = 64
 EVERYTHING = "*"
 """The wake name after wake-ups may have been lost: whoever cares about anything reads its rows again."""
 

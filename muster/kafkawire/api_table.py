@@ -32,10 +32,22 @@ class ApiKey(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    DELETE_GROUPS = 42
+    OFFSET_DELETE = 47
+    DESCRIBE_CLUSTER = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,9 @@ class Api:
     """All arrays of one request have no more elements together: each is work for the loop."""
 
 
+NEVER_FLEXIBLE: Final = 32_767
+"""Above every version."""
+
 SERVED: Final[dict[int, Api]] = {
     api.key: api
     for api in (
@@ -64,10 +79,23 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.FETCH, 4, 4, 16, 12),
         Api(ApiKey.LIST_OFFSETS, 1, 1, 6, 6),
         Api(ApiKey.METADATA, 0, 0, 12, 9),
+        Api(ApiKey.OFFSET_COMMIT, 2, 2, 9, 8),
+        Api(ApiKey.OFFSET_FETCH, 1, 1, 9, 6),
+        Api(ApiKey.FIND_COORDINATOR, 0, 0, 6, 3, limit_elements=10_000),
+        Api(ApiKey.JOIN_GROUP, 0, 0, 9, 6, limit_elements=1_000),
+        Api(ApiKey.HEARTBEAT, 0, 0, 4, 4, limit_bytes=64 * 1024),
+        Api(ApiKey.LEAVE_GROUP, 0, 0, 5, 4, limit_elements=20_000),
+        # One for each member of the largest group, and thousands of partitions with what a strategy adds.
+        Api(ApiKey.SYNC_GROUP, 0, 0, 5, 4, 16 * 1024 * 1024, limit_elements=100_000),
+        Api(ApiKey.DESCRIBE_GROUPS, 0, 0, 6, 5, limit_elements=1_000),
+        Api(ApiKey.LIST_GROUPS, 0, 0, 5, 3, limit_bytes=64 * 1024, limit_elements=100),
         Api(ApiKey.API_VERSIONS, 0, 0, 4, 3),
         Api(ApiKey.CREATE_TOPICS, 2, 2, 7, 5),
         Api(ApiKey.INIT_PRODUCER_ID, 0, 0, 4, 2),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4),
+        Api(ApiKey.DELETE_GROUPS, 0, 0, 2, 2, limit_elements=1_000),
+        Api(ApiKey.OFFSET_DELETE, 0, 0, 0, NEVER_FLEXIBLE),
+        Api(ApiKey.DESCRIBE_CLUSTER, 0, 0, 1, 0),
     )
 }
 

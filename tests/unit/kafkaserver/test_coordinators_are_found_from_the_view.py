@@ -1,0 +1,91 @@
+"""FindCoordinator names the node that holds the group's shard, at every door (conformance 153, 154)."""
+
+from typing import Any
+
+import pytest
+
+from kafkaserver.cluster_answers import BrokerView, MetadataView, answer_describe_cluster, answer_metadata
+from kafkaserver.finding import answer_find_coordinator
+from muster.kafkawire.api_table import SERVED, ApiKey, read_request_header
+from muster.kernel.shards import shard_of
+from tests.unit.kafkaserver.kafka_requests import body_of, frame
+
+NODES = (BrokerView(10_001, "one", 9302), BrokerView(10_002, "two", 9303))
+VIEW = MetadataView.of(
+    "cluster-1",
+    [BrokerView(1, "broker", 9092)],
+    [],
+    NODES,
+    {shard_of("orders"): 10_002, shard_of("gone"): 10_009},
+)
+VERSIONS = range(SERVED[ApiKey.FIND_COORDINATOR].maximum + 1)
+
+
+def asked(version: int, *keys: str, key_type: int = 0) -> list[Any]:
+    """The coordinators that are told; before version 4 there is one."""
+    question = frame(
+        ApiKey.FIND_COORDINATOR, version, key=keys[0], key_type=key_type, coordinator_keys=tuple(keys)
+    )
+    answer = answer_find_coordinator(VIEW, read_request_header(question), question)
+    body = body_of(ApiKey.FIND_COORDINATOR, version, answer)
+    return list(body.coordinators) if version >= 4 else [body]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_holder_of_the_shard_is_named(version: int) -> None:
+    [found] = asked(version, "orders")
+    assert (int(found.error_code), found.node_id, found.host, found.port) == (0, 10_002, "two", 9303)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("group", ["clicks", "gone"])
+def test_a_shard_without_a_live_holder_is_not_available(version: int, group: str) -> None:
+    [found] = asked(version, group)
+    assert (int(found.error_code), found.node_id, found.host, found.port) == (15, -1, "", -1)
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("key_type", [1, 2, 77])
+def test_transactions_and_what_nobody_knows_are_refused_with_a_text(version: int, key_type: int) -> None:
+    [found] = asked(version, "orders", key_type=key_type)
+    assert int(found.error_code) == 42
+    assert found.error_message
+
+
+@pytest.mark.parametrize("version", VERSIONS[4:])
+def test_several_keys_are_answered_one_by_one(version: int) -> None:
+    found = asked(version, "orders", "clicks", "orders")
+    assert [(one.key, int(one.error_code)) for one in found] == [("orders", 0), ("clicks", 15), ("orders", 0)]
+
+
+def test_metadata_lists_nodes_beside_brokers() -> None:
+    question = frame(
+        ApiKey.METADATA,
+        9,
+        topics=(),
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    body = body_of(ApiKey.METADATA, 9, answer_metadata(VIEW, read_request_header(question), question))
+    assert [(one.node_id, one.host) for one in body.brokers] == [
+        (1, "broker"),
+        (10_001, "one"),
+        (10_002, "two"),
+    ]
+    assert body.controller_id == 1
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_the_cluster_is_described_by_the_same_list(version: int) -> None:
+    question = frame(ApiKey.DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=False)
+    answer = answer_describe_cluster(VIEW, read_request_header(question), question)
+    body = body_of(ApiKey.DESCRIBE_CLUSTER, version, answer)
+    assert (body.cluster_id, body.controller_id) == ("cluster-1", 1)
+    assert [one.broker_id for one in body.brokers] == [1, 10_001, 10_002]
+
+
+def test_controllers_have_no_listener_to_ask_for() -> None:
+    question = frame(ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=False, endpoint_type=2)
+    answer = answer_describe_cluster(VIEW, read_request_header(question), question)
+    body = body_of(ApiKey.DESCRIBE_CLUSTER, 1, answer)
+    assert (int(body.error_code), body.brokers) == (114, ())
