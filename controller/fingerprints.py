@@ -17,6 +17,11 @@ _OF_CLUSTER = """
 """
 
 
+def database() -> str:
+    """Which database is being read: what is kept of one is not told of another."""
+    return str(connection.settings_dict["NAME"])
+
+
 def of_processes() -> str:
     """Changes whenever a lease changes hands, a node's run begins, ends or is silent, or a broker changes."""
     return _text(_OF_PROCESSES)

@@ -14,17 +14,17 @@ from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
 LIVE, FENCED, NEVER_CONNECTED = "Live", "Fenced", "Never connected"
 
 _REPLICAS_BY_BROKER = """
-    SELECT replica, count(*), count(*) FILTER (WHERE leader = replica),
-           count(*) FILTER (WHERE NOT (replica = ANY (isr) AND replica = ANY (%(live)s)))
-    FROM partition, unnest(assigned) AS replica GROUP BY replica
+    SELECT replica, sum(held)::int, COALESCE(sum(held) FILTER (WHERE leader = replica), 0)::int,
+           COALESCE(sum(held) FILTER (WHERE NOT (replica = ANY (isr) AND replica = ANY (%(live)s))), 0)::int
+    FROM (SELECT assigned, leader, isr, count(*) AS held FROM partition GROUP BY 1, 2, 3) AS alike,
+         unnest(assigned) AS replica
+    GROUP BY replica
 """
 
 # Pages count as in sync whoever is in the ISR and has a session (design chapter 7): the row keeps the last
 # min.insync.replicas members even when they are dead. `floor` is that of `muster.kernel.topic_configs`;
 # `lost_at` is when each member of the ISR without a session was lost, in order.
-_STATED = f"""
-    SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
-           partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
+_JUDGED = f"""
            CASE WHEN partition.isr <@ %(live)s::int[] THEN cardinality(partition.isr) ELSE
                (SELECT count(*) FROM unnest(partition.isr) AS member WHERE member = ANY (%(live)s))
            END AS in_sync,
@@ -36,9 +36,13 @@ _STATED = f"""
                ARRAY(SELECT broker.changed_at FROM broker WHERE broker.broker_id = ANY (partition.isr)
                      AND broker.broker_id <> ALL (%(live)s) ORDER BY 1)
            END AS lost_at
+"""
+_STATED = f"""
+    SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
+           partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
+           {_JUDGED}
     FROM partition JOIN topic ON topic.topic_id = partition.topic_id
 """
-
 TROUBLES = {
     "offline": f"leader = {NO_LEADER}",
     "under-min-isr": f"leader <> {NO_LEADER} AND in_sync < floor",
@@ -59,15 +63,30 @@ _SINCES = {
 An element that an array does not have is NULL, and GREATEST leaves it out.
 """
 
+
+def _alike(asked: str = "") -> str:
+    """The partitions `asked` for, in SQL; those of a topic on the same brokers, led alike, are one row.
+
+    Ten thousand partitions are a few such rows, and each is judged once. Of `held` partitions the row has
+    when the first one changed.
+    """
+    return f"""
+        SELECT topic.name AS topic_name, partition.*, {_JUDGED}
+        FROM (SELECT topic_id, assigned, leader, isr, count(*)::int AS held, min(changed_at) AS changed_at
+              FROM partition {asked} GROUP BY 1, 2, 3, 4) AS partition
+        JOIN topic ON topic.topic_id = partition.topic_id
+    """
+
+
 _HEALTH = f"""
-    WITH stated AS MATERIALIZED ({_STATED})
-    SELECT count(*), COALESCE(sum(cardinality(assigned)), 0),
-           count(*) FILTER (WHERE leader = {NO_LEADER}),
-           count(*) FILTER (WHERE {TROUBLES["attention"]}),
-           count(*) FILTER (WHERE {TROUBLES["under-min-isr"]}),
-           count(*) FILTER (WHERE {TROUBLES["one-copy"]}),
+    WITH alike AS MATERIALIZED ({_alike()})
+    SELECT COALESCE(sum(held), 0)::int, COALESCE(sum(held * cardinality(assigned)), 0)::int,
+           COALESCE(sum(held) FILTER (WHERE leader = {NO_LEADER}), 0)::int,
+           COALESCE(sum(held) FILTER (WHERE {TROUBLES["attention"]}), 0)::int,
+           COALESCE(sum(held) FILTER (WHERE {TROUBLES["under-min-isr"]}), 0)::int,
+           COALESCE(sum(held) FILTER (WHERE {TROUBLES["one-copy"]}), 0)::int,
            min({_SINCES["attention"]}) FILTER (WHERE {TROUBLES["attention"]})
-    FROM stated
+    FROM alike
 """
 
 
@@ -146,12 +165,16 @@ class TopicRow:
     in_full_sync: int
     offline: int
     one_copy: int
-    replicas: dict[str, int]
-    leaders: dict[str, int]
+    by_broker: dict[str, tuple[int, int]]
 
     def held_by(self, broker_id: int) -> tuple[int, int]:
         """How many partitions the broker leads, and of how many it holds a replica."""
-        return self.leaders.get(str(broker_id), 0), self.replicas.get(str(broker_id), 0)
+        led, held = self.by_broker.get(str(broker_id), (0, 0))
+        return led, held
+
+    @property
+    def untroubled(self) -> bool:
+        return self.in_full_sync == self.partition_count
 
 
 def state_of(broker: Broker) -> str:
@@ -196,31 +219,32 @@ def troubled_partitions(live: Sequence[int], trouble: str, limit: int) -> list[P
 def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: int) -> list[TopicRow]:
     """Topics after the name `after` whose name contains `contains`, of which a partition fits `show`."""
     fits = TROUBLES.get(show, "true")
+    # Every topic has partitions: of all of them only those that are listed are looked at.
+    first = "" if show in TROUBLES else "ORDER BY name LIMIT %(limit)s"
+    asked = f"""
+        WHERE topic_id = ANY (ARRAY(
+            SELECT topic_id FROM topic
+            WHERE strpos(lower(name), lower(%(contains)s)) > 0 AND name > %(after)s {first}))
+    """
     statement = f"""
-        WITH stated AS ({_STATED} WHERE strpos(lower(topic.name), lower(%(contains)s)) > 0
-                        AND topic.name > %(after)s),
+        WITH alike AS MATERIALIZED ({_alike(asked)}),
         listed AS (
-            SELECT topic_id, topic_name AS name, count(*) AS partition_count,
-                   count(*) FILTER (WHERE {fits}) AS matching,
-                   count(*) FILTER (WHERE NOT {TROUBLES["attention"]}) AS in_full_sync,
-                   count(*) FILTER (WHERE leader = {NO_LEADER}) AS offline,
-                   count(*) FILTER (WHERE {TROUBLES["one-copy"]}) AS one_copy
-            FROM stated GROUP BY topic_id, topic_name
+            SELECT topic_id, topic_name AS name, sum(held)::int AS partition_count,
+                   sum(held) FILTER (WHERE {fits})::int AS matching,
+                   COALESCE(sum(held) FILTER (WHERE NOT {TROUBLES["attention"]}), 0)::int AS in_full_sync,
+                   COALESCE(sum(held) FILTER (WHERE leader = {NO_LEADER}), 0)::int AS offline,
+                   COALESCE(sum(held) FILTER (WHERE {TROUBLES["one-copy"]}), 0)::int AS one_copy
+            FROM alike GROUP BY topic_id, topic_name
             HAVING count(*) FILTER (WHERE {fits}) > 0
             ORDER BY topic_name LIMIT %(limit)s
+        ), counted AS (
+            SELECT topic_id, replica, sum(held) AS held,
+                   COALESCE(sum(held) FILTER (WHERE leader = replica), 0) AS led
+            FROM alike JOIN listed USING (topic_id), unnest(assigned) AS replica GROUP BY 1, 2
         )
-        SELECT listed.*, held.by_broker AS replicas, led.by_broker AS leaders FROM listed
-        CROSS JOIN LATERAL (
-            SELECT COALESCE(json_object_agg(replica, held), '{{}}') AS by_broker
-            FROM (SELECT replica, count(*) AS held FROM partition, unnest(assigned) AS replica
-                  WHERE partition.topic_id = listed.topic_id GROUP BY replica) AS counted
-        ) AS held
-        CROSS JOIN LATERAL (
-            SELECT COALESCE(json_object_agg(leader, led), '{{}}') AS by_broker
-            FROM (SELECT leader, count(*) AS led FROM partition
-                  WHERE partition.topic_id = listed.topic_id GROUP BY leader) AS counted
-        ) AS led
-        ORDER BY listed.name
+        SELECT listed.*, json_object_agg(replica, json_build_array(led, counted.held)) AS by_broker
+        FROM listed JOIN counted USING (topic_id)
+        GROUP BY {", ".join(str(column) for column in range(1, 8))} ORDER BY listed.name
     """
     values = {"live": list(live), "contains": contains, "after": after, "limit": limit}
     return [TopicRow(**row) for row in _named(statement, values)]
@@ -239,28 +263,31 @@ def names_up_to(live: Sequence[int], *, contains: str, show: str, last: str, lim
 
 
 def partitions_of(
-    live: Sequence[int], topic_ids: Sequence[Any], show: str, first: int, limit: int
+    live: Sequence[int], topics: Sequence[TopicRow], show: str, first: int, limit: int
 ) -> dict[Any, list[PartitionRow]]:
     """The partitions of some topics that fit `show`, of each `limit` from place `first` on, worst first."""
     troubled = f"CASE WHEN {TROUBLES['attention']} THEN {_SINCES['attention']} ELSE changed_at END"
     since = _SINCES.get(show, troubled)
-    statement = f"""
-        WITH stated AS ({_STATED} WHERE topic.topic_id = ANY (%(topics)s)),
-        numbered AS (
-            SELECT {_PARTITION}, {since} AS since, progress.high_watermark,
-                   row_number() OVER (PARTITION BY topic_id ORDER BY leader = {NO_LEADER} DESC,
-                                      in_sync < cardinality(assigned) DESC, partition) AS place
-            FROM stated LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
-            WHERE {TROUBLES.get(show, "true")}
-        )
-        SELECT * FROM numbered WHERE place > %(first)s AND place <= %(first)s + %(limit)s
-        ORDER BY topic_name, place
-    """
+    # Where nothing is troubled the index alone knows the first partitions of ten thousand.
+    worst_first = f"leader = {NO_LEADER} DESC, in_sync < cardinality(assigned) DESC, partition"
+    orders = (
+        ("partition", [topic.topic_id for topic in topics if topic.untroubled]),
+        (worst_first, [topic.topic_id for topic in topics if not topic.untroubled]),
+    )
     found: dict[Any, list[PartitionRow]] = {}
-    values = {"live": list(live), "topics": list(topic_ids), "first": first, "limit": limit}
-    for row in _named(statement, values):
-        del row["place"]
-        found.setdefault(row["topic_id"], []).append(PartitionRow(**row))
+    for order, topic_ids in orders:
+        statement = f"""
+            SELECT {_PARTITION}, {since} AS since, progress.high_watermark
+            FROM unnest(%(topics)s::uuid[]) AS asked(about) CROSS JOIN LATERAL (
+                WITH stated AS ({_STATED} WHERE topic.topic_id = asked.about)
+                SELECT * FROM stated WHERE {TROUBLES.get(show, "true")}
+                ORDER BY {order} OFFSET %(first)s LIMIT %(limit)s) AS shown
+            LEFT JOIN partition_progress AS progress ON progress.partition_id = shown.id
+            ORDER BY topic_name, {order}
+        """
+        values = {"live": list(live), "topics": topic_ids, "first": first, "limit": limit}
+        for row in _named(statement, values) if topic_ids else ():
+            found.setdefault(row["topic_id"], []).append(PartitionRow(**row))
     return found
 
 

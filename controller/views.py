@@ -103,7 +103,6 @@ class TopicBlock:
 @needs(Operation.VIEW)
 def cluster(request: HttpRequest) -> HttpResponse:
     """Offline and under-replicated counts, the brokers, then topics by broker; filters are in the address."""
-    rendered = fingerprints.of_cluster()
     here = standing.of(request)
     try:
         asked = _asked(request, "attention" if here.health.under_replicated else "all")
@@ -117,7 +116,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
     context = {
         "section": "cluster",
         "watch": fingerprints.CLUSTER,
-        "rendered": rendered,
+        "rendered": here.fingerprint,
         "here": here,
         "columns": [(row.broker, row.state == queries.FENCED) for row in here.brokers],
         "width": len(here.brokers) + 7,
@@ -178,8 +177,8 @@ def _blocks(
     """
     few = len(topics) <= _FEW_TOPICS
     foldable = asked.show == "all" and not few
-    long = [topic.topic_id for topic in topics if topic.name == asked.open]
-    short = [] if foldable else [topic.topic_id for topic in topics if topic.name != asked.open]
+    long = [topic for topic in topics if topic.name == asked.open]
+    short = [] if foldable else [topic for topic in topics if topic.name != asked.open]
     rows = queries.partitions_of(here.live, short, asked.show, 0, PARTITIONS_OF_A_TOPIC)
     rows |= queries.partitions_of(here.live, long, asked.show, asked.first, PARTITIONS_OF_AN_OPENED_TOPIC)
     brokers = [row.broker.broker_id for row in here.brokers]

@@ -35,17 +35,12 @@ _OF_GROUPS = """
 """
 
 
-def database() -> str:
-    """Which database is being read: what is kept of one is not told of another."""
-    return str(connection.settings_dict["NAME"])
-
-
-def of_lists() -> str:
-    """Changes whenever the overview or a list of groups would."""
+def of_lists(cluster: str) -> str:
+    """Changes whenever the overview or a list of groups would; `cluster` is the cluster's own fingerprint."""
     with connection.cursor() as cursor:
         cursor.execute(_OF_LISTS)
         listed = "/".join(cursor.fetchone())
-    return f"{listed}/{of_cluster.of_cluster()}"
+    return f"{listed}/{cluster}"
 
 
 def of_groups(names: Sequence[str]) -> dict[str, str]:

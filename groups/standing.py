@@ -29,7 +29,6 @@ class GroupStanding:
     findings: list[Finding]
     by_phase: dict[str, int]
     cluster: ClusterStanding
-    database: str
     read_at: float
 
     @property
@@ -62,11 +61,11 @@ def of(request: HttpRequest) -> GroupStanding:
     """The standing as this request read it first; its fingerprint is older than everything in it."""
     global _last
     if not hasattr(request, _KEPT):
-        fingerprint, database = fingerprints.of_lists(), fingerprints.database()
+        cluster = cluster_standing.of(request)
+        fingerprint = fingerprints.of_lists(cluster.fingerprint)
         kept = _last
-        if kept is None or not _still_true(kept, fingerprint, database):
-            kept = _last = _read(request, fingerprint, database)
-        cluster_standing.keep(request, kept.cluster)
+        if kept is None or not _still_true(kept, fingerprint, cluster):
+            kept = _last = _read(fingerprint, cluster)
         setattr(request, _KEPT, kept)
     found: GroupStanding = getattr(request, _KEPT)
     return found
@@ -76,16 +75,17 @@ def forget() -> None:
     """Keep nothing of what was read before."""
     global _last
     _last = None
+    cluster_standing.forget()
 
 
-def _still_true(kept: GroupStanding, fingerprint: str, database: str) -> bool:
-    young = monotonic() - kept.read_at < KEPT_MS / 1000
-    return young and (kept.fingerprint, kept.database) == (fingerprint, database)
-
-
-def _read(request: HttpRequest, fingerprint: str, database: str) -> GroupStanding:
-    cluster = cluster_standing.of(request)
-    found = findings.name_who_waits(cluster.findings) + findings.find()
-    return GroupStanding(
-        fingerprint, most_urgent_first(found), queries.count_by_phase(), cluster, database, monotonic()
+def _still_true(kept: GroupStanding, fingerprint: str, cluster: ClusterStanding) -> bool:
+    """The findings of the cluster are among those that are kept: it must be the very same standing."""
+    return monotonic() - kept.read_at < KEPT_MS / 1000 and (
+        kept.fingerprint == fingerprint and kept.cluster is cluster
     )
+
+
+def _read(fingerprint: str, cluster: ClusterStanding) -> GroupStanding:
+    read_at = monotonic()
+    found = findings.name_who_waits(cluster.findings) + findings.find()
+    return GroupStanding(fingerprint, most_urgent_first(found), queries.count_by_phase(), cluster, read_at)

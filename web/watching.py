@@ -69,10 +69,10 @@ async def _in(executor: ThreadPoolExecutor, ask: Callable[[], Result]) -> Result
 
 def _fingerprints(watched: frozenset[str]) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    if watched & {OVERVIEW, GROUPS}:
-        found[OVERVIEW] = found[GROUPS] = of_groups.of_lists()
-    if CLUSTER in watched:
+    if watched & {OVERVIEW, GROUPS, CLUSTER}:
         found[CLUSTER] = of_cluster.of_cluster()
+    if watched & {OVERVIEW, GROUPS}:
+        found[OVERVIEW] = found[GROUPS] = of_groups.of_lists(found[CLUSTER])
     names = [key.removeprefix(GROUP) for key in watched if key.startswith(GROUP)]
     if names:
         found |= {GROUP + name: value for name, value in of_groups.of_groups(names).items()}

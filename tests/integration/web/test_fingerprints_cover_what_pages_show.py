@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import pytest
 
+from controller.fingerprints import of_cluster
 from controller.models import Broker, Partition, PartitionProgress
 from groups.fingerprints import of_groups, of_lists
 from groups.models import CommittedOffset, ConsumerGroup
@@ -103,6 +104,6 @@ def test_a_change_of_what_the_page_of_a_group_shows_is_seen(change: Callable[[],
 )
 def test_a_change_of_what_lists_show_is_seen(change: Callable[[], None]) -> None:
     cast.one_night(groups=1)
-    before = of_lists()
+    before = of_lists(of_cluster())
     change()
-    assert of_lists() != before
+    assert of_lists(of_cluster()) != before

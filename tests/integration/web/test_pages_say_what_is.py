@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.html import strip_tags
 
 from access.models import Principal
+from controller import queries
 from controller.models import Partition
 from controller.standing import ClusterStanding
 from groups import group_page
@@ -356,6 +357,37 @@ def test_what_is_kept_of_the_standing_ends_with_any_change(viewer: Client) -> No
     assert re.findall(r'data-key="([^"]+)"', page)[:3] == ["gate-display", "departures", "zz-new"]
 
 
+def test_the_page_of_the_cluster_passes_over_its_partitions_only_when_one_changed(viewer: Client) -> None:
+    cast.one_night(groups=1)
+
+    def passes() -> list[str]:
+        with CaptureQueriesContext(connection) as asked:
+            text(viewer, "/cluster/")
+        return [one["sql"] for one in asked if "GROUP BY replica" in one["sql"] or "lost_at[" in one["sql"]]
+
+    at_first, again = passes(), passes()
+    Partition.objects.filter(partition=1).update(version=99_000)
+    assert len(again) < len(at_first)
+    assert passes() == at_first
+
+
+def test_partitions_that_lie_alike_are_counted_one_by_one(viewer: Client) -> None:
+    for broker in (1, 2, 3):
+        cast.add_broker(broker, fenced=broker == 3)
+    cast.add_topic("clicks", 30, [(1, 2), (2, 3), (1, 3)])
+    cast.add_topic("orders", 10, [(3,)])
+    live = [1, 2]
+    assert queries.health(live) == queries.Health(40, 70, 0, 30, 10, 20, queries.health(live).since)
+    held = [(row.replicas, row.leaders, row.out_of_sync) for row in queries.brokers()]
+    assert held == [(20, 20, 0), (20, 10, 0), (30, 10, 30)]
+    first, second = queries.topics(live, contains="", show="all", after="", limit=9)
+    assert (first.name, first.partition_count, first.in_full_sync, first.one_copy) == ("clicks", 30, 10, 20)
+    assert [first.held_by(broker) for broker in (1, 2, 3)] == [(20, 20), (10, 20), (0, 20)]
+    assert (second.name, second.held_by(3), second.held_by(1)) == ("orders", (10, 10), (0, 0))
+    (only,) = queries.topics(live, contains="", show="one-copy", after="", limit=9)
+    assert (only.name, only.partition_count, only.matching) == ("clicks", 30, 20)
+
+
 def test_a_group_of_many_members_and_partitions_is_drawn_in_reasonable_space(viewer: Client) -> None:
     """Members times partitions would be a quarter of a million cells here, and ten million at the limits."""
     topic = cast.add_topic("clicks", 1_000, [(1,)], high_watermark=10)
@@ -366,7 +398,7 @@ def test_a_group_of_many_members_and_partitions_is_drawn_in_reasonable_space(vie
     page = text(viewer, "/groups/clicks-raw/")
     assert "The first 100 of 250 members are drawn." in page
     assert "The first 200 of 250 are listed." in page
-    shown = group_page.read(group, ClusterStanding([], None, []), 0)  # type: ignore[arg-type]
+    shown = group_page.read(group, ClusterStanding("", "", 0, [], None, []), 0)  # type: ignore[arg-type]
     assert [(strip.owner, strip.kept) for strip in shown.strips[:2]] == [
         ("m-000", [0, 1, 2, 3]),
         ("m-001", [4, 5, 6, 7]),
