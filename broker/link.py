@@ -82,8 +82,8 @@ class Hearer(Protocol):
 class ControllerLink:
     """The link of one broker process; `run` keeps it up until cancelled.
 
-    `known_nodes` is the bootstrap list followed by the nodes that ping answers named, so that a broker finds
-    its way when all bootstrap nodes were replaced.
+    `known_nodes` is the bootstrap list followed by the nodes that the controller named, so that a broker
+    finds its way when all bootstrap nodes were replaced.
     """
 
     def __init__(self, settings: BrokerSettings, hearer: Hearer) -> None:
@@ -110,7 +110,7 @@ class ControllerLink:
         return self._outbox is not None
 
     def learn_nodes(self, addresses: tuple[str, ...]) -> None:
-        """Replace what earlier ping answers taught; the bootstrap list stays."""
+        """Replace what was learned before; the bootstrap list stays."""
         self._learned = addresses
 
     def send(self, frame: FromBroker) -> bool:

@@ -1,12 +1,12 @@
-"""This room turns the controller's rows into what clients are told: live brokers, topics, leaders, ISRs."""
+"""This room turns what the controller says into what clients are told: brokers, nodes, topics, ISRs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from broker.core.cluster_view import ClusterView
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
-from muster.messages.link.rows import CLIENT_LISTENER, NO_LEADER, BrokerRow, PartitionRow
+from muster.messages.link.rows import CLIENT_LISTENER, NO_LEADER, BrokerRow, NodeRow, PartitionRow
 
 _NOTHING_KNOWN = PartitionView(NO_LEADER, 0, (), ())
 
@@ -50,7 +50,10 @@ class ClientMetadata:
             if topic is not None:
                 partitions = tuple(self._views_of_topic(topic_id))
                 self._topics[topic_id] = TopicView(topic.name, topic_id, partitions)
-        return MetadataView.of(cluster_id, self._brokers, self._topics.values())
+        told = self._known.nodes
+        owners = {shard: node_id for shard, node_id in enumerate(told.owners) if node_id}
+        nodes = tuple(_views_of_nodes(told.nodes))
+        return MetadataView.of(cluster_id, self._brokers, self._topics.values(), nodes, owners)
 
     def _views_of_topic(self, topic_id: UUID) -> list[PartitionView]:
         topic = self._known.topics.get(topic_id)
@@ -66,14 +69,20 @@ class ClientMetadata:
 
 def _views_of(rows: Iterable[BrokerRow]) -> Iterable[BrokerView]:
     for row in rows:
-        if row.live and (address := _client_address(row.endpoints)) is not None:
+        if row.live and (address := _host_and_port(row.endpoints.get(CLIENT_LISTENER, ""))) is not None:
             yield BrokerView(row.broker_id, *address, row.rack or None)
 
 
-def _client_address(endpoints: Mapping[str, str]) -> tuple[str, int] | None:
-    """Host and port of the client listener; None for a broker that states none."""
+def _views_of_nodes(rows: Iterable[NodeRow]) -> Iterable[BrokerView]:
+    for row in rows:
+        if row.node_id and (address := _host_and_port(row.kafka)) is not None:
+            yield BrokerView(row.node_id, *address)
+
+
+def _host_and_port(stated: str) -> tuple[str, int] | None:
+    """Of a listener; None if none is stated."""
     try:
-        split = urlsplit("//" + endpoints.get(CLIENT_LISTENER, ""))
+        split = urlsplit("//" + stated)
         return (split.hostname, split.port) if split.hostname and split.port else None
     except ValueError:
         return None

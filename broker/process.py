@@ -46,6 +46,7 @@ from muster.messages.link.to_broker import (
     Changes,
     CreateTopicsAnswer,
     HelloAccepted,
+    Nodes,
     ProducerIds,
     SnapshotChunk,
     ToBroker,
@@ -207,7 +208,9 @@ class BrokerProcess:
             case CreateTopicsAnswer() | ProducerIds():
                 self._forwarding.hear(frame)
             case BrokerPingAnswer():
-                self._link.learn_nodes(tuple(node.address for node in frame.nodes if node.address))
+                pass  # It was heard: the session goes on.
+            case Nodes():
+                self._know_nodes(frame)
             case SnapshotChunk() | Changes() | AlterPartitionAnswer():
                 await self._heed(frame)
             case _:
@@ -250,6 +253,12 @@ class BrokerProcess:
             self._snapshot_applied()
         elif not heeded.answers:
             self._link.ping_soon()
+
+    def _know_nodes(self, frame: Nodes) -> None:
+        """Where the controller may be, and who coordinates which groups, for clients to be told."""
+        self._link.learn_nodes(tuple(node.address for node in frame.nodes if node.address))
+        self._known.nodes = frame
+        self._plane.view = self._metadata.renew(self._cluster_id, ())
 
     async def _perform(self, heeded: Heeded) -> None:
         """Let each replica obey; a link that breaks in between is made good by the next snapshot."""

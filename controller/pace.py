@@ -6,14 +6,17 @@ from uuid import UUID
 
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.link.from_broker import HighWatermark
+from muster.messages.link.to_broker import Nodes
 
 
 class LinkPace:
     """What one link was told and has not yet said it applied, oldest first."""
 
-    __slots__ = ("_acknowledged", "_waiting")
+    __slots__ = ("_acknowledged", "_waiting", "nodes")
 
     def __init__(self) -> None:
+        self.nodes: Nodes | None = None
+        """As this link was told last."""
         self._waiting: deque[tuple[int, Instant]] = deque()
         self._acknowledged = 0
 

@@ -23,9 +23,18 @@ from controller.subject import CLUSTER, Cluster
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.link.from_broker import BrokerHello, BrokerPing, FromBroker
 from muster.messages.link.rows import NodeRow
-from muster.messages.link.to_broker import BrokerPingAnswer, NotController
+from muster.messages.link.to_broker import BrokerPingAnswer, Nodes, NotController
 from runtime import work
-from runtime.ports import CONTROLLER_LANE, ConnectionLost, Lane, LaneLost, LaneService, NodeContext
+from runtime.ports import (
+    CONTROLLER_LANE,
+    SHARD_COUNT,
+    ConnectionLost,
+    Lane,
+    LaneLost,
+    LaneService,
+    NodeContext,
+    shard_lane,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -92,6 +101,7 @@ class ControllerService:
         self.cluster.postpone(late_ms)
 
     def tick(self, now: Instant) -> None:
+        self.cluster.tell_nodes(nodes_and_owners(self._node))
         for link, pace in self.cluster.links.items():
             if pace.is_late(now, self._settings.ack_timeout_ms):
                 log.error("broker is behind", broker=link.broker_id, link=link.number, **pace.figures(now))
@@ -156,8 +166,7 @@ class ControllerService:
         if self._node.frozen or not self.cluster.heard(link, ping.metadata_version):
             return
         self._progress.add(ping.high_watermarks)
-        nodes = tuple(NodeRow(node.node, node.address) for node in self._node.live_nodes())
-        link.say(BrokerPingAnswer(number=ping.number, nodes=nodes))
+        link.say(BrokerPingAnswer(number=ping.number))
 
     def _tell(self, event: told.Event) -> None:
         """Queue an event for the next turn; without a lane nobody decides, and links are hung up."""
@@ -214,3 +223,13 @@ class ControllerService:
             # A computation that failed proposes nothing; the turn then decides by itself.
             proposals = msgspec.convert(item.result or [], tuple[LeaderProposal, ...])
             self._tell(told.ProposalsReady(item.id, Task(item.kind), item.key, proposals))
+
+
+def nodes_and_owners(node: NodeContext) -> Nodes:
+    """Who the nodes are and which shards of groups they hold, as the last look showed."""
+    owners = node.owners()
+    held = (owners.get(shard_lane(shard)) for shard in range(SHARD_COUNT))
+    return Nodes(
+        nodes=tuple(NodeRow(one.node, one.address, one.node_id, one.kafka) for one in node.live_nodes()),
+        owners=tuple(owner.node_id if owner is not None else 0 for owner in held),
+    )

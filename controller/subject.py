@@ -21,7 +21,7 @@ from controller.pace import LinkPace
 from controller.store import ControllerStore
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
-from muster.messages.link.to_broker import Changes, SnapshotChunk
+from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk
 from runtime.ports import Entry, Lane, NodeContext
 from runtime.turn import NotSpoken
 
@@ -147,6 +147,13 @@ class Cluster:
             return False
         pace.applied(metadata_version)
         return True
+
+    def tell_nodes(self, nodes: Nodes) -> None:
+        """Say to each bound link who the nodes are and what they coordinate, if it was told another."""
+        for link, pace in self.links.items():
+            if pace.nodes != nodes and self.memory is not None and self.memory.broker_of(link) is not None:
+                pace.nodes = nodes
+                link.say(nodes)
 
     def postpone(self, by_ms: int) -> None:
         """Time stood still: that was nobody's silence."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
-from muster.messages.link.to_broker import AlterPartitionAnswer, Changes, IsrAnswer, SnapshotChunk
+from muster.messages.link.to_broker import AlterPartitionAnswer, Changes, IsrAnswer, Nodes, SnapshotChunk
 
 PartitionKey = tuple[UUID, int]
 
@@ -45,6 +45,8 @@ class ClusterView:
         self.topics: dict[UUID, TopicRow] = {}
         self.topic_ids: dict[str, UUID] = {}
         self.partitions: dict[PartitionKey, PartitionRow] = {}
+        self.nodes = Nodes(nodes=(), owners=())
+        """As the controller last told; nothing is decided on it, clients are told."""
         self._had_snapshot = False
         self._newest_row_version = 0
         """An answer may run ahead of its turn's frame: no snapshot below it is obeyed either."""

@@ -87,7 +87,9 @@ class BrokerRow(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """One live node and its websocket address."""
+    """One live node: its websocket's address, its number, and host:port of its Kafka listener ("": none)."""
 
     name: str
     address: str
+    node_id: int = 0
+    kafka: str = ""

@@ -87,10 +87,20 @@ class AlterPartitionAnswer(
 
 
 class BrokerPingAnswer(msgspec.Struct, frozen=True, tag="BrokerPingAnswer", tag_field="type", kw_only=True):
-    """The ping's number, and the live nodes, whole: latest wins. A broker looks for its controller there."""
+    """The ping's number."""
 
     number: int
-    nodes: tuple[NodeRow, ...] = ()
+
+
+class Nodes(msgspec.Struct, frozen=True, tag="Nodes", tag_field="type", kw_only=True):
+    """The live nodes, and which of them coordinates which groups, whole: the latest wins.
+
+    Said on each link when it is bound, and whenever it is another. A broker looks for its controller there,
+    and tells clients. `owners` has for each shard of groups, by its number, its holder's node id; 0: nobody.
+    """
+
+    nodes: tuple[NodeRow, ...]
+    owners: tuple[int, ...]
 
 
 class CreatedTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +144,7 @@ ToBroker = (
     | Changes
     | AlterPartitionAnswer
     | BrokerPingAnswer
+    | Nodes
     | CreateTopicsAnswer
     | ProducerIds
     | NotController

@@ -10,7 +10,7 @@ from muster.messages import codec
 from muster.messages.link.from_broker import AlterPartition, CreateTopics, NewTopic
 from muster.messages.link.to_broker import CreateTopicsAnswer
 from runtime.turn import GaveUp, NotSpoken
-from tests.unit.controller_service.test_sessions_outlive_the_cache import ORDERS, HereAndNow, linked
+from tests.unit.controller_service.stage import ORDERS, HereAndNow, linked
 
 TOPIC = NewTopic(name="clicks", partition_count=10_000)
 

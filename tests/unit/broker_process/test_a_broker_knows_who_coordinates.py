@@ -1,0 +1,79 @@
+"""A broker answers for the nodes: who they are, and which of them coordinates a group."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection
+
+from muster.kafkawire.api_table import ApiKey, build, request_class
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.shards import shard_of
+from muster.messages.link.rows import NodeRow
+from muster.messages.link.to_broker import Nodes
+from tests.unit.broker_data_plane.planes import Client, client
+from tests.unit.broker_process.controller_side import ControllerSide, linked_broker
+
+SHARDS = 64
+ONE = NodeRow("node-1", "ws://127.0.0.1:1", 10_001, "127.0.0.1:9192")
+TWO = NodeRow("node-2", "ws://127.0.0.1:2", 10_002, "[::1]:9292")
+WITHOUT_KAFKA = NodeRow("node-3", "ws://127.0.0.1:3", 10_003)
+
+
+async def _found(ann: Client, group: str) -> tuple[int, int, str, int]:
+    shape = request_class(ApiKey.FIND_COORDINATOR, 3)
+    body = await ann.ask(ApiKey.FIND_COORDINATOR, 3, build(shape, key=group, key_type=0))
+    return int(body.error_code), int(body.node_id), body.host, body.port
+
+
+async def _listed(ann: Client) -> list[tuple[int, str, int]]:
+    asked = build(
+        request_class(ApiKey.METADATA, 12),
+        topics=(),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    body = await ann.ask(ApiKey.METADATA, 12, asked)
+    return [(int(one.node_id), one.host, one.port) for one in body.brokers]
+
+
+async def _until_told(controller: ControllerSide, link: ServerConnection, told: Nodes, ask: Any) -> None:
+    """Say it, and wait until `ask` shows it."""
+    await controller.say(link, told)
+    while not await ask():
+        await asyncio.sleep(0.005)
+
+
+async def test_clients_are_told_of_nodes_and_of_leases_that_move(tmp_path: Path) -> None:
+    controller = ControllerSide()
+    async with asyncio.timeout(30), linked_broker(tmp_path, controller):
+        link, hello = await controller.bind()
+        await controller.apply(link, version=5)
+        port = int(hello.endpoints["client"].rpartition(":")[2])
+        async with client(port) as ann:
+            brokers = [(1, "127.0.0.1", 9001), (2, "127.0.0.1", 9002)]
+            assert await _listed(ann) == brokers
+            assert (await _found(ann, "billing"))[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+            owners = [0] * SHARDS
+            for holder in (ONE, TWO):
+                owners[shard_of("billing")] = holder.node_id
+                told = Nodes(nodes=(ONE, TWO, WITHOUT_KAFKA), owners=tuple(owners))
+
+                async def is_found(holder: NodeRow = holder) -> bool:
+                    return (await _found(ann, "billing"))[1] == holder.node_id
+
+                await _until_told(controller, link, told, is_found)
+            nodes = [(10_001, "127.0.0.1", 9192), (10_002, "::1", 9292)]
+            assert await _listed(ann) == brokers + nodes
+            assert await _found(ann, "billing") == (0, 10_002, "::1", 9292)
+
+            # A holder without a Kafka listener cannot be named.
+            owners[shard_of("billing")] = WITHOUT_KAFKA.node_id
+            without = Nodes(nodes=(ONE, WITHOUT_KAFKA), owners=tuple(owners))
+
+            async def is_lost() -> bool:
+                return (await _found(ann, "billing"))[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+            await _until_told(controller, link, without, is_lost)
+            assert await _listed(ann) == brokers + nodes[:1]
