@@ -63,9 +63,8 @@ def take_over(
     """
     stated = load_epochs(folder / LEADER_EPOCHS)
     check = _Check(folder, segments, trust, settings, stated if trust.same_boot else None)
-    check.all_segments()
+    end = check.all_segments()
     start = segments.bases[0] if len(segments) else 0
-    end = segments.active.end_offset() if segments.active is not None else 0
     if trust.high_watermark > end:
         check.note(f"it ends at {end}, {trust.high_watermark} was committed")
     epochs = _epochs_of(folder, segments, stated, min(end, check.stated_to), end)
@@ -138,8 +137,9 @@ class _Check:
             self.damage = text
             (self._folder / DAMAGED).write_text(text, "utf-8")
 
-    def all_segments(self) -> None:
-        """Take segment by segment; behind the first that is not whole nothing is kept."""
+    def all_segments(self) -> int:
+        """Take segment by segment; behind the first that is not whole nothing is kept. Where the log ends."""
+        end = 0
         bases = sorted(int(path.stem) for path in self._folder.glob("*.log"))
         for base, next_base in zip_longest(bases, bases[1:]):
             segment = self._segments.on_disk(base)
@@ -155,7 +155,8 @@ class _Check:
                 self.note(f"records {end} to {next_base} are missing")
                 for behind in reversed(bases[bases.index(next_base) :]):
                     self._segments.on_disk(behind).delete()
-                return
+                break
+        return end
 
     def _end_of(self, segment: Segment, next_base: int | None) -> int:
         """The offset behind a segment that is believed; checked after all if its batches do not fill it."""
