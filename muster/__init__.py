@@ -9,12 +9,17 @@ if TYPE_CHECKING:
         CommitUnanswered,
         ConsumerError,
         ConsumerRefused,
+        ListenerFailed,
         NoOffset,
         NotReady,
+        OffsetsUnknown,
+        PartitionNotAssigned,
         PartitionsLost,
         UnreadableBatch,
     )
-    from muster.client.record import Record
+    from muster.client.listening import RebalanceListener
+    from muster.client.metrics import Metrics
+    from muster.client.record import Record, TopicPartition
     from muster.client.standing import State
 
 __all__ = [
@@ -23,18 +28,27 @@ __all__ = [
     "Consumer",
     "ConsumerError",
     "ConsumerRefused",
+    "ListenerFailed",
+    "Metrics",
     "NoOffset",
     "NotReady",
+    "OffsetsUnknown",
+    "PartitionNotAssigned",
     "PartitionsLost",
+    "RebalanceListener",
     "Record",
     "State",
+    "TopicPartition",
     "UnreadableBatch",
 ]
 
 _ROOMS = {
     "Consumer": "muster.client.consumer",
+    "Metrics": "muster.client.metrics",
+    "RebalanceListener": "muster.client.listening",
     "Record": "muster.client.record",
     "State": "muster.client.standing",
+    "TopicPartition": "muster.client.record",
 }
 _ERRORS = "muster.client.errors"
 

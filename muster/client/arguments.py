@@ -1,7 +1,7 @@
 """This room refuses at once what an application asks for that can never work, and says what would."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ Subscription = str | re.Pattern[str]
 
 _TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+THREADS_MAX: Final = 1_000
 _SCHEMES: Final = ("ws", "wss")
 
 
@@ -43,25 +44,28 @@ def _check_node(address: object) -> None:
         raise ValueError(f"nodes: {address!r} is no address; it looks like ws://host:port")
 
 
-def checked_topics(topics: Iterable[Subscription]) -> tuple[TopicCount, ...]:
-    """The subscription. Raises ValueError for names that no topic can have."""
+def checked_topics(topics: Iterable[Subscription] | Mapping[Subscription, int]) -> tuple[TopicCount, ...]:
+    """The subscription. Raises ValueError for names that no topic can have, and numbers of threads."""
     if isinstance(topics, str | bytes | re.Pattern):
         raise ValueError(f"topics: a list of names or patterns is needed; write [{topics!r}]")
-    checked = tuple(_topic_count(topic) for topic in topics)
+    pairs = topics.items() if isinstance(topics, Mapping) else [(topic, 1) for topic in topics]
+    checked = tuple(_topic_count(topic, threads) for topic, threads in pairs)
     if not checked:
         raise ValueError("topics: at least one topic is needed")
-    if len(set(checked)) != len(checked):
+    if len({(one.topic, one.is_pattern) for one in checked}) != len(checked):
         raise ValueError("topics: one of them is named twice")
     return checked
 
 
-def _topic_count(topic: object) -> TopicCount:
+def _topic_count(topic: object, threads: object) -> TopicCount:
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= THREADS_MAX:
+        raise ValueError(f"topics: {topic!r} is read by 1 to {THREADS_MAX} threads, not {threads!r}")
     if isinstance(topic, re.Pattern):
         if not isinstance(topic.pattern, str):
             raise ValueError(f"topics: the pattern {topic.pattern!r} matches bytes, names of topics are text")
         if not 1 <= len(topic.pattern) <= PATTERN_LENGTH_MAX:
             raise ValueError(f"topics: a pattern has 1 to {PATTERN_LENGTH_MAX} characters")
-        return TopicCount(topic.pattern, is_pattern=True)
+        return TopicCount(topic.pattern, threads, is_pattern=True)
     if not isinstance(topic, str):
         raise ValueError(f"topics: {topic!r} is neither a name nor a compiled pattern")
     if topic in (".", "..") or not _TOPIC_NAME.fullmatch(topic):
@@ -69,7 +73,7 @@ def _topic_count(topic: object) -> TopicCount:
             f"topics: no topic can be called {topic!r}: a name has 1 to 249 letters, digits, dots,"
             " underscores and hyphens (a pattern is written re.compile(...))"
         )
-    return TopicCount(topic)
+    return TopicCount(topic, threads)
 
 
 def checked_token(token: str) -> str:
@@ -114,3 +118,11 @@ def registrable(request: RegisterConsumerRequest) -> None:
         codec.decode_from_member(codec.encode(request))
     except (LocalMessageError, RemoteMessageError) as problem:
         raise ValueError(f"the consumer cannot register like this: {problem}") from problem
+
+
+def listener(given: object, kind: type) -> None:
+    """Raise ValueError unless it is a listener, or None."""
+    if given is not None and not isinstance(given, kind):
+        raise ValueError(
+            f"listener: an instance of a class that extends {kind.__name__} is needed, not {given!r}"
+        )

@@ -63,8 +63,8 @@ class ClusterView(NamedTuple):
 
     brokers: Mapping[int, str]
     leaders: Mapping[tuple[UUID, int], Leader]
-    topics: frozenset[str]
-    """Those asked for that exist."""
+    topic_ids: Mapping[str, UUID]
+    """Of those asked for that exist."""
 
 
 def ask_metadata(topics: Iterable[str]) -> Question:
@@ -85,7 +85,8 @@ def read_metadata(answer: Any) -> ClusterView:
         if topic.topic_id is not None
         for partition in topic.partitions
     }
-    return ClusterView(brokers, leaders, frozenset(t.name for t in answer.topics if not t.error_code))
+    ids = {topic.name: topic.topic_id for topic in answer.topics if not topic.error_code}
+    return ClusterView(brokers, leaders, ids)
 
 
 def ask_fetch(

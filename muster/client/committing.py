@@ -8,7 +8,9 @@ from typing import Final
 
 from muster.client.core.directives import CommitAnswered, Directive
 from muster.client.core.session import MemberSession, Stage
-from muster.client.errors import CommitFailed, CommitUnanswered, PartitionsLost
+from muster.client.errors import CommitFailed, CommitUnanswered, PartitionNotAssigned, PartitionsLost
+from muster.client.metrics import Metrics
+from muster.client.record import TopicPartition
 from muster.client.tenure import UNKNOWN, Tenure
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition, Position
@@ -25,18 +27,36 @@ class _Asked:
     """A CommitOffsets under way, and what it says of which tenure."""
 
     answer: "asyncio.Future[CommitAnswered | None]"
-    tenures: Mapping[Partition, Tenure]
-    positions: Mapping[Partition, Position]
+    tenures: dict[Partition, tuple[Tenure, int]]
+    """With the number of its seeks at that moment."""
+    positions: dict[Partition, Position]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the application asks to commit: `offsets`, or (None) what was handed out.
+
+    Of the tenures that `unfinished` names, by their number, the record in hand is left out.
+    """
+
+    offsets: Mapping[TopicPartition, int] | None = None
+    unfinished: Callable[[], frozenset[int]] = frozenset
+    timeout_ms: int = 0
+    """0: a session timeout."""
 
 
 class Committing:
     """The commits of one consumer; `held` gives the tenures whose records the application may still hold."""
 
     def __init__(
-        self, obey: Callable[[Iterable[Directive]], None], held: Callable[[], Iterable[Tenure]]
+        self,
+        obey: Callable[[Iterable[Directive]], None],
+        held: Callable[[], Iterable[Tenure]],
+        metrics: Metrics,
     ) -> None:
         self._obey = obey
         self._held = held
+        self._metrics = metrics
         self._asked: dict[int, _Asked] = {}
         self._lost: dict[Partition, Tenure] = {}
         self.over = False
@@ -54,7 +74,7 @@ class Committing:
         lost = self._lost.get(partition)
         if lost is None:
             return None
-        if kept and offset < lost.delivered_to:
+        if kept and (lost.sought or offset < lost.delivered_to):
             del self._lost[partition]
             lost.resume(generation)
             return lost
@@ -70,9 +90,9 @@ class Committing:
             return
         if answer is not None and answer.error_code is ErrorCode.NONE:
             # Also when nobody waits for it any more.
-            for partition, tenure in asked.tenures.items():
+            for partition, (tenure, seeks) in asked.tenures.items():
                 if partition not in answer.refused:
-                    tenure.committed_to = asked.positions[partition].offset
+                    tenure.committed(asked.positions[partition].offset, seeks)
                     if self._lost.get(partition) is tenure and not tenure.has_uncommitted:
                         del self._lost[partition]
         if not asked.answer.done():
@@ -87,34 +107,45 @@ class Committing:
     # What the application asks.
 
     async def commit(
-        self, session: Callable[[], MemberSession], registered: asyncio.Event, why_not: Callable[[], str]
+        self,
+        session: Callable[[], MemberSession],
+        registered: asyncio.Event,
+        why_not: Callable[[], str],
+        question: Question,
     ) -> None:
-        """Commit what was handed out, the record in hand included; returns after the coordinator's COMMIT.
+        """Commit what is asked for; returns after the coordinator's COMMIT.
 
-        Asks again for a session timeout: through a drain, a hand-over, a takeover. Raises CommitFailed.
+        Asks again until the time is over: through a drain, a hand-over, a takeover. Raises CommitFailed, and
+        PartitionNotAssigned or ValueError for offsets that cannot be committed here.
         """
-        within_ms = session().wishes.session_timeout_ms
+        within_ms = question.timeout_ms or session().wishes.session_timeout_ms
         backoff_s = FIRST_BACKOFF_S
         try:
             async with asyncio.timeout(within_ms / 1000):
-                while not await self._commit_once(session()):
+                while not await self._commit_once(session(), question):
+                    self._metrics.commit_retries += 1
                     await registered.wait()
                     await asyncio.sleep(backoff_s * random.uniform(0.75, 1.25))
                     backoff_s = min(LAST_BACKOFF_S, backoff_s * 2)
         except TimeoutError:
+            self._metrics.commits_failed += 1
             raise CommitUnanswered(
                 f"no answer within {within_ms} ms ({why_not()}): what became of this commit is not known yet;"
                 " call commit() again, which repeats nothing that was done"
             ) from None
+        except CommitFailed:
+            self._metrics.commits_failed += 1
+            raise
+        self._metrics.commits += 1
 
-    async def _commit_once(self, session: MemberSession) -> bool:
+    async def _commit_once(self, session: MemberSession, question: Question) -> bool:
         """True if the coordinator answered, or there was nothing to commit; False: ask again."""
         if self.over:
             raise CommitFailed("the session is over")
         if self._lost and not session.told and session.stage is not Stage.OVER:
             # Whether they are still this member's is not known before its next StartFetcher.
             return False
-        asked = self._gather()
+        asked = self._gather(question)
         if not asked.positions:
             self._own_up({})
             return True
@@ -131,18 +162,41 @@ class Committing:
         self._own_up(answer.refused)
         return True
 
-    def _gather(self) -> _Asked:
-        tenures = {
-            tenure.of: tenure
-            for tenure in self._held()
-            if tenure.delivered_to not in (UNKNOWN, tenure.committed_to)
-        }
-        positions = {}
-        for partition, tenure in tenures.items():
+    def _gather(self, question: Question) -> _Asked:
+        asked = _Asked(asyncio.get_running_loop().create_future(), {}, {})
+        tenures = {tenure.of: tenure for tenure in self._held()}
+        unfinished = question.unfinished()
+        for partition, offset in self._wanted(tenures, question.offsets).items():
+            tenure = tenures[partition]
+            if offset is None:
+                offset = tenure.finished_to if tenure.number in unfinished else tenure.delivered_to
+                if offset in (UNKNOWN, tenure.committed_to):
+                    continue
             # A ping must not take back what this commits.
-            tenure.finished_to = tenure.delivered_to
-            positions[partition] = Position(tenure.delivered_to, tenure.generation)
-        return _Asked(asyncio.get_running_loop().create_future(), tenures, positions)
+            if tenure.number not in unfinished:
+                tenure.finished_to = max(offset, tenure.finished_to)
+            asked.tenures[partition] = tenure, tenure.seeks
+            asked.positions[partition] = Position(offset, tenure.generation)
+        return asked
+
+    def _wanted(
+        self, tenures: Mapping[Partition, Tenure], offsets: Mapping[TopicPartition, int] | None
+    ) -> Mapping[Partition, int | None]:
+        if offsets is None:
+            return dict.fromkeys(tenures)
+        by_place = {tenure.place: tenure for tenure in tenures.values()}
+        wanted: dict[Partition, int | None] = {}
+        for (topic, number), offset in offsets.items():
+            tenure = by_place.get(TopicPartition(topic, number))
+            if tenure is None:
+                raise PartitionNotAssigned(f"{topic}-{number} is not this consumer's: nothing was committed")
+            if not 0 <= offset <= tenure.delivered_to:
+                raise ValueError(
+                    f"{tenure}: {offset} cannot be committed: records were handed out up to"
+                    f" {tenure.delivered_to}; seek goes ahead"
+                )
+            wanted[tenure.of] = offset
+        return wanted
 
     def _own_up(self, refused: Mapping[Partition, ErrorCode]) -> None:
         """Raise PartitionsLost if something that was handed out is not committed and will not be; once."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
@@ -11,9 +11,15 @@ from muster.client.arguments import Subscription
 from muster.client.broker_questions import EARLIEST, LATEST
 from muster.client.conversation import Conversation, Patience
 from muster.client.core.wishes import Wishes
+from muster.client.errors import PartitionNotAssigned
 from muster.client.fetching import FetchOptions
-from muster.client.record import Record
+from muster.client.listening import RebalanceListener
+from muster.client.metrics import Metrics
+from muster.client.processing import the_hand
+from muster.client.record import Record, TopicPartition
 from muster.client.standing import State
+from muster.client.tenure import UNKNOWN, Tenure
+from muster.client.working import Handler, work
 
 _RESET_TO = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _MIB = 1024 * 1024
@@ -28,27 +34,29 @@ class Consumer:
                 await consumer.commit()
 
     `topics` are names, or compiled patterns (`re.compile("flights-.*")`) that name whole topics; the
-    coordinator matches them with RE2. `nodes` are websocket addresses, one that answers is enough.
+    coordinator matches them with RE2. As a mapping, `{"flights": 4}`, it says with how many threads each
+    is read by `run`. `nodes` are websocket addresses, one that answers is enough.
     `consumer_id` must be unique within the group; by default it is made at random. A record is finished
     when the next one is asked for, or when it is committed; with `auto_commit` what is finished is committed
-    with each ping and at the end.
+    with each ping and at the end. `listener` hears of partitions that come and go.
 
     `ready_timeout_ms` is how long the group may take to let it in, `max_poll_interval_ms` how long the
     application may take to ask for the next record before others get its partitions; 0: any time.
     `max_batch_bytes` is how large one batch of records may become when it is decompressed.
 
     Raises ValueError at once for what can never work. Iterating raises ConsumerRefused when the group or a
-    node refuses this consumer for good, NotReady, NoOffset, and UnreadableBatch, after which `skip` and
-    another iteration go on. Trouble that may pass is told by `state`, and sparingly by the logger "muster".
+    node refuses this consumer for good, NotReady, NoOffset, ListenerFailed, and UnreadableBatch, after which
+    `skip` and another iteration go on. Trouble that may pass is told by `state`, and sparingly by the logger
+    "muster".
 
     Everything happens on the event loop that entered the Consumer; it is not to be shared between threads,
-    and one task at a time iterates.
+    and one task at a time iterates. `BlockingConsumer` is for programs without an event loop.
     """
 
     def __init__(
         self,
         group: str,
-        topics: Iterable[Subscription],
+        topics: Iterable[Subscription] | Mapping[Subscription, int],
         *,
         nodes: Sequence[str],
         token: str,
@@ -61,6 +69,7 @@ class Consumer:
         ready_timeout_ms: int = 0,
         max_poll_interval_ms: int = 0,
         max_batch_bytes: int = 64 * _MIB,
+        listener: RebalanceListener | None = None,
     ) -> None:
         arguments.words("group", group)
         arguments.words("client_id", client_id)
@@ -73,6 +82,7 @@ class Consumer:
         arguments.at_least("ready_timeout_ms", ready_timeout_ms, 0)
         arguments.at_least("max_poll_interval_ms", max_poll_interval_ms, 0)
         arguments.at_least("max_batch_bytes", max_batch_bytes, 1)
+        arguments.listener(listener, RebalanceListener)
         wishes = Wishes(
             group_id=group,
             consumer_id=self.consumer_id,
@@ -94,9 +104,13 @@ class Consumer:
             arguments.checked_token(token),
             options,
             Patience(ready_timeout_ms, max_poll_interval_ms),
+            listener,
         )
         self._running: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[object] | None = None
+        self._works = False
+
+    # Coming and going.
 
     async def __aenter__(self) -> Self:
         """Begin to look for the coordinator; does not wait for it."""
@@ -110,30 +124,204 @@ class Consumer:
     ) -> None:
         """Leave the group. After an exception the record in hand does not count as finished."""
         if kind is None:
-            self._conversation.processing.finish()
+            self._conversation.processing.main.finish()
         await self.close()
+
+    async def close(self) -> None:
+        """End fetching, commit what is finished (with auto_commit), leave the group; may be called twice.
+
+        Called from another task than the one that iterates, it waits for the record in hand, for at
+        most a third of the session timeout; the iteration then ends. It takes a session timeout at most.
+        Raises RuntimeError inside a listener, which it would wait for.
+        """
+        conversation = self._conversation
+        if self._running is None:
+            return
+        if conversation.listening.in_a_listener:
+            raise RuntimeError("a listener cannot close its consumer: closing waits for the listener")
+        if not conversation.left.is_set():
+            if self._reader is asyncio.current_task():
+                conversation.processing.main.release()
+            if (hand := the_hand.get()) is not None:
+                hand.release()
+            conversation.leave()
+            conversation.processing.close()
+            await conversation.left.wait()
+        await asyncio.wait([self._running])
+
+    # Records.
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Record:
-        conversation = self._conversation
+        record = self._conversation.processing.main.take() if self._reader is asyncio.current_task() else None
+        if record is None:
+            self._begin_to_read()
+            record = await self._conversation.processing.main.next_record()
+        if record is None:
+            self._raise_why_it_ended()
+            raise StopAsyncIteration
+        return record
+
+    async def next_batch(self, max_records: int = 500, *, timeout_ms: int = 0) -> list[Record]:
+        """The next records of one partition, in order: at least one, at most `max_records`.
+
+        They are finished together, when the next are asked for or by `commit`. Empty when none came within
+        `timeout_ms` (0: wait), or when the consumer is closed. Raises as iterating does.
+        """
+        arguments.at_least("max_records", max_records, 1)
+        arguments.at_least("timeout_ms", timeout_ms, 0)
+        self._begin_to_read()
+        main = self._conversation.processing.main
+        main.finish()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000 if timeout_ms else None):
+                record = await main.next_record()
+        except TimeoutError:
+            return []
+        if record is None:
+            self._raise_why_it_ended()
+            return []
+        return [record, *main.take_more(max_records - 1)]
+
+    async def run(self, handler: Handler) -> None:
+        """Call `handler(record)` for each record, with one handler at a time for each thread of each topic.
+
+        Topics are read by as many threads as `topics` says, patterns together by the largest of their
+        numbers. Each partition belongs to one thread, so its records come in order. A record is finished
+        when its handler returns; `commit` in a handler commits what is finished, and that handler's record.
+        Returns when the consumer is closed. Raises what a handler raises, after the other handlers were
+        cancelled, and as iterating does; called again, it begins with what was not finished.
+        """
+        self._begin_to_read()
+        self._works = True
+        try:
+            await work(self._conversation.processing, self._conversation.ownership, handler)
+        finally:
+            self._works = False
+        self._raise_why_it_ended()
+
+    def _begin_to_read(self) -> None:
         if self._running is None:
             raise RuntimeError("a Consumer is entered by `async with` first")
-        if conversation.processing.asked:
+        if self._conversation.processing.main.asked or self._works:
             raise RuntimeError("another task waits for the next record of this Consumer; one task iterates")
-        if conversation.absent:
-            conversation.come_back()
         self._reader = asyncio.current_task()
-        record = await conversation.processing.next_record()
-        if record is not None:
-            return record
-        if conversation.failure is not None:
-            raise conversation.failure
-        if self._running.done():
+
+    def _raise_why_it_ended(self) -> None:
+        if self._conversation.failure is not None:
+            raise self._conversation.failure
+        if self._running is not None and self._running.done():
             # A mistake of ours: show it, rather than an end that looks regular.
             self._running.result()
-        raise StopAsyncIteration
+
+    # Offsets.
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int] | None = None, *, timeout_ms: int = 0
+    ) -> None:
+        """Commit all records handed out so far, the one in hand included; returns after it is durable.
+
+        With `offsets`, the next offset to read by (topic, partition): commit these instead, of partitions
+        that are this consumer's, not beyond what was handed out. What other handlers of `run` have in
+        hand is left out. It asks again while coordinators change, for `timeout_ms` (0: a session timeout).
+
+        Raises CommitUnanswered when that was not enough (ask again), PartitionsLost when records come
+        again, CommitFailed once the session is over, PartitionNotAssigned and ValueError for such offsets.
+        """
+        arguments.at_least("timeout_ms", timeout_ms, 0)
+        await self._conversation.commit(self._conversation.question(offsets, timeout_ms))
+
+    def skip(self, topic: str, partition: int, to_offset: int) -> None:
+        """Go on at `to_offset`; what lies before it counts as finished, read or not.
+
+        Raises PartitionNotAssigned, and ValueError unless `to_offset` lies ahead.
+        """
+        tenure = self._tenure(topic, partition)
+        if to_offset <= tenure.delivered_to:
+            raise ValueError(f"{tenure} is at {tenure.delivered_to} already; skip goes ahead only")
+        self._conversation.fetching.seek(tenure, to_offset)
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Go on at `offset`, ahead or back; what lies before it counts as finished.
+
+        The next commit makes it durable. An offset that the log does not have leads to where
+        `auto_offset_reset` says. Raises PartitionNotAssigned.
+        """
+        arguments.at_least("offset", offset, 0)
+        self._conversation.fetching.seek(self._tenure(topic, partition), offset)
+
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Go on where the logs begin, of all that are assigned by default. Raises PartitionNotAssigned."""
+        self._seek_to(EARLIEST, partitions)
+
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Go on where the logs end, of all that are assigned by default. Raises PartitionNotAssigned."""
+        self._seek_to(LATEST, partitions)
+
+    def _seek_to(self, reset_to: int, partitions: Iterable[tuple[str, int]]) -> None:
+        for tenure in self._chosen(partitions):
+            self._conversation.fetching.seek(tenure, UNKNOWN, reset_to)
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """The next offset to be handed out; None until it is known. Raises PartitionNotAssigned."""
+        offset = self._tenure(topic, partition).delivered_to
+        return None if offset == UNKNOWN else offset
+
+    async def beginning_offsets(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int]:
+        """Where the logs begin, asked of brokers now; of any partitions. Raises OffsetsUnknown."""
+        return await self._offsets_at(EARLIEST, partitions)
+
+    async def end_offsets(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int]:
+        """The high watermarks, asked of brokers now; of any partitions. Raises OffsetsUnknown."""
+        return await self._offsets_at(LATEST, partitions)
+
+    async def offsets_for_time(
+        self, timestamp_ms: int, *partitions: tuple[str, int]
+    ) -> dict[TopicPartition, int]:
+        """Where the first batch with a record not older than `timestamp_ms` (wall time) begins; −1: nowhere.
+
+        Raises OffsetsUnknown.
+        """
+        arguments.at_least("timestamp_ms", timestamp_ms, 0)
+        return await self._offsets_at(timestamp_ms, partitions)
+
+    async def _offsets_at(
+        self, timestamp_ms: int, partitions: Iterable[tuple[str, int]]
+    ) -> dict[TopicPartition, int]:
+        places = [TopicPartition(*one) for one in partitions] or sorted(self.assignment)
+        return await self._conversation.fetching.offsets_at(places, timestamp_ms)
+
+    # Pausing.
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Hand out and fetch nothing more of these (by default of all that are assigned) until `resume`.
+
+        It ends when the partition is revoked or lost. Raises PartitionNotAssigned.
+        """
+        for tenure in self._chosen(partitions):
+            tenure.paused = True
+            self._conversation.processing.let_go(tenure)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Go on where `pause` stopped, all that are assigned by default. Raises PartitionNotAssigned."""
+        for tenure in self._chosen(partitions):
+            tenure.paused = False
+            self._conversation.fetching.look_again(tenure)
+
+    def _chosen(self, partitions: Iterable[tuple[str, int]]) -> list[Tenure]:
+        """All of them or none: nothing is done if one is not assigned."""
+        chosen = [self._tenure(*one) for one in partitions]
+        return chosen or list(self._conversation.fetching.tenures())
+
+    def _tenure(self, topic: str, partition: int) -> Tenure:
+        for tenure in self._conversation.fetching.tenures():
+            if (tenure.topic, tenure.partition) == (topic, partition):
+                return tenure
+        raise PartitionNotAssigned(f"{topic}-{partition} is not fetched by this consumer now")
+
+    # How it stands.
 
     @property
     def state(self) -> State:
@@ -146,51 +334,29 @@ class Consumer:
         return "" if self._running is None else self._conversation.standing().why
 
     @property
+    def metrics(self) -> Metrics:
+        """Counters of this consumer, and its lag; always the same object."""
+        return self._conversation.metrics
+
+    @property
     def generation(self) -> int:
         """The highest generation of the group that this member has heard of; 0 before the first."""
         return self._conversation.session.generation
 
     @property
-    def assignment(self) -> frozenset[tuple[str, int]]:
-        """The partitions that are being fetched now, as (topic, partition)."""
-        return frozenset((tenure.topic, tenure.partition) for tenure in self._conversation.fetching.tenures())
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are being fetched now, paused ones included."""
+        return frozenset(tenure.place for tenure in self._conversation.fetching.tenures())
 
-    async def commit(self) -> None:
-        """Commit all records handed out so far, the one in hand included; returns after it is durable.
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """Those of the assignment that `pause` named."""
+        return frozenset(one.place for one in self._conversation.fetching.tenures() if one.paused)
 
-        It asks again for a session timeout while coordinators change. Raises CommitUnanswered when that was
-        not enough (ask again), PartitionsLost when records come again, CommitFailed once the session is over.
-        """
-        await self._conversation.commit()
-
-    def skip(self, topic: str, partition: int, to_offset: int) -> None:
-        """Go on at `to_offset`; what lies before it counts as finished, read or not.
-
-        Raises ValueError unless this consumer fetches the partition and `to_offset` lies ahead.
-        """
-        conversation = self._conversation
-        for tenure in conversation.fetching.tenures():
-            if (tenure.topic, tenure.partition) == (topic, partition):
-                if to_offset <= tenure.delivered_to:
-                    raise ValueError(f"{tenure} is at {tenure.delivered_to} already; skip goes ahead only")
-                conversation.processing.skip(tenure, to_offset)
-                conversation.fetching.skip(tenure, to_offset)
-                return
-        raise ValueError(f"{topic}-{partition} is not fetched by this consumer now")
-
-    async def close(self) -> None:
-        """End fetching, commit what is finished (with auto_commit), leave the group; may be called twice.
-
-        Called from another task than the one that iterates, it waits for the record in hand, for at
-        most a third of the session timeout; the iteration then ends. It takes a session timeout at most.
-        """
-        conversation = self._conversation
-        if self._running is None:
-            return
-        if not conversation.left.is_set():
-            if self._reader is asyncio.current_task():
-                conversation.processing.release()
-            conversation.leave()
-            conversation.processing.close()
-            await conversation.left.wait()
-        await asyncio.wait([self._running])
+    @property
+    def threads(self) -> dict[str, frozenset[TopicPartition]]:
+        """The assignment by consumer thread id, as the coordinator dealt it to the threads of `topics`."""
+        dealt: dict[str, set[TopicPartition]] = {}
+        for tenure in self._conversation.fetching.tenures():
+            dealt.setdefault(tenure.stream.thread, set()).add(tenure.place)
+        return {thread: frozenset(places) for thread, places in dealt.items()}

@@ -3,14 +3,13 @@
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Final
 
 from muster.client import clock
-from muster.client.committing import Committing
+from muster.client.committing import Committing, Question
 from muster.client.core.directives import (
     CommitAnswered,
     CommitLost,
@@ -28,7 +27,11 @@ from muster.client.core.wishes import Wishes
 from muster.client.discovery import Discovery
 from muster.client.errors import ConsumerError, ConsumerRefused, NotReady
 from muster.client.fetching import Fetching, FetchOptions
-from muster.client.processing import Processing
+from muster.client.listening import Listening, RebalanceListener
+from muster.client.metrics import Metrics
+from muster.client.ownership import Ownership
+from muster.client.processing import Processing, the_hand
+from muster.client.record import TopicPartition
 from muster.client.standing import Standing, State
 from muster.client.telling import Telling
 from muster.client.tenure import UNKNOWN, Tenure
@@ -41,8 +44,8 @@ from muster.messages.member import (
     ClusterMetadataResponse,
     FromMember,
     RegisterConsumerResponse,
+    StartFetcherRequest,
 )
-from muster.messages.partitions import Partition
 
 logger = logging.getLogger("muster.client")
 
@@ -88,11 +91,24 @@ class Conversation:
         token: str,
         options: FetchOptions,
         patience: Patience = WITHOUT_END,
+        listener: RebalanceListener | None = None,
     ) -> None:
         self.session = MemberSession(wishes)
         self.fetching = Fetching(options, self._out_of_range, self._ask_for_brokers)
-        self.processing = Processing(self.fetching, self._may_fetch)
-        self.committing = Committing(self._obey, self._held)
+        self.processing = Processing(self.fetching, self._may_fetch, self._look_at_the_clock, self._come_back)
+        self.metrics = Metrics(count_records=lambda: self.processing.count, list_lags=self._lags)
+        self.committing = Committing(self._obey, lambda: self.ownership.held(), self.metrics)
+        self.listening = Listening(listener)
+        self.ownership = Ownership(
+            lambda: self.session,
+            self.fetching,
+            self.processing,
+            self.committing,
+            self.listening,
+            self._begin,
+            self._obey,
+        )
+        self.processing.on_close = self.ownership.streams_changed.set
         self.failure: ConsumerError | None = None
         self.left = asyncio.Event()
         self.absent = False
@@ -109,15 +125,13 @@ class Conversation:
         self._returned = asyncio.Event()
         self._clock_changed = asyncio.Event()
         self._telling = Telling(lambda: self.session, self.fetching, self._discovery.problems)
-        self._handed_out_at = clock.now()
-        self._ending: dict[int, list[Tenure]] = {}
-        self._tenures = 0
+        self._newest = 0
         self._tasks: asyncio.TaskGroup | None = None
         self._background: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Talk and fetch until the session is over; ConsumerErrors become `failure`."""
-        self._handed_out_at = clock.now()
+        self.processing.main.since = clock.now()
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self._begin(self.fetching.run(), "fetching")
@@ -127,6 +141,7 @@ class Conversation:
                 if self._patience.ready_ms:
                     self._begin(self._await_ready(), "ready in time")
                 await self.left.wait()
+                await self.listening.settle(self.session.wishes.session_timeout_ms / 3000)
                 for task in self._background:
                     task.cancel()
         except* ConsumerError as problems:
@@ -136,11 +151,11 @@ class Conversation:
             self._hang_up()
             if self._found is not None:
                 self._found.hang_up()
-            for tenure in list(self.fetching.tenures()):
-                self.fetching.stop(tenure.key)
             self.processing.close()
             self.committing.end()
             self.left.set()
+            with suppress(ConsumerError, TimeoutError):
+                await self.ownership.end_all()
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         if self._tasks is None:
@@ -152,13 +167,12 @@ class Conversation:
 
     # The clock.
 
-    def _may_fetch(self) -> bool:
+    def _may_fetch(self, now: Instant) -> bool:
         """Asked before each record is handed out."""
-        self._handed_out_at = now = clock.now()
-        if self.session.may_fetch(now):
-            return True
-        self._obey(self.session.tick(now))
-        return False
+        return self.session.may_fetch(now)
+
+    def _look_at_the_clock(self) -> None:
+        self._obey(self.session.tick(clock.now()))
 
     async def _keep_time(self) -> None:
         while True:
@@ -178,7 +192,8 @@ class Conversation:
         """When a record that is in hand now, or is handed out later, has been there for too long."""
         if not self._patience.handler_ms or self.absent:
             return None
-        return after(now if self.processing.asked else self._handed_out_at, self._patience.handler_ms)
+        hands = self.processing.hands or [self.processing.main]
+        return after(min(now if hand.asked else hand.since for hand in hands), self._patience.handler_ms)
 
     def _lose_patience(self, now: Instant) -> None:
         due = self._patience_ends_at(now)
@@ -189,13 +204,16 @@ class Conversation:
         self.absent = True
         self._returned.clear()
         # Nobody waits for the handler: others are to get its partitions now.
-        self.processing.release()
-        self._tell_positions()
+        for hand in self.processing.readers():
+            if not hand.asked:
+                hand.release()
+        self.ownership.tell_positions()
         self._obey(self.session.leave(now, reason))
 
-    def come_back(self) -> None:
-        """The application asks for records again after `absent`."""
-        self._returned.set()
+    def _come_back(self) -> None:
+        """The application asks for records again after `absent`; no handler is out for too long any more."""
+        if self.absent and not any(self.processing.overdue(clock.now(), self._patience.handler_ms)):
+            self._returned.set()
 
     async def _await_ready(self) -> None:
         within_ms = self._patience.ready_ms
@@ -229,6 +247,7 @@ class Conversation:
                 transport = await self._discovery.find(self._rediscover.address)
             self._rediscover = Rediscover(Instant(0))
             opened_at = clock.now()
+            self.metrics.connected()
             self._link = link = _Link(transport, opened_at)
             beside = [
                 asyncio.create_task(_write(link), name="frames to the coordinator"),
@@ -261,14 +280,18 @@ class Conversation:
                     self._hear_metadata(message)
                 case RegisterConsumerResponse(error_code=error_code) if error_code:
                     self._telling.refusal = message.error_text or "the group is not served there yet"
-            self._tell_positions()
+                case StartFetcherRequest(generation=generation) if generation > self._newest:
+                    self._newest = generation
+                    self.metrics.rebalances += 1
+            self.ownership.tell_positions()
             self._obey(self.session.hear(message, link.heard_at))
+            self.ownership.deal()
 
     def _lose(self, link: _Link, why: str) -> None:
         if self._link is link:
             logger.info("connection to %s: %s", link.transport.address, why)
             self._hang_up()
-            self._tell_positions()
+            self.ownership.tell_positions()
             self._obey(self.session.disconnected(clock.now()))
 
     async def _watch(self, link: _Link) -> None:
@@ -346,11 +369,10 @@ class Conversation:
                 if self._link is not None:
                     self._link.outbox.put_nowait(message)
             case EndFetchers(partitions, answer):
-                self._end_fetchers(partitions, answer)
+                self.ownership.end(partitions, answer)
             case StartFetchers(offsets, kept):
                 self._learn_brokers(self.session.brokers)
-                for partition, offset in offsets.items():
-                    self._start_fetcher(partition, offset, kept=partition in kept)
+                self.ownership.start(offsets, kept)
             case Disconnect(text):
                 logger.info("hanging up: %s", text)
                 self._hang_up()
@@ -368,54 +390,35 @@ class Conversation:
                 if not self.absent:
                     self.left.set()
 
-    def _start_fetcher(self, partition: Partition, offset: int, *, kept: bool) -> None:
-        generation = self.session.fetching[partition].generation
-        tenure = self.committing.resume(partition, offset, generation, kept=kept)
-        if tenure is None:
-            self._tenures += 1
-            where = partition.topic, partition.topic_id, partition.number
-            tenure = Tenure(*where, generation, offset, self._tenures)
-        self.fetching.start(tenure)
-
-    def _end_fetchers(self, partitions: frozenset[Partition], answer: int | None) -> None:
-        ended = [self.fetching.stop((one.topic_id, one.number)) for one in partitions]
-        tenures = [tenure for tenure in ended if tenure is not None]
-        if answer is None:
-            self.committing.lose(tenures)
-        else:
-            self._ending[answer] = tenures
-            self._begin(self._answer_when_ended(tenures, answer), f"ending {answer}")
-
-    async def _answer_when_ended(self, tenures: list[Tenure], answer: int) -> None:
-        """A record that the application holds is waited for, so that nobody else consumes it meanwhile."""
-        await self.processing.wait_until_free(tenures, self.session.wishes.session_timeout_ms / 3000)
-        del self._ending[answer]
-        self._tell_positions(tenures)
-        asked = self.session.fetchers_ended(answer, clock.now())
-        told = self.session.wishes.auto_commit and any(isinstance(one, Send) for one in asked)
-        self.committing.lose(one for one in tenures if not told or one.finished_to < one.delivered_to)
-        self._obey(asked)
-
-    def _held(self) -> Iterator[Tenure]:
-        """Also those that are about to be handed over: the application may hold their last record."""
-        return chain(self.fetching.tenures(), *self._ending.values())
-
-    def _tell_positions(self, ended: Iterable[Tenure] = ()) -> None:
-        for tenure in (*self.fetching.tenures(), *ended):
-            if tenure.finished_to != UNKNOWN:
-                self.session.advance(tenure.of, tenure.finished_to)
-
     def _out_of_range(self, tenure: Tenure) -> None:
-        self._tell_positions()
+        self.ownership.tell_positions()
         self._obey(self.session.out_of_range(tenure.of, clock.now()))
+
+    def _lags(self) -> Iterator[tuple[TopicPartition, int]]:
+        for tenure in self.fetching.tenures():
+            if UNKNOWN not in (tenure.high_watermark, tenure.delivered_to):
+                yield tenure.place, max(0, tenure.high_watermark - tenure.delivered_to)
 
     # What the application asks.
 
-    async def commit(self) -> None:
-        """Commit what was handed out, the record in hand included; raises CommitFailed."""
+    async def commit(self, question: Question | None = None) -> None:
+        """Commit what was handed out, or what is asked for; raises CommitFailed."""
         await self.committing.commit(
-            lambda: self.session, self._registered, lambda: self.standing().why or "the coordinator is silent"
+            lambda: self.session,
+            self._registered,
+            lambda: self.standing().why or "the coordinator is silent",
+            question or self.question(),
         )
+
+    def question(self, offsets: Mapping[TopicPartition, int] | None = None, timeout_ms: int = 0) -> Question:
+        """What to commit: what other handlers than the one that asks have in hand is not finished."""
+        asking = the_hand.get()
+
+        def unfinished() -> frozenset[int]:
+            others = (hand.in_hand for hand in self.processing.hands if hand is not asking)
+            return frozenset(tenure.number for tenure in others if tenure is not None)
+
+        return Question(offsets, unfinished, timeout_ms)
 
     def leave(self) -> None:
         """End fetchers, commit, leave; `left` is set when it is done."""
@@ -423,7 +426,7 @@ class Conversation:
         if self.session.stage is Stage.OVER:
             self.left.set()
             return
-        self._tell_positions()
+        self.ownership.tell_positions()
         self._obey(self.session.leave(clock.now()))
 
     # How it stands.

@@ -62,5 +62,17 @@ class UnreadableBatch(ConsumerError):
         self.next_offset = next_offset
 
 
+class PartitionNotAssigned(ConsumerError, ValueError):
+    """The partition is not fetched by this consumer now: it never was, or others have it by now."""
+
+
+class OffsetsUnknown(ConsumerError):
+    """No broker told where a log begins or ends; it may do so a moment later."""
+
+
+class ListenerFailed(ConsumerError):
+    """The application's RebalanceListener raised; that ends the consumer. `__cause__` is what it raised."""
+
+
 class NoOffset(ConsumerError):
     """Nothing is committed for a partition, or it is out of range, and auto_offset_reset is "none"."""

@@ -4,22 +4,27 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 from uuid import UUID
 
 from muster.client import broker_questions as questions
 from muster.client.broker_connection import BrokerConnection, BrokerUnavailable, Question
-from muster.client.errors import NoOffset
+from muster.client.errors import NoOffset, OffsetsUnknown
+from muster.client.record import TopicPartition
 from muster.client.tenure import UNKNOWN, Tenure
-from muster.kafkawire.errors import CorruptBatch, UnsupportedCompression
-from muster.kafkawire.records import DEFAULT_LIMIT_BYTES, ConsumedRecord
+from muster.kafkawire.errors import CorruptBatch, KafkaWireError, UnsupportedCompression
+from muster.kafkawire.records import DEFAULT_LIMIT_BYTES
 from muster.kernel.error_codes import ErrorCode
 
 logger = logging.getLogger("muster.client")
 
 FIRST_BACKOFF_S = 0.05
 LAST_BACKOFF_S = 1.0
+READY_MIN: Final = 500
+"""Small batches are opened together until so many records are ready: each turn has its price."""
 CORRUPT_ANSWERS_MAX: Final = 3
 """A batch that is corrupt this often is corrupt on the broker, not on its way."""
 
@@ -45,7 +50,8 @@ class FetchOptions:
 class Fetching:
     """Tenures that run, the pumps that fill them, and the search for leaders.
 
-    `run` is one task of the consumer; everything else is called on the same event loop.
+    `run` is one task of the consumer; everything else is called on the same event loop. `guard` is held
+    whenever records that were ready are taken back: another thread may hand them out under it.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class Fetching:
         on_out_of_range: Callable[[Tenure], None],
         on_no_broker: Callable[[], None],
     ) -> None:
+        self.guard: AbstractContextManager[Any] = nullcontext()
         self._options = options
         self._on_out_of_range = on_out_of_range
         self._on_no_broker = on_no_broker
@@ -88,7 +95,8 @@ class Fetching:
         tenure = self._tenures.pop(key, None)
         self._stalled.pop(key, None)
         if tenure is not None:
-            tenure.end()
+            with self.guard:
+                tenure.end()
             self._arrived.set()
             self._let_pumps_look(was_full)
         return tenure
@@ -106,65 +114,118 @@ class Fetching:
         """What cannot be fetched, by `Tenure.key`, and why."""
         return self._stalled
 
+    async def offsets_at(
+        self, places: Iterable[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int]:
+        """Where the first records not older than `timestamp_ms` lie; EARLIEST, LATEST: the ends of the logs.
+
+        −1: there is none. Raises OffsetsUnknown.
+        """
+        wanted = list(places)
+        view = await self._ask_anybody({place.topic for place in wanted})
+        if view is None:
+            raise OffsetsUnknown("no broker answers")
+        ids = view.topic_ids
+        by_address: dict[str, list[questions.Wanted]] = {}
+        for place in wanted:
+            leader = view.leaders.get((ids[place.topic], place.partition)) if place.topic in ids else None
+            address = view.brokers.get(leader.broker_id) if leader is not None else None
+            if leader is None or address is None:
+                raise OffsetsUnknown(f"{place.topic}-{place.partition} does not exist or has no leader")
+            epoch = leader.leader_epoch
+            wish = questions.Wanted(place.topic, ids[place.topic], place.partition, epoch, UNKNOWN)
+            by_address.setdefault(address, []).append(wish)
+        found: dict[TopicPartition, int] = {}
+        for address, asked in by_address.items():
+            for one in questions.read_offsets(await self._ask_once(address, asked, timestamp_ms)):
+                if one.error_code != ErrorCode.NONE:
+                    raise OffsetsUnknown(f"{one.topic}-{one.partition}: its broker answered {one.error_code}")
+                found[TopicPartition(one.topic, one.partition)] = one.offset
+        return found
+
+    async def _ask_once(self, address: str, asked: list[questions.Wanted], timestamp_ms: int) -> Any:
+        """Beside the pumps, whose connections wait for records."""
+        try:
+            connection = await BrokerConnection.open(address, self._options.client_id)
+            try:
+                return await self._ask(connection, questions.ask_offsets(asked, timestamp_ms), 0)
+            finally:
+                connection.close()
+        except BrokerUnavailable as problem:
+            raise OffsetsUnknown(str(problem)) from problem
+
     async def missing(self, topics: set[str]) -> frozenset[str] | None:
         """Which of `topics` do not exist, as brokers say; None if no broker answers."""
         view = await self._ask_anybody(topics)
-        return None if view is None else frozenset(topics - view.topics)
+        return None if view is None else frozenset(topics - view.topic_ids.keys())
 
     # What the application asks.
 
-    def skip(self, tenure: Tenure, offset: int) -> None:
-        """Go on at `offset`, whatever lies before it."""
+    def seek(self, tenure: Tenure, offset: int, reset_to: int | None = None) -> None:
+        """Go on at `offset`, whatever lies before it; UNKNOWN: where ListOffsets says that `reset_to` is."""
         was_full = self._is_full
-        tenure.skip_to(offset)
+        with self.guard:
+            tenure.seek(offset, reset_to)
         self._wake_pump(tenure)
         self._let_pumps_look(was_full)
 
+    def look_again(self, tenure: Tenure) -> None:
+        """It rests no longer, or nobody hands it out any more."""
+        self._arrived.set()
+        self._wake_pump(tenure)
+
     def interrupt(self) -> None:
-        """Whoever waits in `next_batch` gets None."""
+        """Whoever waits in `fill` gets None."""
         self._interrupted = True
         self._arrived.set()
 
-    async def next_batch(self) -> tuple[Tenure, list[ConsumedRecord]] | None:
-        """Wait for records; partitions take turns; None after `interrupt`.
+    async def fill(self, wants: Callable[[Tenure], bool]) -> Tenure | None:
+        """Wait for a tenure that `wants` and that has records ready; they take turns; None after `interrupt`.
 
         Raises UnreadableBatch for what cannot be opened.
         """
         while not self._interrupted:
-            for tenure in self._in_turns():
-                if tenure.unreadable is not None and not tenure.has_batches:
+            for tenure in self._in_turns(wants):
+                if tenure.unreadable is not None and not tenure.ready and not tenure.has_batches:
                     raise tenure.unreadable
                 self._turn_of = tenure
                 was_full = self._is_full
-                records = self._open_batch(tenure)
+                if not tenure.ready:
+                    self._open_first(tenure)
+                self._open_more(tenure)
                 self._wake_pump(tenure)
                 self._let_pumps_look(was_full)
-                if records:
-                    return tenure, records
+                if tenure.ready:
+                    return tenure
             self._arrived.clear()
-            if not any(map(_has_news, self._tenures.values())):
+            if not any(tenure.has_news and wants(tenure) for tenure in self._tenures.values()):
                 await self._arrived.wait()
         return None
 
-    def _in_turns(self) -> list[Tenure]:
-        ready = [tenure for tenure in self._tenures.values() if _has_news(tenure)]
-        if self._turn_of in ready:
-            after = ready.index(self._turn_of) + 1
-            ready = ready[after:] + ready[:after]
-        return ready
+    def _in_turns(self, wants: Callable[[Tenure], bool]) -> list[Tenure]:
+        able = [tenure for tenure in self._tenures.values() if tenure.has_news and wants(tenure)]
+        if self._turn_of in able:
+            after = able.index(self._turn_of) + 1
+            able = able[after:] + able[:after]
+        return able
 
-    def _open_batch(self, tenure: Tenure) -> list[ConsumedRecord]:
+    def _open_first(self, tenure: Tenure) -> None:
         try:
-            records = tenure.next_records(self._options.batch_max_bytes)
+            if tenure.open_some(self._options.batch_max_bytes):
+                tenure.corrupt_answers = 0
         except UnsupportedCompression as problem:
             raise tenure.cannot_be_opened(problem) from problem
         except CorruptBatch as problem:
             if self._is_hopeless(tenure, problem):
                 raise tenure.cannot_be_opened(problem) from problem
-            return []
-        if records:
-            tenure.corrupt_answers = 0
-        return records
+
+    def _open_more(self, tenure: Tenure) -> None:
+        """Small batches together; one that cannot be opened is looked at when it is the first."""
+        try:
+            while tenure.has_batches and len(tenure.ready) < READY_MIN:
+                tenure.open_some(self._options.batch_max_bytes)
+        except KafkaWireError:
+            return
 
     def _is_hopeless(self, tenure: Tenure, problem: CorruptBatch) -> bool:
         """True if fetching it again has not helped; else it is fetched again."""
@@ -172,7 +233,8 @@ class Fetching:
         if tenure.corrupt_answers >= CORRUPT_ANSWERS_MAX:
             return True
         logger.warning("%s: corrupt batch at %d, fetched again: %s", tenure, tenure.delivered_to, problem)
-        tenure.drop_buffer()
+        with self.guard:
+            tenure.drop_buffer()
         return False
 
     # The pumps.
@@ -284,6 +346,8 @@ class Fetching:
 
     def _led_by(self, broker_id: int) -> list[Tenure]:
         if self._is_full:
+            self._drop_what_rests()
+        if self._is_full:
             return []
         return [
             tenure
@@ -292,7 +356,15 @@ class Fetching:
             and tenure.leader.broker_id == broker_id
             and tenure.buffered_bytes < self._options.partition_max_bytes
             and tenure.unreadable is None
+            and not tenure.resting
         ]
+
+    def _drop_what_rests(self) -> None:
+        """Partitions that are paused keep what they have, but not at the cost of the others."""
+        for tenure in self._tenures.values():
+            if tenure.resting and tenure.buffered_bytes:
+                with self.guard:
+                    tenure.drop_buffer()
 
     async def _connect(self, broker_id: int) -> BrokerConnection:
         address = self._addresses.get(broker_id)
@@ -303,17 +375,25 @@ class Fetching:
         return connection
 
     async def _find_positions(self, connection: BrokerConnection, led: list[Tenure]) -> None:
-        """auto_offset_reset: where nothing is committed the log's begin or end is asked for."""
-        lost = {(tenure.topic, tenure.partition): tenure for tenure in led if tenure.fetched_to == UNKNOWN}
-        if not lost:
-            return
-        if self._options.reset_to is None:
-            raise NoOffset(f"no offset to begin at for {', '.join(map(str, lost.values()))}")
-        wanted = [tenure.wanted() for tenure in lost.values()]
-        answer = await self._ask(connection, questions.ask_offsets(wanted, self._options.reset_to), 0)
+        """auto_offset_reset, and seeks to an end: the log's begin or end is asked for."""
+        lost = [tenure for tenure in led if tenure.fetched_to == UNKNOWN and not tenure.ended]
+        for reset_to, tenures in groupby(sorted(lost, key=self._where), key=self._where):
+            await self._find_ends(connection, list(tenures), reset_to)
+
+    def _where(self, tenure: Tenure) -> int:
+        reset_to = self._options.reset_to if tenure.reset_to is None else tenure.reset_to
+        if reset_to is None:
+            raise NoOffset(f"no offset to begin at for {tenure}")
+        return reset_to
+
+    async def _find_ends(self, connection: BrokerConnection, tenures: list[Tenure], reset_to: int) -> None:
+        asked = {(tenure.topic, tenure.partition): (tenure, tenure.seeks) for tenure in tenures}
+        wanted = [tenure.wanted() for tenure in tenures]
+        answer = await self._ask(connection, questions.ask_offsets(wanted, reset_to), 0)
         for found in questions.read_offsets(answer):
-            tenure = lost.get((found.topic, found.partition))
-            if tenure is None or tenure.ended:
+            tenure, seeks = asked.get((found.topic, found.partition), (None, 0))
+            if tenure is None or tenure.ended or tenure.seeks != seeks:
+                # The application has sought another place meanwhile.
                 continue
             if found.error_code == ErrorCode.NONE:
                 tenure.begin_at(found.offset)
@@ -345,10 +425,15 @@ class Fetching:
                 continue
             if fetched.error_code == ErrorCode.NONE:
                 self._stalled.pop(tenure.key, None)
+                tenure.high_watermark = fetched.high_watermark
                 self._take_in(tenure, fetched.records)
             elif fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 logger.warning("%s: offset %d is out of range", tenure, tenure.fetched_to)
-                self._on_out_of_range(tenure)
+                if tenure.seeks:
+                    # The application's own word, which ends no session: auto_offset_reset, right here.
+                    self.seek(tenure, UNKNOWN)
+                else:
+                    self._on_out_of_range(tenure)
             else:
                 logger.info("%s: broker answered %d", tenure, fetched.error_code)
                 self._lose_leader([tenure], f"its broker answered {fetched.error_code}")
@@ -373,7 +458,3 @@ class Fetching:
         if tenures:
             self._stall(tenures, why)
             self._leader_missing.set()
-
-
-def _has_news(tenure: Tenure) -> bool:
-    return tenure.has_batches or tenure.unreadable is not None

@@ -6,100 +6,247 @@ deadline is looked at: a record of a partition that may be another's already is 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
-from time import monotonic
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from itertools import islice
+from typing import Final
 
+from muster.client import clock
 from muster.client.fetching import Fetching
 from muster.client.record import Record
-from muster.client.tenure import Tenure
-from muster.kafkawire.records import ConsumedRecord
+from muster.client.tenure import Stream, Tenure
+from muster.kernel.instants import Instant
 
-TURN_S = 0.01
+TURN_MS: Final = 10
 """An application that never waits gets the event loop for this long before pings are answered again."""
 
+_NOTHING: Final[deque[Record]] = deque()
 
-class Processing:
-    """The stream of records; `may_fetch` is the session's word that its deadline has not passed."""
 
-    def __init__(self, fetching: Fetching, may_fetch: Callable[[], bool]) -> None:
-        self._fetching = fetching
-        self._may_fetch = may_fetch
-        self._tenure: Tenure | None = None
-        self._records: deque[ConsumedRecord] = deque()
-        self._in_hand: Tenure | None = None
-        self._freed = asyncio.Event()
-        self._freed.set()
-        self._turn_began = 0.0
-        self.closed = False
+class Hand:
+    """What one reader of records holds: one record at a time, of `stream` or (None) of all partitions.
+
+    `take` may be called in another thread than the loop's, under `Fetching.guard`; nothing else may.
+    `count` is how many records it was given, `asked` whether it waits for one, `since` when it got the last.
+    """
+
+    def __init__(self, processing: "Processing", stream: Stream | None = None) -> None:
+        self.stream = stream
+        self.in_hand: Tenure | None = None
+        self.count = 0
         self.asked = False
-        """Whether the application waits for a record now."""
+        self.since = clock.now()
+        self._processing = processing
+        self._tenure: Tenure | None = None
+        self._ready = _NOTHING
+        self._turn_began = self.since
+
+    def take(self) -> Record | None:
+        """Finish the record in hand; the next one, if it is ready. None: call `prepare`."""
+        now = clock.now()
+        if self.in_hand is not None:
+            self.finish()
+        tenure = self._tenure
+        if not self._ready or tenure is None or now >= self._turn_began + TURN_MS:
+            return None
+        if not self._processing.may_fetch(now):
+            return None
+        record = self._ready.popleft()
+        tenure.delivered_to = record[2] + 1
+        self.in_hand = tenure
+        self.since = now
+        self.count += 1
+        return record
+
+    def take_more(self, count: int) -> list[Record]:
+        """Up to `count` records that are ready behind the one just taken, of its partition."""
+        tenure = self.in_hand
+        if tenure is None or count <= 0:
+            return []
+        records = list(islice(self._ready, count))
+        for _ in records:
+            self._ready.popleft()
+        if records:
+            tenure.delivered_to = records[-1].offset + 1
+            self.count += len(records)
+        return records
 
     def finish(self) -> None:
         """The application is done with the record that it holds, if it holds one."""
-        if self._in_hand is not None:
-            self._in_hand.finished_to = self._in_hand.delivered_to
-            self._in_hand = None
-        self._freed.set()
+        if self.in_hand is not None:
+            self.in_hand.finished_to = self.in_hand.delivered_to
+        self.release()
 
     def release(self) -> None:
         """The application goes away from the record that it holds, without having finished it."""
-        self._in_hand = None
-        self._freed.set()
+        self.in_hand = None
+        if self._processing.awaited:
+            self._processing.tell_free()
+
+    async def prepare(self) -> bool:
+        """Wait until `take` has something to give; False: it never will, the consumer is over."""
+        processing = self._processing
+        self.asked = True
+        processing.come_back()
+        try:
+            if clock.now() >= self._turn_began + TURN_MS:
+                await asyncio.sleep(0)
+                self._turn_began = clock.now()
+            while not processing.closed:
+                if not self._ready:
+                    await self._find()
+                elif processing.may_fetch(clock.now()):
+                    return True
+                else:
+                    # The session ends the tenures, and so empties what is ready, before this goes on.
+                    processing.look_at_the_clock()
+                    await asyncio.sleep(0)
+            return False
+        finally:
+            self.asked, self.since = False, clock.now()
+
+    async def next_record(self) -> Record | None:
+        """Finish the record in hand and wait for the next one; None once closed."""
+        while (record := self.take()) is None:
+            if not await self.prepare():
+                return None
+        return record
+
+    def let_go(self, tenure: Tenure | None = None) -> None:
+        """Hand out nothing more of this tenure (None: of any), until it is found again."""
+        if tenure is None or self._tenure is tenure:
+            self._ready = _NOTHING
+
+    async def _find(self) -> None:
+        self._put_down()
+        tenure = await self._processing.fetching.fill(self._wants)
+        if tenure is not None:
+            tenure.holder, self._tenure, self._ready = self, tenure, tenure.ready
+
+    def _put_down(self) -> None:
+        tenure, self._tenure, self._ready = self._tenure, None, _NOTHING
+        if tenure is not None and tenure.holder is self:
+            tenure.holder = None
+            if tenure.has_news and not tenure.ended:
+                self._processing.fetching.look_again(tenure)
+
+    def _wants(self, tenure: Tenure) -> bool:
+        if tenure.resting or tenure.holder not in (None, self):
+            return False
+        return self.stream is None or (
+            tenure.stream == self.stream and not self._processing.holds(tenure, besides=self)
+        )
+
+
+class Processing:
+    """The readers of one consumer: `main`, or one hand for each stream.
+
+    `may_fetch` is the session's word that its deadline has not passed; `look_at_the_clock` tells the session
+    that it has; `come_back` hears that somebody waits for a record. `tell_free` wakes whoever waits until
+    the application lets go of a record; another thread may not call it as it is.
+    """
+
+    def __init__(
+        self,
+        fetching: Fetching,
+        may_fetch: Callable[[Instant], bool],
+        look_at_the_clock: Callable[[], None] = lambda: None,
+        come_back: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.fetching = fetching
+        self.may_fetch = may_fetch
+        self.look_at_the_clock = look_at_the_clock
+        self.come_back = come_back
+        self.closed = False
+        self._waiting = 0
+        self._freed = asyncio.Event()
+        self.tell_free: Callable[[], None] = self._freed.set
+        self.on_close: Callable[[], None] = lambda: None
+        self.main = Hand(self)
+        self.hands: list[Hand] = []
+        self._dismissed = 0
+
+    @property
+    def awaited(self) -> bool:
+        """True while somebody waits until the application lets go of a record."""
+        return self._waiting > 0
+
+    @property
+    def count(self) -> int:
+        """How many records were handed out."""
+        return self._dismissed + self.main.count + sum(hand.count for hand in self.hands)
+
+    def readers(self) -> Iterator[Hand]:
+        """Whoever may hold a record."""
+        yield self.main
+        yield from self.hands
+
+    def open_hand(self, stream: Stream) -> Hand:
+        """One more reader, of one stream."""
+        hand = Hand(self, stream)
+        self.hands.append(hand)
+        return hand
+
+    def dismiss(self, hand: Hand) -> None:
+        """It reads no more. What it has in hand was not finished, and comes again for whoever reads next."""
+        tenure = hand.in_hand
+        if tenure is not None and not tenure.ended:
+            with self.fetching.guard:
+                tenure.go_back()
+        hand.release()
+        hand.let_go()
+        self._dismissed += hand.count
+        self.hands.remove(hand)
+        for one in self.fetching.tenures():
+            if one.holder is hand:
+                one.holder = None
+                self.fetching.look_again(one)
+
+    def overdue(self, now: Instant, patience_ms: int) -> Iterator[Hand]:
+        """Who has not asked for a record for so long; who iterates counts only where nobody else reads."""
+        for hand in self.hands or [self.main]:
+            if not hand.asked and now >= hand.since + patience_ms:
+                yield hand
+
+    def let_go(self, tenure: Tenure) -> None:
+        """Nobody hands out what is ready of this one, until somebody finds it again who may have it."""
+        with self.fetching.guard:
+            for hand in self.readers():
+                hand.let_go(tenure)
+                if tenure.holder is hand and hand.in_hand is not tenure:
+                    tenure.holder = None
+
+    def holds(self, tenure: Tenure, besides: Hand) -> bool:
+        """True if somebody else holds a record of this partition, maybe of an earlier tenure."""
+        return any(
+            hand is not besides and hand.in_hand is not None and hand.in_hand.of == tenure.of
+            for hand in self.readers()
+        )
 
     def close(self) -> None:
         """Hand out nothing more; whoever waits for a record gets None."""
         self.closed = True
-        self._records.clear()
-        self._fetching.interrupt()
-
-    async def next_record(self) -> Record | None:
-        """Finish the record in hand and wait for the next one; None once closed."""
-        self.asked = True
-        try:
-            self.finish()
-            await self._let_others_run()
-            while not self.closed:
-                if not self._records or self._tenure is None or self._tenure.ended:
-                    self._records.clear()
-                    batch = await self._fetching.next_batch()
-                    if batch is not None:
-                        self._tenure, self._records = batch[0], deque(batch[1])
-                        self._turn_began = monotonic()
-                    continue
-                if self._may_fetch():
-                    return self._hand_out(self._tenure, self._records.popleft())
-                # The session has been told that its time is over; it ends the tenures before this goes on.
-                await asyncio.sleep(0)
-            return None
-        finally:
-            self.asked = False
-
-    def _hand_out(self, tenure: Tenure, record: ConsumedRecord) -> Record:
-        self._in_hand = tenure
-        self._freed.clear()
-        tenure.delivered_to = record.offset + 1
-        place = tenure.topic, tenure.partition, record.offset, tenure.generation, tenure.number
-        return Record(*place, *record[1:])
-
-    async def _let_others_run(self) -> None:
-        now = monotonic()
-        if now - self._turn_began >= TURN_S:
-            await asyncio.sleep(0)
-            self._turn_began = monotonic()
-
-    def skip(self, tenure: Tenure, offset: int) -> None:
-        """Hand out nothing more of `tenure` below `offset`."""
-        if tenure is self._tenure:
-            self._records = deque(record for record in self._records if record.offset >= offset)
+        self.on_close()
+        with self.fetching.guard:
+            for hand in self.readers():
+                hand.let_go()
+        self.fetching.interrupt()
 
     async def wait_until_free(self, tenures: Iterable[Tenure], within_s: float) -> None:
         """Wait until the application holds no record of `tenures`, at most `within_s`."""
         waiting_for = {id(tenure) for tenure in tenures}
+        self._waiting += 1
         try:
             async with asyncio.timeout(within_s):
-                while self._in_hand is not None and id(self._in_hand) in waiting_for:
+                while any(id(hand.in_hand) in waiting_for for hand in self.readers()):
                     self._freed.clear()
                     await self._freed.wait()
         except TimeoutError:
             # Its record is consumed again by the next owner, which at-least-once allows.
             pass
+        finally:
+            self._waiting -= 1
+
+
+the_hand: Final[ContextVar[Hand | None]] = ContextVar("the_hand", default=None)
+"""Whose handler runs here; None: whoever iterates, or nobody who reads."""

@@ -1,6 +1,13 @@
-"""This room is one record as an application gets it."""
+"""This room is one record as an application gets it, and what applications call a partition."""
 
 from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; equal to the pair `(topic, partition)`, which may stand for it anywhere."""
+
+    topic: str
+    partition: int
 
 
 class Record(NamedTuple):
@@ -9,8 +16,8 @@ class Record(NamedTuple):
     `generation` is that of the group since which this member owns the partition: it changes when the
     partition was elsewhere in between. `tenure` rises within one Consumer whenever fetching a partition
     began anew, also without having been elsewhere: after an outage longer than the session it begins at
-    the committed offset, so offsets rise within a tenure only. `timestamp_ms` is wall time, −1 if the
-    producer gave none.
+    the committed offset, so offsets rise within a tenure only, if the application does not seek.
+    `timestamp_ms` is wall time, −1 if the producer gave none.
     """
 
     topic: str

@@ -3,11 +3,12 @@
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from muster.client.broker_questions import Leader, Wanted
 from muster.client.errors import UnreadableBatch
+from muster.client.record import Record, TopicPartition
 from muster.kafkawire import batches
 from muster.kafkawire.errors import KafkaWireError
 from muster.kafkawire.records import DEFAULT_LIMIT_BYTES, ConsumedRecord, read_records
@@ -16,6 +17,16 @@ from muster.messages.partitions import Partition
 UNKNOWN = -1
 RECORDS_AT_ONCE: Final = 5_000
 """A batch of many small records is opened piece by piece: as objects they are some hundred times larger."""
+
+
+class Stream(NamedTuple):
+    """One of the streams that a member reads (000 chapter 11): of a topic, or of all that patterns match.
+
+    `topic` is empty for patterns; `thread` is the consumer thread id that the coordinator deals to.
+    """
+
+    topic: str
+    thread: str
 
 
 class Tenure:
@@ -27,6 +38,10 @@ class Tenure:
     durable, `began_at` where it began. All are −1 until auto_offset_reset has found where to begin.
     `number` rises with each tenure of one consumer. `unreadable` is set when what lies behind
     `fetched_to` was corrupt in answer after answer; nothing is fetched then until the application skips it.
+
+    `ready` are opened records; it stays the same deque for as long as the tenure lives, so whoever hands
+    them out sees at once that it was emptied. `seeks` counts the application's moves, `sought` is true
+    until a commit covers the last one. `holder` is whoever hands its records out.
     """
 
     def __init__(
@@ -40,13 +55,21 @@ class Tenure:
         self.number = number
         self.began_at = self.fetched_to = self.delivered_to = self.finished_to = offset
         self.committed_to = UNKNOWN
+        self.high_watermark = UNKNOWN
         self.leader: Leader | None = None
-        self.ended = False
+        self.stream = Stream("", "")
+        self.holder: object | None = None
+        self.ended = self.paused = self.held_back = self.sought = False
+        self.seeks = 0
+        self.reset_to: int | None = None
+        """Where a seek to an end of the log goes; None: as auto_offset_reset says."""
+        self.ready: deque[Record] = deque()
         self.buffered_bytes = 0
         self.corrupt_answers = 0
         self.unreadable: UnreadableBatch | None = None
         self._batches: deque[memoryview] = deque()
         self._opened: Iterator[ConsumedRecord] | None = None
+        self._opened_to = offset
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -56,9 +79,19 @@ class Tenure:
         """What names the partition among tenures."""
         return self.topic_id, self.partition
 
+    @property
+    def place(self) -> TopicPartition:
+        """What names the partition for the application."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def resting(self) -> bool:
+        """True while nothing is to be handed out: the application paused it, or its listener is not done."""
+        return self.paused or self.held_back
+
     def begin_at(self, offset: int) -> None:
         """auto_offset_reset found `offset`; whatever was buffered is of no use."""
-        self.began_at = self.fetched_to = self.delivered_to = self.finished_to = offset
+        self.began_at = self.delivered_to = self.finished_to = offset
         self.drop_buffer()
 
     def wanted(self) -> Wanted:
@@ -77,25 +110,34 @@ class Tenure:
                 self.fetched_to = header.next_offset
         return self.fetched_to > before
 
-    def next_records(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> list[ConsumedRecord]:
-        """The next records of the first buffered batch; none when it is exhausted, or nothing is buffered.
+    def open_some(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> int:
+        """Make the next records of the first buffered batch `ready`; how many: none if nothing is buffered.
 
         Raises CorruptBatch and UnsupportedCompression; the batch then stays where it is, so that whoever goes
         on after that does not pass over it.
         """
         if not self._batches:
-            return []
+            return 0
         if self._opened is None:
-            self._opened = read_records(self._batches[0], self.delivered_to, limit_bytes)
+            self._opened = read_records(self._batches[0], self._opened_to, limit_bytes)
+        topic, number, generation, tenure = self.topic, self.partition, self.generation, self.number
+        new = tuple.__new__
         try:
-            records = list(islice(self._opened, RECORDS_AT_ONCE))
+            # What `Record(...)` does as well, at twice the price, for every record.
+            records = [
+                new(Record, (topic, number, offset, generation, tenure, at, key, value, headers))
+                for offset, at, key, value, headers in islice(self._opened, RECORDS_AT_ONCE)
+            ]
         except KafkaWireError:
             self._opened = None
             raise
         if len(records) < RECORDS_AT_ONCE:
             self._opened = None
             self.buffered_bytes -= len(self._batches.popleft())
-        return records
+        if records:
+            self._opened_to = records[-1].offset + 1
+            self.ready.extend(records)
+        return len(records)
 
     def cannot_be_opened(self, problem: KafkaWireError) -> UnreadableBatch:
         """What to tell the application of the first batch that is buffered."""
@@ -111,24 +153,43 @@ class Tenure:
 
     @property
     def has_uncommitted(self) -> bool:
-        """True if records were handed out that `commit` has not heard to be durable."""
-        return self.delivered_to > max(self.began_at, self.committed_to)
+        """True if the application is somewhere that `commit` has not heard to be durable."""
+        return self.sought or self.delivered_to > max(self.began_at, self.committed_to)
 
     @property
     def has_batches(self) -> bool:
-        """True if something is buffered."""
+        """True if something is buffered that is not open yet."""
         return bool(self._batches)
+
+    @property
+    def has_news(self) -> bool:
+        """True if there is something to hand out, or to tell."""
+        return bool(self.ready) or bool(self._batches) or self.unreadable is not None
+
+    def committed(self, offset: int, seeks: int) -> None:
+        """A commit of `offset` is durable that was asked for after so many seeks."""
+        if seeks == self.seeks:
+            self.committed_to, self.sought = offset, False
 
     def drop_buffer(self) -> None:
         """Forget what is buffered and fetch again from what was delivered."""
         self._forget()
-        self.fetched_to = self.delivered_to
+        self.fetched_to = self._opened_to = self.delivered_to
 
-    def skip_to(self, offset: int) -> None:
-        """Everything before `offset` counts as finished, handed out or not."""
-        self.delivered_to = self.finished_to = offset
-        self.corrupt_answers, self.unreadable = 0, None
+    def go_back(self) -> None:
+        """What was handed out and not finished is handed out again."""
+        self.delivered_to = self.finished_to
         self.drop_buffer()
+
+    def seek(self, offset: int, reset_to: int | None = None) -> None:
+        """Go on at `offset`; everything before it counts as finished, handed out or not.
+
+        UNKNOWN: where ListOffsets says that `reset_to` is.
+        """
+        self.seeks += 1
+        self.sought, self.reset_to, self.committed_to = True, reset_to, UNKNOWN
+        self.corrupt_answers, self.unreadable = 0, None
+        self.begin_at(offset)
 
     def end(self) -> None:
         """Nothing of this tenure is handed out from now on; an answer on its way to it is ignored."""
@@ -137,10 +198,11 @@ class Tenure:
 
     def resume(self, generation: int) -> None:
         """Nobody else had the partition since the end: go on where the application is."""
-        self.ended, self.generation, self.leader = False, generation, None
+        self.ended, self.generation, self.leader, self.holder = False, generation, None, None
         self.drop_buffer()
 
     def _forget(self) -> None:
+        self.ready.clear()
         self._batches.clear()
         self._opened = None
         self.buffered_bytes = 0

@@ -91,6 +91,7 @@ class MemberSession:
     """One consumer's session; not shared between threads.
 
     `told` is true from the first StartFetcher of the present connection on: what it fetches is what it owns.
+    `threads` is to which consumer thread the coordinator dealt each partition; a new mapping at each word.
     """
 
     def __init__(self, wishes: Wishes) -> None:
@@ -101,6 +102,7 @@ class MemberSession:
         self.nodes: tuple[NodeInfo, ...] = ()
         self.brokers: tuple[BrokerInfo, ...] = ()
         self.fetching: dict[Partition, Position] = {}
+        self.threads: Mapping[Partition, str] = {}
         self.told = False
         self._obeyed = (0, 0)
         self._registered_at = Instant(0)
@@ -328,6 +330,7 @@ class MemberSession:
         self.told = True
         directives: list[Directive] = []
         if self.stage is Stage.REGISTERED:
+            self.threads = _threads(request)
             directives = self._become(_whole_ownership(request), request.generation)
         answer = StartFetcherResponse(
             consumer_id=self.wishes.consumer_id, generation=request.generation, version=request.version
@@ -469,6 +472,15 @@ class MemberSession:
 def _whole_ownership(request: StartFetcherRequest) -> dict[Partition, int]:
     return {
         Partition(topic.topic, topic.topic_id, one.partition): one.offset
+        for thread in request.ownership_info
+        for topic in thread.assigned_parts
+        for one in topic.partitions
+    }
+
+
+def _threads(request: StartFetcherRequest) -> dict[Partition, str]:
+    return {
+        Partition(topic.topic, topic.topic_id, one.partition): thread.consumer_thread_id
         for thread in request.ownership_info
         for topic in thread.assigned_parts
         for one in topic.partitions

@@ -9,8 +9,8 @@ import pytest
 from muster.client.broker_questions import EARLIEST, LATEST, Leader
 from muster.client.errors import NoOffset
 from muster.client.fetching import Fetching, FetchOptions
+from muster.client.record import Record
 from muster.client.tenure import UNKNOWN, Tenure
-from muster.kafkawire.records import ConsumedRecord
 from tests.integration.sdk.brokers import LoneBroker, topic_id
 
 WITHIN_S = 20.0
@@ -32,15 +32,15 @@ class Fetchers:
         self.fetching.start(tenure)
         return tenure
 
-    async def take(self, count: int) -> list[ConsumedRecord]:
+    async def take(self, count: int) -> list[Record]:
         """The next `count` records, of whatever partitions."""
-        records: list[ConsumedRecord] = []
+        records: list[Record] = []
         async with asyncio.timeout(WITHIN_S):
             while len(records) < count:
-                batch = await self.fetching.next_batch()
-                assert batch is not None
-                tenure, found = batch
-                assert not tenure.ended
+                tenure = await self.fetching.fill(lambda tenure: True)
+                assert tenure is not None and not tenure.ended
+                found = list(tenure.ready)
+                tenure.ready.clear()
                 tenure.delivered_to = found[-1].offset + 1
                 records.extend(found)
         return records

@@ -1,7 +1,7 @@
 """This room is a consumer without a coordinator: the test says what is heard, and when."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from muster.client.conversation import WITHOUT_END, Conversation, Patience
@@ -12,11 +12,13 @@ from muster.client.tenure import Tenure
 from muster.kernel.instants import Instant, after
 from muster.messages.member import (
     CommitOffsetsRequest,
+    CommitOffsetsResponse,
     Frame,
     RegisterConsumerResponse,
     StartFetcherRequest,
     TopicCount,
 )
+from muster.messages.partitions import Partition, Position, each_position
 from tests.unit.client_core.test_a_member_obeys_its_coordinator import NOW, start
 
 S = 10_000
@@ -95,6 +97,14 @@ class Ann:
         self.conversation._obey(self.conversation.session.tick(late))
         assert not self.tenures()
         return late
+
+    def answers(self, commit: CommitOffsetsRequest) -> None:
+        """The coordinator has committed it."""
+        self.hears(CommitOffsetsResponse(correlation_id=commit.correlation_id))
+
+    def positions_in(self, commit: CommitOffsetsRequest) -> "Iterator[tuple[Partition, Position]]":
+        """What it says."""
+        return each_position(commit.offset_info)
 
     async def commits(self) -> "tuple[asyncio.Task[None], CommitOffsetsRequest]":
         """A commit under way, and what was said for it."""

@@ -22,9 +22,10 @@ def test_a_corrupt_batch_stays_the_next_one() -> None:
     tenure = Tenure("orders", UUID(int=1), 0, 1, 0)
     assert tenure.accept(bytes(good + bad + batch(3, b"d")))
     held = tenure.buffered_bytes
-    assert [record.offset for record in tenure.next_records()] == [0, 1]
+    assert tenure.open_some() == 2
+    assert [record.offset for record in tenure.ready] == [0, 1]
     tenure.delivered_to = 2
     for _ in range(2):
         with pytest.raises(CorruptBatch):
-            tenure.next_records()
+            tenure.open_some()
     assert tenure.buffered_bytes == held - len(good)

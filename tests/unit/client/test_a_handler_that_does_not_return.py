@@ -26,14 +26,14 @@ def ann_with_a_record_in_hand(**patience: Any) -> Ann:
     tenure = ann.starts(start(1, 40), now)
     ann.line.said()
     tenure.finished_to, tenure.delivered_to = 41, 42
-    ann.conversation.processing._in_hand = tenure
-    ann.conversation._handed_out_at = now
+    ann.conversation.processing.main.in_hand = tenure
+    ann.conversation.processing.main.since = now
     return ann
 
 
 def later(ann: Ann, ms: int) -> Instant:
     """So long after she was given the record."""
-    return after(ann.conversation._handed_out_at, ms)
+    return after(ann.conversation.processing.main.since, ms)
 
 
 async def the_end_of(ann: Ann) -> LeaveRequest:
@@ -59,11 +59,15 @@ async def test_she_leaves_and_says_why_and_the_record_in_hand_does_not_count_as_
         await ann.conversation.commit()
 
 
-async def test_she_is_a_member_again_when_she_asks_for_the_next_record() -> None:
+async def test_she_is_a_member_again_when_she_asks_for_the_next_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ann = ann_with_a_record_in_hand(handler_ms=POLL_MS)
     await the_end_of(ann)
     before = ann.conversation.session
-    ann.conversation.come_back()
+    monkeypatch.setattr(clock, "now", lambda: later(ann, POLL_MS))
+    ann.conversation.processing.main.asked = True
+    ann.conversation.processing.come_back()
     talking = asyncio.create_task(ann.conversation._talk())
     while ann.conversation.absent:
         await asyncio.sleep(0)
@@ -83,7 +87,7 @@ async def test_before_that_and_without_a_limit_nothing_happens() -> None:
 
 async def test_who_waits_for_a_record_is_not_waited_for() -> None:
     ann = ann_with_a_record_in_hand(handler_ms=POLL_MS)
-    ann.conversation.processing.asked = True
+    ann.conversation.processing.main.asked = True
     ann.conversation._lose_patience(later(ann, 1_000_000))
     assert ann.tenures()
 

@@ -24,7 +24,7 @@ class Reader:
     def __init__(self, *log: bytes, **options: int) -> None:
         self.log = b"".join(log)
         self.fetching = Fetching(FetchOptions("tests", **options), lambda tenure: None, lambda: None)
-        self.processing = Processing(self.fetching, lambda: True)
+        self.processing = Processing(self.fetching, lambda now: True)
         self.tenure = Tenure("orders", UUID(int=1), 0, 1, 0)
         self.fetching.start(self.tenure)
 
@@ -34,7 +34,7 @@ class Reader:
             self.fetching._take_in(self.tenure, self.log)
             try:
                 async with asyncio.timeout(0.2):
-                    record = await self.processing.next_record()
+                    record = await self.processing.main.next_record()
             except TimeoutError:
                 continue
             assert record is not None
@@ -42,8 +42,7 @@ class Reader:
 
     def skip(self, offset: int) -> None:
         """As Consumer.skip."""
-        self.processing.skip(self.tenure, offset)
-        self.fetching.skip(self.tenure, offset)
+        self.fetching.seek(self.tenure, offset)
 
 
 POISON = at(2, sealed_batch(b"no zstd" * 5, compression=4, count=3))
@@ -81,9 +80,9 @@ async def test_a_header_that_cannot_be_read_does_not_end_the_consumer() -> None:
     reader = Reader(at(0, made_batch([b"a"])), b"\x00" * 100)
     for _ in range(CORRUPT_ANSWERS_MAX):
         reader.fetching._take_in(reader.tenure, reader.log)
-    assert await reader.processing.next_record()
+    assert await reader.processing.main.next_record()
     with pytest.raises(UnreadableBatch, match="magic 0") as told:
-        await reader.processing.next_record()
+        await reader.processing.main.next_record()
     assert (told.value.offset, told.value.next_offset) == (1, 2)
 
 
@@ -92,11 +91,11 @@ async def test_a_batch_of_many_records_is_opened_piece_by_piece_and_whole() -> N
     reader = Reader(at(0, made_batch([b""] * count, compression=4)))
     assert reader.tenure.accept(reader.log)
     held = reader.tenure.buffered_bytes
-    assert len(reader.tenure.next_records()) == RECORDS_AT_ONCE
+    assert reader.tenure.open_some() == RECORDS_AT_ONCE
     assert reader.tenure.buffered_bytes == held
-    offsets = [record.offset for record in reader.tenure.next_records()]
-    assert offsets == list(range(RECORDS_AT_ONCE, count))
-    assert reader.tenure.next_records() == [] and reader.tenure.buffered_bytes == 0
+    assert reader.tenure.open_some() == RECORDS_AT_ONCE
+    assert [record.offset for record in reader.tenure.ready] == list(range(count))
+    assert reader.tenure.open_some() == 0 and reader.tenure.buffered_bytes == 0
 
 
 async def test_skipping_drops_what_was_opened_of_the_same_batch() -> None:

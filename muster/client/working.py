@@ -1,0 +1,47 @@
+"""This room lets one handler for each stream run beside the others, and keeps the order in each partition."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+
+from muster.client.ownership import Ownership
+from muster.client.processing import Hand, Processing, the_hand
+from muster.client.record import Record
+
+Handler = Callable[[Record], Awaitable[None] | None]
+
+
+async def work(processing: Processing, ownership: Ownership, handler: Handler) -> None:
+    """Call `handler` with each record, one at a time in each stream, until the consumer is over.
+
+    Raises what a handler raises; the others are cancelled then, and what was not finished comes again.
+    """
+
+    async def read(hand: Hand) -> None:
+        the_hand.set(hand)
+        try:
+            while (record := await hand.next_record()) is not None:
+                answer = handler(record)
+                if inspect.isawaitable(answer):
+                    await answer
+        finally:
+            processing.dismiss(hand)
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            while not processing.closed:
+                for stream in ownership.streams - {hand.stream for hand in processing.hands}:
+                    hand = processing.open_hand(stream)
+                    tasks.create_task(
+                        read(hand), name=f"stream {stream.topic or 'of patterns'} {stream.thread}"
+                    )
+                ownership.streams_changed.clear()
+                await ownership.streams_changed.wait()
+    except BaseExceptionGroup as problems:
+        raise first_of(problems) from None
+
+
+def first_of(problems: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first of them that is no group."""
+    first = problems.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
