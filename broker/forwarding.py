@@ -4,7 +4,8 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
-from broker.handlers_forwarded import ControllerUnreachable, ProducerIdBlock, TooLargeToForward
+from broker.handlers_forwarded import ControllerUnreachable, TooLargeToForward
+from kafkaserver.producer_ids import ProducerIdBlock
 from muster.messages import codec
 from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
 from muster.messages.link.from_broker import AllocateProducerIds, CreateTopics, FromBroker, NewTopic

@@ -7,11 +7,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import structlog
 
 from broker.core.creation_quota import CreationQuota
+from kafkaserver.producer_ids import NoProducerIds, ProducerIdBlock, ProducerIds
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
     ApiKey,
@@ -29,8 +30,6 @@ from muster.messages.link.to_broker import CreatedTopic
 
 log = structlog.get_logger(__name__)
 
-NO_PRODUCER_ID = -1
-
 MOST_TOPICS = 1_000
 """In one CreateTopics: all of them are one turn of the controller, which nobody else may wait long for."""
 
@@ -41,14 +40,7 @@ _CONFIGS_ARE_TOLD_SINCE = 5
 _QUOTA_IS_KNOWN_SINCE = 6
 
 
-class ProducerIdBlock(NamedTuple):
-    """Producer ids that this broker alone may give out."""
-
-    first: int
-    size: int
-
-
-class ControllerUnreachable(Exception):
+class ControllerUnreachable(NoProducerIds):
     """No link, or the link broke before the answer: the client is told to try again."""
 
 
@@ -79,8 +71,7 @@ class ForwardedHandlers:
         self._controller = controller
         self._clock = clock
         self._creation_quota = CreationQuota(clock())
-        self._block = ProducerIdBlock(0, 0)
-        self._refill: asyncio.Task[None] | None = None
+        self.producer_ids = ProducerIds(controller.producer_ids)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _start(self, work: Coroutine[Any, Any, None], reply: Reply) -> None:
@@ -97,53 +88,9 @@ class ForwardedHandlers:
 
     def cancel(self) -> None:
         """Stop waiting for the controller; the connections are about to close."""
-        for task in (*self._tasks, *([self._refill] if self._refill else [])):
+        self.producer_ids.cancel()
+        for task in self._tasks:
             task.cancel()
-
-    # -- InitProducerId
-
-    def init_producer_id(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """A fresh producer id with epoch 0; transactions are not served. Raises MalformedFrame."""
-        request = read_request(header, frame)
-        if request.transactional_id is not None:
-            self._answer_producer_id(header, reply, ErrorCode.INVALID_REQUEST, NO_PRODUCER_ID)
-        elif self._block.size:
-            self._answer_producer_id(header, reply, ErrorCode.NONE, self._next_id())
-        else:
-            self._start(self._give_after_refill(header, reply), reply)
-
-    async def _give_after_refill(self, header: RequestHeader, reply: Reply) -> None:
-        """One asks for a block, and whoever came meanwhile takes from it, or is refused with it."""
-        while not self._block.size:
-            if self._refill is None:
-                self._refill = asyncio.create_task(self._take_block())
-            try:
-                await asyncio.shield(self._refill)
-            except ControllerUnreachable:
-                # What Kafka answers while its own block is on the way; clients try again.
-                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                self._answer_producer_id(header, reply, code, NO_PRODUCER_ID)
-                return
-        self._answer_producer_id(header, reply, ErrorCode.NONE, self._next_id())
-
-    async def _take_block(self) -> None:
-        try:
-            self._block = await self._controller.producer_ids()
-        finally:
-            self._refill = None
-
-    def _next_id(self) -> int:
-        first, size = self._block
-        self._block = ProducerIdBlock(first + 1, size - 1)
-        return first
-
-    def _answer_producer_id(
-        self, header: RequestHeader, reply: Reply, error_code: ErrorCode, producer_id: int
-    ) -> None:
-        shape = response_class(ApiKey.INIT_PRODUCER_ID, header.api_version)
-        epoch = 0 if error_code is ErrorCode.NONE else -1
-        body = build(shape, error_code=error_code, producer_id=producer_id, producer_epoch=epoch)
-        reply.send(encode_reply(ApiKey.INIT_PRODUCER_ID, header.api_version, header.correlation_id, body))
 
     # -- CreateTopics
 

@@ -29,7 +29,7 @@ class ClientListener:
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
             ApiKey.METADATA: self._metadata,
             ApiKey.API_VERSIONS: self._api_versions,
-            ApiKey.INIT_PRODUCER_ID: self._forwarded.init_producer_id,
+            ApiKey.INIT_PRODUCER_ID: self._forwarded.producer_ids.handle,
             ApiKey.CREATE_TOPICS: self._forwarded.create_topics,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,

@@ -1,10 +1,8 @@
 """This room composes one broker: data plane, listeners, link, followers, duties, from start to clean stop."""
 
 import asyncio
-import resource
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
 
@@ -27,7 +25,7 @@ from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
 from broker.settings import Address, BrokerSettings
-from kafkaserver.limits import ServerLimits
+from kafkaserver.limits import client_limits
 from muster.kafkawire.api_table import shapes_loaded
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.limits import MAX_ROWS_PER_FRAME
@@ -391,13 +389,6 @@ class BrokerProcess:
                 peer.bytes_fetched for peer in self._followers.peers.values()
             ),
         }
-
-
-def client_limits() -> ServerLimits:
-    """Clients take at most half of this process's descriptors: logs and peers need the others."""
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    usual = ServerLimits()
-    return replace(usual, connections=min(usual.connections, max(descriptors // 2, 1)))
 
 
 def data_plane_settings(settings: BrokerSettings) -> DataPlaneSettings:

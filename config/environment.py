@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from muster.kernel.addresses import host_and_port, is_loopback
 from muster.kernel.environment import FILE, Environment, SettingError
 from muster.kernel.settings import DECLARED
 
@@ -51,6 +52,19 @@ def host_of(address: str) -> str:
     """The host part of ``host:port`` or of an URL; ``[::1]:9301`` gives ``::1``."""
     split = urlsplit(address if "//" in address else f"//{address}")
     return split.hostname or ""
+
+
+def loopback_address(name: str, text: str) -> tuple[str, int]:
+    """Host and port to listen on. Raises SettingError for what others could reach."""
+    address = host_and_port(text)
+    if address is None:
+        raise SettingError(f"{name}={text!r} is not HOST:PORT.")
+    if not is_loopback(address[0]):
+        raise SettingError(
+            f"{name}={text}: the Kafka listeners have no SASL and no TLS yet, so they bind to loopback "
+            "only; use 127.0.0.1 or [::1]."
+        )
+    return address
 
 
 def process_role(arguments: list[str]) -> str:

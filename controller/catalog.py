@@ -13,6 +13,11 @@ _LIVE_BROKERS = """
 SELECT broker_id, rack, endpoints FROM broker WHERE NOT fenced ORDER BY broker_id"""
 
 
+_PARTITIONS = """
+SELECT topic_id, partition, assigned, leader, leader_epoch, isr, version FROM partition
+WHERE version > %(above)s"""
+
+
 class LiveBroker(NamedTuple):
     """A broker with a session; `endpoints` maps a listener (`client`, `replication`) to host:port."""
 
@@ -36,3 +41,15 @@ def live_brokers(connection: Connection[Any]) -> tuple[LiveBroker, ...]:
     with connection.cursor() as cursor:
         rows = cursor.execute(_LIVE_BROKERS).fetchall()
     return tuple(LiveBroker(BrokerId(broker_id), rack, endpoints) for broker_id, rack, endpoints in rows)
+
+
+def partitions(
+    connection: Connection[Any], above: int
+) -> list[tuple[UUID, int, tuple[int, ...], int, int, tuple[int, ...], int]]:
+    """(topic, number, replicas, leader, leader epoch, ISR, version) of each that changed above a version."""
+    with connection.cursor() as cursor:
+        rows = cursor.execute(_PARTITIONS, {"above": above}).fetchall()
+    return [
+        (UUID(str(topic_id)), number, tuple(assigned), leader, epoch, tuple(isr), version)
+        for topic_id, number, assigned, leader, epoch, isr, version in rows
+    ]

@@ -1,6 +1,7 @@
 """This room says what strangers may make a Kafka door do, and counts what they did."""
 
-from dataclasses import dataclass
+import resource
+from dataclasses import dataclass, replace
 
 from muster.kafkawire.framing import DEFAULT_LIMIT_BYTES
 
@@ -51,3 +52,10 @@ class ServerCounters:
     """Closed because answers to them filled the memory, or a frame came too slowly while it was short."""
     failed: int = 0
     """Closed because of our own mistake, not the peer's."""
+
+
+def client_limits() -> ServerLimits:
+    """Clients take at most half of this process's descriptors: whatever else it has needs the others."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    usual = ServerLimits()
+    return replace(usual, connections=min(usual.connections, max(descriptors // 2, 1)))

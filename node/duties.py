@@ -4,6 +4,7 @@ import asyncio
 
 import structlog
 
+from gateway.listener import NodeListener
 from muster.kernel.instants import Instant, elapsed_ms
 from node.context import TOKENS_EVERY_MS, NodeHeart
 from runtime import clock, journal, metrics
@@ -23,10 +24,18 @@ log = structlog.get_logger(__name__)
 class Duties:
     """Ticks every 100 ms, sweeps every second; whatever the loop was late by is given back to everybody."""
 
-    def __init__(self, heart: NodeHeart, keeper: LeaseKeeper, desk: WorkDesk, freshness: Freshness) -> None:
+    def __init__(
+        self,
+        heart: NodeHeart,
+        keeper: LeaseKeeper,
+        desk: WorkDesk,
+        freshness: Freshness,
+        kafka: NodeListener,
+    ) -> None:
         self._heart = heart
         self._keeper = keeper
         self._desk = desk
+        self._kafka = kafka
         self._freshness = freshness
         self._swept_at = clock.now()
         self._tokens_at = clock.now()
@@ -59,6 +68,7 @@ class Duties:
             self._heart.start(self._heart.refresh_tokens())
         if name == EVERYTHING:
             self._desk.look()
+        self._kafka.woken(name)
         for service in self._keeper.running():
             try:
                 service.woken(name, key)
@@ -77,6 +87,7 @@ class Duties:
                 service.tick(now)
             except Exception:
                 log.exception("service could not tick")
+        self._kafka.tick(now)
         if elapsed_ms(self._swept_at, now) >= SWEEP_MS:
             self._swept_at = now
             self._desk.look()

@@ -17,6 +17,7 @@ import controller.service
 import coordinator.routing
 import coordinator.service
 from access.bounded_http import BoundedHttp
+from gateway.listener import NodeListener
 from kafkaserver import open_files
 from node import doors
 from node.context import NodeHeart
@@ -38,6 +39,8 @@ LARGEST_FRAME_BYTES = 4 * 1024 * 1024
 """Above what any door accepts; each door has its own, smaller limit."""
 
 CLOSE_S = 3
+DRAIN_MS = 1_000
+"""So long answers of the Kafka listener may take to leave."""
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +68,7 @@ class Node:
         shards = coordinator.service.build(self.heart)
         leader = controller.service.build(self.heart)
         services: dict[str, LaneService] = {**leader, **shards}
+        self._kafka = NodeListener(self.heart)
         self._publisher = Publisher()
         self._spare = Spare()
         self.heart.queries = SideLink(database, lambda: self.keeper.run, "queries")
@@ -86,8 +90,9 @@ class Node:
             clock.now,
             on_offered=self._desk.offered,
             on_moved=lambda: self.heart.wake("leases"),
+            kafka=self._hold_kafka_address(),
         )
-        self._duties = Duties(self.heart, self.keeper, self._desk, self._freshness)
+        self._duties = Duties(self.heart, self.keeper, self._desk, self._freshness, self._kafka)
         self._listener = Listener(
             settings.DATABASE_DIRECT_URL, application_name(name, "listener"), self._duties.woken
         )
@@ -100,6 +105,12 @@ class Node:
                 )
             )
         )
+
+    def _hold_kafka_address(self) -> str:
+        """Where Kafka clients will be taken; the system chooses the port if 0 was asked. Raises OSError."""
+        host, port = settings.MUSTER_NODE_KAFKA_LISTEN
+        bound = self._kafka.bind(host, port)
+        return f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
 
     def why_not_ready(self) -> str:
         """Empty if every lane is accepted, by us or by whoever holds its lease; else what is missing."""
@@ -143,7 +154,7 @@ class Node:
 
     async def _close(self, parts: "list[asyncio.Task[Any]]") -> None:
         self._server.should_exit = True
-        await asyncio.wait([parts[-1]], timeout=CLOSE_S + 1)
+        await asyncio.gather(asyncio.wait([parts[-1]], timeout=CLOSE_S + 1), self._kafka.drain(DRAIN_MS))
         self._desk.stop()
         for part in parts:
             part.cancel()

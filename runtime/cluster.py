@@ -96,6 +96,19 @@ def advance(connection: Connection, before: int, metadata_version: int, next_pro
         raise VersionConflict(f"the cluster is not at metadata_version {before}")
 
 
+def take_producer_ids(connection: Connection, count: int) -> int:
+    """The first of `count` producer ids that nobody else is given; one statement, whoever asks.
+
+    A controller whose turn advances the row meanwhile finds that it has moved, and decides again.
+    """
+    (first,) = connection.execute(
+        "UPDATE cluster SET next_producer_id = next_producer_id + %(count)s WHERE id = 1"
+        " RETURNING next_producer_id - %(count)s",
+        {"count": count},
+    ).fetchone()
+    return int(first)
+
+
 def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> None:
     """Store the cluster's row and a free lease for each lane, where they are missing."""
     system_identifier, timeline = identity(connection)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from standalone.children import MOST_PORTS, StartError, free_ports
 
-# Seen from PORT: the pages, then nodes, then the three listeners of each broker, then the servers.
+# Seen from PORT: the pages, then nodes, then the three listeners of each broker, then the servers, then the
+# Kafka listeners of nodes.
 NODES_FROM, CLIENTS_FROM, REPLICATION_FROM, PROBES_FROM, POSTGRES_AT, REDIS_AT = 1, 10, 100, 200, 300, 301
+GROUPS_FROM = 310
 MOST_NODES, MOST_BROKERS = CLIENTS_FROM - NODES_FROM, REPLICATION_FROM - CLIENTS_FROM
 
 
@@ -21,6 +23,8 @@ class Ports:
     brokers: tuple[tuple[int, int, int], ...]
     postgres: int = 0
     redis: int = 0
+    groups: tuple[int, ...] = ()
+    """Kafka listeners of the nodes, which coordinate groups."""
 
     @classmethod
     def of(cls, found: Mapping[str, int], nodes: int, brokers: int) -> "Ports":
@@ -34,6 +38,7 @@ class Ports:
             ),
             postgres=found["postgres"],
             redis=found["redis"],
+            groups=tuple(found[f"node-{number} groups"] for number in range(1, nodes + 1)),
         )
 
     @property
@@ -56,7 +61,7 @@ def names(nodes: int, brokers: int) -> list[str]:
     """Everything of a stack that listens."""
     return [
         "web",
-        *(f"node-{number}" for number in range(1, nodes + 1)),
+        *(f"node-{number}{which}" for number in range(1, nodes + 1) for which in ("", " groups")),
         *(
             f"broker-{one}{which}"
             for one in range(1, brokers + 1)
@@ -74,6 +79,7 @@ def asked_for(first: int, nodes: int, brokers: int) -> dict[str, int]:
         )
     wanted = {"web": first, "postgres": first + POSTGRES_AT, "redis": first + REDIS_AT}
     wanted |= {f"node-{number}": first + NODES_FROM + number - 1 for number in range(1, nodes + 1)}
+    wanted |= {f"node-{number} groups": first + GROUPS_FROM + number - 1 for number in range(1, nodes + 1)}
     for one in range(1, brokers + 1):
         wanted[f"broker-{one}"] = first + CLIENTS_FROM + one - 1
         wanted[f"broker-{one} replication"] = first + REPLICATION_FROM + one - 1

@@ -61,10 +61,11 @@ def children(home: Path, ports: Ports, workers: int) -> list[Child]:
                 "MUSTER_NODE_NAME": f"node-{number}",
                 "MUSTER_NODE_LISTEN": f"127.0.0.1:{port}",
                 "MUSTER_NODE_ADDRESS": f"ws://127.0.0.1:{port}",
+                "MUSTER_NODE_KAFKA_LISTEN": f"127.0.0.1:{groups}",
             },
             ready_url=f"http://127.0.0.1:{port}/readyz",
         )
-        for number, port in enumerate(ports.nodes, start=1)
+        for number, (port, groups) in enumerate(zip(ports.nodes, ports.groups, strict=True), start=1)
     ]
     crew = [
         Child(

@@ -1,6 +1,7 @@
-"""This room tells addresses that only this machine can reach from all others."""
+"""This room reads addresses, and tells those that only this machine can reach from all others."""
 
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
@@ -12,3 +13,13 @@ def is_loopback(host: str) -> bool:
         return ip_address(bare).is_loopback
     except ValueError:
         return False
+
+
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """Host and port of `host:port`; IPv6 stands in brackets. None for anything else."""
+    try:
+        split = urlsplit(f"//{text}")
+        host, port = split.hostname, split.port
+    except ValueError:
+        return None
+    return (host, port) if host and port is not None else None

@@ -85,6 +85,11 @@ DJANGO_PROCESSES = (
     _text("MUSTER_NODE_NAME", "node-1", "This node's name, the same at each of its starts."),
     _text("MUSTER_NODE_LISTEN", "127.0.0.1:9301", "HOST:PORT of a node's websockets."),
     _text("MUSTER_NODE_ADDRESS", "", "Where others reach this node; ws:// and where it listens."),
+    _text(
+        "MUSTER_NODE_KAFKA_LISTEN",
+        "127.0.0.1:0",
+        "HOST:PORT of a node's Kafka listener, which clients find by any broker; loopback only.",
+    ),
     _text("MUSTER_WEB_LISTEN", "127.0.0.1:8000", "HOST:PORT of pages and REST."),
     _text("MUSTER_WEB_URL", "", "Where people reach the pages; http:// and where it listens."),
     _text("MUSTER_STATIC_ROOT", "", "Folder that `collectstatic` fills; var/static in the checkout."),

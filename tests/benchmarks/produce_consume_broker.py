@@ -16,11 +16,11 @@ from uuid import UUID, uuid5
 
 import structlog
 
-from broker.handlers_forwarded import ProducerIdBlock
 from broker.listener import ClientListener
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
+from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import NewTopic
 from muster.messages.link.rows import PartitionRow

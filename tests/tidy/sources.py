@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # A room's name is its first folder; whatever else lies in the tree is not ours.
 ROOMS = (
     *("muster", "kafkaserver", "broker", "pipeline", "runtime", "access", "controller", "groups"),
-    *("coordinator", "config", "node", "web", "standalone"),
+    *("coordinator", "gateway", "config", "node", "web", "standalone"),
 )
 
 

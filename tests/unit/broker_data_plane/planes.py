@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from broker.core.peer_proof import Incarnation, ReplicationKey
-from broker.handlers_forwarded import ControllerUnreachable, ProducerIdBlock
+from broker.handlers_forwarded import ControllerUnreachable
 from broker.introduction import introduce
 from broker.listener import ClientListener
 from broker.log.outcomes import LogSettings
@@ -19,6 +19,7 @@ from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication_listener import ReplicationListener
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
 from kafkaserver.limits import ServerLimits
+from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.connection import ClientConnection
 from muster.kernel.instants import Instant

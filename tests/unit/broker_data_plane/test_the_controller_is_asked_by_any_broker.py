@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 
 from broker.forwarding import Forwarding
-from broker.handlers_forwarded import MOST_TOPICS, ProducerIdBlock, TooLargeToForward
+from broker.handlers_forwarded import MOST_TOPICS, TooLargeToForward
+from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import FromBroker, NewTopic

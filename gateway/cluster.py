@@ -1,0 +1,113 @@
+"""This room reads what a node tells Kafka clients of the cluster, and keeps it as new as the wake-ups are.
+
+Who leads a partition is read when the controller says that something changed, and every few seconds though
+nothing was said; which nodes live and what they hold, the node knows at any moment.
+"""
+
+import asyncio
+from functools import partial
+from typing import Final
+
+import structlog
+
+from controller import catalog
+from gateway.translation.cluster import KnownBroker, KnownCluster, KnownNode, KnownPartition, KnownTopic
+from kafkaserver.cluster_answers import MetadataView
+from kafkaserver.producer_ids import NoProducerIds, ProducerIdBlock
+from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.shards import SHARD_COUNT
+from muster.messages.link.rows import CLIENT_LISTENER
+from runtime import cluster
+from runtime.ports import EVERYTHING, Connection, ConnectionLost, NodeContext, shard_lane
+
+log = structlog.get_logger(__name__)
+
+PRODUCER_IDS_PER_BLOCK: Final = 1_000
+
+REFRESH_MS: Final = 5_000
+"""How often the rows are read although nothing woke us: a wake-up may be lost."""
+
+
+class ClusterOfNode:
+    """The latest look at brokers, topics and leaders, and the view that is made of it."""
+
+    def __init__(self, node: NodeContext) -> None:
+        self._node = node
+        self._known = KnownCluster()
+        self._reading: asyncio.Task[None] | None = None
+        self._stale = False
+        self._read_at = Instant(-REFRESH_MS)
+        self.is_known = False
+        """True since the first look: before it clients would be told of nobody."""
+
+    def view(self) -> MetadataView:
+        """What clients are told now."""
+        nodes = self._node.live_nodes()
+        numbers = {one.address: one.node_id for one in nodes}
+        owners = {
+            shard: numbers[address]
+            for shard in range(SHARD_COUNT)
+            if (address := self._node.owner_address(shard_lane(shard))) in numbers
+        }
+        return self._known.view((KnownNode(one.node_id, one.kafka) for one in nodes), owners)
+
+    async def producer_ids(self) -> ProducerIdBlock:
+        """A block that nobody else has. Raises NoProducerIds."""
+        count = PRODUCER_IDS_PER_BLOCK
+        try:
+            first = await self._node.query(lambda connection: cluster.take_producer_ids(connection, count))
+        except ConnectionLost as problem:
+            raise NoProducerIds(str(problem)) from problem
+        return ProducerIdBlock(first, count)
+
+    def tick(self, now: Instant) -> None:
+        """Read again when the last look is old."""
+        if elapsed_ms(self._read_at, now) >= REFRESH_MS:
+            self._read_at = now
+            self._refresh()
+
+    def woken(self, name: str) -> None:
+        """Read again what the wake-up names."""
+        if name in ("cluster", EVERYTHING):
+            self._refresh()
+
+    def stop(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _refresh(self) -> None:
+        """Read soon; asked while a read is under way, once more after it."""
+        self._stale = True
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read(), name="look at the cluster for Kafka clients")
+
+    async def _read(self) -> None:
+        while self._stale:
+            self._stale = False
+            try:
+                learnt = await self._node.query(partial(_look, above=self._known.version))
+            except ConnectionLost as problem:
+                # The tick asks again; until then the older look holds.
+                log.info("look at the cluster failed", problem=str(problem))
+                return
+            self._known.learn(*learnt)
+            self.is_known = True
+
+
+def _look(
+    connection: Connection, above: int
+) -> tuple[str, list[KnownBroker], list[KnownTopic], list[KnownPartition]]:
+    """Partitions first: of a topic that is made meanwhile they come with the next look, as their version is
+    higher; read after the topics, they would be partitions of no topic, and dropped.
+    """
+    changed = [KnownPartition(*row) for row in catalog.partitions(connection, above)]
+    topics = [
+        KnownTopic(one.name, one.topic_id, one.partition_count)
+        for one in catalog.layouts(connection).values()
+    ]
+    brokers = [
+        KnownBroker(one.broker_id, one.endpoints.get(CLIENT_LISTENER, ""), one.rack)
+        for one in catalog.live_brokers(connection)
+    ]
+    return str(cluster.read(connection).cluster_id), brokers, topics, changed

@@ -1,0 +1,86 @@
+"""This room is the Kafka door of a node: it hands each request to the room that answers it."""
+
+from gateway.cluster import ClusterOfNode
+from gateway.translation.records import RECORD_REQUESTS, creation_refusal, record_refusal
+from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
+from kafkaserver.finding import answer_find_coordinator
+from kafkaserver.limits import ServerLimits, client_limits
+from kafkaserver.producer_ids import ProducerIds
+from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
+from kafkaserver.replies import Handler, Reply
+from kafkaserver.server import KafkaServer
+from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
+from muster.kernel.instants import Instant
+from runtime.ports import NodeContext
+
+
+class NodeListener:
+    """The door of group members; what it tells of the cluster is what every broker tells."""
+
+    def __init__(self, node: NodeContext, limits: ServerLimits | None = None) -> None:
+        self._cluster = ClusterOfNode(node)
+        self._producer_ids = ProducerIds(self._cluster.producer_ids)
+        self._handlers: dict[int, Handler] = {
+            ApiKey.API_VERSIONS: self._api_versions,
+            ApiKey.METADATA: self._metadata,
+            ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
+            ApiKey.FIND_COORDINATOR: self._find_coordinator,
+            ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
+            ApiKey.CREATE_TOPICS: _send_to_a_broker,
+            **dict.fromkeys(GROUP_REQUESTS, refuse_groups),
+            **dict.fromkeys(RECORD_REQUESTS, _refuse_records),
+        }
+        self.server = KafkaServer("groups", self._handle, limits or client_limits())
+
+    @property
+    def answered(self) -> frozenset[int]:
+        """The keys of the requests that are answered here."""
+        return frozenset(self._handlers)
+
+    def bind(self, host: str, port: int) -> int:
+        """Hold the address; clients are refused until `accept`. Returns the port. Raises OSError."""
+        return self.server.bind(host, port)
+
+    def tick(self, now: Instant) -> None:
+        """Called every 100 ms; clients are taken as soon as they can be told of the cluster."""
+        self._cluster.tick(now)
+        if self._cluster.is_known:
+            self.server.accept()
+
+    def woken(self, name: str) -> None:
+        """A wake-up came."""
+        self._cluster.woken(name)
+
+    async def drain(self, grace_ms: int) -> None:
+        """Take nothing new, let answers leave, hang up."""
+        self._cluster.stop()
+        self._producer_ids.cancel()
+        await self.server.drain(grace_ms)
+
+    def _handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        self._handlers[header.api_key](header, frame, reply)
+
+    def _api_versions(self, header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+        reply.send(answer_api_versions(header))
+
+    def _metadata(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        reply.send(answer_metadata(self._cluster.view(), header, frame))
+
+    def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        reply.send(answer_describe_cluster(self._cluster.view(), header, frame))
+
+    def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        reply.send(answer_find_coordinator(self._cluster.view(), header, frame))
+
+
+def _send_to_a_broker(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+    """Metadata names a broker as the controller: it forwards what the controller decides."""
+    reply.send(creation_refusal(header, read_request(header, frame)))
+
+
+def _refuse_records(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+    refusal = record_refusal(header, frame)
+    if refusal is None:
+        reply.hang_up("a node leads no partition, and acks=0 has no answer")
+    else:
+        reply.send(refusal)

@@ -1,0 +1,119 @@
+"""This room turns the controller's rows, and who holds which shard, into what clients are told at a node.
+
+Pure: rows in, one frozen view out. The same view is made at a broker from what the controller pushes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
+from muster.kernel.addresses import host_and_port
+
+_NOTHING_KNOWN: Final = PartitionView(-1, 0, (), ())
+
+
+class KnownBroker(NamedTuple):
+    """A live broker; `address` is host:port of its client listener, "" if it states none."""
+
+    broker_id: int
+    address: str
+    rack: str
+
+
+class KnownTopic(NamedTuple):
+    """A topic and how many partitions it has."""
+
+    name: str
+    topic_id: UUID
+    partition_count: int
+
+
+class KnownPartition(NamedTuple):
+    """Who holds and leads one partition; `version` rises with each change of it."""
+
+    topic_id: UUID
+    partition: int
+    assigned: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    version: int
+
+
+class KnownNode(NamedTuple):
+    """A live node; `address` is host:port of its Kafka listener, "" if it has none."""
+
+    node_id: int
+    address: str
+
+
+class KnownCluster:
+    """What has been read of the cluster, kept up by what changed since."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Partitions that changed above this version are not known yet."""
+        self._partitions: dict[UUID, dict[int, KnownPartition]] = {}
+        self._topics: dict[UUID, TopicView] = {}
+        self._live: frozenset[int] = frozenset()
+        self._base = MetadataView()
+
+    def learn(
+        self,
+        cluster_id: str,
+        brokers: Iterable[KnownBroker],
+        topics: Iterable[KnownTopic],
+        changed: Iterable[KnownPartition],
+    ) -> None:
+        """Take over all brokers and topics, and the partitions that changed."""
+        touched: set[UUID] = set()
+        for partition in changed:
+            self._partitions.setdefault(partition.topic_id, {})[partition.partition] = partition
+            self.version = max(self.version, partition.version)
+            touched.add(partition.topic_id)
+        views = [
+            BrokerView(one.broker_id, *address, one.rack or None)
+            for one in brokers
+            if (address := host_and_port(one.address)) is not None
+        ]
+        live = frozenset(view.broker_id for view in views)
+        # Who lives decides of every partition who counts as in sync.
+        before, self._live = ({} if live != self._live else self._topics), live
+        self._topics = {}
+        for topic in topics:
+            known = before.get(topic.topic_id)
+            if known is None or topic.topic_id in touched or len(known.partitions) != topic.partition_count:
+                known = self._topic_view(topic)
+            self._topics[topic.topic_id] = known
+        self._partitions = {
+            topic_id: rows for topic_id, rows in self._partitions.items() if topic_id in self._topics
+        }
+        self._base = MetadataView.of(cluster_id, views, self._topics.values())
+
+    def view(self, nodes: Iterable[KnownNode], owners: Mapping[int, int]) -> MetadataView:
+        """What is told now: `owners` names the node that holds each shard."""
+        listed = (
+            BrokerView(node.node_id, *address)
+            for node in nodes
+            if (address := host_and_port(node.address)) is not None
+        )
+        return replace(
+            self._base, nodes=MappingProxyType({one.broker_id: one for one in listed}), owners=owners
+        )
+
+    def _topic_view(self, topic: KnownTopic) -> TopicView:
+        rows = self._partitions.get(topic.topic_id, {})
+        numbers = range(topic.partition_count)
+        partitions = tuple(_partition_view(rows.get(number), self._live) for number in numbers)
+        return TopicView(topic.name, topic.topic_id, partitions)
+
+
+def _partition_view(row: KnownPartition | None, live: frozenset[int]) -> PartitionView:
+    """In sync are those of the ISR that live: the others do not count for acks=all either."""
+    if row is None:
+        return _NOTHING_KNOWN
+    in_sync = tuple(broker_id for broker_id in row.isr if broker_id in live)
+    return PartitionView(row.leader, row.leader_epoch, row.assigned, in_sync)

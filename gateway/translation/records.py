@@ -1,0 +1,169 @@
+"""This room words, in every version, the refusal of what is about records: nodes lead no partition.
+
+Whoever asks a node for records is told to look for the leader again (design.md 8a rule 5), and who would
+create topics for the controller.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from muster.kafkawire.api_table import (
+    ApiKey,
+    RequestHeader,
+    build,
+    encode_reply,
+    part,
+    read_request,
+    response_class,
+)
+from muster.kafkawire.produce import read_produce
+from muster.kernel.error_codes import ErrorCode
+
+_NOTHING: Final = -1
+
+Refuse = Callable[[Any, Any, ErrorCode], dict[str, Any]]
+"""(kio's class of the answer, the request, why) → the fields of the answer."""
+
+
+def record_refusal(header: RequestHeader, frame: memoryview) -> bytes | None:
+    """The frame that says that no partition is led here; None for Produce with acks=0, which has no answer.
+
+    Raises MalformedFrame, FrameTooLarge.
+    """
+    if header.api_key == ApiKey.PRODUCE:
+        request: Any = read_produce(header, frame)
+        if request.acks == 0:
+            return None
+    else:
+        request = read_request(header, frame)
+    shape = response_class(header.api_key, header.api_version)
+    fields = RECORD_REQUESTS[header.api_key](shape, request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return encode_reply(header.api_key, header.api_version, header.correlation_id, build(shape, **fields))
+
+
+def creation_refusal(header: RequestHeader, request: Any) -> bytes:
+    """The frame that refuses every topic of a CreateTopics: this is not the controller."""
+    shape = response_class(header.api_key, header.api_version)
+    result = part(shape, "CreatableTopicResult")
+    topics = tuple(
+        build(
+            result,
+            name=topic.name,
+            topic_id=None,
+            error_code=ErrorCode.NOT_CONTROLLER,
+            error_message="topics are created by brokers",
+            num_partitions=_NOTHING,
+            replication_factor=_NOTHING,
+            configs=None,
+        )
+        for topic in request.topics
+    )
+    body = build(shape, topics=topics)
+    return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
+
+
+def _produce(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
+    topic_answer, answer = part(shape, "TopicProduceResponse"), part(shape, "PartitionProduceResponse")
+    topics: dict[str, list[Any]] = {}
+    for asked in request.parts:
+        refused = build(
+            answer,
+            index=asked.partition,
+            error_code=error,
+            base_offset=_NOTHING,
+            log_start_offset=_NOTHING,
+            record_errors=(),
+            error_message=None,
+        )
+        topics.setdefault(asked.topic, []).append(refused)
+    return {
+        "responses": tuple(
+            topic_answer(name=name, partition_responses=tuple(answers)) for name, answers in topics.items()
+        )
+    }
+
+
+def _fetch(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
+    topic_answer, answer = part(shape, "FetchableTopicResponse"), part(shape, "PartitionData")
+    return {
+        "error_code": ErrorCode.NONE,
+        "session_id": 0,
+        "responses": tuple(
+            build(
+                topic_answer,
+                topic=getattr(topic, "topic", None),
+                topic_id=getattr(topic, "topic_id", None),
+                partitions=tuple(
+                    build(
+                        answer,
+                        partition_index=asked.partition,
+                        error_code=error,
+                        high_watermark=_NOTHING,
+                        last_stable_offset=_NOTHING,
+                        log_start_offset=_NOTHING,
+                        aborted_transactions=None,
+                        records=None,
+                    )
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+    }
+
+
+def _list_offsets(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
+    topic_answer = part(shape, "ListOffsetsTopicResponse")
+    answer = part(shape, "ListOffsetsPartitionResponse")
+    return {
+        "topics": tuple(
+            topic_answer(
+                name=topic.name,
+                partitions=tuple(
+                    build(
+                        answer,
+                        partition_index=asked.partition_index,
+                        error_code=error,
+                        timestamp=_NOTHING,
+                        offset=_NOTHING,
+                        leader_epoch=_NOTHING,
+                    )
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    }
+
+
+def _epoch_ends(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
+    topic_answer, answer = part(shape, "OffsetForLeaderTopicResult"), part(shape, "EpochEndOffset")
+    return {
+        "topics": tuple(
+            topic_answer(
+                topic=topic.topic,
+                partitions=tuple(
+                    build(
+                        answer,
+                        error_code=error,
+                        partition=asked.partition,
+                        leader_epoch=_NOTHING,
+                        end_offset=_NOTHING,
+                    )
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    }
+
+
+RECORD_REQUESTS: Final[Mapping[int, Refuse]] = MappingProxyType(
+    {
+        ApiKey.PRODUCE: _produce,
+        ApiKey.FETCH: _fetch,
+        ApiKey.LIST_OFFSETS: _list_offsets,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: _epoch_ends,
+    }
+)
