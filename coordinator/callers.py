@@ -80,37 +80,52 @@ class Way(Enum):
 class _Line:
     """What one caller has said and what is not yet durable, or refused."""
 
-    def __init__(self) -> None:
-        self.way = Way.TURN
+    __slots__ = ("goes_on", "held", "under_way", "way")
+
+    def __init__(self, way: Way) -> None:
+        self.way = way
         self.under_way = 0
         self.goes_on = False
-        self.held: deque[tuple[Way, Callable[[], None]]] = deque()
+        self.held: deque[tuple[Way, Any]] | None = None
 
 
 class Orders:
-    """What the callers of one shard said: of each, a turn waits for the batch before it, and vice versa."""
+    """What the callers of one shard said: of each, a turn waits for the batch before it, and vice versa.
 
-    def __init__(self) -> None:
+    `decide` hands something in for a turn, `write` for a batch; each commit passes here, so that nothing is
+    made for it but an entry.
+    """
+
+    def __init__(self, decide: Callable[[Any], None], write: Callable[[Any], None]) -> None:
+        self._decide = decide
+        self._write = write
         self._lines: dict[ConnectionId, _Line] = {}
 
-    def send(self, connection: ConnectionId, way: Way, go: Callable[[], None], *, last: bool = False) -> bool:
-        """Let `go` hand something in: now, or when all is `done` that was said before on the other way.
+    def turn(self, connection: ConnectionId, item: Any, *, last: bool = False) -> bool:
+        """Hand `item` in for a turn: now, or when all is `done` that was said before for a batch.
 
         False, and nothing is kept, when too much waits already; the `last` thing is always kept.
         """
         line = self._lines.get(connection)
         if line is None:
-            line = self._lines[connection] = _Line()
-        elif line.held or line.way is not way:
-            if len(line.held) >= HELD_MAX and not last:
-                return False
-            line.held.append((way, go))
-            return True
-        elif way is Way.TURN and line.under_way >= HELD_MAX and not last:
+            line = self._lines[connection] = _Line(Way.TURN)
+        elif line.held or line.way is not Way.TURN:
+            return _hold(line, Way.TURN, item, last)
+        elif line.under_way >= HELD_MAX and not last:
             return False
-        line.way = way
         line.under_way += 1
-        go()
+        self._decide(item)
+        return True
+
+    def batch(self, connection: ConnectionId, item: Any) -> bool:
+        """The same for a batch, which waits for turns."""
+        line = self._lines.get(connection)
+        if line is None:
+            line = self._lines[connection] = _Line(Way.BATCH)
+        elif line.held or line.way is not Way.BATCH:
+            return _hold(line, Way.BATCH, item, False)
+        line.under_way += 1
+        self._write(item)
         return True
 
     def done(self, connection: ConnectionId) -> None:
@@ -122,20 +137,38 @@ class Orders:
         if line.goes_on:
             # What went on was refused at once: a thousand such must not lie on the stack together.
             return
-        line.goes_on = True
-        while line.held and (not line.under_way or line.held[0][0] is line.way):
-            line.way, go = line.held.popleft()
-            line.under_way += 1
-            go()
-        line.goes_on = False
+        if line.held:
+            self._go_on(line)
         if not line.under_way and self._lines.get(connection) is line:
             del self._lines[connection]
+
+    def _go_on(self, line: _Line) -> None:
+        line.goes_on = True
+        while line.held and (not line.under_way or line.held[0][0] is line.way):
+            line.way, item = line.held.popleft()
+            line.under_way += 1
+            if line.way is Way.TURN:
+                self._decide(item)
+            else:
+                self._write(item)
+        line.goes_on = False
 
     def waits_for_a_turn(self, connection: ConnectionId) -> bool:
         """Whether something that this caller said has yet to be decided in a turn."""
         line = self._lines.get(connection)
-        return line is not None and (line.way is Way.TURN or any(way is Way.TURN for way, _ in line.held))
+        if line is None:
+            return False
+        return line.way is Way.TURN or any(way is Way.TURN for way, _ in line.held or ())
 
     def forget(self) -> None:
         """The shard was given up: nothing of what was said will be decided here."""
         self._lines.clear()
+
+
+def _hold(line: _Line, way: Way, item: Any, last: bool) -> bool:
+    if line.held is None:
+        line.held = deque()
+    if len(line.held) >= HELD_MAX and not last:
+        return False
+    line.held.append((way, item))
+    return True

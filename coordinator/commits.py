@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from coordinator.core import offsets
+from coordinator.core.events import ConnectionId
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
 from coordinator.store import GroupStore
@@ -26,17 +27,25 @@ log = structlog.get_logger(__name__)
 Row = tuple[str, Partition]
 
 
-@dataclass(frozen=True, slots=True)
 class Commit:
-    """Offsets of a group that somebody asks to commit, in whatever protocol.
+    """Offsets of a group that somebody asks to commit; each protocol has its own kind.
 
-    `judge` is asked the instant before the batch is sent. `answer` is called once, with what was judged
-    after COMMIT, or with the error that refused it all.
+    It is all that is made for a commit: forty thousand a second pass here.
     """
 
-    key: str
-    judge: Callable[[GroupState], Judgement]
-    answer: Callable[[Judgement], None]
+    __slots__ = ("connection", "key")
+
+    def __init__(self, key: str, connection: ConnectionId) -> None:
+        self.key = key
+        self.connection = connection
+
+    def judge(self, state: GroupState) -> Judgement:
+        """Asked the instant before the batch is sent."""
+        raise NotImplementedError
+
+    def answer(self, judgement: Judgement) -> None:
+        """Called once, with what was judged after COMMIT, or with the error that refused it all."""
+        raise NotImplementedError
 
 
 @dataclass(slots=True)
@@ -51,9 +60,16 @@ class _Batch:
 class Commits:
     """The commits of one shard that wait; `runtime.ports.BatchSource` for its lane."""
 
-    def __init__(self, groups: Groups, store: GroupStore, load: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        store: GroupStore,
+        load: Callable[[str], None],
+        done: Callable[[ConnectionId], None],
+    ) -> None:
         self._groups = groups
         self._load = load
+        self._done = done
         self._waiting: list[Commit] = []
         self._parked: dict[str, list[Commit]] = {}
         self._batch: _Batch | None = None
@@ -128,7 +144,7 @@ class Commits:
         if key in self._groups.states:
             self._waiting[:0] = parked
         else:
-            _refuse(parked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self._refuse(parked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def committed(self, rows: Mapping[Any, Any]) -> None:
         """The batch is durable."""
@@ -161,35 +177,39 @@ class Commits:
             for key in sorted(batch.committed.keys() | batch.flushed.keys()):
                 self._groups.drop(key)
                 self._await_load(key)
-        _refuse([commit for commit, _ in batch.answers], code)
+        self._refuse([commit for commit, _ in batch.answers], code)
 
     def give_up(self) -> None:
         """The shard goes to another node: what still waits was not written."""
         waiting, self._waiting = self._waiting, []
         parked, self._parked = self._parked, {}
         for commits in (waiting, *parked.values()):
-            _refuse(commits, ErrorCode.NOT_COORDINATOR)
+            self._refuse(commits, ErrorCode.NOT_COORDINATOR)
 
     def _answer(self, batch: _Batch) -> None:
         answers, batch.answers = batch.answers, []
         for commit, judgement in answers:
-            _tell(commit, judgement)
+            self._tell(commit, judgement)
+
+    def _refuse(self, commits: list[Commit], code: ErrorCode) -> None:
+        for commit in commits:
+            self._tell(commit, Judgement(error=code))
+
+    def _tell(self, commit: Commit, judgement: Judgement) -> None:
+        """Answer; what the caller said behind it may go on."""
+        if judgement.refused or judgement.error is not ErrorCode.NONE:
+            _count(commit, judgement)
+        try:
+            commit.answer(judgement)
+        except Exception:
+            # The others are to hear their answers.
+            log.exception("commit could not be answered", group=commit.key)
+        self._done(commit.connection)
 
 
-def _refuse(commits: list[Commit], code: ErrorCode) -> None:
-    for commit in commits:
-        _tell(commit, Judgement(error=code))
-
-
-def _tell(commit: Commit, judgement: Judgement) -> None:
-    """Answer; a refusal is counted once by each error in it, so that operators see why commits fail."""
-    if judgement.refused or judgement.error is not ErrorCode.NONE:
-        for error in {judgement.error, *judgement.refused.values()} - {ErrorCode.NONE}:
-            metrics.commits_refused.labels(error.name).inc()
-        refused = [f"{one.topic}-{one.number} {error.name}" for one, error in judgement.refused.items()]
-        log.debug("commit refused", group=commit.key, error=judgement.error.name, first=refused[:3])
-    try:
-        commit.answer(judgement)
-    except Exception:
-        # The others are to hear their answers.
-        log.exception("commit could not be answered", group=commit.key)
+def _count(commit: Commit, judgement: Judgement) -> None:
+    """A refusal is counted once by each error in it, so that operators see why commits fail."""
+    for error in {judgement.error, *judgement.refused.values()} - {ErrorCode.NONE}:
+        metrics.commits_refused.labels(error.name).inc()
+    refused = [f"{one.topic}-{one.number} {error.name}" for one, error in judgement.refused.items()]
+    log.debug("commit refused", group=commit.key, error=judgement.error.name, first=refused[:3])

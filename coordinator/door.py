@@ -1,7 +1,6 @@
 """This room is the native members' door of a node: who may enter, which shard hears them, in which words."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any
 
 from access.grants import Operation
@@ -9,7 +8,6 @@ from access.service import bearer
 from coordinator import patterns
 from coordinator.commits import Commit
 from coordinator.connections import Connections, MemberConnection, SayNow, never_now
-from coordinator.core.events import ConnectionId
 from coordinator.core.memory import GroupState
 from coordinator.core.native import frames
 from coordinator.core.offsets import Judgement, judge
@@ -27,7 +25,7 @@ from muster.messages.member import (
     RegisterConsumerResponse,
 )
 from muster.messages.partitions import each_position
-from runtime.ports import NodeContext, shard_lane
+from runtime.ports import NodeContext
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -46,7 +44,7 @@ class ConsumerDoor:
 
     def __init__(self, node: NodeContext, services: Mapping[str, ShardService]) -> None:
         self._node = node
-        self._services = services
+        self._of_shard = {service.shard: service for service in services.values()}
         premises = next(iter(services.values())).premises
         self.limits = premises.settings.door
         self._view = premises.view
@@ -124,10 +122,10 @@ class ConsumerDoor:
         connection.group_id, connection.consumer_id = identity
         connection.shard = shard_of(message.group_id)
         self._callers.add(connection, connection.shard)
-        self._hear(self._services[shard_lane(connection.shard)], connection, message)
+        self._hear(self._of_shard[connection.shard], connection, message)
 
     def _refusal(self, message: RegisterConsumerRequest) -> RegisterConsumerResponse | None:
-        service = self._services[shard_lane(shard_of(message.group_id))]
+        service = self._of_shard[shard_of(message.group_id)]
         if not service.serving:
             return self._elsewhere(message)
         if not service.accepting:
@@ -178,16 +176,11 @@ class ConsumerDoor:
             connection.close(POLICY_VIOLATION_CLOSE, "too many CommitOffsets are unanswered")
             return
         connection.unanswered_commits += 1
-        commit = Commit(
-            connection.group_id or "",
-            partial(_judge, connection.id, message),
-            partial(_answer, connection, message.correlation_id),
-        )
-        if not service.commit(connection, commit):
+        if not service.commit(_MembersCommit(connection, message)):
             connection.close(POLICY_VIOLATION_CLOSE, "too much is unanswered")
 
     def _service_of(self, connection: MemberConnection) -> ShardService | None:
-        return None if connection.shard is None else self._services[shard_lane(connection.shard)]
+        return None if connection.shard is None else self._of_shard[connection.shard]
 
     def _expect_service(self, connection: MemberConnection) -> ShardService | None:
         service = self._service_of(connection)
@@ -215,10 +208,21 @@ class ConsumerDoor:
         return True
 
 
-def _judge(connection: ConnectionId, request: CommitOffsetsRequest, state: GroupState) -> Judgement:
-    return judge(state, connection, request.consumer_id, each_position(request.offset_info))
+class _MembersCommit(Commit):
+    """A CommitOffsets of a native member."""
 
+    __slots__ = ("_member", "_request")
 
-def _answer(connection: MemberConnection, correlation_id: int, judgement: Judgement) -> None:
-    connection.unanswered_commits -= 1
-    connection.say(frames.commit_answer(correlation_id, judgement))
+    def __init__(self, member: MemberConnection, request: CommitOffsetsRequest) -> None:
+        self.key = member.group_id or ""
+        self.connection = member.id
+        self._member = member
+        self._request = request
+
+    def judge(self, state: GroupState) -> Judgement:
+        request = self._request
+        return judge(state, self.connection, request.consumer_id, each_position(request.offset_info))
+
+    def answer(self, judgement: Judgement) -> None:
+        self._member.unanswered_commits -= 1
+        self._member.say(frames.commit_answer(self._request.correlation_id, judgement))

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from coordinator.callers import Caller, Callers, Orders, Way
+from coordinator.callers import Caller, Callers, Orders
 from coordinator.cluster_view import ClusterView
 from coordinator.commits import Commit, Commits
 from coordinator.core.events import (
@@ -20,7 +20,6 @@ from coordinator.core.events import (
     Resumed,
     TopicsChanged,
 )
-from coordinator.core.offsets import Judgement
 from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import interests
 from coordinator.liveness import Liveness
@@ -92,7 +91,7 @@ class ShardService:
         self.shard = shard
         self.premises = premises
         self.accepting = False
-        self._orders = Orders()
+        self._orders = Orders(self._decide, self._add)
         self._groups = Groups(
             premises.node,
             premises.store,
@@ -102,7 +101,7 @@ class ShardService:
             self._orders,
         )
         self._liveness = Liveness(self._groups, self._orders)
-        self._commits = Commits(self._groups, premises.store, self._load_group)
+        self._commits = Commits(self._groups, premises.store, self._load_group, self._orders.done)
         self._lane: Lane | None = None
         self._flushed_at = Instant(0)
         self._moved_at = Instant(0)
@@ -212,12 +211,11 @@ class ShardService:
             self._moved_at = self.premises.node.now()
         elif self._lane is not None and self._liveness.heard(self._lane, key, event):
             return True
-        return self._orders.send(caller.id, Way.TURN, partial(self._hand_in, key, event))
+        return self._orders.turn(caller.id, (key, event))
 
-    def commit(self, caller: Caller, commit: Commit) -> bool:
+    def commit(self, commit: Commit) -> bool:
         """Offsets that the next batch writes. False: the caller has too much unanswered."""
-        answered = Commit(commit.key, commit.judge, partial(self._answered, caller, commit.answer))
-        return self._orders.send(caller.id, Way.BATCH, partial(self._add, answered))
+        return self._orders.batch(commit.connection, commit)
 
     def _add(self, commit: Commit) -> None:
         self._commits.add(commit)
@@ -225,16 +223,9 @@ class ShardService:
             # Those that follow are gathered with the first.
             self._offer_commits()
 
-    def _answered(self, caller: Caller, answer: Callable[[Judgement], None], judgement: Judgement) -> None:
-        try:
-            answer(judgement)
-        finally:
-            self._orders.done(caller.id)
-
     def closed(self, caller: Caller, key: str) -> None:
         """A caller of group `key` is gone; what it said before still counts."""
-        event = ConnectionClosed(caller.id)
-        self._orders.send(caller.id, Way.TURN, partial(self._hand_in, key, event), last=True)
+        self._orders.turn(caller.id, (key, ConnectionClosed(caller.id)), last=True)
 
     def owned(self, caller: Caller, key: str) -> Collection[Partition]:
         """The partitions that the member of a connection owns: so much may it say in one frame."""
@@ -243,6 +234,9 @@ class ShardService:
         return state.rows.owned.get(member_id, {}).keys() if state and member_id else ()
 
     # What happens by itself.
+
+    def _decide(self, said: tuple[str, GroupEvent]) -> None:
+        self._hand_in(*said)
 
     def _hand_in(self, key: str, *events: GroupEvent) -> None:
         if self._lane is None:

@@ -236,15 +236,20 @@ class GroupStore:
         """Commit `offsets` of any groups in one statement, sorted by key."""
         if not offsets:
             return
-        rows = sorted(offsets.items(), key=lambda row: (row[0][0], row[0][1].topic_id, row[0][1].number))
+        # Compared as they are spelled, for ids compare by Python's own means; no two rows are alike to there.
+        rows = sorted(
+            (group, partition.topic_id.hex, partition.number, partition.topic, offset)
+            for (group, partition), offset in offsets.items()
+        )
+        groups, topic_ids, partitions, topic_names, positions = zip(*rows, strict=True)
         connection.execute(
             statement("upsert_offsets"),
             {
-                "groups": array_of_texts(group for (group, _), _ in rows),
-                "topic_names": array_of_texts(partition.topic for (_, partition), _ in rows),
-                "topic_ids": array_of_texts(partition.topic_id.hex for (_, partition), _ in rows),
-                "partitions": array_of_numbers(partition.number for (_, partition), _ in rows),
-                "offsets": array_of_numbers(offset for _, offset in rows),
+                "groups": array_of_texts(groups),
+                "topic_names": array_of_texts(topic_names),
+                "topic_ids": array_of_texts(topic_ids),
+                "partitions": array_of_numbers(partitions),
+                "offsets": array_of_numbers(positions),
             },
         )
 

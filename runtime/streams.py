@@ -410,6 +410,9 @@ def _batches(parts: Sequence[_Part], most_rows: int) -> Iterator[Callable[[Link]
     held = {part.seat.name: Held(part.seat.name, part.seat.epoch) for part in parts}
     leases = sorted(held.values(), key=lambda lease: lease.name)
     for writer, rows in writers.items():
+        if len(rows) <= most_rows:
+            yield partial(_batch, leases, writer, rows)
+            continue
         rest = iter(rows.items())
         while some := dict(islice(rest, most_rows)):
             yield partial(_batch, leases, writer, some)

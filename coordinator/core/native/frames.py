@@ -71,6 +71,8 @@ def _commands(draft: Draft, state: GroupState) -> Iterable[Saying]:
 
 def commit_answer(correlation_id: int, judgement: Judgement) -> CommitOffsetsResponse:
     """The answer to a CommitOffsets that was judged so."""
+    if not judgement.refused:
+        return CommitOffsetsResponse(correlation_id=correlation_id, error_code=judgement.error)
     refused: dict[Partition, list[PartitionError]] = {}
     for partition, error in judgement.refused.items():
         refused.setdefault(partition._replace(number=0), []).append(

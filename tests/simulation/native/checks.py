@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from coordinator.commits import Commit
@@ -23,6 +22,23 @@ from tests.simulation.native.network import Connection, Truth
 
 if TYPE_CHECKING:
     from tests.simulation.native.cluster import Cluster
+
+
+class Watched(Commit):
+    """A commit, looked at when it is judged and when it is answered."""
+
+    def __init__(self, commit: Commit, checks: Checks, truth: Truth, arrival: int) -> None:
+        super().__init__(commit.key, commit.connection)
+        self._commit, self._checks, self._truth, self._arrival = commit, checks, truth, arrival
+
+    def judge(self, state: GroupState) -> Judgement:
+        judgement = self._commit.judge(state)
+        self._checks.judged(state, judgement, self._truth, self._arrival)
+        return judgement
+
+    def answer(self, judgement: Judgement) -> None:
+        self._checks.answered(judgement, self._arrival)
+        self._commit.answer(judgement)
 
 
 class Checks:
@@ -58,26 +74,23 @@ class Checks:
 
     def watched(self, commit: Commit) -> Commit:
         """A commit goes to a batch: look at what is judged and at what is answered."""
-        truth, arrival = self._hearing, self._arrivals
+        return Watched(commit, self, self._hearing, self._arrivals)
 
-        def judge(state: GroupState) -> Judgement:
-            judgement = commit.judge(state)
-            tenures = {one: at for owned in state.rows.owned.values() for one, at in owned.items()}
+    def judged(self, state: GroupState, judgement: Judgement, truth: Truth, arrival: int) -> None:
+        """This of a commit that came as the `arrival`th is about to be written."""
+        tenures = {one: at for owned in state.rows.owned.values() for one, at in owned.items()}
+        for partition, offset in judgement.accepted.items():
+            self._said[partition][offset] = arrival
+            self.world.forbid(
+                truth[partition] < tenures[partition].since_generation,
+                f"an offset of an earlier tenure of {partition} was committed",
+            )
+
+    def answered(self, judgement: Judgement, arrival: int) -> None:
+        """This is about to be answered."""
+        if judgement.error is ErrorCode.NONE:
             for partition, offset in judgement.accepted.items():
-                self._said[partition][offset] = arrival
-                self.world.forbid(
-                    truth[partition] < tenures[partition].since_generation,
-                    f"an offset of an earlier tenure of {partition} was committed",
-                )
-            return judgement
-
-        def answer(judgement: Judgement) -> None:
-            if judgement.error is ErrorCode.NONE:
-                for partition, offset in judgement.accepted.items():
-                    self._acknowledge(partition, arrival, offset)
-            commit.answer(judgement)
-
-        return replace(commit, judge=judge, answer=answer)
+                self._acknowledge(partition, arrival, offset)
 
     # -- what is written --------------------------------------------------------------------
 

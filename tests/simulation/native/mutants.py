@@ -242,7 +242,10 @@ MUTANTS = (
     Mutant(
         "no_order",
         "a turn and a batch do not wait for what the same caller said before on the other way",
-        (Patch(Orders.send, "elif line.held or line.way is not way:", "elif False:"),),
+        (
+            Patch(Orders.turn, "elif line.held or line.way is not Way.TURN:", "elif False:"),
+            Patch(Orders.batch, "elif line.held or line.way is not Way.BATCH:", "elif False:"),
+        ),
     ),
     Mutant(
         "stamp_current",

@@ -265,8 +265,8 @@ class Node:
             if isinstance(event.message, PingResponse) and key in groups.states:
                 cluster.checks.noted(event.message, groups.states[key])
 
-        def asked(caller: Any, one: Commit) -> bool:
-            return commit(caller, cluster.checks.watched(one))
+        def asked(one: Commit) -> bool:
+            return commit(cluster.checks.watched(one))
 
         for owner, name, watched in (
             (groups, "decide", decided),

@@ -212,8 +212,28 @@ class Shards:
 
     def commit(self, caller: Caller, key: str, positions: dict[Partition, Position]) -> None:
         """The caller commits; how it was judged is kept with it."""
-        commit = Commit(key, partial(_judge, caller, positions), caller.judged.append)
-        assert self.services[shard_of(key)].commit(caller, commit)
+        commit = Asked(key, caller.id, partial(_judge, caller, positions), caller.judged.append)
+        assert self.services[shard_of(key)].commit(commit)
+
+
+class Asked(Commit):
+    """A commit that is judged and answered as a test says."""
+
+    def __init__(
+        self,
+        key: str,
+        connection: ConnectionId,
+        judged: Callable[[GroupState], Judgement],
+        answered: Callable[[Judgement], None],
+    ) -> None:
+        super().__init__(key, connection)
+        self._judged, self._answered = judged, answered
+
+    def judge(self, state: GroupState) -> Judgement:
+        return self._judged(state)
+
+    def answer(self, judgement: Judgement) -> None:
+        self._answered(judgement)
 
 
 def _judge(caller: Caller, positions: dict[Partition, Position], state: GroupState) -> Judgement:

@@ -6,7 +6,6 @@ from typing import Never
 import pytest
 
 from coordinator.callers import HELD_MAX, Orders, Way
-from coordinator.commits import Commit
 from coordinator.core.events import ConnectionId
 from coordinator.core.offsets import Judgement
 from muster.kernel.error_codes import ErrorCode
@@ -18,7 +17,7 @@ from muster.messages.member import (
     StopFetcherResponse,
 )
 from muster.messages.partitions import Position, positions_by_topic
-from tests.unit.coordinator.shards import Shards, eventually, readers
+from tests.unit.coordinator.shards import Asked, Shards, eventually, readers
 from tests.unit.coordinator_core.group import orders
 
 KEY = "readers"
@@ -72,11 +71,11 @@ class Said:
     """Which of the things handed to an order went on."""
 
     def __init__(self) -> None:
-        self.orders = Orders()
         self.gone: list[str] = []
+        self.orders = Orders(self.gone.append, self.gone.append)
 
     def say(self, way: Way, what: str) -> bool:
-        return self.orders.send(ANN, way, lambda: self.gone.append(what))
+        return self.orders.turn(ANN, what) if way is Way.TURN else self.orders.batch(ANN, what)
 
 
 def test_of_one_way_all_goes_on_at_once() -> None:
@@ -103,7 +102,7 @@ def test_the_other_way_waits_until_all_before_it_is_done() -> None:
 def test_callers_do_not_wait_for_each_other() -> None:
     said = Said()
     said.say(Way.BATCH, "a")
-    said.orders.send(ConnectionId("ben/1"), Way.TURN, lambda: said.gone.append("ben"))
+    said.orders.turn(ConnectionId("ben/1"), "ben")
     assert said.gone == ["a", "ben"]
 
 
@@ -126,7 +125,7 @@ def test_the_farewell_of_a_caller_keeps_its_place_behind_all_that_waits() -> Non
     said = Said()
     said.say(Way.BATCH, "commit")
     assert all(said.say(Way.TURN, "more") for _ in range(HELD_MAX))
-    said.orders.send(ANN, Way.TURN, lambda: said.gone.append("closed"), last=True)
+    said.orders.turn(ANN, "closed", last=True)
     assert said.gone == ["commit"]
     said.orders.done(ANN)
     assert said.gone[-1] == "closed"
@@ -158,8 +157,8 @@ async def test_a_commit_that_cannot_be_judged_or_answered_makes_nobody_else_deaf
     async with Shards([readers(ann=[0], ben=[1])]) as shards:
         service = await shards.serve(KEY)
         ann, ben = await shards.registered(KEY, "ann"), await shards.registered(KEY, "ben")
-        service.commit(ben, Commit(KEY, fails, ben.judged.append))
-        service.commit(ben, Commit(KEY, lambda state: Judgement(), fails))
+        service.commit(Asked(KEY, ben.id, fails, ben.judged.append))
+        service.commit(Asked(KEY, ben.id, lambda state: Judgement(), fails))
         shards.commit(ann, KEY, {orders(0): Position(9, 1)})
         await eventually(lambda: ann.judged)
         assert [one.error for one in ben.judged] == [ErrorCode.UNKNOWN_SERVER_ERROR]
