@@ -75,7 +75,7 @@ def _together(state: GroupState, first: GroupDecision | None, second: GroupDecis
     if first is None:
         return second
     written = (*first.records, *second.records)
-    rows = replace(second.state.rows, version=state.rows.version + bool(written))
+    rows = replace(second.state.rows, version=state.rows.version + 1) if written else state.rows
     return GroupDecision(
         records=written,
         replies=(*first.replies, *second.replies),

@@ -72,9 +72,10 @@ class PartitionsRunning(Record, frozen=True, tag=True):
 
 
 class PhaseEntered(Record, frozen=True, tag=True):
-    """The group's phase, as pages show it."""
+    """The group's phase, as pages show it; `cause` says why a classic group's rebalance began."""
 
     phase: Phase
+    cause: str = ""
 
 
 class GroupMarkedEphemeral(Record, frozen=True, tag=True):

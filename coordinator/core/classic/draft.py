@@ -1,16 +1,21 @@
 """This room holds a classic group while one turn changes it, and makes the turn's Decision of it."""
 
 import heapq
+from collections.abc import Iterable
+from dataclasses import replace
+
+from msgspec import structs
 
 from coordinator.core.draft import GroupDecision, look_again_at
-from coordinator.core.events import ClassicAnswer, ConnectionId, Say
+from coordinator.core.events import ClassicAnswer, ConnectionId, JoinAnswer, Say, SyncAnswer
 from coordinator.core.memory import ClassicMemory, ClassicSession, GroupState, Parked
 from coordinator.core.settings import GroupSettings
-from groups.core.classic import ClassicMember
+from groups.core import records
+from groups.core.classic import CLASSIC, ClassicMember
 from groups.core.layered import Layered
 from groups.core.phases import Phase
-from groups.core.records import GroupRecord
 from groups.core.rows import RowsBuilder
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 
 STALE_HEARD_MAX = 64
@@ -18,7 +23,7 @@ STALE_HEARD_MAX = 64
 
 
 class ClassicDraft:
-    """One classic group during one turn; rows change by `record`, memory by the methods below.
+    """One classic group during one turn; rows and memory change by the methods below.
 
     `ended`: the session of a member, or of an id that had not joined, ended in this turn.
     """
@@ -29,7 +34,7 @@ class ClassicDraft:
         self.settings = settings
         self.before = state
         self.rows = RowsBuilder(state.rows)
-        self.records: list[GroupRecord] = []
+        self.records: list[records.GroupRecord] = []
         self.replies: list[Say] = []
         self.sessions: Layered[str, ClassicSession] = Layered.fork(memory.sessions)
         self.pending: Layered[str, None] = Layered.fork(memory.pending)
@@ -49,16 +54,74 @@ class ClassicDraft:
     def phase(self) -> Phase:
         return self.rows.phase
 
-    def record(self, record: GroupRecord) -> None:
+    def record(self, record: records.GroupRecord) -> None:
         """Something becomes true."""
         self.rows.apply(record)
         self.records.append(record)
+
+    def enter(self, phase: Phase, cause: str = "") -> None:
+        """The group enters another phase."""
+        self.record(records.PhaseEntered(phase, cause))
+
+    def enter_world(self) -> None:
+        """The group is a classic one from now on, if it was not."""
+        if self.rows.protocol != CLASSIC:
+            self.record(records.ProtocolEntered(CLASSIC))
+            if self.rows.error:
+                self.record(records.ErrorShown(""))
 
     def member(self, member_id: str) -> ClassicMember:
         """A member, which must be one."""
         return self.rows.classic.members[member_id]
 
-    # -- memory -----------------------------------------------------------------------------
+    def add(self, member: ClassicMember) -> None:
+        """Somebody becomes a member; its session is the caller's to start."""
+        self.record(records.ClassicMemberAdded(member))
+        self._count(member, 1)
+
+    def change(self, member: ClassicMember) -> None:
+        """A member states this now; nothing is written if that is what it stated before."""
+        before = self.member(member.member_id)
+        if member == _stated(before):
+            return
+        self._count(before, -1)
+        self.record(records.ClassicMemberChanged(member))
+        self._count(member, 1)
+
+    def replace_instance(self, old_member_id: str, member: ClassicMember) -> None:
+        """A static member has another id from now on; who waits under the old one is fenced."""
+        self._count(self.member(old_member_id), -1)
+        self._forget(old_member_id, ErrorCode.FENCED_INSTANCE_ID)
+        self.record(records.InstanceReplaced(old_member_id, member))
+        self._count(member, 1)
+
+    def remove(self, member_id: str, why: str, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
+        """A member is none any more; `error` is what it hears if it waits for an answer."""
+        self._count(self.member(member_id), -1)
+        self._forget(member_id, error)
+        self.record(records.MemberRemoved(member_id, why))
+
+    def _count(self, member: ClassicMember, by: int) -> None:
+        for name in {name for name, _ in member.protocols}:
+            self.supported[name] = self.supported.get(name, 0) + by
+            if not self.supported[name]:
+                del self.supported[name]
+        if member.group_instance_id is not None:
+            if by > 0:
+                self.instances[member.group_instance_id] = member.member_id
+            else:
+                del self.instances[member.group_instance_id]
+
+    def _forget(self, member_id: str, error: ErrorCode) -> None:
+        if (parked := self.joins.pop(member_id, None)) is not None:
+            stated = member_id if error is ErrorCode.FENCED_INSTANCE_ID else ""
+            self.say(parked.connection, JoinAnswer(parked.waiter, error, stated))
+        if (parked := self.syncs.pop(member_id, None)) is not None:
+            self.say(parked.connection, SyncAnswer(parked.waiter, error))
+        self.owing.pop(member_id, None)
+        self.sessions.pop(member_id, None)
+
+    # -- clocks -----------------------------------------------------------------------------
 
     def set_session(self, member_id: str, duration_ms: int, *, fresh: bool = False) -> None:
         """The session of a member, or of an id that has not joined yet, starts now."""
@@ -69,6 +132,17 @@ class ClassicDraft:
             heapq.heappush(self._write_timers(), (ends_at, member_id))
             armed_at = ends_at
         self.sessions[member_id] = ClassicSession(ends_at, armed_at, fresh)
+
+    def restart(self, member_ids: Iterable[str], extra_ms: int = 0) -> None:
+        """The sessions of these members start anew, `extra_ms` longer; none of them is new any more."""
+        for member_id in member_ids:
+            self.set_session(member_id, self.member(member_id).session_timeout_ms + extra_ms)
+
+    def arm(self, member_id: str, at: Instant | None) -> None:
+        """Look after this session at `at`; None: not before an answer goes out to its member."""
+        if at is not None:
+            heapq.heappush(self._write_timers(), (at, member_id))
+        self.sessions[member_id] = replace(self.sessions[member_id], armed_at=at)
 
     def pop_due(self) -> str | None:
         """Whose session is to be looked at by `now`; None when there is no more."""
@@ -81,7 +155,11 @@ class ClassicDraft:
             if session is not None and session.armed_at == due:
                 return member_id
 
-    # -- the end ----------------------------------------------------------------------------
+    def longest_rebalance_ms(self) -> int:
+        """The longest rebalance timeout of the members; 0 if there is none."""
+        return max((one.rebalance_timeout_ms for one in self.rows.classic.members.values()), default=0)
+
+    # -- answers, and the end ---------------------------------------------------------------
 
     def say(self, connection: ConnectionId, answer: ClassicAnswer) -> None:
         """Answer who waits."""
@@ -122,3 +200,8 @@ class ClassicDraft:
         if self._timers is None:
             self._timers = list(self.before.classic.timers)
         return self._timers
+
+
+def _stated(member: ClassicMember) -> ClassicMember:
+    """The member as records name it: without its assignment."""
+    return structs.replace(member, assignment=b"") if member.assignment else member

@@ -1,6 +1,10 @@
 """This room handles what happens to a classic group, one thing after the other."""
 
+from coordinator.core.classic import rebalancing
 from coordinator.core.classic.draft import ClassicDraft
+from coordinator.core.classic.joining import join
+from coordinator.core.classic.leaving import leave, look_after_sessions
+from coordinator.core.classic.syncing import look_for_debtors, sync
 from coordinator.core.events import GroupEvent, ItemFailed, ItemFinished, Join, Leave, Sync
 from coordinator.core.worlds import refuse_native
 from groups.core import records
@@ -9,12 +13,16 @@ from groups.core import records
 def happened(draft: ClassicDraft, event: GroupEvent) -> None:
     """One thing that happened."""
     match event:
+        case Join():
+            join(draft, event)
+        case Sync():
+            sync(draft, event)
+        case Leave():
+            leave(draft, event)
         case ItemFinished() | ItemFailed():
             if draft.rows.handler_asked:
                 # It was asked for in the native world: its result is of no use here.
                 draft.record(records.ItemAdopted(event.item_id))
-        case Join() | Sync() | Leave():
-            raise NotImplementedError("the classic protocol is being built")
         case _:
             refusal = refuse_native(event)
             if refusal is not None:
@@ -23,3 +31,6 @@ def happened(draft: ClassicDraft, event: GroupEvent) -> None:
 
 def settle(draft: ClassicDraft) -> None:
     """The end of each turn: what is due by `now`, then a join phase that all have joined."""
+    look_after_sessions(draft)
+    look_for_debtors(draft)
+    rebalancing.settle(draft)

@@ -107,7 +107,7 @@ def ping_answer(name: str, number: int, positions: dict[Partition, Position], co
     return Heard(ConnectionId(connection or f"{name}/1"), answer)
 
 
-def answer_to(message: Frame, offset: int = 0) -> StopFetcherResponse | StartFetcherResponse | None:
+def answer_to(message: object, offset: int = 0) -> StopFetcherResponse | StartFetcherResponse | None:
     match message:
         case StopFetcherRequest():
             positions = {

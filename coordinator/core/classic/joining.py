@@ -1,0 +1,148 @@
+"""This room decides JoinGroup (conformance 14 to 46)."""
+
+from coordinator.core.classic import instances, rebalancing, voting
+from coordinator.core.classic.draft import ClassicDraft
+from coordinator.core.events import Join, JoinAnswer
+from coordinator.core.memory import Parked
+from groups.core import records
+from groups.core.classic import CLASSIC, ClassicMember
+from groups.core.phases import Phase
+from muster.kernel.error_codes import ErrorCode
+
+NEW_MEMBER_MS = 300_000
+"""How long the first Join of a member waits: without an id it cannot show that it lives."""
+
+GROUP_IS_FULL = "the group is full"
+
+
+def join(draft: ClassicDraft, event: Join) -> None:
+    """Somebody asks to be a member of the next generation."""
+    settings = draft.settings
+    least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    if not least <= event.session_timeout_ms <= most:
+        _refuse(draft, event, ErrorCode.INVALID_SESSION_TIMEOUT)
+    elif event.member_id and draft.rows.protocol != CLASSIC:
+        _refuse(draft, event, ErrorCode.UNKNOWN_MEMBER_ID)
+    elif not _has_room(draft, event.member_id):
+        _turn_away(draft, event)
+    elif not _speaks_with_all(draft, event):
+        _refuse(draft, event, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    elif event.member_id:
+        _known_joins(draft, event)
+    else:
+        _stranger_joins(draft, event)
+
+
+def _refuse(draft: ClassicDraft, event: Join, error: ErrorCode, member_id: str | None = None) -> None:
+    stated = event.member_id if member_id is None else member_id
+    draft.say(event.connection, JoinAnswer(event.waiter, error, stated))
+
+
+def _has_room(draft: ClassicDraft, member_id: str) -> bool:
+    """In a rebalance the first to join have a place, otherwise the members have (conformance 34, 35)."""
+    most = draft.settings.group_max_size
+    if draft.phase is Phase.EMPTY:
+        return True
+    if draft.phase is Phase.PREPARING_REBALANCE:
+        return member_id in draft.joins or len(draft.joins) < most
+    members = draft.rows.classic.members
+    return member_id in members or len(members) < most
+
+
+def _turn_away(draft: ClassicDraft, event: Join) -> None:
+    if event.member_id in draft.rows.classic.members:
+        draft.remove(event.member_id, GROUP_IS_FULL)
+    elif event.member_id in draft.pending:
+        _drop_pending(draft, event.member_id)
+    _refuse(draft, event, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+
+
+def _drop_pending(draft: ClassicDraft, member_id: str) -> None:
+    del draft.pending[member_id]
+    del draft.sessions[member_id]
+
+
+def _speaks_with_all(draft: ClassicDraft, event: Join) -> bool:
+    if not event.protocol_type or not event.protocols:
+        return False
+    classic = draft.rows.classic
+    if not classic.members:
+        return True
+    if event.protocol_type != classic.protocol_type:
+        return False
+    return voting.known_by_all(event.protocols, draft.supported, len(classic.members))
+
+
+def _stranger_joins(draft: ClassicDraft, event: Join) -> None:
+    draft.enter_world()
+    fresh = event.fresh_member_id
+    if event.group_instance_id is not None:
+        holder = draft.instances.get(event.group_instance_id)
+        if holder is not None:
+            instances.come_back(draft, event, holder, _member(event, fresh))
+        else:
+            _add(draft, event, fresh)
+    elif event.must_know_id:
+        draft.pending[fresh] = None
+        draft.set_session(fresh, event.session_timeout_ms)
+        _refuse(draft, event, ErrorCode.MEMBER_ID_REQUIRED, fresh)
+    else:
+        _add(draft, event, fresh)
+
+
+def _known_joins(draft: ClassicDraft, event: Join) -> None:
+    if event.member_id in draft.pending:
+        if event.group_instance_id is not None:
+            _refuse(draft, event, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        _drop_pending(draft, event.member_id)
+        _add(draft, event, event.member_id)
+        return
+    members = draft.rows.classic.members
+    fault = instances.fault_of(event.member_id, event.group_instance_id, members, draft.instances)
+    if fault is not ErrorCode.NONE:
+        _refuse(draft, event, fault)
+    else:
+        _joins_again(draft, event)
+
+
+def _add(draft: ClassicDraft, event: Join, member_id: str) -> None:
+    """A new member; its answer waits for the end of the join phase."""
+    if not draft.rows.classic.members:
+        draft.record(records.ProtocolChosen(event.protocol_type, None, member_id))
+    draft.add(_member(event, member_id))
+    draft.set_session(member_id, NEW_MEMBER_MS, fresh=True)
+    if draft.phase is Phase.PREPARING_REBALANCE:
+        rebalancing.member_joins_late(draft)
+    else:
+        rebalancing.prepare(draft, f"{member_id} joined")
+    rebalancing.park(draft, member_id, event)
+
+
+def _joins_again(draft: ClassicDraft, event: Join) -> None:
+    """A member: nothing is new to a follower that states what it stated; a leader wants to assign again."""
+    member, phase = draft.member(event.member_id), draft.phase
+    leads = draft.rows.classic.leader == event.member_id
+    changed = event.protocols != member.protocols
+    if phase is not Phase.PREPARING_REBALANCE and not changed and not (leads and phase is Phase.STABLE):
+        draft.restart([event.member_id])
+        parked = Parked(event.connection, event.waiter)
+        draft.say(event.connection, rebalancing.welcome(draft, event.member_id, parked, listing=leads))
+        return
+    draft.change(_member(event, event.member_id))
+    if phase is not Phase.PREPARING_REBALANCE:
+        what = "joined with other protocols" if changed else "leads, and joined again"
+        rebalancing.prepare(draft, f"{event.member_id} {what}")
+    rebalancing.park(draft, event.member_id, event)
+
+
+def _member(event: Join, member_id: str) -> ClassicMember:
+    return ClassicMember(
+        member_id=member_id,
+        session_timeout_ms=event.session_timeout_ms,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        protocols=event.protocols,
+        group_instance_id=event.group_instance_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+    )

@@ -1,0 +1,21 @@
+"""This room judges heartbeats beside the lane, on the state as it is cached (conformance 64 to 68)."""
+
+from coordinator.core.classic.instances import fault_of
+from coordinator.core.memory import GroupState
+from groups.core.phases import Phase
+from muster.kernel.error_codes import ErrorCode
+
+
+def heartbeat(state: GroupState, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+    """What a heartbeat is answered; after NONE and REBALANCE_IN_PROGRESS its member was heard."""
+    classic = state.rows.classic
+    if classic is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    fault = fault_of(member_id, group_instance_id, classic.members, state.classic.instances)
+    if fault is not ErrorCode.NONE:
+        return fault
+    if generation != state.rows.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if state.rows.phase is Phase.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
