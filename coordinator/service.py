@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,22 +12,26 @@ from coordinator.callers import Caller, Callers, Orders
 from coordinator.cluster_view import ClusterView
 from coordinator.commits import Commit, Commits
 from coordinator.core.events import (
+    ClassicRequest,
     ConnectionClosed,
     GroupEvent,
     Heard,
     ItemFailed,
     ItemFinished,
     Resumed,
+    Sync,
     TopicsChanged,
 )
+from coordinator.core.memory import GroupState
 from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import interests
+from coordinator.describing import DescribedGroup, ListedGroup, described, listed
 from coordinator.liveness import Liveness
 from coordinator.patterns import matches
 from coordinator.settings import CoordinatorSettings, read_settings
 from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupStore
-from coordinator.subject import Groups
+from coordinator.subject import Groups, refusal
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, elapsed_ms
@@ -52,6 +56,7 @@ from runtime.ports import (
 )
 
 logger = logging.getLogger("muster.coordinator")
+Result = TypeVar("Result")
 
 MemberMessage = (
     RegisterConsumerRequest | PingResponse | StopFetcherResponse | StartFetcherResponse | LeaveRequest
@@ -65,6 +70,14 @@ HASTEN_PINGS_MS = 1_000
 
 NOTHING_OPEN_MS = 1_000_000_000
 """How quiet a shard without open sockets is."""
+
+
+class NotServed(Exception):
+    """A question that cannot be answered here now, and the error that says so."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
 
 
 class Premises:
@@ -91,6 +104,7 @@ class ShardService:
         self.shard = shard
         self.premises = premises
         self.accepting = False
+        self._loaded = False
         self._orders = Orders(self._decide, self._add)
         self._groups = Groups(
             premises.node,
@@ -136,7 +150,7 @@ class ShardService:
                     return
         for item in finished:
             lane.hand_in(self._groups, item.key, _event_of(item))
-        self.accepting = True
+        self._loaded = self.accepting = True
 
     def _load(self, connection: Connection) -> tuple[dict[str, GroupRows], list[work.FinishedItem]]:
         rows = self.premises.store.load_shard(connection, self.shard)
@@ -150,7 +164,7 @@ class ShardService:
 
     async def give_up(self, new_owner: str | None) -> None:
         """Another node serves these groups: show everybody there."""
-        self.accepting = False
+        self._loaded = self.accepting = False
         self._lane = None
         self._finished.clear()
         for task in self._tasks:
@@ -232,6 +246,79 @@ class ShardService:
         state = self._groups.states.get(key)
         member_id = state.memory.bound.get(caller.id) if state else None
         return state.rows.owned.get(member_id, {}).keys() if state and member_id else ()
+
+    # What Kafka clients ask.
+
+    def request(self, caller: Caller, key: str, event: ClassicRequest) -> None:
+        """A JoinGroup, SyncGroup or LeaveGroup: its waiter is answered, now or later (conformance 1-8)."""
+        error = self._refusal(key)
+        if error is ErrorCode.NONE:
+            self._moved_at = self.premises.node.now()
+            if self._orders.turn(caller.id, (key, event)):
+                return
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and isinstance(event, Sync):
+            # Java's consumers fail when a Sync hears of loading (conformance 8).
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        caller.say(refusal(event, error))
+
+    def _refusal(self, key: str) -> ErrorCode:
+        if not key:
+            return ErrorCode.INVALID_GROUP_ID
+        if not self.serving:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE if self.accepting else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    async def read(self, key: str, tell: Callable[[GroupState], Result]) -> Result:
+        """What `tell` says of a group, when it is proved that nobody else wrote it since this was asked.
+
+        A group that does not exist is one without members and offsets, of version 0. Raises NotServed.
+        """
+        error = self._refusal(key)
+        if error is not ErrorCode.NONE:
+            raise NotServed(error)
+        await self._prove()
+        while self._groups.must_be_loaded(key):
+            await self._turned(key)
+        return tell(self._groups.states.get(key) or GroupState(GroupRows(key)))
+
+    async def describe(self, key: str) -> DescribedGroup:
+        """DescribeGroups of one group (conformance 140 to 142, 152)."""
+        try:
+            return await self.read(key, partial(described, key))
+        except NotServed as problem:
+            return DescribedGroup(key, problem.error)
+
+    async def groups(self) -> list[ListedGroup]:
+        """ListGroups of this shard (conformance 143, 144). Raises NotServed."""
+        if not self.serving or not self._loaded:
+            raise NotServed(self._refusal("any"))
+        await self._prove()
+        return list(listed(self._groups.states.values()))
+
+    async def _prove(self) -> None:
+        """Return when it is proved that nobody else has written here."""
+        while True:
+            lane = self._lane
+            if lane is None:
+                raise NotServed(ErrorCode.NOT_COORDINATOR)
+            try:
+                await lane.read(lambda connection: None)
+            except (LaneLost, ConnectionLost) as problem:
+                raise NotServed(ErrorCode.NOT_COORDINATOR) from problem
+            if self._lane is lane and not lane.frozen:
+                return
+
+    async def _turned(self, key: str) -> None:
+        """Return after a turn of this group, which loads it and waits while time stands still."""
+        if self._lane is None:
+            raise NotServed(ErrorCode.NOT_COORDINATOR)
+        try:
+            await self._lane.submit_turn(self._groups, key)
+        except LaneLost as problem:
+            raise NotServed(ErrorCode.NOT_COORDINATOR) from problem
+        if self._groups.must_be_loaded(key):
+            raise NotServed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     # What happens by itself.
 

@@ -7,12 +7,14 @@ of commits that takes no turn. Both run inside a transaction that the lane has f
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from coordinator import store_classic
 from coordinator.shards import shard_of
 from coordinator.statements import statement
+from groups.core.classic import CLASSIC, ClassicRows
 from groups.core.phases import Phase
 from groups.core.records import (
     GroupDeleted,
@@ -22,7 +24,9 @@ from groups.core.records import (
     MemberAdded,
     MemberChanged,
     MemberRemoved,
+    OffsetsDeleted,
     OffsetsFlushed,
+    OffsetsSet,
     PartitionsAssigned,
     PartitionsReleased,
     PartitionsRunning,
@@ -44,12 +48,81 @@ REBALANCE = "rebalance"
 GroupOffsets = Mapping[tuple[str, Partition], int]
 """Offsets to commit, by group and partition: the next offset to read."""
 
+_NOT_CLASSIC = ClassicRows()
 _subscription_encoder = msgspec.json.Encoder()
 _subscription_decoder = msgspec.json.Decoder(tuple[TopicCount, ...])
 
 
 class Unreadable(Exception):
     """Rows of a group that this program would not write: another program's, or somebody's hand."""
+
+
+class GroupColumns(NamedTuple):
+    """A row of `consumer_group`, in the order of `load_groups`."""
+
+    name: str
+    generation: int
+    version: int
+    phase: str
+    error: str
+    ephemeral: bool
+    rebalance_mode: str
+    assignor: str
+    protocol: str
+    protocol_type: str
+    protocol_name: str | None
+    leader: str | None
+
+
+class _Tables:
+    """Everything that is stored of some groups, one statement a table, whatever they speak."""
+
+    def __init__(self, connection: LaneConnection, groups: Sequence[GroupColumns]) -> None:
+        self.groups = groups
+        self._members: dict[str, list[Any]] = defaultdict(list)
+        self._owned: dict[str, dict[str, dict[Partition, Tenure]]] = defaultdict(lambda: defaultdict(dict))
+        self._offsets: dict[str, dict[Partition, int]] = defaultdict(dict)
+        native = {"groups": [one.name for one in groups if one.protocol == NATIVE]}
+        if native["groups"]:
+            for name, *row in connection.execute(statement("load_members"), native):
+                self._members[name].append(row)
+            for name, owner, topic, topic_id, number, since, running in connection.execute(
+                statement("load_ownership"), native
+            ):
+                self._owned[name][owner][Partition(topic, topic_id, number)] = Tenure(since, running)
+        classic = [one.name for one in groups if one.protocol == CLASSIC]
+        self._classic_members = store_classic.load(connection, classic) if classic else {}
+        names = [one.name for one in groups]
+        self._asked = work.open_keys(connection, REBALANCE, names) if names else set()
+        if names:
+            offsets = connection.execute(statement("load_offsets"), {"groups": names})
+            for name, topic, topic_id, number, offset in offsets:
+                self._offsets[name][Partition(topic, topic_id, number)] = offset
+
+    def rows(self, group: GroupColumns) -> GroupRows:
+        """One group. Raises ValueError or MsgspecError for what this program does not write."""
+        name, classic = group.name, None
+        if group.protocol == CLASSIC:
+            members = self._classic_members.get(name, {})
+            classic = ClassicRows(group.protocol_type, group.protocol_name, group.leader, members)
+        elif group.protocol != NATIVE:
+            raise ValueError(f"nobody speaks the protocol {group.protocol}")
+        return GroupRows(
+            group_id=name,
+            generation=group.generation,
+            version=group.version,
+            phase=Phase(group.phase),
+            error=group.error,
+            ephemeral=group.ephemeral,
+            protocol=group.protocol,
+            rebalance_mode=group.rebalance_mode,
+            assignor=group.assignor,
+            handler_asked=name in self._asked,
+            members={member.member_id: member for member in map(_member, self._members[name])},
+            owned={owner: dict(rows) for owner, rows in self._owned[name].items()},
+            offsets=self._offsets[name],
+            classic=classic,
+        )
 
 
 class GroupStore:
@@ -82,44 +155,14 @@ class GroupStore:
         self, connection: LaneConnection, shard: int, group: str | None
     ) -> tuple[dict[str, GroupRows], dict[str, Exception]]:
         found = connection.execute(statement("load_groups"), {"shard": shard, "group": group}).fetchall()
-        names = {"groups": [row[0] for row in found if row[-1] == NATIVE]}
-        members: dict[str, list[Any]] = defaultdict(list)
-        owned: dict[str, dict[str, dict[Partition, Tenure]]] = defaultdict(lambda: defaultdict(dict))
-        offsets: dict[str, dict[Partition, int]] = defaultdict(dict)
-        asked: set[str] = set()
-        if names["groups"]:
-            for name, *row in connection.execute(statement("load_members"), names):
-                members[name].append(row)
-            for name, owner, topic, topic_id, number, since, running in connection.execute(
-                statement("load_ownership"), names
-            ):
-                owned[name][owner][Partition(topic, topic_id, number)] = Tenure(since, running)
-            for name, topic, topic_id, number, offset in connection.execute(statement("load_offsets"), names):
-                offsets[name][Partition(topic, topic_id, number)] = offset
-            asked = work.open_keys(connection, REBALANCE, names["groups"])
+        rows_of = _Tables(connection, [GroupColumns(*row) for row in found])
         groups: dict[str, GroupRows] = {}
         unreadable: dict[str, Exception] = {}
-        for name, generation, version, phase, error, ephemeral, rebalance_mode, assignor, protocol in found:
-            if protocol != NATIVE:
-                groups[name] = GroupRows(name, generation, version, protocol=protocol)
-                continue
+        for columns in rows_of.groups:
             try:
-                groups[name] = GroupRows(
-                    group_id=name,
-                    generation=generation,
-                    version=version,
-                    phase=Phase(phase),
-                    error=error,
-                    ephemeral=ephemeral,
-                    rebalance_mode=rebalance_mode,
-                    assignor=assignor,
-                    handler_asked=name in asked,
-                    members={member.member_id: member for member in map(_member, members[name])},
-                    owned={owner: dict(rows) for owner, rows in owned[name].items()},
-                    offsets=offsets[name],
-                )
+                groups[columns.name] = rows_of.rows(columns)
             except (ValueError, msgspec.MsgspecError) as problem:
-                unreadable[name] = problem
+                unreadable[columns.name] = problem
         return groups, unreadable
 
     def save(
@@ -131,18 +174,21 @@ class GroupStore:
         touched_members = {
             record.member_id
             for record in records
-            if isinstance(record, MemberAdded | MemberChanged | MemberRemoved)
+            if isinstance(record, MemberAdded | MemberChanged)
+            or (isinstance(record, MemberRemoved) and record.member_id in before.members)
         }
         self._save_members(connection, after, touched_members)
+        store_classic.save(connection, key, before.classic, after.classic, self._node)
         self._save_ownership(connection, before, after, records)
         # Last, because the rows that name a member go before it does only by the deferred foreign key.
         flushed = {
             (key, partition): position.offset
             for record in records
-            if isinstance(record, OffsetsFlushed)
+            if isinstance(record, OffsetsFlushed | OffsetsSet)
             for partition, position in each_position(record.offset_info)
         }
         self.write_offsets(connection, flushed)
+        self._delete_offsets(connection, after, records)
         for record in records:
             if isinstance(record, HandlerAsked):
                 work.offer(connection, REBALANCE, key, after.version, {"cause": record.cause})
@@ -152,9 +198,14 @@ class GroupStore:
                 self._delete_group(connection, after)
 
     def _save_group(self, connection: LaneConnection, before: GroupRows, after: GroupRows) -> None:
+        classic = after.classic or _NOT_CLASSIC
         values = {
             "group": after.group_id,
             "shard": shard_of(after.group_id),
+            "protocol": after.protocol,
+            "protocol_type": classic.protocol_type,
+            "protocol_name": classic.protocol_name,
+            "leader": classic.leader,
             "phase": after.phase.value,
             "generation": after.generation,
             "version": after.version,
@@ -253,8 +304,30 @@ class GroupStore:
             },
         )
 
+    def _delete_offsets(
+        self, connection: LaneConnection, after: GroupRows, records: Sequence[GroupRecord]
+    ) -> None:
+        gone = sorted(
+            {
+                partition
+                for record in records
+                if isinstance(record, OffsetsDeleted)
+                for partition in each_partition(record.partitions)
+                if partition not in after.offsets
+            }
+        )
+        if gone:
+            connection.execute(
+                statement("delete_offsets"),
+                {
+                    "group": after.group_id,
+                    "topic_ids": array_of_texts(partition.topic_id.hex for partition in gone),
+                    "partitions": array_of_numbers(partition.number for partition in gone),
+                },
+            )
+
     def _delete_group(self, connection: LaneConnection, after: GroupRows) -> None:
-        for table in ("delete_offsets", "delete_group"):
+        for table in ("delete_every_offset", "delete_group"):
             connection.execute(statement(table), {"group": after.group_id})
         # Its members compare keys with the last they obeyed: a group under the same name starts above them.
         cluster.raise_epoch_floor(connection, after.generation + 1)

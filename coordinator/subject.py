@@ -1,7 +1,7 @@
 """This room holds the groups of one shard in memory, and says what was decided to their members."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from coordinator.callers import Callers, Orders
@@ -9,6 +9,8 @@ from coordinator.cluster_view import ClusterView
 from coordinator.core import decide as core
 from coordinator.core.draft import GroupDecision, look_again_at
 from coordinator.core.events import (
+    ClassicAnswer,
+    ClassicRequest,
     ConnectionClosed,
     ConnectionId,
     GroupEvent,
@@ -16,9 +18,15 @@ from coordinator.core.events import (
     Heard,
     ItemFailed,
     ItemFinished,
+    Join,
+    JoinAnswer,
+    LeaveAnswer,
+    Say,
     Saying,
+    Sync,
+    SyncAnswer,
 )
-from coordinator.core.memory import GroupState
+from coordinator.core.memory import START, ClassicMemory, GroupState
 from coordinator.core.settings import GroupSettings
 from coordinator.history import History
 from coordinator.store import GroupStore
@@ -27,7 +35,8 @@ from groups.core.state import GroupRows
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
-from runtime.ports import Entry, NodeContext
+from runtime.ports import ConnectionLost, Entry, LaneLost, NodeContext, VersionConflict
+from runtime.turn import GaveUp
 
 logger = logging.getLogger("muster.coordinator")
 
@@ -60,6 +69,7 @@ class Groups:
         self._still_bound: dict[str, dict[str, ConnectionId]] = {}
         self._adopted: dict[str, str] = {}
         self._phantoms: dict[str, None] = {}
+        self._unloaded: set[str] = set()
 
     @property
     def store(self) -> GroupStore:
@@ -89,7 +99,13 @@ class Groups:
         state = core.preload(loaded, now, self._settings, self._view.surroundings())
         if state is not None:
             self.states[loaded.group_id] = state
+        else:
+            self._unloaded.add(loaded.group_id)
         return state is None or look_again_at(state) is not None
+
+    def must_be_loaded(self, key: str) -> bool:
+        """True for a group with rows that are not in the cache; of a loaded shard it knows all others."""
+        return key in self._unloaded and key not in self.states
 
     def hear_at_once(self, key: str, event: Heard, now: Instant, *, repair: bool) -> None:
         """A sign of life of a member of a cached group, outside of a turn; see `in_turn`."""
@@ -136,6 +152,9 @@ class Groups:
     def settle(self, key: str, state: GroupState, decision: Decision[GroupRecord, Saying]) -> None:
         after = _state_after(decision)
         self._still_bound.pop(key, None)
+        self._unloaded.discard(key)
+        if key in self.states:
+            _take_over_what_was_heard(self.states[key].classic, after.classic)
         for record in decision.records:
             if isinstance(record, ItemAdopted):
                 self._adopted[key] = record.item_id
@@ -154,7 +173,7 @@ class Groups:
     def _done(self, events: Sequence[GroupEvent]) -> None:
         """These are durable, or refused: what their callers said after them may go on."""
         for event in events:
-            if isinstance(event, Heard | ConnectionClosed):
+            if isinstance(event, Heard | ConnectionClosed | ClassicRequest):
                 self._orders.done(event.connection)
 
     def _forget_phantoms(self, key: str, state: GroupState) -> None:
@@ -177,7 +196,11 @@ class Groups:
         self._history.pop(key, None)
         state = self.states.pop(key, None)
         if state is not None:
+            self._unloaded.add(key)
             self._still_bound[key] = {member: one for one, member in state.memory.bound.items()}
+            # A load knows of nobody who waits (design 6.3): whoever does is told to come again.
+            for parked in _answers_to_all_parked(state.classic, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+                self._say(parked)
         self._turn_over(key)
 
     def refuse(self, key: str, events: Sequence[GroupEvent], error: Exception) -> None:
@@ -187,6 +210,8 @@ class Groups:
                 caller = self._callers.get(event.connection)
                 if caller is not None:
                     caller.hang_up(ErrorCode.UNKNOWN_SERVER_ERROR, "")
+            elif isinstance(event, ClassicRequest):
+                self._say(Say(event.connection, refusal(event, error_of(error))))
         self._done(events)
 
     def forget(self) -> None:
@@ -196,6 +221,7 @@ class Groups:
         self._still_bound.clear()
         self._adopted.clear()
         self._phantoms.clear()
+        self._unloaded.clear()
         self._deciding.clear()
 
     def _say(self, saying: Saying) -> None:
@@ -215,3 +241,36 @@ class Groups:
 def _state_after(decision: Decision[Any, Any]) -> GroupState:
     assert isinstance(decision, GroupDecision)
     return decision.state
+
+
+def refusal(event: ClassicRequest, error: ErrorCode) -> ClassicAnswer:
+    """What answers a Kafka client's request that is not decided."""
+    if isinstance(event, Join):
+        return JoinAnswer(event.waiter, error, event.member_id)
+    if isinstance(event, Sync):
+        return SyncAnswer(event.waiter, error)
+    return LeaveAnswer(event.waiter, error)
+
+
+def error_of(problem: Exception) -> ErrorCode:
+    """What a Kafka client hears when nothing was written (conformance 9 to 11, 151)."""
+    if isinstance(problem, LaneLost):
+        return ErrorCode.NOT_COORDINATOR
+    if isinstance(problem, GaveUp | VersionConflict | ConnectionLost):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _answers_to_all_parked(memory: ClassicMemory, error: ErrorCode) -> Iterator[Say]:
+    for member_id, parked in memory.joins.items():
+        yield Say(parked.connection, JoinAnswer(parked.waiter, error, member_id))
+    for parked in memory.syncs.values():
+        yield Say(parked.connection, SyncAnswer(parked.waiter, error))
+
+
+def _take_over_what_was_heard(before: ClassicMemory, after: ClassicMemory) -> None:
+    """Members were heard while the turn was written; it may have sorted out those that are gone."""
+    if after.heard_at is not before.heard_at:
+        for member_id, at in before.heard_at.items():
+            if member_id in after.sessions and at > after.heard_at.get(member_id, START):
+                after.heard_at[member_id] = at

@@ -7,7 +7,6 @@ from groups.models import (
     CommittedOffset,
     ConsumerGroup,
     GroupMember,
-    ObservedAssignment,
     PartitionOwnership,
 )
 from runtime.admin import ReadOnlyAdmin
@@ -55,12 +54,6 @@ class ClassicMemberAdmin(ReadOnlyAdmin):
     )
     list_filter = ("node",)
     search_fields = ("member_id", "group_instance_id", "group__name", "client_host", "client_id")
-
-
-@admin.register(ObservedAssignment)
-class ObservedAssignmentAdmin(ReadOnlyAdmin):
-    list_display = ("group_id", "member_id", "topic_name", "partitions")
-    search_fields = ("group__name", "member_id", "topic_name")
 
 
 @admin.register(PartitionOwnership)

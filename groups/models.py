@@ -161,8 +161,8 @@ class GroupMember(models.Model):
 class ClassicMember(models.Model):
     """One member of a classic group: stored as soon as its JoinGroup was decided, answered or not.
 
-    What its strategies say and what it was assigned are bytes of the members' own; only Kafka's consumers are
-    understood, in `ObservedAssignment`. The assignment counts only while the group is Stable.
+    What its strategies say and what it was assigned are bytes of the members' own; only what Kafka's
+    consumers are assigned is understood, for pages. The assignment counts only while the group is Stable.
     """
 
     group = models.ForeignKey(
@@ -187,6 +187,10 @@ class ClassicMember(models.Model):
     protocol_names = ArrayField(models.TextField(), help_text="Strategies that it offers, best first.")
     protocol_metadata = ArrayField(models.BinaryField(), help_text="What it says to each of its strategies.")
     assignment = models.BinaryField(default=b"", help_text="What the leader gave it.")
+    observed = models.JSONField(
+        db_default=Value({}, models.JSONField()),
+        help_text="Partitions by topic, if its assignment can be read; see `ObservedAssignment`.",
+    )
     node = models.CharField(max_length=64, default="", blank=True, help_text="Node of its last JoinGroup.")
     joined_at = models.DateTimeField(db_default=Now())
 
@@ -217,27 +221,24 @@ class ClassicMember(models.Model):
 class ObservedAssignment(models.Model):
     """What a classic member of the type `consumer` was assigned of one topic, as its bytes say; for pages.
 
-    A projection that nothing is decided on: the leader may give a partition to two members, to none, or name
-    a topic that does not exist, and bytes that cannot be read make no row. It shows the last assignment, also
-    while the next is being made. `unnest(partitions)` makes a row of each partition.
+    A view of `ClassicMember.observed`, on which nothing is decided: the leader may give a partition to two
+    members or to none, or name a topic that does not exist. `unnest(partitions)` makes a row of each one.
     """
 
+    pk = models.CompositePrimaryKey("group", "member_id", "topic_name")
     group = models.ForeignKey(
         ConsumerGroup,
-        on_delete=models.CASCADE,
+        on_delete=models.DO_NOTHING,
         related_name="observed_assignments",
         db_column="group_name",
-        db_index=False,  # the index below begins with it
-        db_constraint=False,  # a leader may give everything anew: thousands of rows, which nothing rests on
     )
-    member_id = models.TextField(db_collation="C")
-    topic_name = models.CharField(max_length=NAME_LENGTH, db_collation="C")
+    member_id = models.TextField()
+    topic_name = models.TextField()
     partitions = ArrayField(models.IntegerField())
 
     class Meta:
         db_table = "observed_assignment"
-        ordering = ("group", "member_id", "topic_name")
-        indexes = (models.Index(fields=("group", "member_id"), name="observed_assignment_member"),)
+        managed = False
 
     def __str__(self) -> str:
         return f"{self.group_id}/{self.member_id}: {self.topic_name} {self.partitions}"

@@ -10,6 +10,8 @@ from django.core.management import call_command
 from coordinator.shards import shard_of
 from coordinator.store import GroupStore
 from groups.core import records
+from groups.core.classic import ClassicMember
+from groups.core.consumer_protocol import assignment
 from groups.core.phases import Phase
 from groups.core.rows import apply
 from groups.core.state import GroupRows
@@ -179,3 +181,48 @@ def test_a_deleted_group_leaves_nothing_and_its_successor_starts_above_its_gener
     for table in ("consumer_group", "group_member", "partition_ownership", "committed_offset"):
         assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
     assert turns.store.load(connection, "departures").generation == 2
+
+
+def test_what_kafkas_consumers_are_assigned_is_shown_and_other_bytes_show_nothing(
+    connection: LaneConnection,
+) -> None:
+    turns = Turns(connection)
+    names = ("ann", "ben", "cleo")
+    members = [
+        ClassicMember(
+            member_id=name, session_timeout_ms=6_000, rebalance_timeout_ms=6_000, protocols=(("range", b""),)
+        )
+        for name in names
+    ]
+    turns.take(
+        records.ProtocolEntered("classic"),
+        *map(records.ClassicMemberAdded, members),
+        records.ProtocolChosen("consumer", "range", "ann"),
+    )
+    given = {"ann": assignment({"orders": [0, 2], "clicks": [1]}), "ben": b"\xff\xfe\x00 no consumer's"}
+    turns.take(records.ClassicAssigned(given))
+    assert shown(connection) == [("ann", "clicks", [1]), ("ann", "orders", [0, 2])]
+    turns.take(records.ClassicAssigned({"ben": assignment({"orders": [0, 2]})}))
+    assert shown(connection) == [("ben", "orders", [0, 2])]
+    turns.take(*(records.MemberRemoved(name, "left") for name in names))
+    assert shown(connection) == []
+
+
+def test_bytes_of_another_protocol_type_are_never_read_as_kafkas(connection: LaneConnection) -> None:
+    turns = Turns(connection)
+    worker = ClassicMember(
+        member_id="worker", session_timeout_ms=6_000, rebalance_timeout_ms=6_000, protocols=(("eager", b""),)
+    )
+    turns.take(
+        records.ProtocolEntered("classic"),
+        records.ClassicMemberAdded(worker),
+        records.ProtocolChosen("connect", "eager", "worker"),
+    )
+    turns.take(records.ClassicAssigned({"worker": assignment({"orders": [0]})}))
+    assert shown(connection) == []
+
+
+def shown(connection: LaneConnection) -> list[tuple[str, str, list[int]]]:
+    return connection.execute(
+        "SELECT member_id, topic_name, partitions FROM observed_assignment ORDER BY 1, 2"
+    ).fetchall()

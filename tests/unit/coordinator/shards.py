@@ -13,7 +13,7 @@ import msgspec
 
 from coordinator.cluster_view import ClusterView
 from coordinator.commits import Commit
-from coordinator.core.events import ConnectionId
+from coordinator.core.events import ClassicAnswer, ConnectionId, Waiter
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement, judge
 from coordinator.core.proposal import Proposal, Share
@@ -22,8 +22,10 @@ from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
 from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupStore
+from groups.core.classic import ClassicMember, ClassicRows
+from groups.core.consumer_protocol import assignment, subscription
 from groups.core.phases import Phase
-from groups.core.records import GroupRecord, HandlerAsked, ItemAdopted
+from groups.core.records import GroupDeleted, GroupRecord, HandlerAsked, ItemAdopted
 from groups.core.rows import apply
 from groups.core.state import GroupRows, Member, Tenure
 from muster.kernel.error_codes import ErrorCode
@@ -86,7 +88,8 @@ class MemoryGroups(GroupStore):
 
     def load(self, connection: Any, key: str) -> GroupRows:
         self.single_loads.append(key)
-        rows: GroupRows = connection.table("groups").get(key) or GroupRows(key)
+        floor = connection.table("floor").get("generation", 0)
+        rows: GroupRows = connection.table("groups").get(key) or GroupRows(key, generation=floor)
         return rows
 
     def load_shard(self, connection: Any, shard: int) -> dict[str, GroupRows]:
@@ -104,6 +107,9 @@ class MemoryGroups(GroupStore):
                 work.offer(connection, REBALANCE, key, now.version, {})
             elif isinstance(record, ItemAdopted):
                 work.adopt(connection, record.item_id)
+            elif isinstance(record, GroupDeleted):
+                del table[key]
+                connection.table("floor")["generation"] = before.generation + 1
 
     def write_offsets(self, connection: Any, offsets: Mapping[tuple[str, Partition], int]) -> None:
         self._pass_the_gate()
@@ -137,6 +143,35 @@ class Caller:
     def hang_up(self, error: ErrorCode, text: str) -> None:
         self.closing = True
         self.hung_up.append((error, text))
+
+
+class Seat:
+    """A Kafka connection in one group: keeps each answer by its waiter, once (coordinator.callers.Caller)."""
+
+    _numbers = count(1)
+
+    def __init__(self) -> None:
+        self.id = ConnectionId(f"kafka/{next(self._numbers)}")
+        self.closing = False
+        self.answers: dict[Waiter, ClassicAnswer] = {}
+        self.parked: list[Waiter] = []
+        self.deserted: list[tuple[Waiter, ErrorCode]] = []
+
+    def waiter(self) -> Waiter:
+        """A new one, for a request that is about to be sent."""
+        waiter = Waiter(next(self._numbers))
+        self.parked.append(waiter)
+        return waiter
+
+    def say(self, message: ClassicAnswer) -> None:
+        if message.waiter in self.parked:
+            self.parked.remove(message.waiter)
+            self.answers[message.waiter] = message
+
+    def hang_up(self, error: ErrorCode, text: str) -> None:
+        """Nothing is closed: everybody who waits here is told."""
+        self.deserted += [(waiter, error) for waiter in self.parked]
+        self.parked.clear()
 
 
 class Shards:
@@ -262,6 +297,34 @@ def registering(key: str, name: str) -> RegisterConsumerRequest:
         token=token_of(name),
         topic_count=(TopicCount("orders"),),
         session_timeout_ms=SESSION_MS,
+    )
+
+
+def kafka_member(name: str, assignment: bytes = b"") -> ClassicMember:
+    """The row of a member of a classic group."""
+    return ClassicMember(
+        member_id=name,
+        client_id=f"client of {name}",
+        client_host="/127.0.0.1",
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=60_000,
+        protocols=(("range", subscription(["orders"])), ("roundrobin", b"\xff")),
+        assignment=assignment,
+    )
+
+
+def kafka_readers(
+    key: str = "kafka-readers", phase: Phase = Phase.STABLE, **owned: Sequence[int]
+) -> GroupRows:
+    """A classic group whose first member leads: each by name, with its numbers of `orders`."""
+    members = {name: kafka_member(name, assignment({"orders": mine})) for name, mine in owned.items()}
+    return GroupRows(
+        key,
+        generation=1,
+        version=1,
+        phase=phase,
+        protocol="classic",
+        classic=ClassicRows("consumer", "range", next(iter(members), None), members),
     )
 
 

@@ -1,0 +1,1 @@
+DELETE FROM committed_offset WHERE group_name = %(group)s

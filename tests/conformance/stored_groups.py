@@ -1,0 +1,61 @@
+"""This room keeps groups in either database, turn by turn, as a lane would."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from coordinator.shards import shard_of
+from coordinator.store import GroupStore
+from groups.core.records import GroupRecord
+from groups.core.rows import apply
+from groups.core.state import GroupRows
+from runtime.database import Link
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.Decoder(tuple[GroupRecord, ...]).decode
+
+
+class Store(Protocol):
+    """What a lane's subject writes with."""
+
+    def load(self, connection: Any, key: str) -> GroupRows: ...
+
+    def load_shard(self, connection: Any, shard: int) -> dict[str, GroupRows]: ...
+
+    def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None: ...
+
+    def write_offsets(self, connection: Any, offsets: Any) -> None: ...
+
+
+class Group:
+    """One group: the owner's rows, those that its journal folds to, and those that are stored."""
+
+    def __init__(self, link: Link, store: Store | None, name: str = "departures") -> None:
+        self.link = link
+        self.store = store or GroupStore("node-1")
+        self.name = name
+        self.rows = self.stored()
+        self.folded = self.rows
+
+    def stored(self) -> GroupRows:
+        """What a single load brings."""
+        return self.link.transaction(lambda connection: self.store.load(connection, self.name))
+
+    def stored_in_bulk(self) -> GroupRows | None:
+        """What a new owner of the shard reads."""
+        shard = shard_of(self.name)
+        return self.link.transaction(lambda connection: self.store.load_shard(connection, shard)).get(
+            self.name
+        )
+
+    def write(self, before: GroupRows, *turn: GroupRecord) -> None:
+        """One transaction of a turn that was decided on `before`."""
+        self.link.transaction(lambda connection: self.store.save(connection, self.name, before, turn))
+
+    def take(self, *turn: GroupRecord) -> GroupRows:
+        """One turn: written, folded, and folded again from what the journal keeps of it."""
+        self.write(self.rows, *turn)
+        self.rows = apply(self.rows, turn)
+        self.folded = apply(self.folded, _decode(_encode(turn)))
+        return self.rows
