@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from controller.models import Partition, Topic
 from groups.models import CommittedOffset, ConsumerGroup
 from runtime import wake
 from tests.browser.conftest import PATIENCE_MS, Open
+from tests.browser.made_fonts import made_fonts
 from tests.integration.web import cast
 from tests.integration.web.served import WebProcess
 
@@ -100,14 +102,36 @@ def live(page: Page) -> None:
 
 
 SIZES = [(1440, "light"), (1440, "dark"), (1024, "light"), (768, "light"), (390, "light"), (390, "dark")]
-FONTS = {"the font of this machine": "", "a wider font": ".035em"}
-"""Which fonts a machine has is not ours to say: the layout must hold with any, so also with a wider one."""
+OWN, WIDER, OTHER = "the font of this machine", "a wider font", "Arial's metrics"
+"""Which fonts a machine has is not ours to say: the layout must hold with any."""
+
+WIDEN = "() => { document.documentElement.style.letterSpacing = '.035em'; }"
+USE_OTHER_FONTS = """async (made) => {
+  const style = document.documentElement.style;
+  style.letterSpacing = '';
+  for (const [kind, weight, font] of made) {
+    const bytes = Uint8Array.from(atob(font), (one) => one.charCodeAt(0));
+    document.fonts.add(await new FontFace('made ' + kind, bytes, { weight }).load());
+    style.setProperty('--' + kind, `"made ${kind}"`);
+  }
+  await document.fonts.ready;
+}"""
+
+
+def use_other_fonts(page: Page) -> None:
+    """Draw everything in fonts of another family."""
+    made = [(kind, weight, b64encode(font).decode()) for kind, weight, font in made_fonts()]
+    page.evaluate(USE_OTHER_FONTS, made)
+    assert page.evaluate("getComputedStyle(document.body).fontFamily") == '"made sans"'
 
 
 def looks(page: Page) -> Iterator[str]:
     """The page at each width, in each theme and font, one after the other, without loading it again."""
-    for font, spacing in FONTS.items():
-        page.evaluate("(spacing) => { document.documentElement.style.letterSpacing = spacing; }", spacing)
+    for font in (OWN, WIDER, OTHER):
+        if font == WIDER:
+            page.evaluate(WIDEN)
+        elif font == OTHER:
+            use_other_fonts(page)
         for width, theme in SIZES:
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
