@@ -1,11 +1,17 @@
 """This room configures Celery: asked first to do due work; nothing is lost when it is gone (law 2)."""
 
 import os
+import sys
 from typing import Any
 
 from celery import Celery
 from celery.signals import worker_before_create_process
 
+from config.environment import process_role
+from muster.kernel.lean_imports import leave_out_what_only_tests_need
+
+if process_role(sys.argv) == "worker":
+    leave_out_what_only_tests_need()
 # This product has no other settings module, whatever the shell was told for another one.
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 # A worker would run Django's checks, most of a second, and look at no result of theirs.

@@ -1,10 +1,6 @@
-"""This room is the node's spare process: it does the work that no worker claimed, and ends with the node.
-
-As a program it reads item ids, one a line, from a pipe, and ends when the pipe does.
-"""
+"""This room is the node's spare process: it does the work that no worker claimed, and ends with the node."""
 
 import asyncio
-import os
 import sys
 from collections import OrderedDict
 
@@ -68,43 +64,10 @@ class Spare:
         while True:
             try:
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-m", "node.spare", stdin=asyncio.subprocess.PIPE
+                    sys.executable, "-m", "node.spare_work", stdin=asyncio.subprocess.PIPE
                 )
                 code = await self._process.wait()
                 log.warning("spare process ended", code=code)
             except OSError as error:
                 log.error("spare process could not be started", error=str(error))
             await asyncio.sleep(RESTART_S)
-
-
-def main() -> None:
-    """Do each item that is named on standard input; end at its end."""
-    import django
-
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    django.setup()
-
-    from django.conf import settings
-
-    from runtime.collecting import calm_collector
-    from runtime.ports import ConnectionLost
-    from runtime.postgres import Postgres, PostgresLink
-    from runtime.tasks import perform_and_wake
-
-    calm_collector()
-    database = Postgres(settings.DATABASE_DIRECT_URL, settings.MUSTER_NODE_NAME)
-    link: PostgresLink | None = None
-    for line in sys.stdin:
-        try:
-            link = link or database.connect(f"s{os.getpid()}", "spare")
-            perform_and_wake(link, line.strip(), f"spare of {settings.MUSTER_NODE_NAME}"[:64])
-        except ConnectionLost as error:
-            log.warning("spare process lost its connection", error=str(error))
-            link = None
-        except Exception:
-            # The owner takes the claim back and asks again; the others need not wait for a new process.
-            log.exception("spare process could not do an item", item=line.strip())
-
-
-if __name__ == "__main__":
-    main()

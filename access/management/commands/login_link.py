@@ -31,4 +31,6 @@ class Command(BaseCommand):
                 f"The database does not answer: {reason}. Is a stack running in MUSTER_HOME (`make status`)?"
                 " For another database set DATABASE_URL."
             ) from error
-        self.stdout.write(settings.MUSTER_WEB_URL + reverse("login-once", args=[secret]))
+        # By this app's own addresses: all of them would fill `make up` with pages and REST.
+        path = reverse("login-once", urlconf="access.urls", args=[secret])
+        self.stdout.write(settings.MUSTER_WEB_URL + path)

@@ -11,7 +11,7 @@ def spares(plane: ControlPlane) -> dict[str, psutil.Process]:
     found: dict[str, psutil.Process] = {}
     for name, node in plane.nodes.items():
         for child in psutil.Process(node.popen.pid).children():
-            if child.status() != psutil.STATUS_ZOMBIE and "node.spare" in child.cmdline():
+            if child.status() != psutil.STATUS_ZOMBIE and "node.spare_work" in child.cmdline():
                 found[name] = child
     return found
 

@@ -18,6 +18,7 @@ from muster.kafkawire.api_table import (
     read_request_header,
     request_class,
     response_class,
+    shapes_loaded,
 )
 from muster.kafkawire.bounds import walk_of
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError, MalformedFrame, UnsupportedRequest
@@ -177,3 +178,8 @@ def test_a_field_that_no_version_has_is_a_mistake_and_one_of_another_version_is_
     assert built.base_offset == 5
     with pytest.raises(TypeError, match="log_start_ofset"):
         build(answer, index=1, error_code=0, base_offset=5, log_start_ofset=3)
+
+
+def test_one_shape_of_each_request_is_loaded_ahead() -> None:
+    """Sixty of them, one for each version, are six megabytes in every idle broker."""
+    assert len(list(shapes_loaded())) == len(SERVED)

@@ -1,0 +1,85 @@
+"""This room starts one broker from its environment, and says why it could not."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+
+import structlog
+
+from broker.folder import DataFolder, FolderError, boot_id
+from broker.link import SharedId
+from broker.log.outcomes import StorageFailed
+from broker.process import BrokerProcess
+from broker.settings import BrokerSettings, from_environment, reader
+from kafkaserver import open_files
+from muster.kernel.environment import SettingError
+
+BAD_SETTING, BAD_FOLDER, BAD_ADDRESS, SHARED_ID = 2, 3, 4, 5
+
+YOUNG_OBJECTS = 10_000
+
+
+def main() -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code, and says on standard error why it is not 0."""
+    try:
+        settings, level = from_environment(), reader().text("MUSTER_LOG_LEVEL")
+    except SettingError as error:
+        print(f"broker: {error}", file=sys.stderr)
+        return BAD_SETTING
+    _log_as_json(settings, level)
+    for line in reader().unknown():
+        structlog.get_logger().warning(line)
+    open_files.allow_many_files()
+    try:
+        with DataFolder(settings.data, settings.broker_id) as folder:
+            folder.open(boot_id())
+            asyncio.run(_serve(settings, folder))
+    except (FolderError, StorageFailed) as error:
+        print(f"broker {settings.broker_id}: {error}", file=sys.stderr)
+        return BAD_FOLDER
+    except SharedId as error:
+        print(f"broker {settings.broker_id}: {error}; give each process an id of its own", file=sys.stderr)
+        return SHARED_ID
+    except OSError as error:
+        print(f"broker {settings.broker_id}: cannot listen: {error}", file=sys.stderr)
+        return BAD_ADDRESS
+    return 0
+
+
+async def _serve(settings: BrokerSettings, folder: DataFolder) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    process = BrokerProcess(settings, folder)
+    # What was imported lives as long as the process: no collection of cycles needs to walk through it again,
+    # and the thousands of rows of one frame are not worth ten walks.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 10, 20)
+    await process.run(stop)
+
+
+def _log_as_json(settings: BrokerSettings, level: str) -> None:
+    """One JSON object a line on standard error, as every other process of the house writes."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _stamp(f"broker-{settings.broker_id}"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+    )
+
+
+def _stamp(process: str) -> structlog.typing.Processor:
+    def stamp(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event.setdefault("process", process)
+        return event
+
+    return stamp

@@ -1,0 +1,39 @@
+"""This room tests that processes which serve import no library that only tests need."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.kernel.lean_imports import OF_TESTS_ALONE
+
+ROOT = Path(__file__).resolve().parents[3]
+# Each ends at once: a broker without settings, a worker asked for a report.
+PROGRAMS = {"broker": ["broker"], "worker": ["celery", "-A", "config", "report"]}
+TELL_WHAT_WAS_IMPORTED = """
+import atexit, runpy, sys
+atexit.register(lambda: print(*(name for name, module in sys.modules.items() if module), file=sys.stderr))
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_serving_process_imports_nothing_that_only_tests_need(program: str) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", TELL_WHAT_WAS_IMPORTED, *PROGRAMS[program]],
+        cwd=ROOT,
+        env={"PATH": ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    ).stderr
+    imported = {name.partition(".")[0] for name in told.splitlines()[-1].split()}
+    assert "structlog" in imported
+    assert not imported & set(OF_TESTS_ALONE)
+
+
+def test_what_is_left_out_is_no_requirement_of_ours() -> None:
+    required = (ROOT / "requirements.txt").read_text(encoding="utf-8").lower().splitlines()
+    assert not {line.partition("==")[0] for line in required} & set(OF_TESTS_ALONE)
