@@ -1,6 +1,7 @@
 """This room plays the controller's end of one broker's link, over real sockets and files."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from broker.folder import DataFolder
 from broker.process import BrokerProcess
 from broker.settings import from_environment
 from muster.messages import codec
-from muster.messages.link.from_broker import AlterPartition, BrokerHello, BrokerPing
+from muster.messages.link.from_broker import AlterPartition, BrokerHello, BrokerPing, UnusableLogs
 from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import HelloAccepted, SnapshotChunk, ToBroker
 
@@ -29,6 +30,7 @@ class ControllerSide:
     def __init__(self) -> None:
         self.links: asyncio.Queue[ServerConnection] = asyncio.Queue()
         self.proposed: list[tuple[UUID, int]] = []
+        self._unusable: deque[UnusableLogs] = deque()
 
     async def take(self, link: ServerConnection) -> None:
         await self.links.put(link)
@@ -76,8 +78,18 @@ class ControllerSide:
             frame = codec.decode_from_broker(await link.recv())
             if isinstance(frame, AlterPartition):
                 self.proposed += [(one.topic_id, one.partition) for one in frame.proposals]
+            if isinstance(frame, UnusableLogs):
+                self._unusable.append(frame)
             if isinstance(frame, BrokerPing) and frame.metadata_version == version:
                 return
+
+    async def hear_unusable(self, link: ServerConnection) -> UnusableLogs:
+        """The next time that the broker names its unusable logs, be it beside the ping of `apply`."""
+        while not self._unusable:
+            frame = codec.decode_from_broker(await link.recv())
+            if isinstance(frame, UnusableLogs):
+                self._unusable.append(frame)
+        return self._unusable.popleft()
 
 
 @asynccontextmanager

@@ -8,8 +8,6 @@ import pytest
 from broker.link import SharedId
 from broker.log.opening import DAMAGED
 from muster.kernel.error_codes import ErrorCode
-from muster.messages import codec
-from muster.messages.link.from_broker import UnusableLogs
 from muster.messages.link.to_broker import HelloRefused
 from tests.unit.broker_log.logs import append
 from tests.unit.broker_process.controller_side import LAST, ControllerSide, linked_broker
@@ -59,8 +57,7 @@ async def test_logs_that_cannot_be_used_are_named_at_the_hello_and_when_they_fai
         other = process._plane.hosted(LAST[0], 0)
         assert other is not None
         other.log.fail("the disk is gone")
-        while not isinstance(said := codec.decode_from_broker(await link.recv()), UnusableLogs):
-            pass
+        said = await controller.hear_unusable(link)
         assert said.logs == ((LAST[0], 0), LAST)
 
 
@@ -77,8 +74,7 @@ async def test_what_fails_between_a_later_hello_and_its_answer_is_said_behind_th
         link, hello = await controller.bind(lambda: hosted.log.fail("the disk is gone"))
         assert hello.unusable_logs == ()
         await controller.apply(link, version=6)
-        while not isinstance(said := codec.decode_from_broker(await link.recv()), UnusableLogs):
-            pass
+        said = await controller.hear_unusable(link)
         assert said.logs == (LAST,)
 
 

@@ -24,7 +24,6 @@ class Nodes:
         self.hanging: set[str] = set()
         self.handshakes: Counter[str] = Counter()
         self.questions: Counter[str] = Counter()
-        self.asked: list[str] = []
         self.open: Counter[str] = Counter()
         self._over = asyncio.Event()
         self._servers: dict[str, Server] = {}
@@ -39,7 +38,6 @@ class Nodes:
                 message = codec.decode_from_member(frame)
                 assert isinstance(message, ClusterMetadataRequest)
                 self.questions[name] += 1
-                self.asked.append(name)
                 nodes = tuple(NodeInfo(number, one) for number, one in enumerate(self.addresses.values()))
                 answer = ClusterMetadataResponse(
                     correlation_id=message.correlation_id,

@@ -12,7 +12,7 @@ import uvicorn
 from coordinator.sockets import TEXT_EXTENSION
 from node.websocket import TextWebSocket
 
-BOUND_S = 10.0
+BOUND_S = 60.0
 FRAME_LIMIT_BYTES = 100_000
 MASK = b"\x11\x82\x33\xf4"
 REQUEST = (
@@ -191,11 +191,11 @@ async def test_nothing_is_heard_while_reading_rests() -> None:
 async def test_a_peer_that_reads_nothing_is_told_nothing_at_once() -> None:
     application = Application()
     async with connected(application) as peer:
-        sent = 0
+        # Masked once: how many fill the kernel's buffers is the machine's affair.
+        text = frame(b"z" * 60_000)
         while not application.refusals:
-            peer.send(frame(b"z" * 60_000))
-            sent += 1
-            await asyncio.sleep(0)
+            peer.send(text)
+            await peer.writer.drain()
         assert application.refusals >= 1
         for _ in range(len(application.heard) - application.refusals):
             assert await peer.next_frame() == (TEXT, b"z" * 60_000)
