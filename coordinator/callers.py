@@ -6,7 +6,7 @@ old position over one that was acknowledged since.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -100,6 +100,36 @@ class Orders:
         self._decide = decide
         self._write = write
         self._lines: dict[ConnectionId, _Line] = {}
+        self._parked: dict[ConnectionId, None] = {}
+
+    def park(self, connection: ConnectionId, item: Any) -> bool:
+        """Keep what a caller says first until `release`, and behind it what it says meanwhile.
+
+        False, and nothing is kept, if something is kept of it already.
+        """
+        if connection in self._lines:
+            return False
+        line = self._lines[connection] = _Line(Way.TURN)
+        line.held = deque([(Way.TURN, item)])
+        self._parked[connection] = None
+        return True
+
+    def parked(self, connection: ConnectionId) -> Sequence[Any]:
+        """All that a caller said if nothing of it was handed in yet."""
+        if connection not in self._parked:
+            return ()
+        return [item for _, item in self._lines[connection].held or ()]
+
+    def forgo(self, connection: ConnectionId) -> None:
+        """What is parked of a caller will not be handed in."""
+        del self._parked[connection]
+        del self._lines[connection]
+
+    def release(self) -> None:
+        """Hand in what was parked, in the order in which its callers came."""
+        parked, self._parked = self._parked, {}
+        for connection in parked:
+            self._go_on(self._lines[connection])
 
     def turn(self, connection: ConnectionId, item: Any, *, last: bool = False) -> bool:
         """Hand `item` in for a turn: now, or when all is `done` that was said before for a batch.
@@ -163,6 +193,7 @@ class Orders:
     def forget(self) -> None:
         """The shard was given up: nothing of what was said will be decided here."""
         self._lines.clear()
+        self._parked.clear()
 
 
 def _hold(line: _Line, way: Way, item: Any, last: bool) -> bool:

@@ -184,6 +184,7 @@ class ShardService:
         if self._lane is None:
             return
         self._lane.postpone(late_ms)
+        self._orders.release()
         if late_ms >= HASTEN_PINGS_MS:
             # Not for every hiccup: turns of ten thousand groups are a hiccup themselves.
             for key, state in self._groups.states.items():
@@ -192,6 +193,8 @@ class ShardService:
 
     def tick(self, now: Instant) -> None:
         """The committer's interval, and the sweep that finds what a lost wake-up would have told."""
+        # A stop that nobody but a lane has noticed ends without a thaw.
+        self._orders.release()
         self.premises.view.tick(now)
         if elapsed_ms(self._flushed_at, now) >= self.premises.settings.offset_commit_interval_ms:
             self._flushed_at = now
@@ -225,7 +228,15 @@ class ShardService:
             self._moved_at = self.premises.node.now()
         elif self._lane is not None and self._liveness.heard(self._lane, key, event):
             return True
+        if isinstance(message, RegisterConsumerRequest) and self._stands_still:
+            # Nothing is decided until the thaw, and whoever waits for it may come and go without end.
+            parked = self._orders.park(caller.id, (key, event))
+            return parked or self._orders.turn(caller.id, (key, event))
         return self._orders.turn(caller.id, (key, event))
+
+    @property
+    def _stands_still(self) -> bool:
+        return self._lane is not None and self._lane.frozen
 
     def commit(self, commit: Commit) -> bool:
         """Offsets that the next batch writes. False: the caller has too much unanswered."""
@@ -238,7 +249,17 @@ class ShardService:
             self._offer_commits()
 
     def closed(self, caller: Caller, key: str) -> None:
-        """A caller of group `key` is gone; what it said before still counts."""
+        """A caller of group `key` is gone; what it said before still counts.
+
+        But of a Register that is parked nobody can tell whether it was lost on its way; and unless it is a
+        member's, what was said behind it comes to nothing without it.
+        """
+        if said := self._orders.parked(caller.id):
+            state = self._groups.states.get(key)
+            known = state is not None and said[0][1].message.consumer_id in state.rows.members
+            if len(said) == 1 or not known:
+                self._orders.forgo(caller.id)
+                return
         self._orders.turn(caller.id, (key, ConnectionClosed(caller.id)), last=True)
 
     def owned(self, caller: Caller, key: str) -> Collection[Partition]:

@@ -143,8 +143,11 @@ class Cluster:
     def why_unsettled(self) -> str:
         """Empty when the group is as it must be after the last fault."""
         owner = self.owner
-        if owner is None or owner.status != "up" or owner.state is None or not owner.service.accepting:
+        if owner is None or owner.status != "up" or not owner.service.accepting:
             return "no owner"
+        if owner.state is None:
+            # Whoever died before it could register leaves no group.
+            return "the group is not loaded" if self.alive() or self.world.rows.rows.version else ""
         memory, rows = owner.state.memory, owner.state.rows
         if memory.attempt or memory.wanted or memory.finished or rows.handler_asked:
             return "a rebalance is under way"

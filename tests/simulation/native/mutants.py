@@ -310,7 +310,7 @@ MUTANTS = (
         "no_freeze",
         "a node that cannot renew goes on answering",
         (Patch(FROZEN, "return self._announced or", "return self._confirmed_sent_at is None and"),),
-        seeds=(330,),
+        seeds=(342,),
     ),
     Mutant(
         "no_postponement",

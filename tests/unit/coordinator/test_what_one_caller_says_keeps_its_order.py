@@ -17,7 +17,7 @@ from muster.messages.member import (
     StopFetcherResponse,
 )
 from muster.messages.partitions import Position, positions_by_topic
-from tests.unit.coordinator.shards import Asked, Shards, eventually, readers
+from tests.unit.coordinator.shards import Asked, Caller, Shards, eventually, readers, registering
 from tests.unit.coordinator_core.group import orders
 
 KEY = "readers"
@@ -179,4 +179,46 @@ async def test_while_time_stands_still_one_caller_cannot_fill_the_memory() -> No
         shards.freshness.thaw()
         await shards.settled(KEY)
         assert service._groups.states[KEY].memory.sessions["ann"].connection is None
+        assert service._orders._lines == {}
+
+
+async def test_whoever_comes_and_goes_while_time_stands_still_leaves_nothing() -> None:
+    async with Shards([readers(ann=[0])]) as shards:
+        service = await shards.serve(KEY)
+        shards.freshness.freeze()
+        for name in ["ann", *(f"stranger-{number}" for number in range(100))]:
+            caller = Caller(name)
+            shards.premises.callers.add(caller, service.shard)
+            assert service.hear(caller, KEY, registering(KEY, name))
+            if name != "ann":
+                service.hear(caller, KEY, LeaveRequest(correlation_id=2, consumer_id=name))
+            shards.premises.callers.remove(caller, service.shard)
+            service.closed(caller, KEY)
+        assert service._orders._lines == {}
+        shards.freshness.thaw()
+        service.thaw(late_ms=0)
+        await shards.settled(KEY)
+        assert shards.rows(KEY).members.keys() == {"ann"}
+
+
+async def test_whoever_came_while_time_stood_still_is_heard_after_it_in_its_order() -> None:
+    async with Shards([readers(ann=[0], ben=[1])]) as shards:
+        service = await shards.serve(KEY)
+        shards.freshness.freeze()
+        ann, ben = Caller("ann"), Caller("ben")
+        for caller in (ann, ben):
+            shards.premises.callers.add(caller, service.shard)
+            service.hear(caller, KEY, registering(KEY, caller.name))
+        shards.commit(ann, KEY, {orders(0): Position(9, 1)})
+        service.hear(ben, KEY, LeaveRequest(correlation_id=2, consumer_id="ben"))
+        # A member that leaves and hangs up has left.
+        shards.premises.callers.remove(ben, service.shard)
+        service.closed(ben, KEY)
+        shards.freshness.thaw()
+        service.tick(shards.premises.node.now())
+        await eventually(lambda: ann.judged)
+        assert [one.error for one in ann.judged] == [ErrorCode.NONE]
+        await shards.settled(KEY)
+        assert shards.rows(KEY).members.keys() == {"ann"}
+        assert shards.rows(KEY).offsets == {orders(0): 9}
         assert service._orders._lines == {}
