@@ -185,7 +185,7 @@ class ClassicDraft:
                 sync_ends_at=self.sync_ends_at,
                 supported=self.supported,
                 instances=self.instances,
-                timers=memory.timers if self._timers is None else tuple(self._timers),
+                timers=self._timers_after(),
                 heard_at=heard_at,
             ),
         )
@@ -195,6 +195,11 @@ class ClassicDraft:
             look_again_at=look_again_at(state),
             state=state,
         )
+
+    def _timers_after(self) -> tuple[tuple[Instant, str], ...]:
+        if not self.sessions:
+            return ()
+        return self.before.classic.timers if self._timers is None else tuple(self._timers)
 
     def _write_timers(self) -> list[tuple[Instant, str]]:
         if self._timers is None:

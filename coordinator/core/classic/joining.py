@@ -1,5 +1,7 @@
 """This room decides JoinGroup (conformance 14 to 46)."""
 
+from msgspec import structs
+
 from coordinator.core.classic import instances, rebalancing, voting
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.events import Join, JoinAnswer
@@ -129,7 +131,9 @@ def _joins_again(draft: ClassicDraft, event: Join) -> None:
         parked = Parked(event.connection, event.waiter)
         draft.say(event.connection, rebalancing.welcome(draft, event.member_id, parked, listing=leads))
         return
-    draft.change(_member(event, event.member_id))
+    # Whose instance it is does not change while it is a member.
+    stated = _member(event, event.member_id)
+    draft.change(structs.replace(stated, group_instance_id=member.group_instance_id))
     if phase is not Phase.PREPARING_REBALANCE:
         what = "joined with other protocols" if changed else "leads, and joined again"
         rebalancing.prepare(draft, f"{event.member_id} {what}")

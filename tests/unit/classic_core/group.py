@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import count
+from typing import Any
 
 from coordinator.core.classic.liveness import heartbeat
 from coordinator.core.decide import decide, load
@@ -23,6 +24,7 @@ from coordinator.core.events import (
 from coordinator.core.memory import GroupState
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core.classic import ClassicRows
+from groups.core.phases import Phase
 from groups.core.rows import apply
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
@@ -158,17 +160,17 @@ class ClassicGroup:
 
     # -- requests, one turn each ------------------------------------------------------------
 
-    def join(self, member_id: str = "", **how: object) -> JoinAnswer | None:
+    def join(self, member_id: str = "", **how: Any) -> JoinAnswer | None:
         """None: the answer is held back, `answer(group.last)` tells it later."""
-        event = self.joining(member_id, **how)  # type: ignore[arg-type]
+        event = self.joining(member_id, **how)
         self.last = event
         self.turn(event)
         return self.join_answer(event)
 
     def sync(
-        self, member_id: str, assignments: Mapping[str, bytes] | None = None, **how: object
+        self, member_id: str, assignments: Mapping[str, bytes] | None = None, **how: Any
     ) -> SyncAnswer | None:
-        event = self.syncing(member_id, assignments, **how)  # type: ignore[arg-type]
+        event = self.syncing(member_id, assignments, **how)
         self.turn(event)
         return self.sync_answer(event)
 
@@ -204,6 +206,9 @@ class ClassicGroup:
         assert self.rows.classic is not None
         return self.rows.classic
 
+    def is_in(self, phase: Phase) -> bool:
+        return self.rows.phase is phase
+
     @property
     def members(self) -> list[str]:
         return sorted(self.classic.members)
@@ -213,9 +218,9 @@ class ClassicGroup:
         assert self.classic.leader is not None
         return self.classic.leader
 
-    def completed(self, *clients: str, **how: object) -> list[str]:
+    def completed(self, *clients: str, **how: Any) -> list[str]:
         """New members, in CompletingRebalance together with those that were there; their ids."""
-        events = [self.joining(client=client, **how) for client in clients]  # type: ignore[arg-type]
+        events = [self.joining(client=client, **how) for client in clients]
         old = [self.joining(member_id) for member_id in self.members] if self.rows.classic else []
         self.turn(*events, *old)
         if self.rows.phase == "PreparingRebalance":
@@ -224,7 +229,7 @@ class ClassicGroup:
         answers = [self.join_answer(event) for event in events]
         return [answer.member_id for answer in answers if answer is not None]
 
-    def stable(self, *clients: str, **how: object) -> list[str]:
+    def stable(self, *clients: str, **how: Any) -> list[str]:
         """New members in a group that is Stable; each has its own id as its assignment."""
         ids = self.completed(*clients, **how)
         shares = {member_id: member_id.encode() for member_id in self.members}

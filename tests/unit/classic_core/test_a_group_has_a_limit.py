@@ -1,0 +1,54 @@
+"""group.max.size (conformance 34 to 36)."""
+
+from coordinator.core.events import Join
+from coordinator.core.settings import GroupSettings
+from groups.core.phases import Phase
+from muster.kernel.error_codes import ErrorCode
+from tests.unit.classic_core.group import ClassicGroup
+
+FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
+TWO = GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=2)
+
+
+def test_a_full_group_takes_no_stranger() -> None:  # 34
+    group = ClassicGroup(TWO)
+    ids = group.stable("a", "b")
+    answer = group.join(client="c")
+    assert answer is not None and (answer.error, answer.member_id) == (FULL, "")
+    assert group.members == ids and group.is_in(Phase.STABLE)
+    assert group.join(ids[0]) is None
+
+
+def test_in_a_rebalance_the_first_to_join_have_a_place() -> None:  # 35
+    group = ClassicGroup(TWO)
+    ann, ben = group.stable("a", "b")
+    group.join(ann)
+    third = group.joining(client="c")
+    group.turn(third)
+    assert group.join_answer(third) is None
+    assert group.join(ann) is None
+    late = group.join(ben)
+    assert late is not None and (late.error, late.member_id) == (FULL, "")
+    assert group.members == [ann, third.fresh_member_id] and group.is_in(Phase.COMPLETING_REBALANCE)
+
+
+def test_an_id_that_comes_too_late_is_dropped() -> None:  # 35
+    group = ClassicGroup(TWO)
+    ann, ben = group.stable("a", "b")
+    group.settings = GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=9)
+    given = group.join(client="c", knows_ids=True)
+    assert given is not None
+    group.settings = TWO
+    events: list[Join] = [group.joining(ann), group.joining(ben), group.joining(given.member_id, client="c")]
+    group.turn(*events)
+    answer = group.join_answer(events[2])
+    assert answer is not None and answer.error is FULL
+    assert group.is_in(Phase.COMPLETING_REBALANCE) and group.state.classic.pending == {}
+
+
+def test_a_group_that_is_too_large_when_loaded_rebalances() -> None:  # 36
+    group = ClassicGroup()
+    group.stable("a", "b", "c")
+    group.settings = TWO
+    group.take_over()
+    assert group.is_in(Phase.PREPARING_REBALANCE)
