@@ -3,16 +3,23 @@
 from collections.abc import Sequence
 
 from coordinator.core.memory import GroupState
+from groups.core.classic import CLASSIC
 from groups.core.rebalances import Fold, Step
 from groups.core.records import (
+    ClassicMemberAdded,
+    ClassicMemberChanged,
     ErrorShown,
     GroupDeleted,
     GroupRecord,
     HandlerAsked,
+    InstanceReplaced,
     MemberAdded,
     MemberChanged,
     MemberRemoved,
+    OffsetsDeleted,
     PartitionsRunning,
+    ProtocolChosen,
+    ProtocolEntered,
 )
 from groups.core.state import GroupRows
 from muster.kernel.instants import Instant
@@ -29,6 +36,8 @@ class History:
     and `settled` tell the rebalance: cause, generation, members, moved (partitions that came to another
     member), preparing_ms (from the first StopFetcher to the close); `settled` also completing_ms (from the
     close until every owner was heard to fetch) and length_ms, their sum. Durations are the owner's.
+    Of a classic group `moved` is not known, preparing ends with the join phase, completing with the leader's
+    assignment.
     """
 
     def __init__(self, rows: GroupRows) -> None:
@@ -38,8 +47,9 @@ class History:
     def entry(self, records: Sequence[GroupRecord], after: GroupState, now: Instant) -> Entry:
         """The journal's words for one turn."""
         summary: dict[str, int | str] = {}
-        causes: list[str] = []
+        causes: list[str] = _of_classic(records)
         joined = [one.member_id for one in records if isinstance(one, MemberAdded)]
+        joined += [one.member.member_id for one in records if isinstance(one, ClassicMemberAdded)]
         if joined:
             summary = {"event": "joined", "joined": len(joined)}
             causes.append(f"{_names(joined)} joined")
@@ -68,7 +78,7 @@ class History:
             running = any(isinstance(one, PartitionsRunning) for one in records)
             causes.append("members began to fetch" if running else "rows were put in order")
         summary.setdefault("event", "other")
-        summary.setdefault("members", len(after.rows.members))
+        summary.setdefault("members", _count_members(after.rows))
         summary["generation"] = after.rows.generation
         summary["phase"] = after.rows.phase.value
         return Entry("; ".join(causes)[:CAUSE_LENGTH], summary)
@@ -80,17 +90,44 @@ class History:
         told = self._fold.last
         if step is None or told is None:
             return {}
-        summary: dict[str, int | str] = {"event": step.name.lower(), "cause": self._cause}
+        classic = after.rows.classic is not None
+        cause = f"{told.cause} {told.detail}".strip() if classic else self._cause
+        summary: dict[str, int | str] = {"event": step.name.lower(), "cause": cause}
         if step is Step.CLOSED or step is Step.SETTLED:
             summary |= {
                 "generation": after.rows.generation,
-                "members": len(after.rows.members),
-                "moved": told.moved,
+                "members": _count_members(after.rows),
                 "preparing_ms": int(told.preparing_ms),
             }
+            if not classic:
+                summary["moved"] = told.moved
         if step is Step.SETTLED:
             summary |= {"completing_ms": int(told.completing_ms), "length_ms": int(told.length_ms)}
         return summary
+
+
+def _of_classic(records: Sequence[GroupRecord]) -> list[str]:
+    """What only happens in classic groups, and to offsets."""
+    causes: list[str] = []
+    for record in records:
+        match record:
+            case ProtocolEntered(protocol=protocol):
+                whose = "Kafka clients" if protocol == CLASSIC else "native consumers"
+                causes.append(f"from now on a group of {whose}")
+            case ClassicMemberChanged(member=member):
+                causes.append(f"{member.member_id} joined with other protocols")
+            case InstanceReplaced(member=member):
+                causes.append(f"static member {member.group_instance_id} came back as {member.member_id}")
+            case ProtocolChosen(protocol_name=name, leader=leader) if name:
+                causes.append(f"{leader} leads, {name}")
+            case OffsetsDeleted(partitions=topics):
+                deleted = sum(len(one.partitions) for one in topics)
+                causes.append(f"{deleted} committed offsets were deleted")
+    return causes
+
+
+def _count_members(rows: GroupRows) -> int:
+    return len(rows.members) + (len(rows.classic.members) if rows.classic else 0)
 
 
 def _names(members: Sequence[str]) -> str:

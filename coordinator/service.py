@@ -290,6 +290,30 @@ class ShardService:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.NONE if self.accepting else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
+    def heartbeat(
+        self, key: str, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode | None:
+        """What answers a Heartbeat at once (conformance 7, 64 to 68); None: `heartbeat_later` can tell."""
+        if self._lane is None or not key:
+            return self._refusal(key)
+        if self._lane.frozen or self._groups.must_be_loaded(key):
+            return None
+        if not self._loaded and key not in self._groups.states:
+            # Nobody is to be scared into a rebalance because its group changes hands.
+            return ErrorCode.NONE
+        return self._liveness.heartbeat(self._lane, key, member_id, instance_id, generation)
+
+    async def heartbeat_later(
+        self, key: str, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        """The same when time goes on again, or the group is loaded."""
+        while (error := self.heartbeat(key, member_id, instance_id, generation)) is None:
+            try:
+                await self._turned(key)
+            except NotServed as problem:
+                return problem.error
+        return error
+
     async def read(self, key: str, tell: Callable[[GroupState], Result]) -> Result:
         """What `tell` says of a group, when it is proved that nobody else wrote it since this was asked.
 

@@ -96,8 +96,10 @@ class Fold:
     def take(self, at_ms: float, cause: str, turn: Sequence[GroupRecord]) -> Step | None:
         """One turn. `cause` stands in where its records give no reason for the rebalance that it opens."""
         step: Step | None = None
-        # A turn that closes or fails an attempt may name the phase before what it follows from.
-        for record in sorted(turn, key=lambda one: isinstance(one, records.PhaseEntered)):
+        classic = any(isinstance(one, records.ProtocolChosen) for one in turn)
+        # A native turn that closes or fails an attempt may name the phase before what it follows from.
+        ordered = turn if classic else sorted(turn, key=lambda one: isinstance(one, records.PhaseEntered))
+        for record in ordered:
             match record:
                 case records.MemberAdded():
                     self._members.add(record.member_id)
@@ -120,13 +122,16 @@ class Fold:
                         self._why.append((record.cause, ""))
                 case records.GenerationOpened():
                     self._close(at_ms, cause, record.generation)
+                    if classic:
+                        # Who came while it was open is part of it.
+                        self._why = []
                     step = Step.CLOSED
                 case records.PartitionsReleased():
                     self._release(record)
                 case records.PartitionsAssigned():
                     self._assign(record)
                 case records.PhaseEntered():
-                    step = self._enter(record.phase, at_ms, cause) or step
+                    step = self._enter(record.phase, at_ms, record.cause or cause) or step
                 case (
                     records.OffsetsFlushed()
                     | records.PartitionsRunning()

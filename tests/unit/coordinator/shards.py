@@ -35,7 +35,7 @@ from runtime import clock, work
 from runtime.freshness import Freshness
 from runtime.lanes import HeldLane, Lanes
 from runtime.memory import MemoryDatabase
-from runtime.ports import LiveNode, VersionConflict, shard_lane
+from runtime.ports import ConnectionLost, LiveNode, VersionConflict, shard_lane
 from tests.unit.coordinator_core.group import orders
 
 RUN = "a" * 16
@@ -85,6 +85,8 @@ class MemoryGroups(GroupStore):
         self.gate.set()
         self.at_the_gate = threading.Event()
         self.single_loads: list[str] = []
+        self.fails_for = ""
+        self.loses_connections = False
 
     def load(self, connection: Any, key: str) -> GroupRows:
         self.single_loads.append(key)
@@ -97,6 +99,10 @@ class MemoryGroups(GroupStore):
 
     def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None:
         self._pass_the_gate()
+        if self.loses_connections:
+            raise ConnectionLost("the database is away")
+        if self.fails_for and self.fails_for in repr(records):
+            raise ValueError("no database stores this")
         table = connection.table("groups")
         now = table.get(key) or GroupRows(key)
         if now.version != before.version:
