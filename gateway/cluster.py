@@ -5,6 +5,7 @@ nothing was said; which nodes live and what they hold, the node knows at any mom
 """
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -12,7 +13,7 @@ import structlog
 
 from controller import catalog
 from gateway.translation.cluster import KnownBroker, KnownCluster, KnownNode, KnownPartition, KnownTopic
-from kafkaserver.cluster_answers import MetadataView
+from kafkaserver.cluster_answers import MetadataView, TopicView
 from kafkaserver.producer_ids import NoProducerIds, ProducerIdBlock
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.kernel.shards import SHARD_COUNT
@@ -50,6 +51,11 @@ class ClusterOfNode:
             if (address := self._node.owner_address(shard_lane(shard))) in numbers
         }
         return self._known.view((KnownNode(one.node_id, one.kafka) for one in nodes), owners)
+
+    @property
+    def topics(self) -> Mapping[str, TopicView]:
+        """The topics of the instant, by name."""
+        return self._known.topics
 
     async def producer_ids(self) -> ProducerIdBlock:
         """A block that nobody else has. Raises NoProducerIds."""

@@ -1,6 +1,13 @@
 """This room is the Kafka door of a node: it hands each request to the room that answers it."""
 
+from collections.abc import Mapping
+
+from coordinator.service import ShardService
+from gateway.asking import Later, Shards
 from gateway.cluster import ClusterOfNode
+from gateway.members import MemberHandlers
+from gateway.questions import QuestionHandlers
+from gateway.session import KafkaSession
 from gateway.translation.records import RECORD_REQUESTS, creation_refusal, record_refusal
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
 from kafkaserver.finding import answer_find_coordinator
@@ -17,8 +24,15 @@ from runtime.ports import NodeContext
 class NodeListener:
     """The door of group members; what it tells of the cluster is what every broker tells."""
 
-    def __init__(self, node: NodeContext, limits: ServerLimits | None = None) -> None:
+    def __init__(
+        self, node: NodeContext, services: Mapping[str, ShardService], limits: ServerLimits | None = None
+    ) -> None:
         self._cluster = ClusterOfNode(node)
+        self._callers = next(iter(services.values())).premises.callers
+        self._later = Later()
+        shards = Shards(services)
+        members = MemberHandlers(shards, self._later)
+        questions = QuestionHandlers(shards, self._cluster, self._later)
         self._producer_ids = ProducerIds(self._cluster.producer_ids)
         self._handlers: dict[int, Handler] = {
             ApiKey.API_VERSIONS: self._api_versions,
@@ -28,9 +42,16 @@ class NodeListener:
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
             ApiKey.CREATE_TOPICS: _send_to_a_broker,
             **dict.fromkeys(GROUP_REQUESTS, refuse_groups),
+            ApiKey.JOIN_GROUP: members.join,
+            ApiKey.SYNC_GROUP: members.sync,
+            ApiKey.LEAVE_GROUP: members.leave,
+            ApiKey.HEARTBEAT: members.heartbeat,
+            ApiKey.OFFSET_FETCH: questions.fetch_offsets,
+            ApiKey.DESCRIBE_GROUPS: questions.describe,
+            ApiKey.LIST_GROUPS: questions.list_groups,
             **dict.fromkeys(RECORD_REQUESTS, _refuse_records),
         }
-        self.server = KafkaServer("groups", self._handle, limits or client_limits())
+        self.server = KafkaServer("groups", self._handle, limits or client_limits(), session=self._session)
 
     @property
     def answered(self) -> frozenset[int]:
@@ -55,7 +76,11 @@ class NodeListener:
         """Take nothing new, let answers leave, hang up."""
         self._cluster.stop()
         self._producer_ids.cancel()
+        self._later.stop()
         await self.server.drain(grace_ms)
+
+    def _session(self, peer: str) -> KafkaSession:
+        return KafkaSession(peer, self._callers)
 
     def _handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         self._handlers[header.api_key](header, frame, reply)

@@ -1,7 +1,7 @@
 """This room is the place of one answer: where it goes, who may still want it, and how much waits for it."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from kafkaserver.outbox import Piece
 from muster.kafkawire.api_table import RequestHeader
@@ -18,11 +18,19 @@ class Gate(Protocol):
         """The whole frame to answer; b"": none. Raises KafkaWireError: the connection is closed."""
 
 
+class Session(Protocol):
+    """What a door keeps for one connection."""
+
+    def ended(self) -> None:
+        """The connection is gone."""
+
+
 class Asker(Protocol):
     """The connection whose requests are answered, in their order."""
 
     peer: str
     identity: int
+    session: Any
     is_closed: bool
 
     def may_park(self, elements: int) -> bool:
@@ -58,6 +66,11 @@ class Reply:
     def identity(self) -> int:
         """Who passed the door's gate on this connection; -1 where there is no gate."""
         return self._connection.identity
+
+    @property
+    def session(self) -> Any:
+        """What the door keeps for this connection; None where it keeps nothing."""
+        return self._connection.session
 
     @property
     def is_wanted(self) -> bool:

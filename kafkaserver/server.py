@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from kafkaserver.limits import ServerCounters, ServerLimits
-from kafkaserver.replies import Gate, Handler
+from kafkaserver.replies import Gate, Handler, Session
 from kafkaserver.request_memory import RequestMemory
 from kafkaserver.sockets import Connection
 
@@ -34,8 +34,11 @@ class KafkaServer:
         handler: Handler,
         limits: ServerLimits | None = None,
         gate: Callable[[], Gate] | None = None,
+        session: Callable[[str], Session] | None = None,
     ) -> None:
+        """`session` makes, of a peer's address, what is kept for its connection."""
         self._gate = gate
+        self._session = session
         self.name = name
         self.handler = handler
         self.limits = limits or ServerLimits()
@@ -113,7 +116,9 @@ class KafkaServer:
             with contextlib.suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             gate = self._gate() if self._gate is not None else None
-            connection = Connection(self, accepted, f"{address[0]}:{address[1]}", gate)
+            peer = f"{address[0]}:{address[1]}"
+            session = self._session(peer) if self._session is not None else None
+            connection = Connection(self, accepted, peer, gate, session)
             if gate is not None:
                 self.loop.call_later(self.limits.admission_ms / 1000, connection.close_unless_admitted)
             self._connections.add(connection)

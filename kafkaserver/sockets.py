@@ -16,7 +16,7 @@ import structlog
 
 from kafkaserver.limits import ServerCounters, ServerLimits
 from kafkaserver.outbox import FileEnded, Outbox
-from kafkaserver.replies import Gate, Handler, Reply
+from kafkaserver.replies import Gate, Handler, Reply, Session
 from kafkaserver.request_memory import RequestMemory
 from muster.kafkawire.api_table import read_request_header
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
@@ -82,13 +82,22 @@ class Connection:
         "identity",
         "is_closed",
         "peer",
+        "session",
         "was_active",
     )
 
-    def __init__(self, server: Door, connection: socket.socket, peer: str, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        server: Door,
+        connection: socket.socket,
+        peer: str,
+        gate: Gate | None = None,
+        session: Session | None = None,
+    ) -> None:
         self._server = server
         self._gate = gate
         self.identity = -1
+        self.session = session
         self._socket = connection
         self.peer = peer
         self._buffer: memoryview | None = None
@@ -413,4 +422,6 @@ class Connection:
         self._outbox = Outbox()
         self._count_answers()
         self._server.forget(self)
+        if self.session is not None:
+            self.session.ended()
         log.debug("kafka_connection_closed", peer=self.peer, reason=reason)

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from muster.client.blocking import BlockingConsumer
     from muster.client.consumer import Consumer
     from muster.client.errors import (
         CommitFailed,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from muster.client.standing import State
 
 __all__ = [
-    "BlockingConsumer",
     "CommitFailed",
     "CommitUnanswered",
     "Consumer",
@@ -45,7 +43,6 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "BlockingConsumer": "muster.client.blocking",
     "Consumer": "muster.client.consumer",
     "Metrics": "muster.client.metrics",
     "RebalanceListener": "muster.client.listening",

@@ -68,7 +68,7 @@ class Node:
         shards = coordinator.service.build(self.heart)
         leader = controller.service.build(self.heart)
         services: dict[str, LaneService] = {**leader, **shards}
-        self._kafka = NodeListener(self.heart)
+        self._kafka = NodeListener(self.heart, shards)
         self._publisher = Publisher()
         self._spare = Spare()
         self.heart.queries = SideLink(database, lambda: self.keeper.run, "queries")

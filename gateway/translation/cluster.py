@@ -93,6 +93,11 @@ class KnownCluster:
         }
         self._base = MetadataView.of(cluster_id, views, self._topics.values())
 
+    @property
+    def topics(self) -> Mapping[str, TopicView]:
+        """The topics, by name."""
+        return self._base.topics
+
     def view(self, nodes: Iterable[KnownNode], owners: Mapping[int, int]) -> MetadataView:
         """What is told now: `owners` names the node that holds each shard."""
         listed = (

@@ -3,9 +3,8 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from muster.client.core.directives import CommitAnswered, Directive
 from muster.client.core.session import MemberSession, Stage
@@ -47,10 +46,7 @@ class Question:
 
 
 class Committing:
-    """The commits of one consumer; `held` gives the tenures whose records the application may still hold.
-
-    Under `guard` another thread may finish records.
-    """
+    """The commits of one consumer; `held` gives the tenures whose records the application may still hold."""
 
     def __init__(
         self,
@@ -58,7 +54,6 @@ class Committing:
         held: Callable[[], Iterable[Tenure]],
         metrics: Metrics,
     ) -> None:
-        self.guard: AbstractContextManager[Any] = nullcontext()
         self._obey = obey
         self._held = held
         self._metrics = metrics
@@ -150,8 +145,7 @@ class Committing:
         if self._lost and not session.told and session.stage is not Stage.OVER:
             # Whether they are still this member's is not known before its next StartFetcher.
             return False
-        with self.guard:
-            asked = self._gather(question)
+        asked = self._gather(question)
         if not asked.positions:
             self._own_up({})
             return True

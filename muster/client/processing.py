@@ -35,7 +35,6 @@ class Hand:
         self.in_hand: Tenure | None = None
         self.count = 0
         self.asked = False
-        self.stopped = False
         self.since = clock.now()
         self._processing = processing
         self._tenure: Tenure | None = None
@@ -85,7 +84,7 @@ class Hand:
             self._processing.tell_free()
 
     async def prepare(self) -> bool:
-        """Wait until `take` has something to give; False: it never will, this is over."""
+        """Wait until `take` has something to give; False: it never will, the consumer is over."""
         processing = self._processing
         self.asked = True
         processing.come_back()
@@ -93,7 +92,7 @@ class Hand:
             if clock.now() >= self._turn_began + TURN_MS:
                 await asyncio.sleep(0)
                 self._turn_began = clock.now()
-            while not processing.closed and not self.stopped:
+            while not processing.closed:
                 if not self._ready:
                     await self._find()
                 elif processing.may_fetch(clock.now()):
@@ -118,21 +117,11 @@ class Hand:
         if tenure is None or self._tenure is tenure:
             self._ready = _NOTHING
 
-    def stop(self) -> None:
-        """Nothing more is handed out here; whoever waits is told."""
-        with self._processing.fetching.guard:
-            self.stopped = True
-            self._ready = _NOTHING
-        self._processing.fetching.interrupt()
-
     async def _find(self) -> None:
-        fetching = self._processing.fetching
-        with fetching.guard:
-            self._put_down()
-        tenure = await fetching.fill(self._wants)
+        self._put_down()
+        tenure = await self._processing.fetching.fill(self._wants)
         if tenure is not None:
-            with fetching.guard:
-                tenure.holder, self._tenure, self._ready = self, tenure, tenure.ready
+            tenure.holder, self._tenure, self._ready = self, tenure, tenure.ready
 
     def _put_down(self) -> None:
         tenure, self._tenure, self._ready = self._tenure, None, _NOTHING

@@ -14,12 +14,13 @@ CHANCE = ("random.", "secrets.")
 # Shells: they talk to the world, and hand what they read there to the cores.
 SHELLS = (
     "runtime", "node", "web", "standalone", "access", "broker", "kafkaserver", "pipeline", "coordinator",
-    "groups", "controller", "muster.client", "config",
+    "groups", "controller", "gateway", "muster.client", "config",
 )  # fmt: skip
 # Inside a shell, a core is still a core; and these rooms get time handed in.
 WITHOUT_A_CLOCK = (
     "runtime.journal", "runtime.models", "groups.models", "controller.models",
     "coordinator.store", "controller.store", "groups.queries", "controller.queries", "controller.catalog",
+    "gateway.translation",
 )  # fmt: skip
 
 

@@ -132,8 +132,7 @@ class MemberSession:
 
     def may_fetch(self, now: Instant) -> bool:
         """Whether a fetch may be begun now, or a frame handled: the deadline has not passed."""
-        deadline = self.deadline
-        return deadline is None or now < deadline
+        return self.deadline is None or now < self.deadline
 
     def advance(self, partition: Partition, next_offset: int) -> None:
         """The consumer is done with everything before `next_offset`; unknown partitions are passed over."""

@@ -38,9 +38,7 @@ class Fetchers:
         async with asyncio.timeout(WITHIN_S):
             while len(records) < count:
                 tenure = await self.fetching.fill(lambda tenure: True)
-                if tenure is None:
-                    continue
-                assert not tenure.ended
+                assert tenure is not None and not tenure.ended
                 found = list(tenure.ready)
                 tenure.ready.clear()
                 tenure.delivered_to = found[-1].offset + 1

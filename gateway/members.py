@@ -1,0 +1,96 @@
+"""This room answers what members of groups ask: join, sync, leave, heartbeat, commit.
+
+Each is handed to the shard of its group, in the order of its connection; nothing here waits.
+"""
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from access.grants import Operation
+from coordinator.core.events import JoinAnswer, LeaveAnswer, SyncAnswer
+from gateway.asking import Later, Shards, refused_group
+from gateway.session import KafkaSession
+from gateway.translation import groups
+from kafkaserver.refusals import refuse
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import ApiKey, RequestHeader, encode_reply, read_request
+from muster.kernel.error_codes import ErrorCode
+
+
+class MemberHandlers:
+    """Serves the members of the groups of this node."""
+
+    def __init__(self, shards: Shards, later: Later) -> None:
+        self._shards = shards
+        self._later = later
+
+    def join(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """JoinGroup; the answer may be held back until the group is complete. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        session: KafkaSession = reply.session
+        error = refused_group(session, request.group_id, Operation.CONSUME) or groups.refused_join(request)
+        if error is not None:
+            reply.send(refuse(header, request, error))
+            return
+        service = self._shards.of(request.group_id)
+        seat = session.seat(request.group_id, service.shard)
+        waiter = seat.wait(header, reply, partial(_refused_join, request.member_id))
+        event = groups.join_event(header, request, seat.id, waiter, str(uuid4()), session.client_host)
+        service.request(seat, request.group_id, event)
+
+    def sync(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """SyncGroup; the answer may be held back until the leader's came. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        session: KafkaSession = reply.session
+        error = refused_group(session, request.group_id, Operation.CONSUME)
+        error = error or groups.refused_sync(header, request)
+        if error is not None:
+            reply.send(refuse(header, request, error))
+            return
+        service = self._shards.of(request.group_id)
+        seat = session.seat(request.group_id, service.shard)
+        waiter = seat.wait(header, reply, SyncAnswer)
+        service.request(seat, request.group_id, groups.sync_event(request, seat.id, waiter))
+
+    def leave(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """LeaveGroup. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        session: KafkaSession = reply.session
+        error = refused_group(session, request.group_id, Operation.CONSUME)
+        if error is not None:
+            reply.send(refuse(header, request, error))
+            return
+        service = self._shards.of(request.group_id)
+        seat = session.seat(request.group_id, service.shard)
+        waiter = seat.wait(header, reply, LeaveAnswer)
+        service.request(seat, request.group_id, groups.leave_event(header, request, seat.id, waiter))
+
+    def heartbeat(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """Heartbeat, answered at once from what the shard has in memory. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        error = refused_group(reply.session, request.group_id, Operation.CONSUME)
+        if error is None:
+            instance_id = getattr(request, "group_instance_id", None)
+            asked = (request.group_id, request.member_id, instance_id, request.generation_id)
+            service = self._shards.of(request.group_id)
+            error = service.heartbeat(*asked)
+            if error is None:
+                self._later.start(reply, _heartbeat_later(service.heartbeat_later(*asked), header, reply))
+                return
+        reply.send(_heartbeat(header, error))
+
+
+async def _heartbeat_later(judged: Awaitable[ErrorCode], header: RequestHeader, reply: Reply) -> None:
+    reply.send(_heartbeat(header, await judged))
+
+
+def _heartbeat(header: RequestHeader, error: ErrorCode) -> bytes:
+    body = groups.heartbeat_answer(header.api_version, error)
+    return encode_reply(ApiKey.HEARTBEAT, header.api_version, header.correlation_id, body)
+
+
+def _refused_join(member_id: str, waiter: Any, error: ErrorCode) -> JoinAnswer:
+    """A refused Join echoes the id (conformance 1, 149)."""
+    return JoinAnswer(waiter, error, member_id)

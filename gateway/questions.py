@@ -1,0 +1,110 @@
+"""This room answers what is asked about groups: committed offsets, descriptions, lists.
+
+A shard answers after it has proved that nobody else wrote there meanwhile, so these wait.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from access.grants import Operation
+from coordinator.core.memory import GroupState
+from coordinator.describing import DescribedGroup, ListedGroup
+from coordinator.service import NotServed
+from gateway.asking import Later, Shards, refused_group
+from gateway.session import KafkaSession
+from gateway.translation import listing, offsets
+from kafkaserver.cluster_answers import TopicView
+from kafkaserver.refusals import refuse
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request
+from muster.kernel.error_codes import ErrorCode
+
+
+class KnownTopics(Protocol):
+    """Where topics are looked up."""
+
+    @property
+    def topics(self) -> Mapping[str, TopicView]:
+        """The topics of the instant, by name."""
+
+
+class QuestionHandlers:
+    """Serves questions about the groups of this node."""
+
+    def __init__(self, shards: Shards, cluster: KnownTopics, later: Later) -> None:
+        self._shards = shards
+        self._cluster = cluster
+        self._later = later
+
+    # -- OffsetFetch
+
+    def fetch_offsets(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """OffsetFetch of one group or of several. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        asked = offsets.asked_offsets(header, request)
+        elements = sum(len(numbers) for one in asked for _, numbers in one.topics or ())
+        self._later.start(reply, self._fetch_offsets(header, asked, reply), elements + len(asked))
+
+    async def _fetch_offsets(
+        self, header: RequestHeader, asked: list[offsets.AskedOffsets], reply: Reply
+    ) -> None:
+        found = await asyncio.gather(*(self._offsets_of(reply.session, one) for one in asked))
+        body = offsets.offsets_answer(header.api_version, list(zip(asked, found, strict=True)))
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+    async def _offsets_of(
+        self, session: KafkaSession, asked: offsets.AskedOffsets
+    ) -> offsets.FoundOffsets | ErrorCode:
+        error = refused_group(session, asked.group_id, Operation.CONSUME)
+        if error is not None:
+            return error
+        try:
+            return await self._shards.of(asked.group_id).read(asked.group_id, partial(self._found, asked))
+        except NotServed as problem:
+            return problem.error
+
+    def _found(self, asked: offsets.AskedOffsets, state: GroupState) -> offsets.FoundOffsets:
+        return offsets.found_offsets(asked, self._cluster.topics, state.rows)
+
+    # -- DescribeGroups and ListGroups
+
+    def describe(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """DescribeGroups; a group that is named twice is answered once. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        names = list(dict.fromkeys(request.groups))
+        self._later.start(reply, self._describe(header, names, reply), len(names))
+
+    async def _describe(self, header: RequestHeader, names: list[str], reply: Reply) -> None:
+        described = await asyncio.gather(*(self._described(reply.session, name) for name in names))
+        body = listing.describe_answer(header.api_version, described)
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+    async def _described(self, session: KafkaSession, name: str) -> DescribedGroup:
+        error = refused_group(session, name, Operation.VIEW)
+        if error is not None:
+            return DescribedGroup(name, error)
+        return await self._shards.of(name).describe(name)
+
+    def list_groups(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """ListGroups: those of every shard that is served here. Raises MalformedFrame."""
+        self._later.start(reply, self._list(header, read_request(header, frame), reply))
+
+    async def _list(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        """A shard that is not held here is another node's to list; any other error is the whole answer's."""
+        served = [shard for shard in self._shards if shard.serving]
+        told = await asyncio.gather(*(shard.groups() for shard in served), return_exceptions=True)
+        session: KafkaSession = reply.session
+        listed: list[ListedGroup] = []
+        for groups in told:
+            if isinstance(groups, NotServed):
+                if groups.error is not ErrorCode.NOT_COORDINATOR:
+                    reply.send(refuse(header, request, groups.error))
+                    return
+            elif isinstance(groups, BaseException):
+                raise groups
+            else:
+                listed += [group for group in groups if session.may(Operation.VIEW, group.group_id)]
+        body = listing.list_answer(header.api_version, request, listed)
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))

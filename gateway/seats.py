@@ -1,0 +1,80 @@
+"""This room keeps the answers that one Kafka connection waits for in one group, and words them.
+
+To a shard a seat is a caller like a native member's connection, except that it is never hung up on: a shard
+that moved answers what is parked, and the client looks for the coordinator again.
+"""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from coordinator.core.events import ClassicAnswer, ConnectionId, Waiter
+from gateway.translation.groups import answer_body
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import RequestHeader, encode_reply
+from muster.kernel.error_codes import ErrorCode
+
+OURS: Final = 1_000
+"""Numbers from here on are Muster's own; Kafka's clients know none of them."""
+
+_numbers = itertools.count(1)
+
+
+class _Waiting(NamedTuple):
+    """One request that is decided, or parked: its version, its reply, and how to refuse it."""
+
+    header: RequestHeader
+    reply: Reply
+    refused: Callable[[Waiter, ErrorCode], ClassicAnswer]
+
+
+class Seat:
+    """`coordinator.callers.Caller` of one connection in one group."""
+
+    __slots__ = ("_id", "_waiting", "shard")
+
+    closing = False
+    """What was said before the connection closed still counts, as with Kafka."""
+
+    def __init__(self, shard: int) -> None:
+        self.shard = shard
+        self._id = ConnectionId(f"kafka-{next(_numbers)}")
+        self._waiting: dict[Waiter, _Waiting] = {}
+
+    @property
+    def id(self) -> ConnectionId:
+        """Names the seat; never repeats."""
+        return self._id
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything was asked here and is not answered."""
+        return bool(self._waiting)
+
+    def wait(
+        self, header: RequestHeader, reply: Reply, refused: Callable[[Waiter, ErrorCode], ClassicAnswer]
+    ) -> Waiter:
+        """The name of an answer that `reply` waits for; `refused` makes one out of an error."""
+        waiter = Waiter(next(_numbers))
+        self._waiting[waiter] = _Waiting(header, reply, refused)
+        reply.park(1, partial(self._forget, waiter))
+        return waiter
+
+    def _forget(self, waiter: Waiter) -> None:
+        """The connection is gone; whatever is decided, nobody is to be told."""
+        del self._waiting[waiter]
+
+    def say(self, message: Any) -> None:
+        """Answer the waiter that the message names; one whose connection is gone is not there any more."""
+        waiting = self._waiting.pop(message.waiter, None)
+        if waiting is not None:
+            header = waiting.header
+            key, body = answer_body(header.api_version, message)
+            waiting.reply.send(encode_reply(key, header.api_version, header.correlation_id, body))
+
+    def hang_up(self, error: ErrorCode, text: str) -> None:
+        """Answer everything that waits here with `error`; the connection stays."""
+        known = error if error < OURS else ErrorCode.UNKNOWN_SERVER_ERROR
+        for waiter, waiting in list(self._waiting.items()):
+            self.say(waiting.refused(waiter, known))

@@ -1,0 +1,212 @@
+"""This room turns Kafka's requests of group members into events, and answers into what each version says.
+
+Pure: kio's classes on one side, `coordinator.core.events` on the other. An event says the meaning; which
+version writes null and which "" is decided here and nowhere else.
+"""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from coordinator.core.events import (
+    ClassicAnswer,
+    ConnectionId,
+    Join,
+    JoinAnswer,
+    Leave,
+    LeaveAnswer,
+    Leaver,
+    Sync,
+    SyncAnswer,
+    Waiter,
+)
+from muster.kafkawire.api_table import ApiKey, RequestHeader, build, part, response_class
+from muster.kernel.error_codes import ErrorCode
+
+MUST_KNOW_ID_SINCE: Final = 4
+NULL_PROTOCOL_SINCE: Final = 7
+ANSWERS_SKIP_SINCE: Final = 9
+SYNC_STATES_PROTOCOL_SINCE: Final = 5
+MANY_LEAVE_SINCE: Final = 3
+
+REASON_LENGTH: Final = 255
+"""Kafka's clients send no longer ones; what is longer is cut, not refused."""
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def storable(text: str) -> bool:
+    """False for a text that PostgreSQL cannot hold; it would fail the turns of everybody in the group."""
+    return "\0" not in text
+
+
+def _clean(text: str | None, length: int = REASON_LENGTH) -> str:
+    """A text that only people read."""
+    return (text or "").replace("\0", "")[:length]
+
+
+# -- JoinGroup
+
+
+def refused_join(request: Any) -> ErrorCode | None:
+    """What no group can take, whatever its state."""
+    names = (request.member_id, getattr(request, "group_instance_id", None) or "")
+    if not all(map(storable, names)):
+        return ErrorCode.INVALID_REQUEST
+    protocols = (request.protocol_type, *(protocol.name for protocol in request.protocols))
+    return None if all(map(storable, protocols)) else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def join_event(
+    header: RequestHeader,
+    request: Any,
+    connection: ConnectionId,
+    waiter: Waiter,
+    random_part: str,
+    client_host: str,
+) -> Join:
+    """What a JoinGroup means. Version 0 has no rebalance timeout: the session's is both (conformance 33).
+
+    `random_part` makes the id of a new member unique: it follows the client's id or the instance's
+    (conformance 37, 78).
+    """
+    session_timeout_ms = request.session_timeout // _MILLISECOND
+    instance_id = getattr(request, "group_instance_id", None)
+    client_id = _clean(header.client_id)
+    rebalance_timeout = getattr(request, "rebalance_timeout", None)
+    return Join(
+        connection=connection,
+        waiter=waiter,
+        fresh_member_id=f"{client_id if instance_id is None else instance_id}-{random_part}",
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=(
+            session_timeout_ms if rebalance_timeout is None else rebalance_timeout // _MILLISECOND
+        ),
+        member_id=request.member_id,
+        group_instance_id=instance_id,
+        client_id=client_id,
+        client_host=client_host,
+        protocol_type=request.protocol_type,
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+        must_know_id=header.api_version >= MUST_KNOW_ID_SINCE,
+        answers_skip=header.api_version >= ANSWERS_SKIP_SINCE,
+        reason=_clean(getattr(request, "reason", None)),
+    )
+
+
+def join_answer(version: int, answer: JoinAnswer) -> Any:
+    """Before version 7 no protocol is "", since then null (conformance 32)."""
+    shape = response_class(ApiKey.JOIN_GROUP, version)
+    member = part(shape, "JoinGroupResponseMember")
+    name = answer.protocol_name
+    return build(
+        shape,
+        error_code=answer.error,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=(name or "") if version < NULL_PROTOCOL_SINCE else name,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=tuple(
+            build(
+                member,
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                metadata=one.metadata,
+            )
+            for one in answer.members
+        ),
+    )
+
+
+# -- SyncGroup
+
+
+def refused_sync(header: RequestHeader, request: Any) -> ErrorCode | None:
+    """Since version 5 a Sync says which protocol it is about (conformance 53)."""
+    stated = header.api_version >= SYNC_STATES_PROTOCOL_SINCE
+    if stated and (request.protocol_type is None or request.protocol_name is None):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return None
+
+
+def sync_event(request: Any, connection: ConnectionId, waiter: Waiter) -> Sync:
+    """What a SyncGroup means; of a member that is named twice the last assignment counts."""
+    return Sync(
+        connection=connection,
+        waiter=waiter,
+        member_id=request.member_id,
+        generation=request.generation_id,
+        group_instance_id=getattr(request, "group_instance_id", None),
+        protocol_type=getattr(request, "protocol_type", None),
+        protocol_name=getattr(request, "protocol_name", None),
+        assignments={given.member_id: given.assignment for given in request.assignments},
+    )
+
+
+def sync_answer(version: int, answer: SyncAnswer) -> Any:
+    """The member's assignment; versions before 5 do not name the protocol."""
+    return build(
+        response_class(ApiKey.SYNC_GROUP, version),
+        error_code=answer.error,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )
+
+
+# -- LeaveGroup
+
+
+def leave_event(header: RequestHeader, request: Any, connection: ConnectionId, waiter: Waiter) -> Leave:
+    """Who leaves: one member before version 3, several since."""
+    members: tuple[Leaver, ...]
+    if header.api_version < MANY_LEAVE_SINCE:
+        members = (Leaver(request.member_id),)
+    else:
+        members = tuple(
+            Leaver(one.member_id, one.group_instance_id, _clean(getattr(one, "reason", None)))
+            for one in request.members
+        )
+    return Leave(connection=connection, waiter=waiter, members=members)
+
+
+def leave_answer(version: int, answer: LeaveAnswer) -> Any:
+    """Before version 3 the error of the one member stands at the top (conformance 69, 71)."""
+    shape = response_class(ApiKey.LEAVE_GROUP, version)
+    if version < MANY_LEAVE_SINCE:
+        own = answer.members[0].error if answer.members else ErrorCode.NONE
+        return build(shape, error_code=answer.error or own)
+    member = part(shape, "MemberResponse")
+    return build(
+        shape,
+        error_code=answer.error,
+        members=tuple(
+            build(
+                member,
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                error_code=one.error,
+            )
+            for one in answer.members
+        ),
+    )
+
+
+# -- all three
+
+
+def answer_body(version: int, answer: ClassicAnswer) -> tuple[ApiKey, Any]:
+    """Which request an answer belongs to, and what it says in this version."""
+    match answer:
+        case JoinAnswer():
+            return ApiKey.JOIN_GROUP, join_answer(version, answer)
+        case SyncAnswer():
+            return ApiKey.SYNC_GROUP, sync_answer(version, answer)
+        case LeaveAnswer():
+            return ApiKey.LEAVE_GROUP, leave_answer(version, answer)
+
+
+def heartbeat_answer(version: int, error: ErrorCode) -> Any:
+    """Nothing but the error."""
+    return build(response_class(ApiKey.HEARTBEAT, version), error_code=error)

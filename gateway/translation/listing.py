@@ -1,0 +1,73 @@
+"""This room words what Kafka's tools ask about groups: DescribeGroups, ListGroups, in every version."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from coordinator.describing import DescribedGroup, ListedGroup
+from muster.kafkawire.api_table import ApiKey, build, part, response_class
+from muster.kernel.error_codes import ErrorCode
+
+ABSENCE_IS_AN_ERROR_SINCE: Final = 6
+GROUP_TYPE: Final = "classic"
+"""Of every group: another type would make tools ask in a newer protocol, which nobody here answers."""
+
+
+def describe_answer(version: int, groups: Iterable[DescribedGroup]) -> Any:
+    """Each group; one that does not exist is Dead, which is an error since version 6 (conformance 142)."""
+    shape = response_class(ApiKey.DESCRIBE_GROUPS, version)
+    return build(shape, groups=tuple(_described(shape, version, group) for group in groups))
+
+
+def _described(shape: Any, version: int, group: DescribedGroup) -> Any:
+    member = part(shape, "DescribedGroupMember")
+    error, text = group.error, None
+    if error is ErrorCode.GROUP_ID_NOT_FOUND:
+        if version < ABSENCE_IS_AN_ERROR_SINCE:
+            error = ErrorCode.NONE
+        else:
+            text = f"Group {group.group_id} not found."
+    return build(
+        part(shape, "DescribedGroup"),
+        error_code=error,
+        error_message=text,
+        group_id=group.group_id,
+        group_state=group.phase,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_name,
+        members=tuple(
+            build(
+                member,
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                member_metadata=one.metadata,
+                member_assignment=one.assignment,
+            )
+            for one in group.members
+        ),
+    )
+
+
+def list_answer(version: int, request: Any, groups: Iterable[ListedGroup]) -> Any:
+    """The groups whose state and type are asked for; none named: all, and case does not count."""
+    states = {state.lower() for state in getattr(request, "states_filter", ())}
+    types = {kind.lower() for kind in getattr(request, "types_filter", ())}
+    shape = response_class(ApiKey.LIST_GROUPS, version)
+    listed = part(shape, "ListedGroup")
+    wanted = groups if not types or GROUP_TYPE in types else ()
+    return build(
+        shape,
+        error_code=ErrorCode.NONE,
+        groups=tuple(
+            build(
+                listed,
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.phase,
+                group_type=GROUP_TYPE,
+            )
+            for group in wanted
+            if not states or group.phase.lower() in states
+        ),
+    )

@@ -1,0 +1,148 @@
+"""This room opens a node's Kafka door over shards in memory, and speaks Kafka to it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from coordinator.core.settings import GroupSettings
+from coordinator.service import ShardService
+from coordinator.settings import CoordinatorSettings
+from gateway.listener import NodeListener
+from gateway.translation.cluster import KnownBroker, KnownPartition, KnownTopic
+from muster.kafkawire.api_table import ApiKey, build, part, request_class
+from muster.kafkawire.connection import ClientConnection
+from muster.kernel.shards import SHARD_COUNT
+from runtime.ports import shard_lane
+from tests.unit.coordinator.shards import Node, Shards
+
+KEY = "kafka-readers"
+ORDERS = UUID(int=1)
+AT_ONCE = CoordinatorSettings(group=GroupSettings(group_initial_rebalance_delay_ms=0))
+SESSION = timedelta(seconds=10)
+
+
+class Peer:
+    """One Kafka connection; requests may be sent before the last is answered."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._connection = ClientConnection("ann")
+        self._answers: list[Any] = []
+
+    def send(self, key: ApiKey, version: int, /, **fields: Any) -> None:
+        """Ask; fields that the version does not have are left out."""
+        _, frame = self._connection.request(key, version, build(request_class(key, version), **fields))
+        self._writer.write(frame)
+
+    async def hear(self) -> Any:
+        """The next answer."""
+        async with asyncio.timeout(10):
+            while not self._answers:
+                data = await self._reader.read(65_536)
+                if not data:
+                    raise EOFError("hung up")
+                self._answers += self._connection.receive_data(data)
+        return self._answers.pop(0).body
+
+    async def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
+        """Ask and hear."""
+        self.send(key, version, **fields)
+        return await self.hear()
+
+    def sends_join(self, version: int = 9, member_id: str = "", group_id: str = KEY) -> None:
+        protocol = part(request_class(ApiKey.JOIN_GROUP, version), "JoinGroupRequestProtocol")
+        self.send(
+            ApiKey.JOIN_GROUP,
+            version,
+            group_id=group_id,
+            session_timeout=SESSION,
+            rebalance_timeout=SESSION,
+            member_id=member_id,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocols=(protocol(name="range", metadata=b"m"),),
+        )
+
+    async def joins(self, group_id: str = KEY) -> Any:
+        """The whole two steps of a new member."""
+        self.sends_join(group_id=group_id)
+        first = await self.hear()
+        assert int(first.error_code) == 79
+        self.sends_join(member_id=first.member_id, group_id=group_id)
+        return await self.hear()
+
+    async def syncs(self, joined: Any, **assignments: bytes) -> Any:
+        """The Sync that follows a Join."""
+        given = part(request_class(ApiKey.SYNC_GROUP, 5), "SyncGroupRequestAssignment")
+        return await self.ask(
+            ApiKey.SYNC_GROUP,
+            5,
+            group_id=KEY,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=tuple(given(member_id=name, assignment=what) for name, what in assignments.items()),
+        )
+
+    def sends_heartbeat(self, joined: Any) -> None:
+        self.send(
+            ApiKey.HEARTBEAT,
+            4,
+            group_id=KEY,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            group_instance_id=None,
+        )
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Door:
+    """A node's door, its shards, and how to come in."""
+
+    def __init__(self, shards: Shards, listener: NodeListener, port: int) -> None:
+        self.shards = shards
+        self.listener = listener
+        self._port = port
+        self._peers: list[Peer] = []
+
+    async def peer(self) -> Peer:
+        """Another connection."""
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", self._port))
+        self._peers.append(peer)
+        return peer
+
+    def close(self) -> None:
+        for peer in self._peers:
+            peer.close()
+
+
+@asynccontextmanager
+async def kafka_door(key: str = KEY) -> AsyncIterator[Door]:
+    """A door whose node serves the shard of group `key` alone; it knows `orders` with 2 partitions."""
+    async with Shards(settings=AT_ONCE) as shards:
+        await shards.serve(key)
+        services = {
+            shard_lane(shard): shards.services.get(shard) or ShardService(shard, shards.premises)
+            for shard in range(SHARD_COUNT)
+        }
+        listener = NodeListener(Node(), services)
+        listener._cluster._known.learn(
+            "a-cluster",
+            [KnownBroker(1, "127.0.0.1:9092", "")],
+            [KnownTopic("orders", ORDERS, 2)],
+            [KnownPartition(ORDERS, number, (1,), 1, 1, (1,), 1) for number in range(2)],
+        )
+        door = Door(shards, listener, listener.server.listen("127.0.0.1", 0))
+        try:
+            yield door
+        finally:
+            door.close()
+            await listener.drain(grace_ms=0)

@@ -1,0 +1,85 @@
+"""DescribeGroups and ListGroups as Kafka's tools of every version read them (conformance 140 to 143)."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.describing import DescribedGroup, DescribedMember, ListedGroup
+from gateway.translation import listing
+from muster.kafkawire.api_table import ApiKey, encode_body, read_body, read_request, response_class
+from muster.kafkawire.api_table import read_request_header as header_of
+from muster.kernel.error_codes import ErrorCode
+from tests.unit.kafkaserver.kafka_requests import frame
+
+ANN = DescribedMember("ann-1", "till-1", "ann", "/127.0.0.1", b"orders", b"orders-0")
+STABLE = DescribedGroup("orders", ErrorCode.NONE, "Stable", "consumer", "range", (ANN,))
+
+
+def answered(key: ApiKey, version: int, body: Any) -> Any:
+    return read_body(response_class(key, version), encode_body(body), 0)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_is_described(version: int) -> None:
+    body = answered(ApiKey.DESCRIBE_GROUPS, version, listing.describe_answer(version, [STABLE]))
+    [group] = body.groups
+    assert (int(group.error_code), group.group_id, group.group_state) == (0, "orders", "Stable")
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
+    [member] = group.members
+    assert (member.member_id, member.client_id, member.client_host) == ("ann-1", "ann", "/127.0.0.1")
+    assert (member.member_metadata, member.member_assignment) == (b"orders", b"orders-0")
+    if version >= 4:
+        assert member.group_instance_id == "till-1"
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_that_does_not_exist_is_dead_and_an_error_since_version_6(version: int) -> None:
+    gone = DescribedGroup("orders", ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    [group] = answered(ApiKey.DESCRIBE_GROUPS, version, listing.describe_answer(version, [gone])).groups
+    assert (int(group.error_code), group.group_state) == (69 if version >= 6 else 0, "Dead")
+    if version >= 6:
+        assert group.error_message
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_of_another_node_is_refused(version: int) -> None:
+    elsewhere = DescribedGroup("orders", ErrorCode.NOT_COORDINATOR)
+    [group] = answered(ApiKey.DESCRIBE_GROUPS, version, listing.describe_answer(version, [elsewhere])).groups
+    assert int(group.error_code) == 16
+
+
+LISTED = [
+    ListedGroup("orders", "Stable", "consumer"),
+    ListedGroup("clicks", "Empty", ""),
+    ListedGroup("workers", "PreparingRebalance", "connect"),
+]
+
+
+def told(version: int, **asked: Any) -> list[Any]:
+    question = frame(ApiKey.LIST_GROUPS, version, **asked)
+    request = read_request(header_of(question), question)
+    return list(answered(ApiKey.LIST_GROUPS, version, listing.list_answer(version, request, LISTED)).groups)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_all_groups_are_listed(version: int) -> None:
+    groups = told(version)
+    assert [(one.group_id, one.protocol_type) for one in groups] == [
+        ("orders", "consumer"),
+        ("clicks", ""),
+        ("workers", "connect"),
+    ]
+    if version >= 4:
+        assert [one.group_state for one in groups] == ["Stable", "Empty", "PreparingRebalance"]
+    if version >= 5:
+        assert {one.group_type for one in groups} == {"classic"}
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_states_are_asked_for_in_any_case(version: int) -> None:
+    assert [one.group_id for one in told(version, states_filter=("stable", "EMPTY"))] == ["orders", "clicks"]
+
+
+def test_types_are_asked_for_in_any_case() -> None:
+    assert len(told(5, types_filter=("Classic",))) == 3
+    assert told(5, types_filter=("consumer",)) == []

@@ -1,0 +1,148 @@
+"""Members join, sync, beat and leave over Kafka's wire; a door that moves answers and closes nothing."""
+
+import pytest
+
+from gateway import session
+from muster.kafkawire.api_table import SERVED, ApiKey, part, request_class
+from muster.kernel.shards import shard_of
+from tests.unit.coordinator.shards import eventually
+from tests.unit.gateway.doors import KEY, kafka_door
+
+
+async def test_everything_that_is_advertised_is_answered() -> None:
+    async with kafka_door() as door:
+        assert door.listener.answered == SERVED.keys()
+
+
+async def test_a_member_joins_syncs_beats_and_leaves() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        assert (int(joined.error_code), joined.leader, joined.protocol_name) == (0, joined.member_id, "range")
+        assert joined.member_id.startswith("ann-")
+        assert [one.member_id for one in joined.members] == [joined.member_id]
+        synced = await ann.syncs(joined, **{joined.member_id: b"mine"})
+        assert (int(synced.error_code), synced.assignment) == (0, b"mine")
+        ann.sends_heartbeat(joined)
+        assert int((await ann.hear()).error_code) == 0
+        who = part(request_class(ApiKey.LEAVE_GROUP, 5), "MemberIdentity")
+        left = await ann.ask(
+            ApiKey.LEAVE_GROUP,
+            5,
+            group_id=KEY,
+            members=(who(member_id=joined.member_id, group_instance_id=None, reason="enough"),),
+        )
+        assert [int(one.error_code) for one in left.members] == [0]
+        ann.sends_heartbeat(joined)
+        assert int((await ann.hear()).error_code) == 25
+
+
+async def test_the_address_of_a_member_is_told_without_its_port() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined, **{joined.member_id: b"mine"})
+        [group] = (
+            await ann.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=(KEY,), include_authorized_operations=False)
+        ).groups
+        assert (group.group_state, group.protocol_type, group.protocol_data) == (
+            "Stable",
+            "consumer",
+            "range",
+        )
+        [member] = group.members
+        assert (member.client_id, member.client_host, member.member_assignment) == (
+            "ann",
+            "/127.0.0.1",
+            b"mine",
+        )
+        listed = await ann.ask(ApiKey.LIST_GROUPS, 5, states_filter=("stable",), types_filter=())
+        assert [(one.group_id, one.group_state) for one in listed.groups] == [(KEY, "Stable")]
+
+
+async def test_answers_keep_the_order_of_their_requests_though_a_join_is_held_back() -> None:
+    async with kafka_door() as door:
+        ann, ben = await door.peer(), await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined, **{joined.member_id: b"mine"})
+        ben.sends_join()
+        known = await ben.hear()
+        ben.sends_join(member_id=known.member_id)
+        ben.sends_heartbeat(joined)
+        ann.sends_heartbeat(joined)
+        # Ben's join has opened a rebalance, and waits for Ann's.
+        await eventually(lambda: door.shards.rows(KEY).phase.value == "PreparingRebalance")
+        await ann.hear()
+        ann.sends_join(member_id=joined.member_id)
+        again, bens = await ann.hear(), await ben.hear()
+        assert again.generation_id == bens.generation_id == joined.generation_id + 1
+        # The heartbeat was judged before, and its answer has waited behind the join's.
+        assert int((await ben.hear()).error_code) == 0
+
+
+async def test_who_hangs_up_stays_a_member() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined, **{joined.member_id: b"mine"})
+        ann.close()
+        again = await door.peer()
+        again.sends_heartbeat(joined)
+        assert int((await again.hear()).error_code) == 0
+
+
+async def test_a_shard_that_moves_answers_who_waits_and_closes_nothing() -> None:
+    async with kafka_door() as door:
+        ann, ben = await door.peer(), await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined, **{joined.member_id: b"mine"})
+        ben.sends_join()
+        known = await ben.hear()
+        ben.sends_join(member_id=known.member_id)
+        await eventually(lambda: door.shards.rows(KEY).phase.value == "PreparingRebalance")
+        await door.shards.services[shard_of(KEY)].give_up("ws://two")
+        refused = await ben.hear()
+        assert (int(refused.error_code), refused.member_id) == (16, known.member_id)
+        ann.sends_heartbeat(joined)
+        assert int((await ann.hear()).error_code) == 16
+        ben.sends_join(member_id=known.member_id)
+        assert int((await ben.hear()).error_code) == 16
+
+
+@pytest.mark.parametrize("group_id", ["", "a\0b", "x" * 256])
+async def test_a_name_that_no_group_can_have_is_refused(group_id: str) -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        ann.sends_join(group_id=group_id)
+        assert int((await ann.hear()).error_code) == 24
+        described = await ann.ask(
+            ApiKey.DESCRIBE_GROUPS, 6, groups=(group_id,), include_authorized_operations=False
+        )
+        assert [int(one.error_code) for one in described.groups] == [24]
+
+
+async def test_nothing_is_committed_for_a_group_that_does_not_exist() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        group = part(request_class(ApiKey.OFFSET_FETCH, 8), "OffsetFetchRequestGroup")
+        topic = part(request_class(ApiKey.OFFSET_FETCH, 8), "OffsetFetchRequestTopics")
+        asked = group(group_id=KEY, topics=(topic(name="orders", partition_indexes=(0, 1)),))
+        [told] = (await ann.ask(ApiKey.OFFSET_FETCH, 8, groups=(asked,))).groups
+        assert [(one.committed_offset, int(one.error_code)) for one in told.topics[0].partitions] == [
+            (-1, 0),
+            (-1, 0),
+        ]
+
+
+async def test_a_connection_may_speak_of_many_groups_and_holds_on_to_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "SEATS_MAX", 3)
+    async with kafka_door() as door:
+        ann = await door.peer()
+        callers = door.shards.premises.callers
+        for number in range(20):
+            await ann.ask(ApiKey.LEAVE_GROUP, 1, group_id=f"group-{number}", member_id="nobody")
+        assert sum(callers.any_of(shard) for shard in range(64)) <= 3
+        ann.close()
+        await eventually(lambda: not any(callers.any_of(shard) for shard in range(64)))

@@ -1,0 +1,138 @@
+"""OffsetFetch and OffsetCommit: names become partitions of topics that exist, answers fit each version."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from gateway.translation import offsets
+from gateway.translation.offsets import AskedOffsets, FoundOffset
+from groups.core.state import GroupRows
+from kafkaserver.cluster_answers import PartitionView, TopicView
+from muster.kafkawire.api_table import ApiKey, encode_body, read_body, read_request, response_class
+from muster.kafkawire.api_table import read_request_header as header_of
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.partitions import Partition
+from tests.unit.kafkaserver.kafka_requests import frame, parts
+
+ORDERS, OLD_CLICKS, CLICKS = UUID(int=1), UUID(int=2), UUID(int=3)
+LED = PartitionView(1, 1, (1,), (1,))
+TOPICS = {"orders": TopicView("orders", ORDERS, (LED, LED)), "clicks": TopicView("clicks", CLICKS, (LED,))}
+ROWS = GroupRows(
+    "readers",
+    version=1,
+    offsets={Partition("orders", ORDERS, 1): 5, Partition("clicks", OLD_CLICKS, 0): 9},
+)
+FETCHES = range(1, 10)
+
+
+def fetch_request(version: int, topics: Any) -> tuple[Any, Any]:
+    """What is asked of the group `readers`; `topics` None: everything."""
+    plural = "s" if version >= 8 else ""
+    named = None
+    if topics is not None:
+        shape = f"OffsetFetchRequestTopic{plural}"
+        named = tuple(
+            parts(ApiKey.OFFSET_FETCH, version, shape, name=name, partition_indexes=numbers)
+            for name, numbers in topics
+        )
+    group = {"group_id": "readers", "topics": named}
+    if version >= 8:
+        one = parts(ApiKey.OFFSET_FETCH, version, "OffsetFetchRequestGroup", **group, member_id=None)
+        two = parts(
+            ApiKey.OFFSET_FETCH,
+            version,
+            "OffsetFetchRequestGroup",
+            group_id="others",
+            topics=None,
+            member_id=None,
+        )
+        group = {"groups": (one, two)}
+    question = frame(ApiKey.OFFSET_FETCH, version, **group)
+    return header_of(question), read_request(header_of(question), question)
+
+
+def answered(key: ApiKey, version: int, body: Any) -> Any:
+    return read_body(response_class(key, version), encode_body(body), 0)
+
+
+@pytest.mark.parametrize("version", FETCHES)
+def test_one_group_is_asked_before_version_8_and_several_since(version: int) -> None:
+    asked = offsets.asked_offsets(*fetch_request(version, [("orders", (0, 1))]))
+    first = AskedOffsets("readers", [("orders", (0, 1))])
+    assert asked == ([first, AskedOffsets("others", None)] if version >= 8 else [first])
+
+
+@pytest.mark.parametrize("version", FETCHES[1:])
+def test_everything_is_asked_with_null_from_version_2_on(version: int) -> None:
+    assert offsets.asked_offsets(*fetch_request(version, None))[0] == AskedOffsets("readers", None)
+
+
+def test_what_is_not_committed_and_what_nobody_knows_is_minus_one() -> None:
+    asked = AskedOffsets("readers", [("orders", (0, 1, 7)), ("nowhere", (0,))])
+    assert offsets.found_offsets(asked, TOPICS, ROWS) == {
+        "orders": [FoundOffset(0), FoundOffset(1, 5), FoundOffset(7)],
+        "nowhere": [FoundOffset(0)],
+    }
+
+
+def test_a_topic_made_anew_has_nothing_committed() -> None:
+    asked = AskedOffsets("readers", [("clicks", (0,))])
+    assert offsets.found_offsets(asked, TOPICS, ROWS) == {"clicks": [FoundOffset(0)]}
+
+
+def test_everything_is_what_is_committed_for_topics_that_exist() -> None:
+    found = offsets.found_offsets(AskedOffsets("readers", None), TOPICS, ROWS)
+    assert found == {"orders": [FoundOffset(1, 5)]}
+
+
+@pytest.mark.parametrize("version", FETCHES)
+def test_what_was_found_is_told(version: int) -> None:
+    asked = AskedOffsets("readers", [("orders", (1,))])
+    told = {"orders": [FoundOffset(1, 5, 3, "note")]}
+    body = answered(ApiKey.OFFSET_FETCH, version, offsets.offsets_answer(version, [(asked, told)]))
+    group = body.groups[0] if version >= 8 else body
+    if version >= 2:
+        assert int(group.error_code) == 0
+    [topic] = group.topics
+    [one] = topic.partitions
+    assert (topic.name, one.partition_index, one.committed_offset, one.metadata) == ("orders", 1, 5, "note")
+    assert int(one.error_code) == 0
+    if version >= 5:
+        assert one.committed_leader_epoch == 3
+
+
+@pytest.mark.parametrize("version", FETCHES)
+def test_a_refusal_stands_where_the_version_has_room_for_it(version: int) -> None:
+    asked = AskedOffsets("readers", [("orders", (1,))])
+    refused = offsets.offsets_answer(version, [(asked, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)])
+    body = answered(ApiKey.OFFSET_FETCH, version, refused)
+    if version >= 8:
+        assert [(one.group_id, int(one.error_code), one.topics) for one in body.groups] == [
+            ("readers", 14, ())
+        ]
+    elif version >= 2:
+        assert (int(body.error_code), body.topics) == (14, ())
+    else:
+        assert [int(one.error_code) for one in body.topics[0].partitions] == [14]
+
+
+def test_one_group_may_be_refused_and_the_next_be_told() -> None:
+    first, second = AskedOffsets("readers", None), AskedOffsets("others", None)
+    answer = offsets.offsets_answer(
+        9, [(first, ErrorCode.NOT_COORDINATOR), (second, {"orders": [FoundOffset(0, 1)]})]
+    )
+    body = answered(ApiKey.OFFSET_FETCH, 9, answer)
+    assert [(one.group_id, int(one.error_code), len(one.topics)) for one in body.groups] == [
+        ("readers", 16, 0),
+        ("others", 0, 1),
+    ]
+
+
+@pytest.mark.parametrize("version", FETCHES[1:])
+def test_what_is_not_available_is_told_so_that_old_clients_look_again(version: int) -> None:
+    """Java before 3.9 fails for good on COORDINATOR_NOT_AVAILABLE (conformance 12)."""
+    asked = AskedOffsets("readers", None)
+    refused = offsets.offsets_answer(version, [(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)])
+    body = answered(ApiKey.OFFSET_FETCH, version, refused)
+    assert int((body.groups[0] if version >= 8 else body).error_code) == 16
