@@ -20,6 +20,7 @@ from groups.core.records import (
     PartitionsRunning,
     ProtocolChosen,
     ProtocolEntered,
+    RequestDecided,
 )
 from groups.core.state import GroupRows
 from muster.kernel.instants import Instant
@@ -32,8 +33,9 @@ NAMES_MAX = 3
 class History:
     """One group's open rebalance, as far as this owner saw it; `rows` are those before its first turn.
 
-    A summary has `event`: joined, left, asked, opened, closed, settled, failed, error or deleted. `closed`
-    and `settled` tell the rebalance: cause, generation, members, moved (partitions that came to another
+    A summary has `event`: joined, left, asked, opened, closed, settled, failed, error, deleted or request.
+    Where an operator's request was answered it names request, principal, reason, verdict. `closed` and
+    `settled` tell the rebalance: cause, generation, members, moved (partitions that came to another
     member), preparing_ms (from the first StopFetcher to the close); `settled` also completing_ms (from the
     close until every owner was heard to fetch) and length_ms, their sum. Durations are the owner's.
     Of a classic group `moved` is not known, preparing ends with the join phase, completing with the leader's
@@ -48,6 +50,7 @@ class History:
         """The journal's words for one turn."""
         summary: dict[str, int | str] = {}
         causes: list[str] = _of_classic(records)
+        asked: dict[str, int | str] = {}
         joined = [one.member_id for one in records if isinstance(one, MemberAdded)]
         joined += [one.member.member_id for one in records if isinstance(one, ClassicMemberAdded)]
         if joined:
@@ -67,6 +70,9 @@ class History:
                 case ErrorShown(text=text) if text:
                     summary = {"event": "error"}
                     causes.append(text)
+                case RequestDecided():
+                    asked = _told(record)
+                    causes.append(f"{record.principal}: {record.asked}, {record.answer.verdict}")
                 case GroupDeleted():
                     summary = {"event": "deleted"}
                     causes.append("the group was deleted")
@@ -77,7 +83,8 @@ class History:
         if not causes:
             running = any(isinstance(one, PartitionsRunning) for one in records)
             causes.append("members began to fetch" if running else "rows were put in order")
-        summary.setdefault("event", "other")
+        summary.setdefault("event", "request" if asked else "other")
+        summary |= asked
         summary.setdefault("members", _count_members(after.rows))
         summary["generation"] = after.rows.generation
         summary["phase"] = after.rows.phase.value
@@ -128,6 +135,15 @@ def _of_classic(records: Sequence[GroupRecord]) -> list[str]:
 
 def _count_members(rows: GroupRows) -> int:
     return len(rows.members) + (len(rows.classic.members) if rows.classic else 0)
+
+
+def _told(record: RequestDecided) -> dict[str, int | str]:
+    return {
+        "request": record.asked,
+        "principal": record.principal,
+        "reason": record.reason,
+        "verdict": record.answer.verdict.value,
+    }
 
 
 def _names(members: Sequence[str]) -> str:

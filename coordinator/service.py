@@ -28,10 +28,12 @@ from coordinator.core.rebalance import interests
 from coordinator.describing import DescribedGroup, ListedGroup, described, listed
 from coordinator.liveness import Liveness
 from coordinator.patterns import matches
+from coordinator.requests import Requests
 from coordinator.settings import CoordinatorSettings, read_settings
 from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupStore
 from coordinator.subject import Groups, refusal
+from groups.core.requests import KIND as REQUEST
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, elapsed_ms
@@ -116,6 +118,8 @@ class ShardService:
         )
         self._liveness = Liveness(self._groups, self._orders)
         self._commits = Commits(self._groups, premises.store, self._load_group, self._orders.done)
+        self._requests = Requests(self._hand_in, premises.node)
+        self._groups.on_refused(self._requests.refused)
         self._lane: Lane | None = None
         self._flushed_at = Instant(0)
         self._moved_at = Instant(0)
@@ -169,6 +173,7 @@ class ShardService:
         self._finished.clear()
         for task in self._tasks:
             task.cancel()
+        self._requests.forget()
         self._orders.forget()
         self._liveness.forget()
         self._commits.give_up()
@@ -209,6 +214,8 @@ class ShardService:
             kind, _, group_id = key.partition(" ")
             if kind == REBALANCE and shard_of(group_id) == self.shard:
                 self._look_for_finished({group_id})
+            elif kind == REQUEST and shard_of(group_id) == self.shard and self._lane is not None:
+                self._requests.look(self._lane, group_id)
         elif name == EVERYTHING:
             asked = {key for key, state in self._groups.states.items() if state.rows.handler_asked}
             self._look_for_finished(asked)

@@ -30,12 +30,13 @@ from groups.core.records import (
     PartitionsAssigned,
     PartitionsReleased,
     PartitionsRunning,
+    RequestDecided,
 )
 from groups.core.rows import apply
 from groups.core.state import NATIVE, GroupRows, Member, Tenure
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, each_partition, each_position
-from runtime import cluster, work
+from runtime import cluster, requests, work
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
@@ -170,7 +171,8 @@ class GroupStore:
     ) -> None:
         """Write one turn of the group. Raises VersionConflict if its row is not as it was decided on."""
         after = apply(before, records)
-        self._save_group(connection, before, after)
+        if after.version != before.version:
+            self._save_group(connection, before, after)
         touched_members = {
             record.member_id
             for record in records
@@ -194,6 +196,8 @@ class GroupStore:
                 work.offer(connection, REBALANCE, key, after.version, {"cause": record.cause})
             elif isinstance(record, ItemAdopted):
                 work.adopt(connection, record.item_id)
+            elif isinstance(record, RequestDecided):
+                requests.conclude(connection, record.request_id, record.answer)
             elif isinstance(record, GroupDeleted):
                 self._delete_group(connection, after)
 

@@ -31,6 +31,7 @@ from coordinator.core.settings import GroupSettings
 from coordinator.history import History
 from coordinator.store import GroupStore
 from groups.core.records import GroupDeleted, GroupRecord, ItemAdopted
+from groups.core.requests import GroupRequest
 from groups.core.state import GroupRows
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
@@ -65,6 +66,7 @@ class Groups:
         self._orders = orders
         self._deciding: dict[str, Sequence[GroupEvent]] = {}
         self._turn_over: Callable[[str], None] = lambda key: None
+        self._refused: Callable[[GroupRequest], None] = lambda request: None
         self._history: dict[str, History] = {}
         self._still_bound: dict[str, dict[str, ConnectionId]] = {}
         self._adopted: dict[str, str] = {}
@@ -123,6 +125,10 @@ class Groups:
     def on_turn_over(self, listener: Callable[[str], None]) -> None:
         """Call `listener` with the key whenever a turn was spoken, or came to nothing."""
         self._turn_over = listener
+
+    def on_refused(self, listener: Callable[[GroupRequest], None]) -> None:
+        """Call `listener` with each operator's request with which no turn could be taken."""
+        self._refused = listener
 
     def decide(
         self, key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant
@@ -212,6 +218,8 @@ class Groups:
                     caller.hang_up(ErrorCode.UNKNOWN_SERVER_ERROR, "")
             elif isinstance(event, ClassicRequest):
                 self._say(Say(event.connection, refusal(event, error_of(error))))
+            elif isinstance(event, GroupRequest):
+                self._refused(event)
         self._done(events)
 
     def forget(self) -> None:

@@ -11,7 +11,7 @@ from runtime import clock, journal, metrics
 from runtime.desk import WorkDesk
 from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
-from runtime.ports import CONTROLLER_LANE, EVERYTHING, Connection, ConnectionLost
+from runtime.ports import CONTROLLER_LANE, DUE, EVERYTHING, Connection, ConnectionLost
 
 TICK_MS = 100
 LATE_MS = 100
@@ -66,7 +66,7 @@ class Duties:
             self._keeper.look_soon()
         if name in ("tokens", EVERYTHING):
             self._heart.start(self._heart.refresh_tokens())
-        if name == EVERYTHING:
+        if name in (DUE, EVERYTHING):
             self._desk.look()
         self._kafka.woken(name)
         for service in self._keeper.running():

@@ -22,7 +22,7 @@ from runtime.database import (
 )
 from runtime.nodes import FIRST_NODE_ID
 from runtime.ports import ConnectionLost
-from runtime.work_table import FinishedItem, Offered, WorkRow
+from runtime.work_table import FinishedItem, Offered, RequestRow, WorkRow
 
 Result = TypeVar("Result")
 
@@ -324,6 +324,21 @@ class MemoryWork:
             for row in self._rows.values()
             if row.state == "done" and row.kind == kind and row.key in keys
         ]
+
+    def ready(self, kind: str, keys: Sequence[str]) -> list[RequestRow]:
+        """Requests that wait for their owner (WorkTable.ready)."""
+        return [
+            RequestRow(row.id, row.key, row.principal, row.reason, row.payload, row.result, row.error)
+            for row in self._rows.values()
+            if row.state == "done" and row.kind == kind and row.key in keys
+        ]
+
+    def answer(self, item_id: str, answer: Any, error: str) -> bool:
+        """Write what was answered (WorkTable.answer)."""
+        row = self._rows.get(item_id)
+        return row is not None and self._move(
+            item_id, ("done", row.claim_epoch), state="adopted", result=answer, error=error
+        )
 
     def open_keys(self, kind: str, keys: Sequence[str]) -> set[str]:
         """Keys that have an item which is not adopted (WorkTable.open_keys)."""

@@ -20,6 +20,9 @@ CONTROLLER_LANE = "controller"
 EVERYTHING = "*"
 """The wake name after wake-ups may have been lost: whoever cares about anything reads its rows again."""
 
+DUE = "due"
+"""The wake name after a door stored work that a lane's owner shall have done, or answer."""
+
 
 def shard_lane(shard: int) -> str:
     """The name of the lane, and of the lease, of one shard of groups."""

@@ -23,6 +23,21 @@ class WorkRow:
     claim_epoch: int = 0
     result: Any = None
     error: str = ""
+    principal: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """An operator's request that waits for its owner: what was asked, and what was found out for it."""
+
+    id: str
+    key: str
+    principal: str
+    reason: str
+    payload: Any
+    result: Any
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +85,12 @@ class WorkTable(Protocol):
 
     def finished(self, kind: str, keys: Sequence[str]) -> list[FinishedItem]:
         """Done items of these keys."""
+
+    def ready(self, kind: str, keys: Sequence[str]) -> list[RequestRow]:
+        """Done items of these keys as the requests that they are."""
+
+    def answer(self, item_id: str, answer: Any, error: str) -> bool:
+        """Replace a done item's result by its answer, and count it as used; False: it is not done."""
 
     def open_keys(self, kind: str, keys: Sequence[str]) -> set[str]:
         """Keys that have an item which is not adopted."""
@@ -162,6 +183,25 @@ class PostgresWork:
             (kind, list(keys)),
         )
         return [FinishedItem(*row) for row in rows.fetchall()]
+
+    def ready(self, kind: str, keys: Sequence[str]) -> list[RequestRow]:
+        """Requests that wait for their owner (WorkTable.ready)."""
+        rows = self._connection.execute(
+            "SELECT id::text, key, principal, reason, payload, result, error FROM work_item"
+            " WHERE state = 'done' AND kind = %s AND key = ANY (%s) ORDER BY offered_at",
+            (kind, list(keys)),
+        )
+        return [RequestRow(*row) for row in rows.fetchall()]
+
+    def answer(self, item_id: str, answer: Any, error: str) -> bool:
+        """Write what was answered (WorkTable.answer)."""
+        return self._changed(
+            "UPDATE work_item SET state = 'adopted', result = %s::jsonb, error = %s,"
+            " adopted_at = clock_timestamp() WHERE id = %s AND state = 'done'",
+            _encode(answer).decode(),
+            error,
+            item_id,
+        )
 
     def open_keys(self, kind: str, keys: Sequence[str]) -> set[str]:
         """Keys that have an item which is not adopted (WorkTable.open_keys)."""

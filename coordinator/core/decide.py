@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from coordinator.core import requests
 from coordinator.core.classic import handle as classic
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.classic.loading import load as load_classic
@@ -12,6 +13,7 @@ from coordinator.core.memory import ClassicMemory, GroupState, Memory, Session
 from coordinator.core.native import attempts, frames, handle, sessions
 from coordinator.core.settings import GroupSettings, Surroundings
 from coordinator.core.worlds import goes_over
+from groups.core.requests import GroupRequest
 from groups.core.rows import count_assigned
 from groups.core.state import NATIVE, GroupRows
 from groups.core.transitions import allowed, each_allowed
@@ -34,7 +36,11 @@ def decide(
     """
     draft = _drafted(state, now, settings, surroundings, native=state.rows.protocol == NATIVE)
     done: GroupDecision | None = None
+    asked: list[GroupRequest] = []
     for event in events:
+        if isinstance(event, GroupRequest):
+            asked.append(event)
+            continue
         native = isinstance(draft, Draft)
         if goes_over(draft.rows, event, native=native):
             done = _together(state, done, _finished(draft))
@@ -45,6 +51,9 @@ def decide(
             handle.happened(draft, event)
         else:
             classic.happened(draft, event)
+    for request in asked:
+        # Last: who deletes a group, or sets its offsets, must know whom this very turn lets in.
+        requests.decide(draft, request, first=done is None)
     last = _finished(draft)
     return last if done is None else _in_one_world(_together(state, done, last))
 

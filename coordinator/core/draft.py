@@ -78,6 +78,7 @@ class Draft:
         self.pings: list[tuple[ConnectionId, PingRequest]] = []
         self.hang_ups: list[HangUp] = []
         self.answers: list[Say | Welcome] = []
+        self.ended = False
         self._my_sessions: Layered[str, Session] | None = None
         self._my_bound: Layered[ConnectionId, str] | None = None
         self._my_dirty: Layered[Partition, int] | None = None
@@ -112,6 +113,18 @@ class Draft:
             positions = {partition: Position(offset, 0) for partition, offset in self.dirty.items()}
             self.record(records.OffsetsFlushed(positions_by_topic(positions)))
             self.dirty = self._my_dirty = Layered({})
+
+    def forget_dirty(self, partitions: Iterable[Partition]) -> None:
+        """What is known of these in memory only shall not become durable any more."""
+        stale = [partition for partition in partitions if partition in self.dirty]
+        if stale and self._my_dirty is None:
+            self.dirty = self._my_dirty = Layered.fork(self.dirty)
+        for partition in stale:
+            del self._my_dirty[partition]  # type: ignore[union-attr]
+
+    def end(self) -> None:
+        """The group, which has no members, shall not outlive this turn."""
+        self.ended = True
 
     def note_offsets(self, member_id: str, offset_info: OffsetInfo) -> None:
         """Positions that came with a ping answer or a Stop response become dirty; last received wins."""
@@ -198,7 +211,7 @@ class Draft:
         )
         if phase is not self.rows.phase:
             self.record(records.PhaseEntered(phase))
-        if self.rows.ephemeral and not self.rows.members:
+        if (self.rows.ephemeral or self.ended) and not self.rows.members:
             self.record(records.GroupDeleted())
         rows = self.rows.freeze() if self.records else self.before.rows
         if self.attempt is not None and len(self.waiting) != len(self.attempt.waiting):

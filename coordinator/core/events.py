@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, NewType
 
 from coordinator.core.proposal import Proposal
+from groups.core.requests import GroupRequest
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import (
     LeaveRequest,
@@ -131,7 +132,16 @@ class Leave:
 
 
 ClassicRequest = Join | Sync | Leave
-GroupEvent = Heard | ConnectionClosed | ItemFinished | ItemFailed | TopicsChanged | Resumed | ClassicRequest
+GroupEvent = (
+    Heard
+    | ConnectionClosed
+    | ItemFinished
+    | ItemFailed
+    | TopicsChanged
+    | Resumed
+    | ClassicRequest
+    | GroupRequest
+)
 
 
 class JoinedMember(NamedTuple):

@@ -33,6 +33,14 @@ def compute(rows: GroupRows, layouts: Layouts, matches: Matches) -> Proposal:
     )
 
 
+def reads(member: Member, topic: str, matches: Matches) -> bool:
+    """Does the member subscribe to this topic, by its name or by a pattern?"""
+    return any(
+        matches(entry.topic, topic) if entry.is_pattern else entry.topic == topic
+        for entry in member.topic_count
+    )
+
+
 def seen(member: Member) -> SeenMember:
     """The member as a snapshot names it."""
     return SeenMember(member.member_id, member.token_hash, member.topic_count)

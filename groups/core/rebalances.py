@@ -144,6 +144,8 @@ class Fold:
                     | records.ClassicAssigned()
                     | records.OffsetsDeleted()
                     | records.OffsetsSet()
+                    | records.StrategySet()
+                    | records.RequestDecided()
                 ):
                     pass
                 case _:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from groups.core.classic import ClassicMember
 from groups.core.phases import Phase
+from groups.core.requests import Answer
 from groups.core.wishes import MemberWishes
 from muster.messages.member import TopicOffsets, TopicPartitions
 
@@ -155,6 +156,26 @@ class OffsetsSet(Record, frozen=True, tag=True):
     offset_info: tuple[TopicOffsets, ...]
 
 
+class StrategySet(Record, frozen=True, tag=True):
+    """By which assignor the group is assigned from now on, and whether a rebalance stops everybody."""
+
+    assignor: str
+    rebalance_mode: str
+
+
+class RequestDecided(Record, frozen=True, tag=True):
+    """An operator's request was answered. Alone it changes nothing of the group: its version stays.
+
+    `asked` is the kind of wish. The answer is written into the request's row.
+    """
+
+    request_id: str
+    asked: str
+    principal: str
+    reason: str
+    answer: Answer
+
+
 GroupRecord = (
     MemberAdded
     | MemberChanged
@@ -178,4 +199,6 @@ GroupRecord = (
     | ClassicAssigned
     | OffsetsDeleted
     | OffsetsSet
+    | StrategySet
+    | RequestDecided
 )

@@ -20,8 +20,9 @@ _NOTHING: Mapping[Partition, Tenure] = {}
 class RowsBuilder:
     """The rows while one turn changes them: copies a mapping when it is first touched, and freezes once.
 
-    So a turn costs what it changes, however large the group is. `assigned_change` is by how much the
-    number of rows that are assigned and not running has changed.
+    So a turn costs what it changes, however large the group is. `changed` is false while no record changed
+    anything of the group: the answer to a request may be all that a turn writes. `assigned_change` is by how
+    much the number of rows that are assigned and not running has changed.
     """
 
     def __init__(self, rows: GroupRows) -> None:
@@ -31,6 +32,9 @@ class RowsBuilder:
         self.error = rows.error
         self.ephemeral = rows.ephemeral
         self.handler_asked = rows.handler_asked
+        self.assignor = rows.assignor
+        self.rebalance_mode = rows.rebalance_mode
+        self.changed = False
         self.members: Mapping[str, Member] = rows.members
         self.owned: Mapping[str, Mapping[Partition, Tenure]] = rows.owned
         self.offsets: Mapping[Partition, int] = rows.offsets
@@ -55,6 +59,7 @@ class RowsBuilder:
 
     def apply(self, record: GroupRecord) -> None:
         """Let one record become true."""
+        self.changed = self.changed or not isinstance(record, records.RequestDecided)
         match record:
             case records.MemberAdded():
                 self._write_members()[record.member_id] = _member_of(record, record.token_hash)
@@ -70,6 +75,10 @@ class RowsBuilder:
                 self._write_offsets().update(
                     (partition, position.offset) for partition, position in each_position(record.offset_info)
                 )
+            case records.StrategySet():
+                self.assignor, self.rebalance_mode = record.assignor, record.rebalance_mode
+            case records.RequestDecided():
+                return
             case records.GenerationOpened():
                 invariant(record.generation == self.generation + 1, "a generation rises by one")
                 self.generation = record.generation
@@ -101,7 +110,9 @@ class RowsBuilder:
                 self.classic.apply(record)
 
     def freeze(self) -> GroupRows:
-        """The rows after the turn; one version above those before it."""
+        """The rows after the turn; one version above those before it, if it changed anything."""
+        if not self.changed:
+            return self.before
         return replace(
             self.before,
             version=self.before.version + 1,
@@ -110,6 +121,8 @@ class RowsBuilder:
             error=self.error,
             ephemeral=self.ephemeral,
             handler_asked=self.handler_asked,
+            assignor=self.assignor,
+            rebalance_mode=self.rebalance_mode,
             members=self.members,
             owned=self.owned,
             offsets=self.offsets,

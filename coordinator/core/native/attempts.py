@@ -7,7 +7,7 @@ from coordinator.core.draft import Draft, third_of
 from coordinator.core.events import ItemFinished
 from coordinator.core.memory import Attempt
 from coordinator.core.proposal import Proposal
-from coordinator.core.rebalance import seen
+from coordinator.core.rebalance import reads, seen
 from groups.core import records
 from groups.core.state import Member
 from muster.kernel.instants import Instant, after
@@ -51,7 +51,7 @@ def adopt(draft: Draft, item: ItemFinished) -> None:
         _clear_error(draft)
         return
     snapshot = frozenset(one.member_id for one in proposal.members if one.member_id in rows.members)
-    if draft.before.rows.rebalance_mode == EAGER:
+    if draft.rows.rebalance_mode == EAGER:
         lost = {member_id: frozenset(rows.owned_by(member_id)) for member_id in sorted(snapshot)}
         gained = target
     attempt = Attempt(
@@ -175,10 +175,7 @@ class _Readers:
 
     def _look_up(self, member_id: str, topic: str) -> bool:
         member = self._members.get(member_id)
-        return member is not None and any(
-            self._matches(entry.topic, topic) if entry.is_pattern else entry.topic == topic
-            for entry in member.topic_count
-        )
+        return member is not None and reads(member, topic, self._matches)
 
 
 def _difference(draft: Draft, target: Shares) -> tuple[Shares, Shares]:

@@ -49,6 +49,9 @@ ROWS = f"""
  "partitions": [{{"topic": "orders", "topic_id": "{TOPIC}", "partitions": [0]}}]}}
 {{"record": "OffsetsSet",
  "offset_info": [{{"topic": "orders", "topic_id": "{TOPIC}", "partitions": [[0, 7, 0]]}}]}}
+{{"record": "StrategySet", "assignor": "range", "rebalance_mode": "eager"}}
+{{"record": "RequestDecided", "request_id": "9", "asked": "delete_offsets", "principal": "olga",
+ "reason": "a test", "answer": {{"verdict": "done", "changes": [["orders", "{TOPIC}", 0, 7, -1, ""]]}}}}
 """
 
 

@@ -1,0 +1,117 @@
+"""This room names what an operator may ask of a group, and what its owner answers.
+
+A request is a row of the work table: a door writes it, the owner of the group's shard decides it in a turn,
+and the turn writes the answer into the row. Both stand in these rows as JSON, so their fields stay.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import Struct
+
+from muster.kernel.error_codes import ErrorCode
+
+KIND = "group.request"
+"""The kind of work item; its key is the group's name."""
+
+
+class Wish(Struct, frozen=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True):
+    """What is asked; `kind` says which of these."""
+
+
+class Rebalance(Wish, frozen=True, tag="rebalance"):
+    """Ask for a rebalance now, whatever it waits for."""
+
+
+class SetStrategy(Wish, frozen=True, tag="set_strategy"):
+    """Let the group assign otherwise; None leaves as it is."""
+
+    assignor: str | None = None
+    rebalance_mode: str | None = None
+
+
+class DeleteGroup(Wish, frozen=True, tag="delete_group"):
+    """Delete the group and all that it committed."""
+
+
+class Scope(Struct, frozen=True, omit_defaults=True):
+    """Partitions of one topic, by name; none named: all of them."""
+
+    topic: str
+    partitions: tuple[int, ...] = ()
+
+
+class DeleteOffsets(Wish, frozen=True, tag="delete_offsets"):
+    """Delete what the group committed for these partitions."""
+
+    scope: tuple[Scope, ...]
+
+
+AnyWish = Rebalance | SetStrategy | DeleteGroup | DeleteOffsets
+
+
+class Verdict(StrEnum):
+    """What became of a request."""
+
+    DONE = "done"
+    """It was carried out."""
+
+    WOULD_BE_DONE = "would be done"
+    """It was a dry run; nothing changed."""
+
+    CHANGED_MEANWHILE = "changed meanwhile"
+    """The group is not at the version that the request expects; nothing changed."""
+
+    REFUSED = "refused"
+    """The group's state does not allow it; nothing changed."""
+
+
+class OffsetChange(Struct, frozen=True, array_like=True):
+    """One partition's committed offset before and after, −1 where none is; `note` says what is special."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    before: int
+    after: int
+    note: str = ""
+
+
+class Answer(Struct, frozen=True, omit_defaults=True):
+    """What the owner decided; `error` is Kafka's number, `text` a sentence for people."""
+
+    verdict: Verdict
+    error: int = 0
+    text: str = ""
+    changes: tuple[OffsetChange, ...] = ()
+
+
+class Asked(Struct, frozen=True, omit_defaults=True):
+    """The payload of a request's row: the wish, the version of the group that it expects, if any."""
+
+    wish: AnyWish
+    expected: tuple[int, int] | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRequest:
+    """A request as the owner decides it: an event of the group."""
+
+    id: str
+    principal: str
+    reason: str
+    asked: Asked
+    error: str = field(default="")
+    """Why nothing could be found out for it; empty: all was."""
+
+
+def kind_of(wish: Wish) -> str:
+    """The word for this kind of wish."""
+    return str(type(wish).__struct_config__.tag)
+
+
+def refused(error: ErrorCode, text: str) -> Answer:
+    """The answer to what the group's state does not allow."""
+    return Answer(Verdict.REFUSED, int(error), text)

@@ -1,0 +1,129 @@
+"""This room keeps operators' requests: rows of the work table that say who asked, why, and what was answered.
+
+A door stores one and wakes the owner of its lane; what must be found out for it is computed as all work is;
+the owner answers it in a turn. The row stays as long as adopted work does, and with it its idempotency key.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from runtime.ports import Connection, VersionConflict
+from runtime.work_table import RequestRow, TurnConnection
+
+OPEN_MAX = 100
+"""Unanswered requests of one principal: what is written into a cluster that stands still is bounded."""
+
+
+class TooManyOpen(Exception):
+    """This principal has OPEN_MAX requests that nobody has answered yet."""
+
+
+class AnotherAsked(Exception):
+    """The idempotency key was given to another request."""
+
+
+class Cursor(Protocol):
+    """Django's cursor, or a psycopg connection's."""
+
+    def execute(self, statement: str, values: Sequence[Any] = ...) -> Any: ...
+
+    def fetchone(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """What a door stores. `ready`: nothing has to be found out for it."""
+
+    kind: str
+    lane: str
+    key: str
+    principal: str
+    reason: str
+    payload: Any
+    idempotency_key: str | None = None
+    based_on: int | None = None
+    ready: bool = True
+
+
+_COUNT = "SELECT count(*) FROM work_item WHERE kind = %s AND principal = %s AND state <> 'adopted'"
+_INSERT = """
+INSERT INTO work_item (id, kind, lane, key, based_on, principal, reason, idempotency_key, payload, state,
+                       claim_epoch, claimed_by, error, offered_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s, 0, '', '', clock_timestamp())
+ON CONFLICT DO NOTHING RETURNING id::text"""
+_KNOWN = """
+SELECT id::text, kind = %s AND key = %s AND reason = %s AND payload = %s::jsonb
+FROM work_item WHERE principal = %s AND idempotency_key = %s"""
+
+
+def store(cursor: Cursor, request: NewRequest) -> str:
+    """Store the request and return its id, or the id of the same one under its idempotency key.
+
+    Raises AnotherAsked if the key was given to another one, TooManyOpen. Call it in autocommit, and wake
+    ports.DUE afterwards: the owner looks, has it done if something is to be found out, and answers.
+    """
+    payload = msgspec.json.encode(request.payload).decode()
+    if request.idempotency_key is not None and (known := _known(cursor, request, payload)):
+        return known
+    cursor.execute(_COUNT, (request.kind, request.principal))
+    if cursor.fetchone()[0] >= OPEN_MAX:
+        raise TooManyOpen
+    values = (
+        str(uuid.uuid4()),
+        request.kind,
+        request.lane,
+        request.key,
+        request.based_on,
+        request.principal,
+        request.reason,
+        request.idempotency_key,
+        payload,
+        # Done is what a worker has computed: of a request that needs no computing there is nothing to do.
+        "done" if request.ready else "due",
+    )
+    cursor.execute(_INSERT, values)
+    row = cursor.fetchone()
+    if row is not None:
+        return str(row[0])
+    # Somebody stored the same key in this moment.
+    return _known(cursor, request, payload)
+
+
+def _known(cursor: Cursor, request: NewRequest, payload: str) -> str:
+    cursor.execute(
+        _KNOWN,
+        (
+            request.kind,
+            request.key,
+            request.reason,
+            payload,
+            request.principal,
+            request.idempotency_key,
+        ),
+    )
+    row = cursor.fetchone()
+    if row is None:
+        return ""
+    if not row[1]:
+        raise AnotherAsked
+    return str(row[0])
+
+
+def ready(connection: TurnConnection, kind: str, keys: Sequence[str]) -> list[RequestRow]:
+    """The requests about these keys that wait for their owner's turn, the oldest first."""
+    return connection.work_table.ready(kind, keys)
+
+
+def conclude(connection: TurnConnection, request_id: str, answer: Any) -> None:
+    """Write the answer into the row, inside the owner's turn. Raises VersionConflict if it has one."""
+    if not connection.work_table.answer(request_id, msgspec.to_builtins(answer), ""):
+        raise VersionConflict(f"request {request_id} does not wait for an answer")
+
+
+def give_up(connection: Connection, request_id: str, error: str) -> None:
+    """Our own mistake: the turn that should answer the request cannot be taken; say so in its row."""
+    connection.work_table.answer(request_id, None, error)
