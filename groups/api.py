@@ -140,7 +140,7 @@ class GroupDetail(APIView):
     @detail_schema("Read a group", GroupDetailShape)
     def get(self, request: Request, group: str) -> Response:
         found = find_group(group)
-        return versioned(request, _group_detail(found), f"{found.generation}-{found.version}")
+        return versioned(request, group_detail(found), f"{found.generation}-{found.version}")
 
 
 class OffsetList(APIView):
@@ -189,7 +189,8 @@ def _group(row: queries.GroupRow) -> dict[str, Any]:
     }
 
 
-def _group_detail(group: ConsumerGroup) -> dict[str, Any]:
+def group_detail(group: ConsumerGroup) -> dict[str, Any]:
+    """A group with its first members, as REST tells it."""
     members, _ = members_after(group, "", MEMBERS_SHOWN, OWNED_SHOWN)
     return {
         "group": group.name,

@@ -93,6 +93,18 @@ def database_of_its_own(
     _drop(server, name)
 
 
+@contextmanager
+def pointed_at(url: str) -> Iterator[None]:
+    """Settings and ORM of this process name the database of `url` meanwhile; unblock Django first."""
+    from django.conf import settings
+
+    earlier = settings.DATABASE_URL
+    _point_django_at(url)
+    yield
+    _close_connections()
+    _point_django_at(earlier)
+
+
 @pytest.fixture
 def fresh_database(
     postgres_server: Postgres,

@@ -26,3 +26,7 @@ class May(BasePermission):
 
 class MayView(May):
     operation = Operation.VIEW
+
+
+class MayOperate(May):
+    operation = Operation.OPERATE

@@ -1,5 +1,6 @@
 """This room writes each refusal of REST as a problem document (RFC 9457), with Kafka's error if one fits."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -31,6 +32,7 @@ class Problem(exceptions.APIException):
         self.status_code = status
         self.error = error
         self.more = more
+        self.headers: Mapping[str, str] = {}
 
 
 def document(
@@ -67,6 +69,8 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response | None:
         status=refusal.status_code,
     )
     response.content_type = MEDIA_TYPE
+    for name, value in getattr(refusal, "headers", {}).items():
+        response[name] = value
     if getattr(refusal, "auth_header", None):
         response["WWW-Authenticate"] = refusal.auth_header  # type: ignore[attr-defined]
     wait_s = getattr(refusal, "wait", None)
@@ -79,7 +83,7 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response | None:
 
 def _as_refusal(exception: Exception) -> exceptions.APIException | None:
     if isinstance(exception, exceptions.MethodNotAllowed):
-        return Problem(405, "This can only be read: GET or HEAD.")
+        return Problem(405, "This is not done here; Allow says what is.")
     if isinstance(exception, exceptions.APIException):
         return exception
     if isinstance(exception, Http404):

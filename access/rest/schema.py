@@ -9,9 +9,16 @@ _REFUSALS = {
     "401": "No token, or one that is unknown, expired or taken back.",
     "403": "The role of the token may not do this.",
     "404": "There is no such thing.",
-    "405": "This can only be read.",
+    "405": "This is not done here; Allow says what is.",
     "429": "Too many requests; Retry-After says when to go on.",
     "503": "The database did not answer; Retry-After says when to ask again.",
+}
+
+_REFUSALS_OF_WRITES = {
+    "409": "The present state does not allow it; nothing was changed.",
+    "412": "If-Match names another version; `current` is the row as it is now, and ETag its version.",
+    "422": "The Idempotency-Key was given to another request.",
+    "428": "If-Match is missing.",
 }
 
 _PROBLEM: dict[str, Any] = {
@@ -43,6 +50,8 @@ _ALWAYS = {"X-Request-Id": {"description": "Stands in the log, too.", "schema": 
 _ETAG = {"ETag": {"description": "Made from versions; send it back in If-None-Match.", "schema": _TEXT}}
 _LINK = {"Link": {"description": 'The next page, `rel="next"`; absent on the last.', "schema": _TEXT}}
 _OF_STATUS: dict[str, dict[str, Any]] = {
+    "202": {"Location": {"description": "Where the answer will stand.", "schema": _TEXT}},
+    "412": _ETAG,
     "304": _ETAG,
     "401": {"WWW-Authenticate": {"description": "How a token is sent.", "schema": _TEXT}},
     "405": {"Allow": {"description": "What is answered here.", "schema": _TEXT}},
@@ -56,9 +65,10 @@ def add_what_all_share(result: dict[str, Any], **hook: Any) -> dict[str, Any]:
     result["components"].setdefault("schemas", {})["Problem"] = _PROBLEM
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path in result["paths"].values():
-        for operation in path.values():
+        for method, operation in path.items():
             answers = operation["responses"]
-            for status, description in _REFUSALS.items():
+            refusals = _REFUSALS if method == "get" else _REFUSALS | _REFUSALS_OF_WRITES
+            for status, description in refusals.items():
                 answers.setdefault(status, {"description": description, "content": content})
             for status, answer in answers.items():
                 answer["headers"] = {**_ALWAYS, **_OF_STATUS.get(status, {})}

@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from muster.kernel.error_codes import ErrorCode
 
+ASSIGNORS = ("sticky", "range", "roundrobin", "copartitioned")
+REBALANCE_MODES = ("incremental", "eager")
+
 KIND = "group.request"
 """The kind of work item; its key is the group's name."""
 

@@ -18,7 +18,8 @@ CALLED_FROM_OUTSIDE = {
     **dict.fromkeys(
         ("has_add_permission", "has_change_permission", "has_delete_permission"), "Django's admin"
     ),
-    **dict.fromkeys(("has_permission", "allow_request", "authenticate_header"), "REST framework"),
+    **dict.fromkeys(("has_permission", "get_permissions", "allow_request"), "REST framework"),
+    "authenticate_header": "REST framework",
     **dict.fromkeys(("select_parser", "select_renderer"), "REST framework"),
     **dict.fromkeys(("TokenScheme", "get_security_definition"), "the description of REST"),
     "capture_signals": "uvicorn",

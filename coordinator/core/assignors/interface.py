@@ -1,7 +1,9 @@
 """This room says what every assignor is: members, topics and present owners in, shares out."""
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from muster.kernel.topology import TopicLayout
 from muster.messages.partitions import Partition
@@ -21,9 +23,15 @@ class Question:
     topics: Mapping[str, TopicLayout]
     owner_of: Mapping[Partition, str] = field(default_factory=dict)
 
-    def subscribers(self, topic: str) -> list[str]:
-        """The members that read this topic, by id."""
-        return sorted(member for member, threads in self.members.items() if topic in threads)
+    def readers(self) -> dict[str, list[str]]:
+        """The members that read each topic, by id; topics by name."""
+        found: dict[str, list[str]] = {name: [] for name in sorted(self.topics)}
+        nowhere: list[str] = []
+        for member in sorted(self.members):
+            # Millions of pairs of a member and a topic: the loop is C's.
+            lists = map(found.get, self.members[member], repeat(nowhere))
+            deque(map(list.append, lists, repeat(member)), maxlen=0)
+        return found
 
 
 Assignor = Callable[[Question], Shares]

@@ -9,12 +9,13 @@ def assign(question: Question) -> Shares:
     """One card after the other; a thread whose member does not read the topic is passed over."""
     shares: Shares = {member: [] for member in sorted(question.members)}
     seats = [member for member in shares for _ in range(max(question.members[member].values(), default=0))]
-    readers = {name: frozenset(question.subscribers(name)) for name in question.topics}
+    read = {name for threads in question.members.values() for name in threads}
+    members = question.members
     circle = cycle(seats)
     for name in sorted(question.topics):
-        if not readers[name]:
+        if name not in read:
             continue
         for partition in partitions_of(question.topics[name]):
-            member = next(seat for seat in circle if seat in readers[name])
+            member = next(seat for seat in circle if name in members[seat])
             shares[member].append(partition)
     return shares

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from coordinator.core.assignors.interface import Question, Shares, partitions_of
 from coordinator.core.assignors.registry import ASSIGNORS
+from groups.core.requests import ASSIGNORS as NAMES
 from muster.messages.partitions import Partition
 from tests.simulation.native.topics import layout
 
@@ -37,7 +38,7 @@ def everything_read(question: Question) -> set[Partition]:
     return {
         partition
         for name, topic in question.topics.items()
-        if question.subscribers(name)
+        if question.readers()[name]
         for partition in partitions_of(topic)
     }
 
@@ -76,7 +77,7 @@ def test_sticky_no_single_move_makes_it_fairer(question: Question) -> None:
     shares = ASSIGNORS["sticky"](question)
     for giver, partitions in shares.items():
         for partition in partitions:
-            for taker in question.subscribers(partition.topic):
+            for taker in question.readers()[partition.topic]:
                 assert len(shares[giver]) < len(shares[taker]) + 2 or giver == taker
 
 
@@ -102,6 +103,29 @@ def test_sticky_is_content_with_its_own_answer(question: Question) -> None:
     assert ASSIGNORS["sticky"](Question(question.members, question.topics, owner_of)) == shares
 
 
+@given(questions())
+def test_co_partitioned_topics_that_are_alike_go_together(question: Question) -> None:
+    shares = ASSIGNORS["copartitioned"](question)
+    readers = question.readers()
+    owner = {(one.topic, one.number): member for member, partitions in shares.items() for one in partitions}
+    for first, topic in question.topics.items():
+        for second, other in question.topics.items():
+            if readers[first] == readers[second] and topic.partition_count == other.partition_count:
+                for number in range(topic.partition_count):
+                    assert owner.get((first, number)) == owner.get((second, number))
+
+
+def test_co_partitioned_numbers_stay_where_they_are() -> None:
+    topics = {name: layout(name, number, 4) for number, name in enumerate(("clicks", "orders"))}
+    read = {"clicks": 1, "orders": 1}
+    two = ASSIGNORS["copartitioned"](Question({"ann": read, "ben": read}, topics))
+    owner_of = {one: member for member, partitions in two.items() for one in partitions}
+    three = ASSIGNORS["copartitioned"](Question({"ann": read, "ben": read, "cleo": read}, topics, owner_of))
+    moved = {one for member, partitions in three.items() for one in partitions if owner_of[one] != member}
+    assert len(moved) == 2 and len({one.number for one in moved}) == 1
+    assert [one.topic for one in three["cleo"]] == ["clicks", "orders"]
+
+
 def test_range_deals_each_topic_by_thread() -> None:
     question = Question({"ann": {"orders": 2}, "ben": {"orders": 1}}, {"orders": layout("orders", 1, 7)})
     shares = ASSIGNORS["range"](question)
@@ -116,3 +140,7 @@ def test_round_robin_deals_one_after_the_other() -> None:
     )
     assert [str(one) for one in shares["ann"]] == ["clicks-0", "clicks-1", "clicks-2", "orders-1"]
     assert [str(one) for one in shares["ben"]] == ["orders-0", "orders-2"]
+
+
+def test_what_may_be_asked_for_is_what_there_is() -> None:
+    assert sorted(NAMES) == sorted(ASSIGNORS)

@@ -1,0 +1,118 @@
+"""This room asks the owner of a group: stores an operator's request, wakes the owner, waits for the answer.
+
+Pages and REST ask the same way. The row is the audit, too: who, why, what, and what was answered.
+"""
+
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from django.db import connection
+
+from groups.core.requests import KIND, Answer, Asked
+from groups.models import ConsumerGroup
+from muster.kernel.error_codes import ErrorCode
+from runtime import requests, wake
+from runtime.models import WorkItem
+from runtime.ports import DUE, shard_lane
+from runtime.requests import NewRequest
+
+WAIT_S = 5.0
+WAITING_MAX = 3
+"""Requests of a process that are waited for: each holds one of its few desks. Others are answered at once."""
+
+FIRST_LOOK_S, LAST_LOOK_S = 0.01, 0.16
+
+_waiting = threading.BoundedSemaphore(WAITING_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as pages and REST tell it. Without an answer it waits, or `failed` says why there is none."""
+
+    id: uuid.UUID
+    group: str
+    principal: str
+    reason: str
+    asked: Asked
+    answer: Answer | None
+    failed: str
+    asked_at: datetime
+    answered_at: datetime | None
+
+    @property
+    def error(self) -> ErrorCode:
+        """Why it was refused."""
+        return ErrorCode(self.answer.error) if self.answer else ErrorCode.NONE
+
+
+def ask(
+    group: ConsumerGroup, asked: Asked, principal: str, reason: str, idempotency_key: str | None = None
+) -> Request:
+    """Ask, and wait at most WAIT_S for the answer. The same key and the same request have the same answer.
+
+    Raises runtime.requests.AnotherAsked and TooManyOpen.
+    """
+    row = NewRequest(
+        kind=KIND,
+        lane=shard_lane(group.shard),
+        key=group.name,
+        principal=principal,
+        reason=reason,
+        payload=asked,
+        idempotency_key=idempotency_key,
+        based_on=asked.expected[1] if asked.expected else None,
+    )
+    with connection.cursor() as cursor:
+        request_id = requests.store(cursor, row)
+    wake.notify(DUE, f"{KIND} {group.name}")
+    return _wait(uuid.UUID(request_id))
+
+
+def request_of(request_id: uuid.UUID) -> Request | None:
+    """The request with this id."""
+    row = WorkItem.objects.filter(id=request_id, kind=KIND).first()
+    return None if row is None else _read(row)
+
+
+def requests_of(group: str, after: tuple[datetime, uuid.UUID] | None, limit: int) -> list[Request]:
+    """Requests about a group, newest first, after the one of this time and id."""
+    rows = WorkItem.objects.filter(kind=KIND, key=group).order_by("-offered_at", "-id")
+    if after is not None:
+        at, last = after
+        rows = rows.filter(offered_at__lte=at).exclude(offered_at=at, id__gte=last)
+    return [_read(row) for row in rows[:limit]]
+
+
+def _wait(request_id: uuid.UUID) -> Request:
+    found = request_of(request_id)
+    assert found is not None, "it was just stored"
+    if not _waiting.acquire(blocking=False):
+        return found
+    try:
+        give_up_at, pause = time.monotonic() + WAIT_S, FIRST_LOOK_S
+        while found.answered_at is None and time.monotonic() < give_up_at:
+            time.sleep(pause)
+            pause = min(2 * pause, LAST_LOOK_S)
+            found = request_of(request_id) or found
+    finally:
+        _waiting.release()
+    return found
+
+
+def _read(row: WorkItem) -> Request:
+    answered = row.state == WorkItem.State.ADOPTED
+    return Request(
+        id=row.id,
+        group=row.key,
+        principal=row.principal,
+        reason=row.reason,
+        asked=msgspec.convert(row.payload, Asked),
+        answer=msgspec.convert(row.result, Answer) if answered and row.result is not None else None,
+        failed=row.error if answered else "",
+        asked_at=row.offered_at,
+        answered_at=row.adopted_at if answered else None,
+    )

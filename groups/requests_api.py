@@ -1,0 +1,296 @@
+"""This room is the REST door of operators' requests: ask something of a group, look at what became of it."""
+
+import re
+from datetime import datetime
+from typing import Any, Final, cast
+from uuid import UUID
+
+import msgspec
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
+from rest_framework import serializers
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from access.rest.paging import PageRequest, page_response
+from access.rest.permissions import MayOperate, MayView
+from access.rest.problems import Problem
+from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
+from access.tokens import Caller
+from groups import asking
+from groups.api import group_detail
+from groups.core.requests import (
+    ASSIGNORS,
+    REBALANCE_MODES,
+    AnyWish,
+    Asked,
+    Verdict,
+    kind_of,
+)
+from groups.members import find_group
+from groups.models import NAME_LENGTH, ConsumerGroup
+from muster.kernel.error_codes import ErrorCode
+from runtime.requests import AnotherAsked, TooManyOpen
+
+REASON_LENGTH = 500
+TOPICS_MAX = 1_000
+PARTITIONS_MAX = 10_000
+
+_TAG = re.compile(r'(?:W/)?"(\d{1,19})-(\d{1,19})"')
+_KEY = re.compile(r"[\x21-\x7e]{1,64}")
+_STATUS_OF: Final = {
+    ErrorCode.GROUP_ID_NOT_FOUND: 404,
+    ErrorCode.UNKNOWN_MEMBER_ID: 404,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+    ErrorCode.INVALID_REQUEST: 400,
+    ErrorCode.LEADER_NOT_AVAILABLE: 503,
+}
+"""Other refusals are 409: the group's state does not allow it."""
+
+
+class WishShape(serializers.Serializer[Any]):
+    """What all requests say: why, and whether only to look what would be done."""
+
+    kind = serializers.CharField()
+    reason = serializers.CharField(max_length=REASON_LENGTH)
+    dry_run = serializers.BooleanField(default=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """A field that nobody knows is a mistake of whoever sends it."""
+        if unknown := sorted(set(self.initial_data) - set(self.fields)):
+            raise serializers.ValidationError({name[:60]: "There is no such field." for name in unknown})
+        return attrs
+
+
+class ScopeShape(serializers.Serializer[Any]):
+    """Partitions of a topic; without `partitions` all of them."""
+
+    topic = serializers.CharField(max_length=NAME_LENGTH)
+    partitions = serializers.ListField(child=Int32Field(min_value=0), max_length=PARTITIONS_MAX, default=list)
+
+
+@example(kind="rebalance", reason="ann was given more memory")
+class RebalanceWishShape(WishShape):
+    """Ask for a rebalance now."""
+
+
+@example(kind="set_strategy", reason="ranges for the join", assignor="range")
+class SetStrategyWishShape(WishShape):
+    """Assign otherwise from now on; what is left out stays."""
+
+    assignor = serializers.ChoiceField(ASSIGNORS, required=False)
+    rebalance_mode = serializers.ChoiceField(REBALANCE_MODES, required=False)
+
+
+@example(kind="delete_group", reason="its program was retired")
+class DeleteGroupWishShape(WishShape):
+    """Delete a group that has no members, with its offsets."""
+
+
+@example(kind="delete_offsets", reason="not read any more", scope=[{"topic": "flights"}])
+class DeleteOffsetsWishShape(WishShape):
+    """Delete committed offsets of topics that no member reads."""
+
+    scope = serializers.ListField(child=ScopeShape(), allow_empty=False, max_length=TOPICS_MAX)
+
+
+WISHES: Final[dict[str, type[WishShape]]] = {
+    "rebalance": RebalanceWishShape,
+    "set_strategy": SetStrategyWishShape,
+    "delete_group": DeleteGroupWishShape,
+    "delete_offsets": DeleteOffsetsWishShape,
+}
+
+
+class ChangeShape(serializers.Serializer[Any]):
+    """A committed offset before and after; null where none is."""
+
+    topic = serializers.CharField()
+    topic_id = serializers.UUIDField()
+    partition = Int32Field()
+    before = Int64Field(allow_null=True)
+    after = Int64Field(allow_null=True)
+    note = serializers.CharField(allow_blank=True)
+
+
+@example(
+    request="5f0c1c57-58a0-4d1c-8b53-6b3a0f5b8f11",
+    group="departures",
+    kind="delete_group",
+    wish={"kind": "delete_group"},
+    dry_run=False,
+    principal="olga",
+    reason="its program was retired",
+    verdict="done",
+    error=None,
+    text="Deleted, with 6 committed offsets.",
+    changes=[],
+    asked_at="2026-11-21T03:12:41Z",
+    answered_at="2026-11-21T03:12:41Z",
+)
+class RequestShape(serializers.Serializer[Any]):
+    """A request and what became of it; `verdict` is null until the owner of the group has answered."""
+
+    request = serializers.UUIDField()
+    group = serializers.CharField()
+    kind = serializers.CharField()
+    wish = serializers.DictField()
+    dry_run = serializers.BooleanField()
+    principal = serializers.CharField()
+    reason = serializers.CharField()
+    verdict = serializers.ChoiceField([(one.value, one.value) for one in Verdict], allow_null=True)
+    error = serializers.CharField(allow_null=True)
+    text = serializers.CharField(allow_blank=True)
+    changes = ChangeShape(many=True)
+    asked_at = serializers.DateTimeField()
+    answered_at = serializers.DateTimeField(allow_null=True)
+
+
+_IF_MATCH = OpenApiParameter(
+    "If-Match",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    required=True,
+    description="The ETag of the group as you know it; `*`: whatever it is now.",
+)
+_IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="1 to 64 characters of yours. The same request under the same key is carried out once, and"
+    " answered the same for 7 days; another request under it is 422.",
+)
+
+
+class RequestList(APIView):
+    """Requests about a group: they are decided by the owner of its shard, and kept for 7 days."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Whoever may view sees what was asked; only operators ask."""
+        return [MayOperate() if self.request.method == "POST" else MayView()]
+
+    @lists("List requests about a group", RequestShape)
+    def get(self, request: Request, page: PageRequest, group: str) -> Response:
+        after = (datetime.fromisoformat(page.after[0]), UUID(page.after[1])) if page.after else None
+        rows = asking.requests_of(find_group(group).name, after, page.limit + 1)
+        return page_response(
+            request, page, rows, lambda row: [row.asked_at.isoformat(), str(row.id)], request_shown
+        )
+
+    @extend_schema(
+        operation_id="ask_something_of_a_group",
+        summary="Ask something of a group",
+        description="The owner of the group decides it. Who does not hear its answer within 5 s gets 202 and"
+        " the address where it will stand.",
+        parameters=[_IF_MATCH, _IDEMPOTENCY_KEY],
+        request=PolymorphicProxySerializer(
+            component_name="GroupWish", serializers=dict(WISHES), resource_type_field_name="kind"
+        ),
+        responses={200: RequestShape, 202: RequestShape},
+    )
+    def post(self, request: Request, group: str) -> Response:
+        found = find_group(group)
+        expected = _expected(request)
+        caller = cast(Caller, request.auth)
+        asked, reason = _asked(request.data, expected)
+        try:
+            row = asking.ask(found, asked, caller.principal, reason, _idempotency_key(request))
+        except AnotherAsked as error:
+            text = "This Idempotency-Key was given to another request."
+            raise Problem(422, text, ErrorCode.INVALID_REQUEST) from error
+        except TooManyOpen as error:
+            raise Problem(429, "Too many of your requests have no answer yet.") from error
+        return _told(row, found)
+
+
+class RequestDetail(APIView):
+    """One request, and what became of it."""
+
+    @detail_schema("Read a request", RequestShape)
+    def get(self, request: Request, request_id: UUID) -> Response:
+        row = asking.request_of(request_id)
+        if row is None:
+            raise Problem(404, "There is no such request, or it was answered more than 7 days ago.")
+        return Response(request_shown(row))
+
+
+def _expected(request: Request) -> tuple[int, int] | None:
+    header = request.headers.get("If-Match", "").strip()
+    if not header:
+        raise Problem(428, "Say in If-Match which version of the group you know, or `*`.")
+    if header == "*":
+        return None
+    tag = _TAG.fullmatch(header)
+    if tag is None:
+        raise Problem(400, "If-Match must be one ETag of a group, or `*`.", ErrorCode.INVALID_REQUEST)
+    return int(tag[1]), int(tag[2])
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not _KEY.fullmatch(key):
+        raise Problem(400, "Idempotency-Key must be 1 to 64 visible ASCII characters.")
+    return key
+
+
+def _asked(body: Any, expected: tuple[int, int] | None) -> tuple[Asked, str]:
+    """The request that a body states, and its reason. Raises ValidationError, Problem 400."""
+    kind = body.get("kind") if isinstance(body, dict) else None
+    if not isinstance(kind, str) or kind not in WISHES:
+        text = f"`kind` must be one of {', '.join(WISHES)}."
+        raise Problem(400, text, ErrorCode.INVALID_REQUEST)
+    shape = WISHES[kind](data=body)
+    shape.is_valid(raise_exception=True)
+    stated = dict(shape.validated_data)
+    reason, dry_run = stated.pop("reason"), stated.pop("dry_run")
+    return Asked(msgspec.convert(stated, AnyWish), expected, dry_run), reason
+
+
+def _told(row: asking.Request, group: ConsumerGroup) -> Response:
+    """The answer to who asked: 200, 202 while there is none, or the problem that it is."""
+    address = reverse("api-request", args=[row.id])
+    if row.failed:
+        raise Problem(500, row.failed, ErrorCode.UNKNOWN_SERVER_ERROR, request=str(row.id))
+    if row.answer is None:
+        return Response(request_shown(row), status=202, headers={"Location": address})
+    if row.answer.verdict is Verdict.CHANGED_MEANWHILE:
+        now = find_group(group.name)
+        problem = Problem(412, row.answer.text, request=str(row.id), current=group_detail(now))
+        problem.headers = {"ETag": f'"{now.generation}-{now.version}"'}
+        raise problem
+    if row.answer.verdict is Verdict.REFUSED:
+        raise Problem(_STATUS_OF.get(row.error, 409), row.answer.text, row.error, request=str(row.id))
+    return Response(request_shown(row), headers={"Location": address})
+
+
+def request_shown(row: asking.Request) -> dict[str, Any]:
+    """One request as REST tells it."""
+    answer = row.answer
+    return {
+        "request": row.id,
+        "group": row.group,
+        "kind": kind_of(row.asked.wish),
+        "wish": msgspec.to_builtins(row.asked.wish),
+        "dry_run": row.asked.dry_run,
+        "principal": row.principal,
+        "reason": row.reason,
+        "verdict": answer.verdict.value if answer else None,
+        "error": row.error.name if row.error else None,
+        "text": answer.text if answer else row.failed,
+        "changes": [
+            {
+                "topic": one.topic,
+                "topic_id": one.topic_id,
+                "partition": one.partition,
+                "before": None if one.before < 0 else one.before,
+                "after": None if one.after < 0 else one.after,
+                "note": one.note,
+            }
+            for one in (answer.changes if answer else ())
+        ],
+        "asked_at": row.asked_at,
+        "answered_at": row.answered_at,
+    }
