@@ -23,6 +23,7 @@ from groups.core.records import (
     ItemAdopted,
     MemberAdded,
     MemberChanged,
+    MemberQuarantined,
     MemberRemoved,
     OffsetsDeleted,
     OffsetsFlushed,
@@ -30,10 +31,11 @@ from groups.core.records import (
     PartitionsAssigned,
     PartitionsReleased,
     PartitionsRunning,
+    QuarantineEnded,
     RequestDecided,
 )
 from groups.core.rows import apply
-from groups.core.state import NATIVE, GroupRows, Member, Tenure
+from groups.core.state import NATIVE, GroupRows, Member, Quarantine, Tenure
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, each_partition, each_position
 from runtime import cluster, requests, work
@@ -94,6 +96,10 @@ class _Tables:
         classic = [one.name for one in groups if one.protocol == CLASSIC]
         self._classic_members = store_classic.load(connection, classic) if classic else {}
         names = [one.name for one in groups]
+        self._quarantined: dict[str, dict[str, Quarantine]] = defaultdict(dict)
+        if names:
+            for name, *row in connection.execute(statement("load_quarantines"), {"groups": names}):
+                self._quarantined[name][row[0]] = Quarantine(*row[1:])
         self._asked = work.open_keys(connection, REBALANCE, names) if names else set()
         if names:
             offsets = connection.execute(statement("load_offsets"), {"groups": names})
@@ -123,6 +129,7 @@ class _Tables:
             owned={owner: dict(rows) for owner, rows in self._owned[name].items()},
             offsets=self._offsets[name],
             classic=classic,
+            quarantined=self._quarantined[name],
         )
 
 
@@ -191,6 +198,7 @@ class GroupStore:
         }
         self.write_offsets(connection, flushed)
         self._delete_offsets(connection, after, records)
+        self._save_quarantines(connection, after, records)
         for record in records:
             if isinstance(record, HandlerAsked):
                 work.offer(connection, REBALANCE, key, after.version, {"cause": record.cause})
@@ -308,6 +316,20 @@ class GroupStore:
             },
         )
 
+    def _save_quarantines(
+        self, connection: LaneConnection, after: GroupRows, records: Sequence[GroupRecord]
+    ) -> None:
+        touched = {
+            record.member_id for record in records if isinstance(record, MemberQuarantined | QuarantineEnded)
+        }
+        for name in sorted(touched):
+            # One at a time: a person asked for each.
+            values: dict[str, Any] = {"group": after.group_id, "member_id": name}
+            if (kept := after.quarantined.get(name)) is None:
+                connection.execute(statement("delete_quarantines"), values)
+            else:
+                connection.execute(statement("upsert_quarantine"), values | kept._asdict())
+
     def _delete_offsets(
         self, connection: LaneConnection, after: GroupRows, records: Sequence[GroupRecord]
     ) -> None:
@@ -331,8 +353,8 @@ class GroupStore:
             )
 
     def _delete_group(self, connection: LaneConnection, after: GroupRows) -> None:
-        for table in ("delete_every_offset", "delete_group"):
-            connection.execute(statement(table), {"group": after.group_id})
+        for table in ("delete_every_offset", "delete_quarantines", "delete_group"):
+            connection.execute(statement(table), {"group": after.group_id, "member_id": None})
         # Its members compare keys with the last they obeyed: a group under the same name starts above them.
         cluster.raise_epoch_floor(connection, after.generation + 1)
         # A result that came later would be adopted by a group that does not exist.

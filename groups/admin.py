@@ -7,6 +7,7 @@ from groups.models import (
     CommittedOffset,
     ConsumerGroup,
     GroupMember,
+    GroupQuarantine,
     PartitionOwnership,
 )
 from runtime.admin import ReadOnlyAdmin
@@ -77,3 +78,9 @@ class CommittedOffsetAdmin(ReadOnlyAdmin):
     )
     list_filter = ("committed_at",)
     search_fields = ("group__name", "topic_name")
+
+
+@admin.register(GroupQuarantine)
+class GroupQuarantineAdmin(ReadOnlyAdmin):
+    list_display = ("group_id", "member_id", "length_ms", "why", "imposed_at")
+    search_fields = ("group__name", "member_id")

@@ -329,3 +329,32 @@ class CommittedOffset(models.Model):
 
     def __str__(self) -> str:
         return f"{self.group_id}/{self.topic_name}-{self.partition} = {self.offset}"
+
+
+class GroupQuarantine(models.Model):
+    """A name that an operator keeps out; the group's owner counts the time, in full again from each load."""
+
+    group = models.ForeignKey(
+        ConsumerGroup,
+        on_delete=models.CASCADE,
+        related_name="quarantines",
+        db_column="group_name",
+        db_index=False,  # the unique constraint below begins with it
+    )
+    member_id = models.TextField(
+        db_collation="C", help_text="A member's id; of a classic one its group.instance.id or client.id."
+    )
+    length_ms = models.BigIntegerField()
+    why = models.TextField()
+    imposed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "group_quarantine"
+        ordering = ("group", "member_id")
+        constraints = (
+            models.UniqueConstraint(name="group_quarantine_is_one", fields=("group", "member_id")),
+            models.CheckConstraint(name="group_quarantine_in_range", condition=Q(length_ms__gte=0)),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.group_id}/{self.member_id}"

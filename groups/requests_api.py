@@ -24,6 +24,7 @@ from groups import asking
 from groups.api import group_detail
 from groups.core.requests import (
     ASSIGNORS,
+    QUARANTINE_MAX_MS,
     REBALANCE_MODES,
     AnyWish,
     Asked,
@@ -72,6 +73,21 @@ class ScopeShape(serializers.Serializer[Any]):
     partitions = serializers.ListField(child=Int32Field(min_value=0), max_length=PARTITIONS_MAX, default=list)
 
 
+@example(kind="remove_member", reason="it reads and never commits", member="cleo", quarantine_ms=600000)
+class RemoveMemberWishShape(WishShape):
+    """Cut a member off. Whoever comes under its name is refused for `quarantine_ms`, 7 days at most."""
+
+    member = serializers.CharField(max_length=NAME_LENGTH)
+    quarantine_ms = Int64Field(min_value=0, max_value=QUARANTINE_MAX_MS, default=0)
+
+
+@example(kind="lift_quarantine", reason="it was mended", member="cleo")
+class LiftQuarantineWishShape(WishShape):
+    """Let whoever has this name come again."""
+
+    member = serializers.CharField(max_length=NAME_LENGTH)
+
+
 @example(kind="rebalance", reason="ann was given more memory")
 class RebalanceWishShape(WishShape):
     """Ask for a rebalance now."""
@@ -98,6 +114,8 @@ class DeleteOffsetsWishShape(WishShape):
 
 
 WISHES: Final[dict[str, type[WishShape]]] = {
+    "remove_member": RemoveMemberWishShape,
+    "lift_quarantine": LiftQuarantineWishShape,
     "rebalance": RebalanceWishShape,
     "set_strategy": SetStrategyWishShape,
     "delete_group": DeleteGroupWishShape,

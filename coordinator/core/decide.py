@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from coordinator.core import requests
+from coordinator.core import quarantine, requests
 from coordinator.core.classic import handle as classic
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.classic.loading import load as load_classic
@@ -69,9 +69,12 @@ def _finished(draft: Draft | ClassicDraft) -> GroupDecision:
     was = draft.before.rows.phase
     if isinstance(draft, ClassicDraft):
         classic.settle(draft)
+        quarantine.time_passed(draft, {})
         invariant(each_allowed(was, draft.records), f"a classic group was {was} and does not go these ways")
         return draft.finish()
     sessions.time_passed(draft)
+    if draft.quarantine_ends:
+        quarantine.time_passed(draft, {one: session.ends_at for one, session in draft.sessions.items()})
     attempts.settle(draft)
     decision = draft.finish(frames.word)
     became = decision.state.rows.phase
@@ -165,7 +168,8 @@ def _awakened(
     surroundings: Surroundings,
     bound: Mapping[str, ConnectionId],
 ) -> Draft:
-    bound = {member: connection for member, connection in bound.items() if member in rows.members}
+    known = rows.members.keys() - rows.quarantined.keys()
+    bound = {member: connection for member, connection in bound.items() if member in known}
     state = GroupState(
         rows,
         Memory(
@@ -173,6 +177,7 @@ def _awakened(
             wanted=LOADED if rows.members else "",
             assigned=count_assigned(rows),
         ),
+        quarantine_ends=quarantine.awakened(rows, now),
     )
     draft = Draft(state, now, settings, surroundings)
     for member_id, member in rows.members.items():
@@ -181,6 +186,7 @@ def _awakened(
             ends_at=after(now, session_length_ms(member, settings) + settings.lease_ttl_ms),
             connection=connection,
             slot_at=None if connection is None else first_slot(member, len(rows.members), now),
+            expelled=member_id in rows.quarantined,
         )
         draft.set_session(member_id, session)
     return draft

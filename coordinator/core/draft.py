@@ -78,7 +78,8 @@ class Draft:
         self.pings: list[tuple[ConnectionId, PingRequest]] = []
         self.hang_ups: list[HangUp] = []
         self.answers: list[Say | Welcome] = []
-        self.ended = False
+        self.over = False
+        self.quarantine_ends: Mapping[str, Instant] = state.quarantine_ends
         self._my_sessions: Layered[str, Session] | None = None
         self._my_bound: Layered[ConnectionId, str] | None = None
         self._my_dirty: Layered[Partition, int] | None = None
@@ -124,7 +125,7 @@ class Draft:
 
     def end(self) -> None:
         """The group, which has no members, shall not outlive this turn."""
-        self.ended = True
+        self.over = True
 
     def note_offsets(self, member_id: str, offset_info: OffsetInfo) -> None:
         """Positions that came with a ping answer or a Stop response become dirty; last received wins."""
@@ -211,7 +212,7 @@ class Draft:
         )
         if phase is not self.rows.phase:
             self.record(records.PhaseEntered(phase))
-        if (self.rows.ephemeral or self.ended) and not self.rows.members:
+        if (self.rows.ephemeral or self.over) and not self.rows.members:
             self.record(records.GroupDeleted())
         rows = self.rows.freeze() if self.records else self.before.rows
         if self.attempt is not None and len(self.waiting) != len(self.attempt.waiting):
@@ -232,6 +233,7 @@ class Draft:
                 assigned=assigned,
             ),
             self.before.classic,
+            self.quarantine_ends,
         )
         replies, commands = word(self, state)
         return GroupDecision(
@@ -272,6 +274,7 @@ def look_again_at(state: GroupState) -> Instant | None:
         instants.append(classic.sync_ends_at)
     if memory.wanted and not state.rows.handler_asked and state.rows.members:
         instants.append(memory.wanted_from)
+    instants += state.quarantine_ends.values()
     return min(instants, default=None)
 
 

@@ -144,8 +144,12 @@ class ClassicMemory:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """One group, as its owner knows it: `memory` in the native world, `classic` in the classic one."""
+    """One group, as its owner knows it: `memory` in the native world, `classic` in the classic one.
+
+    `quarantine_ends`: when the names that the rows say are quarantined may come again.
+    """
 
     rows: GroupRows
     memory: Memory = field(default_factory=Memory)
     classic: ClassicMemory = field(default_factory=ClassicMemory)
+    quarantine_ends: Mapping[str, Instant] = field(default_factory=dict)

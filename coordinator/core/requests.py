@@ -1,18 +1,24 @@
 """This room decides operators' requests: what the group allows, what becomes true, what is answered."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from coordinator.core import quarantine
+from coordinator.core.classic import leaving
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.draft import Draft
+from coordinator.core.native import sessions
 from coordinator.core.rebalance import reads
 from groups.core import records
 from groups.core.requests import (
+    QUARANTINES_MAX,
     Answer,
     DeleteGroup,
     DeleteOffsets,
     GroupRequest,
+    LiftQuarantine,
     OffsetChange,
     Rebalance,
+    RemoveMember,
     Scope,
     SetStrategy,
     Verdict,
@@ -21,17 +27,20 @@ from groups.core.requests import (
 )
 from groups.core.state import Key
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import elapsed_ms
 from muster.messages.partitions import Partition, by_topic
 
 NAMES_SHOWN = 3
 NOTHING = -1
 """Stands for no committed offset."""
 
+AnyDraft = Draft | ClassicDraft
+
 Plan = tuple[Answer, Callable[[], None]]
 """What is answered if it is carried out, and the carrying out."""
 
 
-def decide(draft: Draft | ClassicDraft, request: GroupRequest, *, first: bool = True) -> None:
+def decide(draft: AnyDraft, request: GroupRequest, *, first: bool = True) -> None:
     """Answer one request; a refused one, and a dry run, change nothing but the request's row.
 
     `first`: the group was in no other world earlier in this turn.
@@ -44,8 +53,8 @@ def decide(draft: Draft | ClassicDraft, request: GroupRequest, *, first: bool = 
     )
 
 
-def _decided(draft: Draft | ClassicDraft, request: GroupRequest, *, first: bool) -> Answer:
-    if draft.rows.before.version == 0 or _is_over(draft):
+def _decided(draft: AnyDraft, request: GroupRequest, *, first: bool) -> Answer:
+    if draft.rows.before.version == 0 or draft.over:
         return refused(ErrorCode.GROUP_ID_NOT_FOUND, "There is no such group any more.")
     if not _is_as_expected(draft, request, first=first):
         now = draft.rows.before.key
@@ -65,7 +74,7 @@ def _decided(draft: Draft | ClassicDraft, request: GroupRequest, *, first: bool)
     return answer
 
 
-def _is_as_expected(draft: Draft | ClassicDraft, request: GroupRequest, *, first: bool) -> bool:
+def _is_as_expected(draft: AnyDraft, request: GroupRequest, *, first: bool) -> bool:
     """Also false if an event of this very turn has changed the group: nobody has seen that version."""
     expected = request.asked.expected
     if expected is None:
@@ -73,14 +82,12 @@ def _is_as_expected(draft: Draft | ClassicDraft, request: GroupRequest, *, first
     return first and not draft.rows.changed and Key(*expected) == draft.rows.before.key
 
 
-def _is_over(draft: Draft | ClassicDraft) -> bool:
-    return isinstance(draft, Draft) and draft.ended
-
-
-def _plan(draft: Draft | ClassicDraft, request: GroupRequest) -> Plan | Answer:
-    if isinstance(draft, ClassicDraft):
-        return refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The group's members speak Kafka's protocol.")
+def _plan(draft: AnyDraft, request: GroupRequest) -> Plan | Answer:
     match request.asked.wish:
+        case RemoveMember() as wish:
+            return _remove_member(draft, request, wish)
+        case LiftQuarantine() as wish:
+            return _lift_quarantine(draft, wish)
         case Rebalance():
             return _rebalance(draft, request)
         case SetStrategy() as wish:
@@ -91,14 +98,98 @@ def _plan(draft: Draft | ClassicDraft, request: GroupRequest) -> Plan | Answer:
             return _delete_offsets(draft, wish)
 
 
-def _rebalance(draft: Draft, request: GroupRequest) -> Plan | Answer:
-    if not draft.rows.members:
+def _members(draft: AnyDraft) -> Mapping[str, object]:
+    return draft.rows.members if isinstance(draft, Draft) else draft.rows.classic.members
+
+
+def _remove_member(draft: AnyDraft, request: GroupRequest, wish: RemoveMember) -> Plan | Answer:
+    name = wish.member
+    if name not in _members(draft) and not wish.quarantine_ms:
+        return refused(ErrorCode.UNKNOWN_MEMBER_ID, f"The group has no member {name}.")
+    if len(draft.rows.quarantined) >= QUARANTINES_MAX and name not in draft.rows.quarantined:
+        text = f"The group keeps {QUARANTINES_MAX} names out already."
+        return refused(ErrorCode.POLICY_VIOLATION, text)
+    why = f"removed by {request.principal}: {request.reason}"
+    if isinstance(draft, Draft):
+        return _cut_off(draft, wish, why)
+    return _take_out(draft, wish, why)
+
+
+def _cut_off(draft: Draft, wish: RemoveMember, why: str) -> Plan:
+    """Not removed at once: until its session is over a native member may still fetch what it owns."""
+    name, is_member = wish.member, wish.member in draft.rows.members
+
+    def carry_out() -> None:
+        quarantine.impose(draft, name, wish.quarantine_ms, why)
+        if is_member:
+            sessions.cut_off(draft, name, why)
+
+    told = []
+    if is_member:
+        left_s = elapsed_ms(draft.now, draft.sessions[name].ends_at) // 1000 + 1
+        owned = len(draft.rows.owned_by(name))
+        told.append(
+            f"{name} is cut off. Its session is over in {left_s} s; then {owned} partitions are free."
+        )
+    return Answer(Verdict.DONE, text=" ".join([*told, *_kept_out(name, wish)])), carry_out
+
+
+def _take_out(draft: ClassicDraft, wish: RemoveMember, why: str) -> Plan | Answer:
+    """As Kafka does: at once. A quarantine is by the name that a member keeps when it comes again."""
+    member = draft.rows.classic.members.get(wish.member)
+    name = wish.member if member is None else member.group_instance_id or member.client_id
+    if wish.quarantine_ms and member is not None and member.group_instance_id is None:
+        others = [one for one in draft.rows.classic.members.values() if one.client_id == name]
+        if len(others) > 1:
+            text = f"{len(others)} members share the client.id {name}: give them a group.instance.id."
+            return refused(ErrorCode.INVALID_REQUEST, text)
+
+    def carry_out() -> None:
+        if wish.quarantine_ms:
+            quarantine.impose(draft, name, wish.quarantine_ms, why)
+        if member is not None:
+            draft.remove(wish.member, why)
+            leaving.go_on_without(draft, f"{wish.member}: {why}")
+
+    told = [] if member is None else [f"{wish.member} is removed; the others share its partitions."]
+    return Answer(Verdict.DONE, text=" ".join([*told, *_kept_out(name, wish)])), carry_out
+
+
+def _kept_out(name: str, wish: RemoveMember) -> list[str]:
+    if not wish.quarantine_ms:
+        return []
+    return [f"Whoever comes as {name} is refused for {wish.quarantine_ms // 1000} s."]
+
+
+def _lift_quarantine(draft: AnyDraft, wish: LiftQuarantine) -> Plan | Answer:
+    kept_out = draft.rows.quarantined.get(wish.member)
+    if kept_out is None:
+        return refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Nobody called {wish.member} is kept out.")
+    if wish.member in draft.rows.members:
+        text = f"{wish.member} may come again when its session is over."
+        return Answer(Verdict.DONE, text=text), lambda: quarantine.impose(draft, wish.member, 0, kept_out.why)
+    text = f"{wish.member} may come again."
+    return Answer(Verdict.DONE, text=text), lambda: quarantine.lift(draft, wish.member)
+
+
+def _rebalance(draft: AnyDraft, request: GroupRequest) -> Plan | Answer:
+    if not _members(draft):
         return refused(ErrorCode.UNKNOWN_MEMBER_ID, "The group has no members to share its partitions.")
-    text = "A rebalance was asked for. If the partitions are shared as they should be, nothing moves."
-    return Answer(Verdict.DONE, text=text), lambda: draft.want(_cause(request))
+    if isinstance(draft, Draft):
+        native, text = draft, "If the partitions are shared as they should be, nothing moves."
+        return Answer(Verdict.DONE, text=f"A handler was asked. {text}"), lambda: native.want(_cause(request))
+    classic = draft
+
+    def carry_out() -> None:
+        leaving.go_on_without(classic, _cause(request))
+
+    return Answer(Verdict.DONE, text="All members have to join again."), carry_out
 
 
-def _set_strategy(draft: Draft, request: GroupRequest, wish: SetStrategy) -> Plan | Answer:
+def _set_strategy(draft: AnyDraft, request: GroupRequest, wish: SetStrategy) -> Plan | Answer:
+    if not isinstance(draft, Draft):
+        text = "The members of this group assign by themselves: their leader does, by what all of them speak."
+        return refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
     rows = draft.rows
     assignor = wish.assignor or rows.assignor
     rebalance_mode = wish.rebalance_mode or rows.rebalance_mode
@@ -114,32 +205,39 @@ def _set_strategy(draft: Draft, request: GroupRequest, wish: SetStrategy) -> Pla
     return Answer(Verdict.DONE, text=f"Assignor {assignor}, rebalance mode {rebalance_mode}."), carry_out
 
 
-def _delete_group(draft: Draft) -> Plan | Answer:
-    if draft.rows.members:
+def _delete_group(draft: AnyDraft) -> Plan | Answer:
+    if _members(draft):
         return _has_members(draft, "deleted")
     offsets = len(draft.rows.offsets)
     return Answer(Verdict.DONE, text=f"Deleted, with {offsets} committed offsets."), draft.end
 
 
-def _delete_offsets(draft: Draft, wish: DeleteOffsets) -> Plan | Answer:
+def _delete_offsets(draft: AnyDraft, wish: DeleteOffsets) -> Plan | Answer:
     chosen = _chosen(draft.rows.offsets, wish.scope)
     if not chosen:
         text = "The group has committed nothing for these partitions."
         return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    for topic in sorted({one.topic for one in chosen}):
-        readers = [
-            name for name, one in draft.rows.members.items() if reads(one, topic, draft.surroundings.matches)
-        ]
-        if readers:
-            text = f"{topic} is read by {names(readers)}. Stop them first."
-            return refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, text)
+    if isinstance(draft, Draft):
+        for topic in sorted({one.topic for one in chosen}):
+            readers = _readers(draft, topic)
+            if readers:
+                text = f"{topic} is read by {names(readers)}. Stop them first."
+                return refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, text)
+    elif _members(draft):
+        return _has_members(draft, "deprived of offsets")
     changes = tuple(_change(one, draft.rows.offsets[one], NOTHING) for one in chosen)
 
     def carry_out() -> None:
         draft.record(records.OffsetsDeleted(by_topic(chosen)))
-        draft.forget_dirty(chosen)
+        if isinstance(draft, Draft):
+            draft.forget_dirty(chosen)
 
     return Answer(Verdict.DONE, text=f"{len(chosen)} offsets deleted.", changes=changes), carry_out
+
+
+def _readers(draft: Draft, topic: str) -> list[str]:
+    matches = draft.surroundings.matches
+    return [name for name, member in draft.rows.members.items() if reads(member, topic, matches)]
 
 
 def _chosen(committed: Iterable[Partition], scope: Sequence[Scope]) -> list[Partition]:
@@ -156,9 +254,8 @@ def _change(partition: Partition, before: int, after: int, note: str = "") -> Of
     return OffsetChange(partition.topic, partition.topic_id, partition.number, before, after, note)
 
 
-def _has_members(draft: Draft, what: str) -> Answer:
-    members = draft.rows.members
-    text = f"A group with members is not {what}: {names(members)}. Stop them first."
+def _has_members(draft: AnyDraft, what: str) -> Answer:
+    text = f"A group with members is not {what}: {names(_members(draft))}. Stop them first."
     return refused(ErrorCode.NON_EMPTY_GROUP, text)
 
 

@@ -145,6 +145,8 @@ class Fold:
                     | records.OffsetsDeleted()
                     | records.OffsetsSet()
                     | records.StrategySet()
+                    | records.MemberQuarantined()
+                    | records.QuarantineEnded()
                     | records.RequestDecided()
                 ):
                     pass

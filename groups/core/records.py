@@ -163,6 +163,22 @@ class StrategySet(Record, frozen=True, tag=True):
     rebalance_mode: str
 
 
+class MemberQuarantined(Record, frozen=True, tag=True):
+    """An operator cut this name off: nobody comes in under it for so long, counted by the owner from now or,
+    anew, from each load; and not before the session of a member of this name is over.
+    """
+
+    member_id: str
+    length_ms: int
+    why: str
+
+
+class QuarantineEnded(Record, frozen=True, tag=True):
+    """Whoever has this name may come again."""
+
+    member_id: str
+
+
 class RequestDecided(Record, frozen=True, tag=True):
     """An operator's request was answered. Alone it changes nothing of the group: its version stays.
 
@@ -200,5 +216,7 @@ GroupRecord = (
     | OffsetsDeleted
     | OffsetsSet
     | StrategySet
+    | MemberQuarantined
+    | QuarantineEnded
     | RequestDecided
 )

@@ -15,12 +15,29 @@ from muster.kernel.error_codes import ErrorCode
 ASSIGNORS = ("sticky", "range", "roundrobin", "copartitioned")
 REBALANCE_MODES = ("incremental", "eager")
 
+QUARANTINE_MAX_MS = 7 * 24 * 3_600_000
+QUARANTINES_MAX = 1_000
+"""Names of one group that are refused at a time."""
+
 KIND = "group.request"
 """The kind of work item; its key is the group's name."""
 
 
 class Wish(Struct, frozen=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True):
     """What is asked; `kind` says which of these."""
+
+
+class RemoveMember(Wish, frozen=True, tag="remove_member"):
+    """Cut a member off; whoever comes under its name is refused until `quarantine_ms` are over, too."""
+
+    member: str
+    quarantine_ms: int = 0
+
+
+class LiftQuarantine(Wish, frozen=True, tag="lift_quarantine"):
+    """Let whoever has this name come again."""
+
+    member: str
 
 
 class Rebalance(Wish, frozen=True, tag="rebalance"):
@@ -51,7 +68,7 @@ class DeleteOffsets(Wish, frozen=True, tag="delete_offsets"):
     scope: tuple[Scope, ...]
 
 
-AnyWish = Rebalance | SetStrategy | DeleteGroup | DeleteOffsets
+AnyWish = RemoveMember | LiftQuarantine | Rebalance | SetStrategy | DeleteGroup | DeleteOffsets
 
 
 class Verdict(StrEnum):

@@ -10,7 +10,7 @@ from groups.core.classic import CLASSIC, ClassicMember, ClassicRows
 from groups.core.layered import Layered
 from groups.core.phases import Phase
 from groups.core.records import GroupRecord
-from groups.core.state import NATIVE, GroupRows, Member, Tenure
+from groups.core.state import NATIVE, GroupRows, Member, Quarantine, Tenure
 from muster.kernel.invariants import invariant
 from muster.messages.partitions import Partition, each_partition, each_position
 
@@ -38,6 +38,7 @@ class RowsBuilder:
         self.members: Mapping[str, Member] = rows.members
         self.owned: Mapping[str, Mapping[Partition, Tenure]] = rows.owned
         self.offsets: Mapping[Partition, int] = rows.offsets
+        self.quarantined: Mapping[str, Quarantine] = rows.quarantined
         self.protocol = rows.protocol
         self.assigned_change = 0
         self._my_members: dict[str, Member] | None = None
@@ -77,6 +78,14 @@ class RowsBuilder:
                 )
             case records.StrategySet():
                 self.assignor, self.rebalance_mode = record.assignor, record.rebalance_mode
+            case records.MemberQuarantined():
+                self.quarantined = {
+                    **self.quarantined,
+                    record.member_id: Quarantine(record.length_ms, record.why),
+                }
+            case records.QuarantineEnded():
+                still = {name: one for name, one in self.quarantined.items() if name != record.member_id}
+                self.quarantined = still
             case records.RequestDecided():
                 return
             case records.GenerationOpened():
@@ -126,6 +135,7 @@ class RowsBuilder:
             members=self.members,
             owned=self.owned,
             offsets=self.offsets,
+            quarantined=self.quarantined,
             protocol=self.protocol,
             classic=self.classic.freeze() if self.protocol == CLASSIC else None,
         )
@@ -185,7 +195,7 @@ class RowsBuilder:
     def _delete(self) -> None:
         invariant(not self.members and not self.classic.members, "only an empty group is deleted")
         self.phase, self.error, self.ephemeral = Phase.EMPTY, "", False
-        self.members, self.owned, self.offsets = {}, {}, {}
+        self.members, self.owned, self.offsets, self.quarantined = {}, {}, {}, {}
         self.protocol, self._classic = NATIVE, ClassicBuilder(ClassicRows())
 
     def _enter(self, protocol: str) -> None:

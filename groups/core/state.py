@@ -45,6 +45,13 @@ class Member(MemberWishes, frozen=True, kw_only=True):
 Owned = Mapping[str, Mapping[Partition, Tenure]]
 
 
+class Quarantine(NamedTuple):
+    """A name that an operator cut off: for how long from each load, and what is said to whoever has it."""
+
+    length_ms: int
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRows:
     """The durable truth about one group. A group that does not exist has version 0 and no member.
@@ -68,6 +75,7 @@ class GroupRows:
     members: Mapping[str, Member] = field(default_factory=dict)
     owned: Owned = field(default_factory=dict)
     offsets: Mapping[Partition, int] = field(default_factory=dict)
+    quarantined: Mapping[str, Quarantine] = field(default_factory=dict)
     classic: ClassicRows | None = None
 
     @property

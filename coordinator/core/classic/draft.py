@@ -1,7 +1,7 @@
 """This room holds a classic group while one turn changes it, and makes the turn's Decision of it."""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from msgspec import structs
@@ -46,6 +46,8 @@ class ClassicDraft:
         self.join_phase = memory.join_phase
         self.sync_ends_at = memory.sync_ends_at
         self.ended = False
+        self.over = False
+        self.quarantine_ends: Mapping[str, Instant] = state.quarantine_ends
         self._timers: list[tuple[Instant, str]] | None = None
 
     # -- rows -------------------------------------------------------------------------------
@@ -161,6 +163,10 @@ class ClassicDraft:
 
     # -- answers, and the end ---------------------------------------------------------------
 
+    def end(self) -> None:
+        """The group, which has no members, shall not outlive this turn."""
+        self.over = True
+
     def say(self, connection: ConnectionId, answer: ClassicAnswer) -> None:
         """Answer who waits."""
         self.replies.append(Say(connection, answer))
@@ -169,6 +175,8 @@ class ClassicDraft:
         """Everything that was decided."""
         memory = self.before.classic
         members = self.rows.classic.members
+        if self.over and not members:
+            self.record(records.GroupDeleted())
         heard_at = memory.heard_at
         if len(heard_at) > 2 * len(members) + STALE_HEARD_MAX:
             heard_at = {member_id: at for member_id, at in heard_at.items() if member_id in members}
@@ -188,6 +196,7 @@ class ClassicDraft:
                 timers=self._timers_after(),
                 heard_at=heard_at,
             ),
+            self.quarantine_ends,
         )
         return GroupDecision(
             records=tuple(self.records),

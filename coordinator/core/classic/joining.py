@@ -2,6 +2,7 @@
 
 from msgspec import structs
 
+from coordinator.core import quarantine
 from coordinator.core.classic import instances, rebalancing, voting
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.events import Join, JoinAnswer
@@ -25,6 +26,9 @@ def join(draft: ClassicDraft, event: Join) -> None:
         _refuse(draft, event, ErrorCode.INVALID_SESSION_TIMEOUT)
     elif event.member_id and draft.rows.protocol != CLASSIC:
         _refuse(draft, event, ErrorCode.UNKNOWN_MEMBER_ID)
+    elif quarantine.keeps_out(draft, event.group_instance_id or event.client_id):
+        # Kafka's clients come again after a pause, and do not give up.
+        _refuse(draft, event, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     elif not _has_room(draft, event.member_id):
         _turn_away(draft, event)
     elif not _speaks_with_all(draft, event):

@@ -22,7 +22,7 @@ def leave(draft: ClassicDraft, event: Leave) -> None:
     )
     draft.say(event.connection, LeaveAnswer(event.waiter, members=departures))
     if len(draft.rows.classic.members) < members:
-        _go_on_without(draft, "a member left")
+        go_on_without(draft, "a member left")
 
 
 def _depart(draft: ClassicDraft, leaver: Leaver) -> ErrorCode:
@@ -72,10 +72,10 @@ def _look_after(draft: ClassicDraft, member_id: str) -> None:
         del draft.sessions[member_id]
     else:
         draft.remove(member_id, SESSION_OVER)
-        _go_on_without(draft, f"{member_id}: {SESSION_OVER}")
+        go_on_without(draft, f"{member_id}: {SESSION_OVER}")
 
 
-def _go_on_without(draft: ClassicDraft, cause: str) -> None:
+def go_on_without(draft: ClassicDraft, cause: str) -> None:
     """Those who stay have to share anew; in PreparingRebalance they are at it."""
     if draft.phase is not Phase.PREPARING_REBALANCE:
         rebalancing.prepare(draft, cause)

@@ -1,5 +1,6 @@
 """This room makes memory anew from a classic group's rows, at a takeover and after each dropped cache."""
 
+from coordinator.core import quarantine
 from coordinator.core.classic import rebalancing
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.draft import GroupDecision
@@ -27,7 +28,8 @@ def load(rows: GroupRows, now: Instant, settings: GroupSettings) -> GroupDecisio
         if member.group_instance_id is not None:
             instances[member.group_instance_id] = member.member_id
     memory = ClassicMemory(supported=supported, instances=instances)
-    draft = ClassicDraft(GroupState(rows, classic=memory), now, settings)
+    state = GroupState(rows, classic=memory, quarantine_ends=quarantine.awakened(rows, now))
+    draft = ClassicDraft(state, now, settings)
     draft.restart(classic.members, settings.lease_ttl_ms)
     longest_ms = draft.longest_rebalance_ms()
     if rows.phase is Phase.PREPARING_REBALANCE:

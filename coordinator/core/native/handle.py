@@ -4,6 +4,7 @@ import hashlib
 import hmac
 from dataclasses import replace
 
+from coordinator.core import quarantine
 from coordinator.core.draft import Draft, first_slot, session_length_ms, third_of
 from coordinator.core.events import (
     ConnectionClosed,
@@ -131,6 +132,8 @@ def _why_refused(
         return ErrorCode.INVALID_SUBSCRIPTION, text
     if draft.bound.get(connection, request.consumer_id) != request.consumer_id:
         return ErrorCode.INVALID_CONSUMER_ID, "another consumer is registered on this connection"
+    if text := quarantine.refusal(draft, request.consumer_id):
+        return ErrorCode.MEMBER_EXPELLED, text
     if present is None:
         if len(draft.rows.members) >= settings.group_max_size:
             return ErrorCode.GROUP_SIZE_EXCEEDED, f"the group has {settings.group_max_size} members"

@@ -28,7 +28,8 @@ def time_passed(draft: Draft) -> None:
 def _look_after(draft: Draft, member_id: str) -> None:
     session = draft.sessions[member_id]
     if session.ends_at <= draft.now:
-        remove(draft, member_id, SESSION_OVER)
+        removed = draft.rows.quarantined.get(member_id)
+        remove(draft, member_id, SESSION_OVER if removed is None else removed.why)
         return
     if session.stop_due_at is not None and session.stop_due_at <= draft.now:
         draft.set_session(member_id, replace(session, stop_due_at=None))
@@ -102,18 +103,23 @@ def _expel_the_mute(draft: Draft, member_id: str, unanswered: str) -> None:
 
 def _expel(draft: Draft, member_id: str, unanswered: str) -> None:
     """Cut the member off; its rows are freed when its session is over, because it fetches until then."""
-    session = draft.sessions[member_id]
-    if session.connection is not None:
-        draft.unbind(session.connection)
-        draft.hang_up(session.connection, ErrorCode.MEMBER_EXPELLED, f"{unanswered} stayed unanswered")
-    draft.set_session(
-        member_id,
-        replace(session, connection=None, slot_at=None, repair_due_at=None, expelled=True),
-    )
     draft.record(
         records.ErrorShown(
             f"{member_id} answers pings but not {unanswered}; it was cut off until its session ends"
         )
+    )
+    cut_off(draft, member_id, f"{unanswered} stayed unanswered")
+
+
+def cut_off(draft: Draft, member_id: str, why: str) -> None:
+    """Hang up and hear no more; whatever the member owns stays its own until its session is over."""
+    session = draft.sessions[member_id]
+    if session.connection is not None:
+        draft.unbind(session.connection)
+        draft.hang_up(session.connection, ErrorCode.MEMBER_EXPELLED, why)
+    draft.set_session(
+        member_id,
+        replace(session, connection=None, slot_at=None, repair_due_at=None, expelled=True),
     )
     attempts.fail_if_concerned(draft, member_id, f"{member_id} was expelled")
 

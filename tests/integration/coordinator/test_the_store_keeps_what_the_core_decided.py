@@ -13,6 +13,7 @@ from groups.core import records
 from groups.core.classic import ClassicMember
 from groups.core.consumer_protocol import assignment
 from groups.core.phases import Phase
+from groups.core.requests import Answer, Verdict
 from groups.core.rows import apply
 from groups.core.state import GroupRows
 from muster.messages.member import TopicCount
@@ -226,3 +227,31 @@ def shown(connection: LaneConnection) -> list[tuple[str, str, list[int]]]:
     return connection.execute(
         "SELECT member_id, topic_name, partitions FROM observed_assignment ORDER BY 1, 2"
     ).fetchall()
+
+
+def test_a_name_that_is_kept_out_is_known_to_the_next_owner(connection: LaneConnection) -> None:
+    turns = Turns(connection)
+    turns.take(joins("ann"), records.MemberQuarantined("ann", 60_000, "removed by olga: a test"))
+    turns.take(records.MemberQuarantined("ann", 0, "again"), records.MemberQuarantined("ben", 5, "b"))
+    assert turns.store.load(connection, "departures") == turns.rows
+    turns.take(records.QuarantineEnded("ann"))
+    assert turns.store.load(connection, "departures").quarantined == {"ben": (5, "b")}
+    turns.take(records.MemberRemoved("ann", "left"), records.GroupDeleted())
+    assert connection.execute("SELECT count(*) FROM group_quarantine").fetchone() == (0,)
+
+
+def test_an_answer_alone_leaves_the_version_of_the_group(connection: LaneConnection) -> None:
+    turns = Turns(connection)
+    turns.take(joins("ann"))
+    request_id = "00000000-0000-4000-8000-000000000001"
+    connection.execute(
+        "INSERT INTO work_item (id, kind, lane, key, principal, reason, payload, state, claim_epoch,"
+        " claimed_by, error)"
+        " VALUES (%s, 'group.request', 'coordinator/1', 'departures', 'olga', '', '{}', 'done', 0, '', '')",
+        (request_id,),
+    )
+    answer = Answer(Verdict.REFUSED, 68, "no")
+    turns.take(records.RequestDecided(request_id, "delete_group", "olga", "a test", answer))
+    assert turns.rows.version == 1 and turns.store.load(connection, "departures") == turns.rows
+    found = connection.execute("SELECT state, result ->> 'text' FROM work_item").fetchall()
+    assert found == [("adopted", "no")]

@@ -50,6 +50,8 @@ ROWS = f"""
 {{"record": "OffsetsSet",
  "offset_info": [{{"topic": "orders", "topic_id": "{TOPIC}", "partitions": [[0, 7, 0]]}}]}}
 {{"record": "StrategySet", "assignor": "range", "rebalance_mode": "eager"}}
+{{"record": "MemberQuarantined", "member_id": "ann", "length_ms": 1000, "why": "removed by olga: a test"}}
+{{"record": "QuarantineEnded", "member_id": "ann"}}
 {{"record": "RequestDecided", "request_id": "9", "asked": "delete_offsets", "principal": "olga",
  "reason": "a test", "answer": {{"verdict": "done", "changes": [["orders", "{TOPIC}", 0, 7, -1, ""]]}}}}
 """
