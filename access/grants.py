@@ -4,10 +4,12 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """The four roles a principal or a token can have."""
+    """What a principal or a token can be."""
 
     VIEWER = "viewer"
     CONSUMER = "consumer"
+    PRODUCER = "producer"
+    CLIENT = "client"
     OPERATOR = "operator"
     ADMIN = "admin"
 
@@ -18,7 +20,9 @@ class Operation(StrEnum):
     VIEW = "view"
     """Read everything that pages, REST and metrics show."""
     CONSUME = "consume"
-    """Join a consumer group over a websocket, fetch and commit."""
+    """Join a consumer group by whatever door, fetch and commit."""
+    PRODUCE = "produce"
+    """Write records by Kafka's protocol."""
     OPERATE = "operate"
     """Change groups, topics and brokers."""
     ADMINISTER = "administer"
@@ -28,7 +32,9 @@ class Operation(StrEnum):
 ROLE_OPERATIONS: dict[Role, frozenset[Operation]] = {
     Role.VIEWER: frozenset({Operation.VIEW}),
     Role.CONSUMER: frozenset({Operation.CONSUME}),
-    Role.OPERATOR: frozenset({Operation.VIEW, Operation.CONSUME, Operation.OPERATE}),
+    Role.PRODUCER: frozenset({Operation.PRODUCE}),
+    Role.CLIENT: frozenset({Operation.CONSUME, Operation.PRODUCE}),
+    Role.OPERATOR: frozenset({Operation.VIEW, Operation.CONSUME, Operation.PRODUCE, Operation.OPERATE}),
     Role.ADMIN: frozenset(Operation),
 }
 

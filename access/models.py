@@ -1,6 +1,7 @@
 """This room holds the tables of access: principals, tokens, one-time links, and who tried to come in."""
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from access.grants import Role
@@ -35,6 +36,21 @@ class ApiToken(models.Model):
     digest = models.BinaryField(max_length=32)
     role = models.CharField(max_length=16, choices=ROLE_CHOICES)
     created_at = models.DateTimeField(auto_now_add=True)
+    topics = ArrayField(
+        models.CharField(max_length=250),
+        default=list,
+        blank=True,
+        help_text="Names, or beginnings with a * behind; none: every topic.",
+    )
+    groups = ArrayField(
+        models.CharField(max_length=250),
+        default=list,
+        blank=True,
+        help_text="Names, or beginnings with a * behind; none: every group.",
+    )
+    scram = models.JSONField(
+        null=True, blank=True, help_text="By mechanism, what proves the token without showing it."
+    )
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)

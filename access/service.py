@@ -1,7 +1,10 @@
 """This room does what access can do: make, prove and take back tokens, and give out one-time links."""
 
+import base64
 import hashlib
+import json
 import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hmac import compare_digest
 from typing import Any
@@ -13,9 +16,13 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from access import sessions
-from access.grants import Operation, Role, role_may
+from access.grants import ROLE_OPERATIONS, Operation, Role, role_may
 from access.models import AccessEvent, ApiToken, LoginLink, Principal
-from access.tokens import SECRET_BYTES, Caller, KnownToken, TokenMap, bearer, new_token, read_token
+from access.tokens import Caller, KnownToken, TokenMap, bearer, new_token
+from muster.kernel.scopes import Scope
+from muster.kernel.scram import HASHES, verifier_of
+from muster.kernel.token_text import SECRET_BYTES, read_token
+from muster.messages.link.callers import CallerRow, ScramRow
 from runtime import wake
 
 __all__ = [
@@ -25,6 +32,7 @@ __all__ = [
     "bearer",
     "create_token",
     "create_user",
+    "kafka_callers",
     "make_login_link",
     "may_enter",
     "person_of_link",
@@ -40,9 +48,11 @@ __all__ = [
 
 LOGIN_LINK_MS = 600_000
 _LAST_USED_EVERY_MS = 60_000
+_SALT_BYTES = 16
 
 _LIVING_TOKENS = """
-    SELECT token.prefix, token.digest, token.role, token.name, token.expires_at, principal.name
+    SELECT token.prefix, token.digest, token.role, token.name, token.expires_at, principal.name,
+           token.topics, token.groups, token.scram::text
     FROM access_apitoken token JOIN access_principal principal ON principal.id = token.principal_id
     WHERE token.revoked_at IS NULL AND NOT principal.disabled
       AND (token.expires_at IS NULL OR token.expires_at > now())
@@ -53,12 +63,22 @@ class TokenNameTaken(Exception):
     """A living token of this name exists and `replace` was not asked for."""
 
 
-def create_token(name: str, role: Role, *, expires_at: datetime | None = None, replace: bool = False) -> str:
+def create_token(
+    name: str,
+    role: Role,
+    *,
+    expires_at: datetime | None = None,
+    replace: bool = False,
+    topics: Sequence[str] = (),
+    groups: Sequence[str] = (),
+) -> str:
     """Give the principal `name` a token with `role` and return its text, which is not stored anywhere.
 
-    `replace` takes back an older token of the same name in the same transaction.
-    Raises TokenNameTaken if one lives and `replace` is False.
+    `replace` takes back an older token of the same name in the same transaction. `topics` and `groups` bound
+    what it is good for (Scope.of). Kafka clients show it as the password of the user `name`.
+    Raises TokenNameTaken if one lives and `replace` is False, BadScope.
     """
+    Scope.of(topics), Scope.of(groups)
     made = new_token()
     try:
         with transaction.atomic():
@@ -72,6 +92,9 @@ def create_token(name: str, role: Role, *, expires_at: datetime | None = None, r
                 digest=made.digest,
                 role=role.value,
                 expires_at=expires_at,
+                topics=list(topics),
+                groups=list(groups),
+                scram=_scram_of(made.text),
             )
             record("token created", name, allowed=True, detail=f"{role.value}, prefix {made.prefix}")
     except IntegrityError as error:
@@ -108,7 +131,9 @@ def verify(presented: str) -> Caller | None:
     stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=before)
     if token.last_used_at is None or token.last_used_at < before:
         ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
-    return Caller(token.principal.name, Role(token.role), token.name)
+    return Caller(
+        token.principal.name, Role(token.role), token.name, Scope.of(token.topics), Scope.of(token.groups)
+    )
 
 
 def token_map(connection: Any) -> TokenMap:
@@ -118,10 +143,59 @@ def token_map(connection: Any) -> TokenMap:
         rows = cursor.fetchall()
     return TokenMap(
         {
-            prefix: KnownToken(bytes(digest), Caller(principal, Role(role), name), expires_at)
-            for prefix, digest, role, name, expires_at, principal in rows
+            prefix: KnownToken(
+                bytes(digest),
+                Caller(principal, Role(role), name, Scope.of(topics), Scope.of(groups)),
+                expires_at,
+            )
+            for prefix, digest, role, name, expires_at, principal, topics, groups, _ in rows
         }
     )
+
+
+def kafka_callers(connection: Any) -> tuple[CallerRow, ...]:
+    """Everybody who may come in at a Kafka door, read over a psycopg connection, sorted by name."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LIVING_TOKENS)
+        rows = cursor.fetchall()
+    return tuple(
+        CallerRow(
+            name=name,
+            principal=principal,
+            operations=tuple(sorted(ROLE_OPERATIONS[Role(role)])),
+            prefix=prefix,
+            digest=bytes(digest),
+            topics=tuple(topics),
+            groups=tuple(groups),
+            scram=tuple(
+                ScramRow(
+                    mechanism=mechanism,
+                    salt=base64.b64decode(one["salt"]),
+                    iterations=one["iterations"],
+                    stored_key=base64.b64decode(one["stored_key"]),
+                    server_key=base64.b64decode(one["server_key"]),
+                )
+                for mechanism, one in sorted(json.loads(scram or "{}").items())
+            ),
+        )
+        for prefix, digest, role, name, _, principal, topics, groups, scram in sorted(
+            rows, key=lambda row: row[3]
+        )
+    )
+
+
+def _scram_of(secret: str) -> dict[str, dict[str, Any]]:
+    """What proves `secret` by each mechanism, as JSON."""
+    stored: dict[str, dict[str, Any]] = {}
+    for mechanism in HASHES:
+        verifier = verifier_of(mechanism, secret, secrets.token_bytes(_SALT_BYTES))
+        stored[mechanism] = {
+            "salt": base64.b64encode(verifier.salt).decode(),
+            "iterations": verifier.iterations,
+            "stored_key": base64.b64encode(verifier.stored_key).decode(),
+            "server_key": base64.b64encode(verifier.server_key).decode(),
+        }
+    return stored
 
 
 def role_of(user: Any) -> Role | None:

@@ -6,7 +6,6 @@ guessable secrets, and 256 random bits are not guessable.
 """
 
 import base64
-import binascii
 import hashlib
 import secrets
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ from datetime import datetime
 from hmac import compare_digest
 
 from access.grants import Operation, Role, role_may
+from muster.kernel.scopes import EVERYTHING, Scope
+from muster.kernel.token_text import PREFIX_HEX_DIGITS, SECRET_BYTES, read_token
 
-SECRET_BYTES = 32
-_PREFIX_HEX_DIGITS = 8
-_LONGEST_TEXT = 80
 _NO_DIGEST = bytes(32)
 
 
@@ -28,6 +26,8 @@ class Caller:
     principal: str
     role: Role
     token: str
+    topics: Scope = EVERYTHING
+    groups: Scope = EVERYTHING
 
     def may(self, operation: Operation) -> bool:
         """True if this caller's role includes `operation`."""
@@ -45,24 +45,10 @@ class NewToken:
 
 def new_token() -> NewToken:
     """Make a token from the system's random source."""
-    prefix = secrets.token_hex(_PREFIX_HEX_DIGITS // 2)
+    prefix = secrets.token_hex(PREFIX_HEX_DIGITS // 2)
     secret = secrets.token_bytes(SECRET_BYTES)
     text = f"mst_{prefix}_{base64.urlsafe_b64encode(secret).rstrip(b'=').decode()}"
     return NewToken(text, prefix, hashlib.sha256(secret).digest())
-
-
-def read_token(text: str) -> tuple[str, bytes] | None:
-    """Prefix and digest of a presented token; None if it does not have the shape of one."""
-    if len(text) > _LONGEST_TEXT or not text.isascii():
-        return None
-    parts = text.split("_", 2)
-    if len(parts) != 3 or parts[0] != "mst" or len(parts[1]) != _PREFIX_HEX_DIGITS:
-        return None
-    try:
-        secret = base64.b64decode(parts[2] + "=", altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return (parts[1], hashlib.sha256(secret).digest()) if len(secret) == SECRET_BYTES else None
 
 
 def bearer(header: str | bytes | None) -> str | None:

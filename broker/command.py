@@ -12,8 +12,9 @@ from broker.folder import DataFolder, FolderError, boot_id
 from broker.link import SharedId
 from broker.log.outcomes import StorageFailed
 from broker.process import BrokerProcess
-from broker.settings import BrokerSettings, from_environment, reader
+from broker.settings import BrokerSettings, from_environment, guard_of, reader
 from kafkaserver import open_files
+from kafkaserver.guard import Guard
 from muster.kernel.environment import SettingError
 
 BAD_SETTING, BAD_FOLDER, BAD_ADDRESS, SHARED_ID = 2, 3, 4, 5
@@ -25,6 +26,8 @@ def main() -> int:
     """Run until SIGTERM or SIGINT; returns the exit code, and says on standard error why it is not 0."""
     try:
         settings, level = from_environment(), reader().text("MUSTER_LOG_LEVEL")
+        guard = guard_of(reader())
+        guard.refuse_open_door("MUSTER_BROKER_LISTEN", settings.listen.host)
     except SettingError as error:
         print(f"broker: {error}", file=sys.stderr)
         return BAD_SETTING
@@ -35,7 +38,7 @@ def main() -> int:
     try:
         with DataFolder(settings.data, settings.broker_id) as folder:
             folder.open(boot_id())
-            asyncio.run(_serve(settings, folder))
+            asyncio.run(_serve(settings, folder, guard))
     except (FolderError, StorageFailed) as error:
         print(f"broker {settings.broker_id}: {error}", file=sys.stderr)
         return BAD_FOLDER
@@ -48,12 +51,12 @@ def main() -> int:
     return 0
 
 
-async def _serve(settings: BrokerSettings, folder: DataFolder) -> None:
+async def _serve(settings: BrokerSettings, folder: DataFolder, guard: Guard) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    process = BrokerProcess(settings, folder)
+    process = BrokerProcess(settings, folder, guard)
     # What was imported lives as long as the process: no collection of cycles needs to walk through it again,
     # and the thousands of rows of one frame are not worth ten walks.
     gc.collect()

@@ -10,6 +10,7 @@ from broker.hosted import HostedPartition
 from broker.log.outcomes import StorageFailed, StoredRecords
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
+from kafkaserver.callers import caller_of
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, read_request
 from muster.kafkawire.fetching import (
@@ -80,6 +81,7 @@ class _ConsumerFetch:
     """
 
     __slots__ = (
+        "_caller",
         "_has_news",
         "_header",
         "_is_done",
@@ -105,6 +107,7 @@ class _ConsumerFetch:
         self._wake_ups = wake_ups
         self._header = header
         self._reply = reply
+        self._caller = caller_of(reply)
         self._min_bytes = request.min_bytes
         self._max_bytes = min(getattr(request, "max_bytes", RESPONSE_BYTES), RESPONSE_BYTES)
         self._topics = _topics(header.api_version, request.topics)
@@ -159,6 +162,8 @@ class _ConsumerFetch:
                 if by_id
                 else plane.led(topic.name, index, asked.leader_epoch)
             )
+            if not isinstance(hosted, ErrorCode) and not self._caller.may_read(hosted.topic):
+                hosted = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             if isinstance(hosted, ErrorCode):
                 topic.answers[index] = refused(index, hosted)
                 self._has_news = True

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import structlog
 
 from broker.core.creation_quota import CreationQuota
+from kafkaserver.callers import caller_of
 from kafkaserver.producer_ids import NoProducerIds, ProducerIdBlock, ProducerIds
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
@@ -50,6 +51,10 @@ class TooLargeToForward(Exception):
 
 class TooManyTopics(Exception):
     """More topics were created through this broker than its quota allows for now."""
+
+
+class NotAllowed(Exception):
+    """Whoever asks may not create topics of these names."""
 
 
 class Controller(Protocol):
@@ -104,7 +109,10 @@ class ForwardedHandlers:
         topics = tuple(_new_topic(topic) for topic in request.topics if names[topic.name] == 1)
         timeout_ms = int(request.timeout.total_seconds() * 1000)
         throttle_ms = 0
+        caller = caller_of(reply)
         try:
+            if not all(caller.may_create(topic.name) for topic in topics):
+                raise NotAllowed("this token may not create every one of these topics")
             if len(topics) > MOST_TOPICS:
                 raise TooLargeToForward(f"one request creates at most {MOST_TOPICS} topics")
             if not request.validate_only:
@@ -112,9 +120,11 @@ class ForwardedHandlers:
             if throttle_ms:
                 raise TooManyTopics(f"topics are created too quickly; ask again in {throttle_ms} ms")
             created = await self._controller.create_topics(
-                topics, timeout_ms, request.validate_only, principal=""
+                topics, timeout_ms, request.validate_only, principal=caller.principal
             )
             answers = {answer.name: answer for answer in created}
+        except NotAllowed as error:
+            answers = _refused(topics, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(error))
         except ControllerUnreachable as error:
             answers = _refused(topics, ErrorCode.NOT_CONTROLLER, str(error))
         except TooLargeToForward as error:

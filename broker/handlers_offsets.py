@@ -11,6 +11,7 @@ from broker.core.leader_epochs import offset_for_leader_epoch
 from broker.hosted import HostedPartition
 from broker.log.outcomes import StorageFailed
 from broker.replicas import DataPlane
+from kafkaserver.callers import KafkaCaller, caller_of
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
     ApiKey,
@@ -55,7 +56,7 @@ class OffsetHandlers:
         A search by time reads a log, so many of them let the loop do something else in between.
         """
         request = read_request(header, frame)
-        listed = _Listed(self._plane, header, request)
+        listed = _Listed(self._plane, header, request, caller_of(reply))
         if not listed.searches:
             reply.send(listed.answered())
             return
@@ -82,12 +83,15 @@ class OffsetHandlers:
     def offset_for_leader_epoch(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Where an epoch ends (conformance 230). Raises MalformedFrame."""
         request = read_request(header, frame)
+        caller = caller_of(reply)
         shape = response_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, header.api_version)
         topic_answer = part(shape, "OffsetForLeaderTopicResult")
         topics = tuple(
             topic_answer(
                 topic=topic.topic,
-                partitions=tuple(self._epoch_end(shape, topic.topic, asked) for asked in topic.partitions),
+                partitions=tuple(
+                    self._epoch_end(shape, topic.topic, asked, caller) for asked in topic.partitions
+                ),
             )
             for topic in request.topics
         )
@@ -95,8 +99,10 @@ class OffsetHandlers:
         key = ApiKey.OFFSET_FOR_LEADER_EPOCH
         reply.send(encode_reply(key, header.api_version, header.correlation_id, body))
 
-    def _epoch_end(self, shape: Any, topic: str, asked: Any) -> Any:
+    def _epoch_end(self, shape: Any, topic: str, asked: Any, caller: KafkaCaller) -> Any:
         hosted = self._plane.led(topic, asked.partition, asked.current_leader_epoch)
+        if not caller.may_read(topic):
+            hosted = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         error_code, epoch, end_offset = ErrorCode.NONE, _UNKNOWN, _UNKNOWN
         if isinstance(hosted, ErrorCode):
             error_code = hosted
@@ -123,8 +129,9 @@ class _Listed:
     A partition that is named twice is refused, as Kafka does: it is answered once.
     """
 
-    def __init__(self, plane: DataPlane, header: RequestHeader, request: Any) -> None:
+    def __init__(self, plane: DataPlane, header: RequestHeader, request: Any, caller: KafkaCaller) -> None:
         self._plane = plane
+        self._caller = caller
         self._header = header
         self._shape = response_class(ApiKey.LIST_OFFSETS, header.api_version)
         self._asked: dict[str, dict[int, Any]] = {}
@@ -168,6 +175,8 @@ class _Listed:
         try:
             if (topic, asked.partition_index) in self._twice:
                 raise _Refused(ErrorCode.INVALID_REQUEST)
+            if not self._caller.may_read(topic):
+                raise _Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if asked.timestamp < EARLIEST:
                 # Largest timestamp, earliest local, latest tiered: of versions that are not served.
                 raise _Refused(ErrorCode.UNSUPPORTED_VERSION)

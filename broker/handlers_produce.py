@@ -9,6 +9,7 @@ from broker.core.replica_log import PartitionKey
 from broker.hosted import HostedPartition
 from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.replicas import DataPlane
+from kafkaserver.callers import KafkaCaller, caller_of
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import ApiKey, RequestHeader, build, encode_reply, part, response_class
 from muster.kafkawire.produce import PartitionRecords, ProduceRequest, read_produce
@@ -151,12 +152,13 @@ class ProduceHandler:
         """Append, then answer now (acks=1), never (0), or when committed (all). Raises MalformedFrame."""
         request = read_produce(header, frame)
         answer = _Answer(header, reply)
+        caller = caller_of(reply)
         outcomes: list[_Outcome] = []
         waiting: list[tuple[HostedPartition, int, _Outcome]] = []
         for records in request.parts:
             outcome = _Outcome(records.topic, records.partition)
             outcomes.append(outcome)
-            hosted = self._judge(request, records)
+            hosted = self._judge(request, records, caller)
             if isinstance(hosted, ErrorCode):
                 outcome.refuse(hosted)
                 continue
@@ -196,12 +198,16 @@ class ProduceHandler:
         outcome.log_start_offset = hosted.log.start_offset
         return appended.next_offset
 
-    def _judge(self, request: ProduceRequest, records: PartitionRecords) -> HostedPartition | ErrorCode:
+    def _judge(
+        self, request: ProduceRequest, records: PartitionRecords, caller: KafkaCaller
+    ) -> HostedPartition | ErrorCode:
         """The partition if its log may be appended to; else why not."""
         if request.acks not in (ALL_IN_SYNC, 0, 1):
             return ErrorCode.INVALID_REQUIRED_ACKS
         if request.transactional_id is not None:
             return ErrorCode.INVALID_REQUEST
+        if not caller.may_produce(records.topic):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         plane = self._plane
         hosted = plane.led(records.topic, records.partition)
         if (

@@ -18,6 +18,8 @@ _LENGTH = struct.Struct(">i")
 class FollowersGate:
     """One connection to the replication listener, until its peer has proved who it is."""
 
+    ended = ""
+
     def __init__(self, key: ReplicationKey, me: int) -> None:
         self._side = LeaderSide(key, me, secrets.token_bytes(NONCE_BYTES))
 
@@ -32,9 +34,9 @@ class FollowersGate:
         return None if self._side.admitted is None else self._side.admitted.broker_id
 
 
-def gates(me: int, key: Callable[[], ReplicationKey]) -> Callable[[], FollowersGate]:
+def gates(me: int, key: Callable[[], ReplicationKey]) -> Callable[[str], FollowersGate]:
     """A gate for each new connection; `key` is asked anew, because a controller may tell another."""
-    return lambda: FollowersGate(key(), me)
+    return lambda _peer: FollowersGate(key(), me)
 
 
 async def introduce(

@@ -1,25 +1,39 @@
 """This room is the broker's client listener: it hands each Kafka request to the room that answers it."""
 
+from collections.abc import Iterable
+
 from broker.handlers_fetch import FetchHandler
 from broker.handlers_forwarded import Controller, ForwardedHandlers
 from broker.handlers_offsets import OffsetHandlers
 from broker.handlers_produce import ProduceHandler
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
+from kafkaserver import sasl
+from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
 from kafkaserver.finding import answer_find_coordinator
+from kafkaserver.guard import Guard
 from kafkaserver.limits import ServerLimits
 from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader
+from muster.messages.link.callers import CallerRow
 
 
 class ClientListener:
     """The door of producers and consumers; it refuses whoever states a replica id."""
 
-    def __init__(self, plane: DataPlane, controller: Controller, limits: ServerLimits | None = None) -> None:
+    def __init__(
+        self,
+        plane: DataPlane,
+        controller: Controller,
+        limits: ServerLimits | None = None,
+        guard: Guard | None = None,
+    ) -> None:
         self._plane = plane
+        self._guard = guard or Guard()
+        self._is_ready = False
         self._forwarded = ForwardedHandlers(controller, plane.clock)
         offsets = OffsetHandlers(plane)
         self._handlers: dict[int, Handler] = {
@@ -34,8 +48,12 @@ class ClientListener:
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             **dict.fromkeys(GROUP_REQUESTS, refuse_groups),
+            ApiKey.SASL_HANDSHAKE: sasl.refuse,
+            ApiKey.SASL_AUTHENTICATE: sasl.refuse,
         }
-        self.server = KafkaServer("client", self._handle, limits)
+        self.server = KafkaServer(
+            "client", self._handle, limits, self._guard.gate, certificate=self._guard.certificate
+        )
 
     @property
     def answered(self) -> frozenset[int]:
@@ -51,8 +69,16 @@ class ClientListener:
         return self.server.bind(host, port)
 
     def accept(self) -> None:
-        """Take clients from now on."""
-        self.server.accept()
+        """Take clients from now on, or from when it is known who may come in."""
+        self._is_ready = True
+        if self._guard.may_open:
+            self.server.accept()
+
+    def know_callers(self, rows: Iterable[CallerRow]) -> None:
+        """These may come in from now on."""
+        self._guard.know(rows, self.server)
+        if self._is_ready:
+            self.server.accept()
 
     def stop_taking(self) -> None:
         """Take nothing new, nor what has arrived and is held back; answers still leave."""
@@ -67,7 +93,7 @@ class ClientListener:
         self._handlers[header.api_key](header, frame, reply)
 
     def _metadata(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        reply.send(answer_metadata(self._plane.view, header, frame))
+        reply.send(answer_metadata(self._plane.view, header, frame, caller_of(reply).may_see))
 
     def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         reply.send(answer_describe_cluster(self._plane.view, header, frame))

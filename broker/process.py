@@ -25,10 +25,12 @@ from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
 from broker.settings import Address, BrokerSettings
+from kafkaserver.guard import Guard
 from kafkaserver.limits import client_limits
 from muster.kafkawire.api_table import shapes_loaded
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.limits import MAX_ROWS_PER_FRAME
+from muster.messages.link.callers import CallerRow, Callers
 from muster.messages.link.from_broker import (
     AlterPartition,
     BrokerHello,
@@ -79,7 +81,7 @@ class BrokerProcess:
     followers for every partition.
     """
 
-    def __init__(self, settings: BrokerSettings, folder: DataFolder) -> None:
+    def __init__(self, settings: BrokerSettings, folder: DataFolder, guard: Guard | None = None) -> None:
         self._settings = settings
         self._folder = folder
         self._incarnation = str(uuid4())
@@ -103,7 +105,9 @@ class BrokerProcess:
         self._link = ControllerLink(settings, self)
         self._forwarding = Forwarding(self._link.send)
         self._followers = Replication(self._plane, settings)
-        self._clients = ClientListener(self._plane, self._forwarding, client_limits())
+        self._clients = ClientListener(self._plane, self._forwarding, client_limits(), guard)
+        self._callers: tuple[CallerRow, ...] = ()
+        """Of a telling that is under way on the present link."""
         self._peers = ReplicationListener(self._plane)
         self._health = HealthDoor(self.ailment, self.samples)
         self._endpoints: dict[str, str] = {}
@@ -117,7 +121,7 @@ class BrokerProcess:
         client_port = self._clients.bind(*settings.listen)
         replication_port = self._peers.listen(*settings.replication_listen)
         self._endpoints = {
-            CLIENT_LISTENER: str(Address(settings.listen.host, client_port)),
+            CLIENT_LISTENER: str(settings.address or Address(settings.listen.host, client_port)),
             REPLICATION_LISTENER: str(Address(settings.replication_listen.host, replication_port)),
         }
         if settings.http_listen is not None:
@@ -169,6 +173,7 @@ class BrokerProcess:
 
     def hello(self) -> BrokerHello:
         self._known.open_link()
+        self._callers = ()
         self._snapshot_obeyed = False
         self._stated_unusable = self._plane.unusable
         return BrokerHello(
@@ -209,6 +214,8 @@ class BrokerProcess:
                 pass  # It was heard: the session goes on.
             case Nodes():
                 self._know_nodes(frame)
+            case Callers():
+                self._know_callers(frame)
             case SnapshotChunk() | Changes() | AlterPartitionAnswer():
                 await self._heed(frame)
             case _:
@@ -251,6 +258,13 @@ class BrokerProcess:
             self._snapshot_applied()
         elif not heeded.answers:
             self._link.ping_soon()
+
+    def _know_callers(self, frame: Callers) -> None:
+        """Who may come in at the listener of clients; heeded when the last frame of a telling has come."""
+        self._callers += frame.callers
+        if frame.last:
+            callers, self._callers = self._callers, ()
+            self._clients.know_callers(callers)
 
     def _know_nodes(self, frame: Nodes) -> None:
         """Where the controller may be, and who coordinates which groups, for clients to be told."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from kafkaserver.guard import CERTIFICATE, KEY, SASL, Guard
 from muster.kernel.addresses import is_loopback
 from muster.kernel.environment import Environment, SettingError
 from muster.kernel.settings import DECLARED
@@ -35,6 +36,8 @@ class BrokerSettings:
     nodes: tuple[str, ...]
     """Websocket addresses of nodes; any one suffices, it names the controller's."""
     secret: str = field(repr=False)
+    address: Address | None = None
+    """Where Kafka clients reach `listen`; None: as it is."""
     rack: str = ""
     cluster_id: str = ""
     """If given, the cluster that this broker belongs to; it refuses any other."""
@@ -82,10 +85,12 @@ def variable(name: str) -> str:
 def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
     """Read a broker's settings. Raises SettingError, naming the variable, for whatever cannot be used."""
     environment = reader(given)
+    address = environment.text("MUSTER_BROKER_ADDRESS")
     http_listen = environment.text("MUSTER_BROKER_HTTP_LISTEN")
     return BrokerSettings(
         broker_id=environment.number("MUSTER_BROKER_ID"),
-        listen=_loopback_address("MUSTER_BROKER_LISTEN", environment),
+        listen=_address("MUSTER_BROKER_LISTEN", environment.text("MUSTER_BROKER_LISTEN")),
+        address=_address("MUSTER_BROKER_ADDRESS", address) if address else None,
         replication_listen=_loopback_address("MUSTER_BROKER_REPLICATION_LISTEN", environment),
         data=Path(environment.text("MUSTER_BROKER_DATA")),
         nodes=_nodes(environment),
@@ -95,6 +100,11 @@ def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
         http_listen=_address("MUSTER_BROKER_HTTP_LISTEN", http_listen) if http_listen else None,
         **{name: environment.number(variable(name)) for name in NUMBERS},
     )
+
+
+def guard_of(environment: Environment) -> Guard:
+    """What the listener of clients asks of them. Raises SettingError."""
+    return Guard.of(environment.switch(SASL), environment.text(CERTIFICATE), environment.text(KEY))
 
 
 def reader(given: Mapping[str, str] = os.environ) -> Environment:
@@ -117,8 +127,8 @@ def _loopback_address(name: str, environment: Environment) -> Address:
     address = _address(name, environment.text(name))
     if not is_loopback(address.host):
         raise SettingError(
-            f"{name}={address}: the Kafka listeners have no SASL and no TLS yet, so they bind to loopback "
-            "only; use 127.0.0.1 or [::1]."
+            f"{name}={address}: brokers speak to each other in the clear, so this listener binds to "
+            "loopback only; use 127.0.0.1 or [::1]."
         )
     return address
 

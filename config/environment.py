@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from muster.kernel.addresses import host_and_port, is_loopback
+from muster.kernel.addresses import host_and_port
 from muster.kernel.environment import FILE, Environment, SettingError
 from muster.kernel.settings import DECLARED
 
@@ -54,16 +54,11 @@ def host_of(address: str) -> str:
     return split.hostname or ""
 
 
-def loopback_address(name: str, text: str) -> tuple[str, int]:
-    """Host and port to listen on. Raises SettingError for what others could reach."""
+def listening_address(name: str, text: str) -> tuple[str, int]:
+    """Host and port to listen on. Raises SettingError."""
     address = host_and_port(text)
     if address is None:
         raise SettingError(f"{name}={text!r} is not HOST:PORT.")
-    if not is_loopback(address[0]):
-        raise SettingError(
-            f"{name}={text}: the Kafka listeners have no SASL and no TLS yet, so they bind to loopback "
-            "only; use 127.0.0.1 or [::1]."
-        )
     return address
 
 

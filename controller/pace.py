@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from muster.kernel.instants import Instant, elapsed_ms
+from muster.messages.link.callers import CallerRow
 from muster.messages.link.from_broker import HighWatermark
 from muster.messages.link.to_broker import Nodes
 
@@ -12,9 +13,10 @@ from muster.messages.link.to_broker import Nodes
 class LinkPace:
     """What one link was told and has not yet said it applied, oldest first."""
 
-    __slots__ = ("_acknowledged", "_waiting", "nodes")
+    __slots__ = ("_acknowledged", "_waiting", "callers", "nodes")
 
     def __init__(self) -> None:
+        self.callers: tuple[CallerRow, ...] | None = None
         self.nodes: Nodes | None = None
         """As this link was told last."""
         self._waiting: deque[tuple[int, Instant]] = deque()

@@ -102,6 +102,7 @@ class ControllerService:
 
     def tick(self, now: Instant) -> None:
         self.cluster.tell_nodes(nodes_and_owners(self._node))
+        self.cluster.tell_callers(self._node.kafka_callers)
         for link, pace in self.cluster.links.items():
             if pace.is_late(now, self._settings.ack_timeout_ms):
                 log.error("broker is behind", broker=link.broker_id, link=link.number, **pace.figures(now))

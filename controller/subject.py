@@ -21,6 +21,7 @@ from controller.pace import LinkPace
 from controller.store import ControllerStore
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
+from muster.messages.link.callers import CallerRow, frames_of
 from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk
 from runtime.ports import Entry, Lane, NodeContext
 from runtime.turn import NotSpoken
@@ -154,6 +155,17 @@ class Cluster:
             if pace.nodes != nodes and self.memory is not None and self.memory.broker_of(link) is not None:
                 pace.nodes = nodes
                 link.say(nodes)
+
+    def tell_callers(self, callers: tuple[CallerRow, ...] | None) -> None:
+        """Say to each bound link who may come in, if it was told another; None: it is not known here."""
+        if callers is None:
+            return
+        for link, pace in self.links.items():
+            others = pace.callers is not callers and pace.callers != callers
+            if others and self.memory is not None and self.memory.broker_of(link) is not None:
+                pace.callers = callers
+                for frame in frames_of(callers):
+                    link.say(frame)
 
     def postpone(self, by_ms: int) -> None:
         """Time stood still: that was nobody's silence."""

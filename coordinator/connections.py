@@ -15,6 +15,7 @@ from typing import Any
 from coordinator.core.events import ConnectionId
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
+from muster.kernel.scopes import EVERYTHING
 from muster.messages import codec, limits
 from muster.messages.errors import GOING_AWAY_CLOSE, NORMAL_CLOSE, POLICY_VIOLATION_CLOSE
 from muster.messages.member import Frame
@@ -72,6 +73,8 @@ class MemberConnection:
         self.closing = False
         self.unanswered_commits = 0
         self.verified_at = Instant(0)
+        self.groups = self.topics = EVERYTHING
+        """What its token is good for."""
         self._send = send
         self._say_now = say_now
         self._writing = False

@@ -15,6 +15,7 @@ from coordinator.service import MemberMessage, ShardService
 from coordinator.shards import shard_of
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import elapsed_ms
+from muster.kernel.scopes import Scope
 from muster.messages import limits
 from muster.messages.errors import POLICY_VIOLATION_CLOSE
 from muster.messages.member import (
@@ -23,6 +24,7 @@ from muster.messages.member import (
     CommitOffsetsRequest,
     RegisterConsumerRequest,
     RegisterConsumerResponse,
+    TopicCount,
 )
 from muster.messages.partitions import each_position
 from runtime.ports import NodeContext
@@ -74,6 +76,7 @@ class ConsumerDoor:
             return TOO_MANY
         connection = MemberConnection(send, peer[:PEER_LENGTH], caller.principal, presented, say_now)
         connection.verified_at = self._node.now()
+        connection.groups, connection.topics = caller.groups, caller.topics
         self._connections.add(connection)
         return connection
 
@@ -115,7 +118,7 @@ class ConsumerDoor:
         if connection.group_id is not None and identity != (connection.group_id, connection.consumer_id):
             connection.close(POLICY_VIOLATION_CLOSE, "one connection serves one consumer")
             return
-        refusal = self._refusal(message)
+        refusal = self._beyond_its_token(connection, message) or self._refusal(message)
         if refusal is not None:
             connection.say(refusal)
             return
@@ -123,6 +126,22 @@ class ConsumerDoor:
         connection.shard = shard_of(message.group_id)
         self._callers.add(connection, connection.shard)
         self._hear(self._of_shard[connection.shard], connection, message)
+
+    def _beyond_its_token(
+        self, connection: MemberConnection, message: RegisterConsumerRequest
+    ) -> RegisterConsumerResponse | None:
+        """A refusal of what the token does not name; a pattern needs one that is good for every topic."""
+        error, what = ErrorCode.GROUP_AUTHORIZATION_FAILED, f"group {message.group_id}"
+        if connection.groups.covers(message.group_id):
+            beyond = [wish.topic for wish in message.topic_count if not _covers(connection.topics, wish)]
+            if not beyond:
+                return None
+            error, what = ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {beyond[0]}"
+        return RegisterConsumerResponse(
+            correlation_id=message.correlation_id,
+            error_code=error,
+            error_text=f"the token is not good for {what}",
+        )
 
     def _refusal(self, message: RegisterConsumerRequest) -> RegisterConsumerResponse | None:
         service = self._of_shard[shard_of(message.group_id)]
@@ -204,8 +223,15 @@ class ConsumerDoor:
         if elapsed_ms(connection.verified_at, now) >= VERIFY_AGAIN_MS:
             connection.verified_at = now
             caller = self._node.verify_token(connection.presented)
-            return caller is not None and bool(caller.may(Operation.CONSUME))
+            if caller is None or not caller.may(Operation.CONSUME):
+                return False
+            connection.groups, connection.topics = caller.groups, caller.topics
+            return bool(caller.groups.covers(connection.group_id or ""))
         return True
+
+
+def _covers(topics: Scope, wish: TopicCount) -> bool:
+    return topics.is_everything if wish.is_pattern else topics.covers(wish.topic)
 
 
 class _MembersCommit(Commit):

@@ -9,8 +9,11 @@ from gateway.members import MemberHandlers
 from gateway.questions import QuestionHandlers
 from gateway.session import KafkaSession
 from gateway.translation.records import RECORD_REQUESTS, creation_refusal, record_refusal
+from kafkaserver import sasl
+from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
 from kafkaserver.finding import answer_find_coordinator
+from kafkaserver.guard import Guard
 from kafkaserver.limits import ServerLimits, client_limits
 from kafkaserver.producer_ids import ProducerIds
 from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
@@ -18,6 +21,7 @@ from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
 from muster.kernel.instants import Instant
+from muster.messages.link.callers import CallerRow
 from runtime.ports import NodeContext
 
 
@@ -25,8 +29,15 @@ class NodeListener:
     """The door of group members; what it tells of the cluster is what every broker tells."""
 
     def __init__(
-        self, node: NodeContext, services: Mapping[str, ShardService], limits: ServerLimits | None = None
+        self,
+        node: NodeContext,
+        services: Mapping[str, ShardService],
+        limits: ServerLimits | None = None,
+        guard: Guard | None = None,
     ) -> None:
+        self._node = node
+        self._guard = guard or Guard()
+        self._known: tuple[CallerRow, ...] | None = None
         self._cluster = ClusterOfNode(node)
         self._callers = next(iter(services.values())).premises.callers
         self._later = Later()
@@ -50,8 +61,12 @@ class NodeListener:
             ApiKey.DESCRIBE_GROUPS: questions.describe,
             ApiKey.LIST_GROUPS: questions.list_groups,
             **dict.fromkeys(RECORD_REQUESTS, _refuse_records),
+            **dict.fromkeys((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), sasl.refuse),
         }
-        self.server = KafkaServer("groups", self._handle, limits or client_limits(), session=self._session)
+        guard = self._guard
+        self.server = KafkaServer(
+            "groups", self._handle, limits or client_limits(), guard.gate, self._session, guard.certificate
+        )
 
     @property
     def answered(self) -> frozenset[int]:
@@ -65,8 +80,15 @@ class NodeListener:
     def tick(self, now: Instant) -> None:
         """Called every 100 ms; clients are taken as soon as they can be told of the cluster."""
         self._cluster.tick(now)
-        if self._cluster.is_known:
+        self._know_callers()
+        if self._cluster.is_known and self._guard.may_open:
             self.server.accept()
+
+    def _know_callers(self) -> None:
+        callers = self._node.kafka_callers
+        if callers is not None and callers is not self._known:
+            self._known = callers
+            self._guard.know(callers, self.server)
 
     def woken(self, name: str) -> None:
         """A wake-up came."""
@@ -89,7 +111,7 @@ class NodeListener:
         reply.send(answer_api_versions(header))
 
     def _metadata(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        reply.send(answer_metadata(self._cluster.view(), header, frame))
+        reply.send(answer_metadata(self._cluster.view(), header, frame, caller_of(reply).may_see))
 
     def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         reply.send(answer_describe_cluster(self._cluster.view(), header, frame))

@@ -2,6 +2,7 @@
 
 from coordinator.callers import Callers
 from gateway.seats import Seat
+from kafkaserver.callers import ANYBODY, KafkaCaller
 
 SEATS_MAX = 1_000
 """Groups of one connection; an administrator's tool speaks of many and waits in none."""
@@ -12,20 +13,24 @@ CLIENT_HOST_LENGTH = 64
 class KafkaSession:
     """One connection. Its end removes no member: only a session's time, or LeaveGroup, does."""
 
-    __slots__ = ("_callers", "_seats", "client_host", "principal")
+    __slots__ = ("_caller", "_callers", "_seats", "client_host")
 
     def __init__(self, peer: str, callers: Callers) -> None:
-        self.principal = ""
-        """Who proved to be there; until this door asks, everybody is nobody in particular."""
+        self._caller = ANYBODY
         host = peer.rpartition(":")[0]
         self.client_host = f"/{host}"[:CLIENT_HOST_LENGTH]
         """As Kafka's tools show it (conformance 140); a port would change with each connection."""
         self._callers = callers
         self._seats: dict[str, Seat] = {}
 
-    def may(self, operation: str, resource: str) -> bool:
-        """Whether who speaks here may do this; everybody may on loopback, where this door listens only."""
-        return True
+    def admitted(self, identity: object) -> None:
+        """The client has proved who it is; where the door does not ask, anybody may everything."""
+        assert isinstance(identity, KafkaCaller)
+        self._caller = identity
+
+    def may(self, operation: str, group_id: str) -> bool:
+        """Whether who speaks here may do this with the group; a group's members may look at it, too."""
+        return self._caller.may_with_group(operation, group_id)
 
     def seat(self, group_id: str, shard: int) -> Seat:
         """The place of this connection in a group."""

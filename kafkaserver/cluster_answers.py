@@ -4,7 +4,7 @@ The view is replaced as a whole whenever the controller has pushed something (de
 """
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -119,6 +119,10 @@ class MetadataView:
         return known.partitions[partition]
 
 
+def _everything(_topic: str) -> bool:
+    return True
+
+
 def answer_api_versions(header: RequestHeader) -> bytes:
     """The whole table; a version that is too high gets error 35 and the table in the form of version 0."""
     api = SERVED[ApiKey.API_VERSIONS]
@@ -135,21 +139,24 @@ def answer_api_versions(header: RequestHeader) -> bytes:
     return encode_reply(ApiKey.API_VERSIONS, version, header.correlation_id, body)
 
 
-def answer_metadata(view: MetadataView, header: RequestHeader, frame: memoryview) -> bytes:
+def answer_metadata(
+    view: MetadataView, header: RequestHeader, frame: memoryview, may_see: Callable[[str], bool] = _everything
+) -> bytes:
     """What `view` holds of the topics asked for, by name or id; brokers, nodes and controller always.
 
-    Topics are never created by asking. Raises MalformedFrame.
+    Topics are never created by asking. Of all topics those are told that `may_see` names; whoever asks for
+    another one is refused, whether there is such a topic or not. Raises MalformedFrame.
     """
     request = read_request(header, frame)
     version = header.api_version
     shape = response_class(ApiKey.METADATA, version)
     wants_all = request.topics is None or (version == 0 and not request.topics)
     if wants_all:
-        topics = [_known_topic(version, view, topic) for topic in view.topics.values()]
+        topics = [_known_topic(version, view, topic) for topic in view.topics.values() if may_see(topic.name)]
     else:
         # A topic that is asked for twice is answered once, or a small request had an answer of any size.
         distinct = {(asked.name, getattr(asked, "topic_id", None)): asked for asked in request.topics}
-        topics = [_asked_topic(version, view, asked) for asked in distinct.values()]
+        topics = [_asked_topic(version, view, asked, may_see) for asked in distinct.values()]
     broker = part(shape, "MetadataResponseBroker")
     without_topics = build(
         shape,
@@ -200,7 +207,7 @@ def _with_elements(version: int, empty: bytes, tail_bytes: int, elements: Sequen
     return b"".join((empty[: end - (1 if flexible else 4)], count, *elements, empty[end:]))
 
 
-def _asked_topic(version: int, view: MetadataView, asked: Any) -> bytes:
+def _asked_topic(version: int, view: MetadataView, asked: Any, may_see: Callable[[str], bool]) -> bytes:
     topic_id = getattr(asked, "topic_id", None)
     if asked.name is not None:
         known = view.topics.get(asked.name)
@@ -208,6 +215,9 @@ def _asked_topic(version: int, view: MetadataView, asked: Any) -> bytes:
     else:
         known = view.topics.get(view.names_by_id.get(topic_id, "")) if topic_id else None
         refusal = ErrorCode.UNKNOWN_TOPIC_ID
+    name = asked.name if known is None else known.name
+    if name is not None and not may_see(name):
+        known, refusal = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if known is not None:
         return _known_topic(version, view, known)
     return encode_body(

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from kafkaserver.tls import TlsSocket
+
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 _JOINED_BYTES: Final = 256 * 1024
 
@@ -58,7 +60,7 @@ class Outbox:
             if not isinstance(piece, FileRegion):
                 self.in_memory_bytes += size_bytes
 
-    def send_to(self, connection: socket.socket) -> bool:
+    def send_to(self, connection: socket.socket | TlsSocket) -> bool:
         """Send as much as the socket takes; True if nothing is left.
 
         Raises OSError from the socket, FileEnded if a file was cut below a promised region.
@@ -75,7 +77,7 @@ class Outbox:
             return False
         return True
 
-    def _send_bytes(self, connection: socket.socket, head: bytes | memoryview) -> None:
+    def _send_bytes(self, connection: socket.socket | TlsSocket, head: bytes | memoryview) -> None:
         """One send for all bytes up to the next region; the region's bytes join its last packet."""
         pieces = self._pieces
         if pieces and not isinstance(pieces[0], FileRegion):
@@ -102,10 +104,13 @@ class Outbox:
             pieces.popleft()
         return b"".join(parts)
 
-    def _send_region(self, connection: socket.socket, region: FileRegion) -> None:
-        target, source = connection.fileno(), region.file.fileno()
+    def _send_region(self, connection: socket.socket | TlsSocket, region: FileRegion) -> None:
+        source = region.file.fileno()
         try:
-            sent = os.sendfile(target, source, region.position, region.size_bytes)
+            if isinstance(connection, TlsSocket):
+                sent = connection.send_region(source, region.position, region.size_bytes)
+            else:
+                sent = os.sendfile(connection.fileno(), source, region.position, region.size_bytes)
         except BlockingIOError:
             self._pieces.appendleft(region)
             raise

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from kafkaserver.callers import PRODUCE, caller_of
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
     ApiKey,
@@ -48,7 +49,9 @@ class ProducerIds:
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """A fresh producer id with epoch 0; transactions are not served. Raises MalformedFrame."""
         request = read_request(header, frame)
-        if request.transactional_id is not None:
+        if not caller_of(reply).may(PRODUCE):
+            _answer(header, reply, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NO_PRODUCER_ID)
+        elif request.transactional_id is not None:
             _answer(header, reply, ErrorCode.INVALID_REQUEST, NO_PRODUCER_ID)
         elif self._block.size:
             _answer(header, reply, ErrorCode.NONE, self._next_id())

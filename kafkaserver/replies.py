@@ -11,8 +11,12 @@ class Gate(Protocol):
     """What one connection must say before its requests are heard."""
 
     @property
-    def admitted(self) -> int | None:
+    def admitted(self) -> object | None:
         """Who it is, once that is proved."""
+
+    @property
+    def ended(self) -> str:
+        """Why the connection is to be closed behind the last answer; empty: it is not."""
 
     def hear(self, frame: memoryview) -> bytes:
         """The whole frame to answer; b"": none. Raises KafkaWireError: the connection is closed."""
@@ -20,6 +24,9 @@ class Gate(Protocol):
 
 class Session(Protocol):
     """What a door keeps for one connection."""
+
+    def admitted(self, identity: object) -> None:
+        """Its client has proved who it is."""
 
     def ended(self) -> None:
         """The connection is gone."""
@@ -29,7 +36,7 @@ class Asker(Protocol):
     """The connection whose requests are answered, in their order."""
 
     peer: str
-    identity: int
+    identity: object
     session: Any
     is_closed: bool
 
@@ -63,8 +70,8 @@ class Reply:
         return self._connection.peer
 
     @property
-    def identity(self) -> int:
-        """Who passed the door's gate on this connection; -1 where there is no gate."""
+    def identity(self) -> object:
+        """Who passed the door's gate on this connection; None where there is no gate."""
         return self._connection.identity
 
     @property

@@ -16,6 +16,7 @@ from kafkaserver.limits import ServerCounters, ServerLimits
 from kafkaserver.replies import Gate, Handler, Session
 from kafkaserver.request_memory import RequestMemory
 from kafkaserver.sockets import Connection
+from kafkaserver.tls import Certificate
 
 log = structlog.get_logger(__name__)
 
@@ -33,12 +34,14 @@ class KafkaServer:
         name: str,
         handler: Handler,
         limits: ServerLimits | None = None,
-        gate: Callable[[], Gate] | None = None,
+        gate: Callable[[str], Gate | None] | None = None,
         session: Callable[[str], Session] | None = None,
+        certificate: Certificate | None = None,
     ) -> None:
         """`session` makes, of a peer's address, what is kept for its connection."""
         self._gate = gate
         self._session = session
+        self._certificate = certificate
         self.name = name
         self.handler = handler
         self.limits = limits or ServerLimits()
@@ -115,15 +118,16 @@ class KafkaServer:
             accepted.setblocking(False)
             with contextlib.suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            gate = self._gate() if self._gate is not None else None
+            gate = self._gate(address[0]) if self._gate is not None else None
+            behind = accepted if self._certificate is None else self._certificate.wrap(accepted)
             peer = f"{address[0]}:{address[1]}"
             session = self._session(peer) if self._session is not None else None
-            connection = Connection(self, accepted, peer, gate, session)
+            connection = Connection(self, behind, peer, gate, session)
             if gate is not None:
                 self.loop.call_later(self.limits.admission_ms / 1000, connection.close_unless_admitted)
             self._connections.add(connection)
             self.counters.accepted += 1
-            self.loop.add_reader(accepted, connection.on_readable)
+            self.loop.add_reader(behind, connection.on_readable)
 
     def _rest_from_accepting(self, error: OSError) -> None:
         """Whoever knocks stays in the backlog; said once for each time that it begins."""
@@ -187,6 +191,12 @@ class KafkaServer:
         waiting, self._to_flush = self._to_flush, set()
         for connection in waiting:
             connection.flush()
+
+    def hang_up_on_others(self, may_stay: Callable[[object], bool]) -> None:
+        """Close every connection whose caller proved who it is and may not be here any more."""
+        for connection in list(self._connections):
+            if connection.identity is not None and not may_stay(connection.identity):
+                connection.close("its token was taken back, or changed")
 
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""

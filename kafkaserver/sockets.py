@@ -18,6 +18,7 @@ from kafkaserver.limits import ServerCounters, ServerLimits
 from kafkaserver.outbox import FileEnded, Outbox
 from kafkaserver.replies import Gate, Handler, Reply, Session
 from kafkaserver.request_memory import RequestMemory
+from kafkaserver.tls import TlsSocket
 from muster.kafkawire.api_table import read_request_header
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
 from muster.kafkawire.framing import LENGTH_BYTES, SMALLEST_REQUEST_BYTES, frame_bytes
@@ -89,14 +90,14 @@ class Connection:
     def __init__(
         self,
         server: Door,
-        connection: socket.socket,
+        connection: socket.socket | TlsSocket,
         peer: str,
         gate: Gate | None = None,
         session: Session | None = None,
     ) -> None:
         self._server = server
         self._gate = gate
-        self.identity = -1
+        self.identity: object = None
         self.session = session
         self._socket = connection
         self.peer = peer
@@ -120,6 +121,13 @@ class Connection:
         """Receive, serve every whole frame, send all answers together."""
         self.was_active = True
         self._guarded(self._receive)
+        if isinstance(self._socket, TlsSocket) and not self.is_closed and self._socket.pending_bytes:
+            # The kernel has handed these over already, and announces nothing.
+            self._server.loop.call_soon(self._read_what_is_pending)
+
+    def _read_what_is_pending(self) -> None:
+        if not (self.is_closed or self._paused or self._starved_of_bytes or self._server.is_draining):
+            self.on_readable()
 
     def _guarded(self, serve: Callable[[], None]) -> None:
         """Run `serve` and send what it answered; whatever it raises ends this connection, no other."""
@@ -240,7 +248,12 @@ class Connection:
             return
         self._enlarge(more)
         if not self._server.is_draining:
-            self._server.loop.add_reader(self._socket, self.on_readable)
+            self._read_again()
+
+    def _read_again(self) -> None:
+        self._server.loop.add_reader(self._socket, self.on_readable)
+        if isinstance(self._socket, TlsSocket) and self._socket.pending_bytes:
+            self._server.loop.call_soon(self._read_what_is_pending)
 
     def _hold(self, buffer: memoryview | None) -> None:
         """Own this buffer, or none, and count it."""
@@ -256,10 +269,15 @@ class Connection:
         answer = gate.hear(frame)
         if gate.admitted is not None:
             self.identity, self._gate = gate.admitted, None
+            if self.session is not None:
+                self.session.admitted(self.identity)
         if answer:
             reply = Reply(self)
             self._replies.append(reply)
             reply.send(answer)
+        if gate.ended:
+            self._flush()
+            self.close_gracefully(gate.ended)
 
     def close_unless_admitted(self) -> None:
         """The time in which a peer must say who it is has passed."""
@@ -317,7 +335,7 @@ class Connection:
         self._paused = False
         self._guarded(self._serve_what_is_kept)
         if not self.is_closed and not self._paused:
-            self._server.loop.add_reader(self._socket, self.on_readable)
+            self._read_again()
 
     def _serve_what_is_kept(self) -> None:
         if self._buffer is not None and self._filled:

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import structlog
 
-from access.service import token_map
+from access.service import kafka_callers, token_map
 from access.tokens import TokenMap
 from muster.kernel.instants import Instant, elapsed_ms
+from muster.messages.link.callers import CallerRow
 from runtime import clock, wake
 from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
@@ -22,6 +23,10 @@ OLDEST_TOKENS_MS = 60_000
 
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
+
+
+def _tokens_and_callers(connection: Connection) -> tuple[TokenMap, tuple[CallerRow, ...]]:
+    return token_map(connection), kafka_callers(connection)
 
 
 class NodeHeart:
@@ -37,6 +42,7 @@ class NodeHeart:
         self._freshness = freshness
         self._coalescer = wake.Coalescer(self._send_wakes)
         self._tokens: TokenMap | None = None
+        self.kafka_callers: tuple[CallerRow, ...] | None = None
         self._tokens_at = Instant(0)
         self._tokens_wanted = False
         self._reading_tokens = False
@@ -111,11 +117,13 @@ class NodeHeart:
     async def _read_tokens(self) -> None:
         asked_at = clock.now()
         try:
-            tokens = await self.queries.query(token_map)
+            tokens, callers = await self.queries.query(_tokens_and_callers)
         except ConnectionLost as error:
             log.warning("tokens could not be refreshed", error=str(error))
             return
         self._tokens, self._tokens_at = tokens, asked_at
+        if callers != self.kafka_callers:
+            self.kafka_callers = callers
 
     def start(self, work: Any) -> None:
         """Run a small coroutine to its end without waiting for it."""

@@ -19,6 +19,7 @@ import coordinator.service
 from access.bounded_http import BoundedHttp
 from gateway.listener import NodeListener
 from kafkaserver import open_files
+from kafkaserver.guard import Guard
 from node import doors
 from node.context import NodeHeart
 from node.duties import Duties
@@ -68,7 +69,11 @@ class Node:
         shards = coordinator.service.build(self.heart)
         leader = controller.service.build(self.heart)
         services: dict[str, LaneService] = {**leader, **shards}
-        self._kafka = NodeListener(self.heart, shards)
+        guard = Guard.of(
+            settings.MUSTER_KAFKA_SASL, settings.MUSTER_KAFKA_TLS_CERTIFICATE, settings.MUSTER_KAFKA_TLS_KEY
+        )
+        guard.refuse_open_door("MUSTER_NODE_KAFKA_LISTEN", settings.MUSTER_NODE_KAFKA_LISTEN[0])
+        self._kafka = NodeListener(self.heart, shards, guard=guard)
         self._publisher = Publisher()
         self._spare = Spare()
         self.heart.queries = SideLink(database, lambda: self.keeper.run, "queries")
@@ -110,6 +115,8 @@ class Node:
         """Where Kafka clients will be taken; the system chooses the port if 0 was asked. Raises OSError."""
         host, port = settings.MUSTER_NODE_KAFKA_LISTEN
         bound = self._kafka.bind(host, port)
+        if settings.MUSTER_NODE_KAFKA_ADDRESS:
+            return str(settings.MUSTER_NODE_KAFKA_ADDRESS)
         return f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
 
     def why_not_ready(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from muster.kernel.shards import SHARD_COUNT as SHARD_COUNT
+from muster.messages.link.callers import CallerRow
 
 Connection = Any
 """A psycopg connection inside a transaction, or the in-memory database's; the store knows which."""
@@ -251,6 +252,10 @@ class NodeContext(Protocol):
     @property
     def tokens_known(self) -> bool:
         """False while the map of tokens is missing or too old: nobody can be told apart."""
+
+    @property
+    def kafka_callers(self) -> tuple[CallerRow, ...] | None:
+        """Who may come in at a Kafka door, as last read; None before that. The same object while alike."""
 
     def verify_token(self, presented: str) -> Any | None:
         """The caller to whom a token belongs, by the map refreshed every 10 s; None if nobody."""

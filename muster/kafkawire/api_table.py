@@ -41,10 +41,12 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    SASL_AUTHENTICATE = 36
     DELETE_GROUPS = 42
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
@@ -89,10 +91,12 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.SYNC_GROUP, 0, 0, 5, 4, 16 * 1024 * 1024, limit_elements=100_000),
         Api(ApiKey.DESCRIBE_GROUPS, 0, 0, 6, 5, limit_elements=1_000),
         Api(ApiKey.LIST_GROUPS, 0, 0, 5, 3, limit_bytes=64 * 1024, limit_elements=100),
+        Api(ApiKey.SASL_HANDSHAKE, 0, 0, 1, NEVER_FLEXIBLE, limit_bytes=1024),
         Api(ApiKey.API_VERSIONS, 0, 0, 4, 3),
         Api(ApiKey.CREATE_TOPICS, 2, 2, 7, 5),
         Api(ApiKey.INIT_PRODUCER_ID, 0, 0, 4, 2),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4),
+        Api(ApiKey.SASL_AUTHENTICATE, 0, 0, 2, 2, limit_bytes=4 * 1024),
         Api(ApiKey.DELETE_GROUPS, 0, 0, 2, 2, limit_elements=1_000),
         Api(ApiKey.OFFSET_DELETE, 0, 0, 0, NEVER_FLEXIBLE),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 0, 1, 0),

@@ -88,8 +88,9 @@ DJANGO_PROCESSES = (
     _text(
         "MUSTER_NODE_KAFKA_LISTEN",
         "127.0.0.1:0",
-        "HOST:PORT of a node's Kafka listener, which clients find by any broker; loopback only.",
+        "HOST:PORT of a node's Kafka listener, which clients find by any broker.",
     ),
+    _text("MUSTER_NODE_KAFKA_ADDRESS", "", "HOST:PORT where Kafka clients reach it; where it listens."),
     _text("MUSTER_WEB_LISTEN", "127.0.0.1:8000", "HOST:PORT of pages and REST."),
     _text("MUSTER_WEB_URL", "", "Where people reach the pages; http:// and where it listens."),
     _text("MUSTER_STATIC_ROOT", "", "Folder that `collectstatic` fills; var/static in the checkout."),
@@ -192,6 +193,12 @@ CONTROLLER = (
     _ms("MUSTER_CONTROLLER_ACK_TIMEOUT_MS", 30_000, "A broker this far behind gets a new link.", least=100),
 )
 
+KAFKA_DOORS = (
+    _switch("MUSTER_KAFKA_SASL", "Kafka clients prove who they are with a token; needed off loopback."),
+    _text("MUSTER_KAFKA_TLS_CERTIFICATE", "", "PEM file of the chain; Kafka listeners then speak TLS."),
+    _text("MUSTER_KAFKA_TLS_KEY", "", "PEM file of the certificate's key."),
+)
+
 BROKER = (
     Setting(
         name="MUSTER_BROKER_ID",
@@ -201,7 +208,8 @@ BROKER = (
         required=True,
         meaning="The broker's number.",
     ),
-    _text("MUSTER_BROKER_LISTEN", "127.0.0.1:9092", "HOST:PORT of Kafka clients; loopback only."),
+    _text("MUSTER_BROKER_LISTEN", "127.0.0.1:9092", "HOST:PORT of Kafka clients."),
+    _text("MUSTER_BROKER_ADDRESS", "", "HOST:PORT where Kafka clients reach it; where it listens."),
     _text("MUSTER_BROKER_REPLICATION_LISTEN", "127.0.0.1:0", "HOST:PORT of other brokers; loopback only."),
     _text("MUSTER_BROKER_HTTP_LISTEN", "", "HOST:PORT of /livez, /readyz, /metrics; unserved if empty."),
     _text("MUSTER_BROKER_DATA", "", "Folder of the logs, of this broker alone.", required=True),
@@ -282,6 +290,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
     "Node, web, worker and tools": DJANGO_PROCESSES,
     "Groups (node)": GROUPS,
     "Controller (node, worker)": CONTROLLER,
+    "Kafka listeners (broker, node)": KAFKA_DOORS,
     "Brokers": BROKER,
     "Stacks": STACKS,
     "Verbs of the Makefile": VERBS,

@@ -14,14 +14,17 @@ import time
 from pathlib import Path
 from uuid import UUID, uuid5
 
+import msgspec
 import structlog
 
 from broker.listener import ClientListener
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
+from broker.settings import guard_of, reader
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
 from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kernel.instants import Instant
+from muster.messages.link.callers import CallerRow
 from muster.messages.link.from_broker import NewTopic
 from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import CreatedTopic
@@ -29,6 +32,8 @@ from muster.messages.link.to_broker import CreatedTopic
 ALONE = 1
 PORT = "MUSTER_LONE_BROKER_PORT"
 """Names the variable that says where to listen; by default the system chooses."""
+CALLERS = "MUSTER_LONE_BROKER_CALLERS"
+"""Names the variable with the file of those who may come in, where the settings ask for SASL."""
 _TOPIC_IDS = UUID("6f1d1c0e-5a35-4d0b-9d1e-1c0f5d2b7a11")
 
 
@@ -94,7 +99,11 @@ async def serve(folder: Path, topics: dict[str, int], port: int) -> None:
     controller = LoneController(plane)
     for name, partition_count in topics.items():
         controller.add_topic(name, partition_count)
-    listener = ClientListener(plane, controller)
+    guard = guard_of(reader())
+    listener = ClientListener(plane, controller, guard=guard)
+    if CALLERS in os.environ:
+        rows = Path(os.environ[CALLERS]).read_bytes()
+        listener.know_callers(msgspec.json.decode(rows, type=tuple[CallerRow, ...]))
     controller.endpoint = ("127.0.0.1", listener.listen("127.0.0.1", port))
     controller.publish()
     print(f"ready {controller.endpoint[1]}", flush=True)

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import TokenNameTaken, create_token
+from muster.kernel.scopes import BadScope
 
 
 class Command(BaseCommand):
@@ -22,6 +23,13 @@ class Command(BaseCommand):
             "--expires-days", type=int, default=None, help="days until it ends; default: never"
         )
 
+        parser.add_argument(
+            "--topic", action="append", default=[], help="a topic, or a prefix with * behind; repeatable"
+        )
+        parser.add_argument(
+            "--group", action="append", default=[], help="a group, or a prefix with * behind; repeatable"
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         days = options["expires_days"]
         if days is not None and days <= 0:
@@ -29,8 +37,15 @@ class Command(BaseCommand):
         expires_at = timezone.now() + timedelta(days=days) if days else None
         try:
             text = create_token(
-                options["name"], Role(options["role"]), expires_at=expires_at, replace=options["replace"]
+                options["name"],
+                Role(options["role"]),
+                expires_at=expires_at,
+                replace=options["replace"],
+                topics=options["topic"],
+                groups=options["group"],
             )
+        except BadScope as error:
+            raise CommandError(str(error)) from error
         except TokenNameTaken as error:
             raise CommandError(f"A token named {error} exists. Use --replace to take it back.") from error
         self.stdout.write(text)

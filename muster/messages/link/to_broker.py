@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.callers import Callers
 from muster.messages.link.rows import AlikePartitions, BrokerRow, NodeRow, PartitionRow, TopicRow
 
 
@@ -145,6 +146,7 @@ ToBroker = (
     | AlterPartitionAnswer
     | BrokerPingAnswer
     | Nodes
+    | Callers
     | CreateTopicsAnswer
     | ProducerIds
     | NotController

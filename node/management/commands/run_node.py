@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from muster.kernel.environment import SettingError
 from runtime.cluster import WrongDatabase
 from runtime.collecting import calm_collector
 from runtime.ports import ConnectionLost
@@ -41,7 +42,7 @@ class Command(BaseCommand):
             _refuse_unknown_schema()
             with asyncio.Runner(loop_factory=_new_loop) as runner:
                 runner.run(_run())
-        except WrongDatabase as error:
+        except (WrongDatabase, SettingError) as error:
             raise CommandError(str(error)) from error
 
 

@@ -9,8 +9,18 @@ from django.utils import timezone
 
 from access.grants import Operation, Role
 from access.models import AccessEvent, ApiToken, Principal
-from access.service import TokenNameTaken, bearer, create_token, revoke_token, token_map, verify
+from access.service import (
+    TokenNameTaken,
+    bearer,
+    create_token,
+    kafka_callers,
+    revoke_token,
+    token_map,
+    verify,
+)
 from access.tokens import TokenMap
+from kafkaserver.callers import KnownCallers
+from muster.kernel.scram import verifier_of
 
 pytestmark = pytest.mark.django_db
 
@@ -126,3 +136,24 @@ def test_the_command_prints_nothing_but_the_token(capsys: pytest.CaptureFixture[
 )
 def test_a_bearer_header_is_read_and_no_other(header: str | bytes | None, found: str | None) -> None:
     assert bearer(header) == found
+
+
+def test_brokers_are_told_what_a_token_is_good_for_and_what_proves_it() -> None:
+    text = create_token("ann", Role.CLIENT, topics=["orders*"], groups=["team-a"])
+    connection.ensure_connection()
+    (row,) = kafka_callers(connection.connection)
+    assert (row.name, row.principal, row.operations) == ("ann", "ann", ("consume", "produce"))
+    assert (row.topics, row.groups) == (("orders*",), ("team-a",))
+    door = KnownCallers([row], key=b"key of a test")
+    assert door.caller_of_token("ann", text) == door.caller("ann")
+    for one in row.scram:
+        expected = verifier_of(one.mechanism, text, one.salt, one.iterations)
+        assert (one.stored_key, one.server_key) == (expected.stored_key, expected.server_key)
+    revoke_token("ann")
+    assert kafka_callers(connection.connection) == ()
+
+
+def test_a_token_for_names_that_cannot_be_is_not_made() -> None:
+    with pytest.raises(CommandError, match="may only stand at the end"):
+        call_command("create_token", "ann", "--role", "client", "--topic", "a*b")
+    assert not ApiToken.objects.exists()

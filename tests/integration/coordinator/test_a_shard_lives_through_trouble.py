@@ -76,6 +76,8 @@ class Node:
     def wake(self, name: str, key: str = "") -> None:
         pass
 
+    kafka_callers = None
+
     def verify_token(self, presented: str) -> Caller:
         return Caller(presented, Role.CONSUMER, presented)
 

@@ -202,6 +202,8 @@ class Node:
     def wake(self, name: str, key: str = "") -> None:
         """Pages would hear of it."""
 
+    kafka_callers = None
+
     def verify_token(self, presented: str) -> Caller:
         return Caller(presented, Role.CONSUMER, presented)
 

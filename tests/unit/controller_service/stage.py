@@ -11,6 +11,7 @@ from controller.links import BrokerLink
 from controller.service import ControllerService
 from controller.subject import Cluster
 from muster.kernel.instants import Instant
+from muster.messages.link.callers import CallerRow
 from muster.messages.link.from_broker import BrokerHello
 from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
 from runtime.ports import ConnectionLost, LiveNode
@@ -32,6 +33,7 @@ class HereAndNow:
         self.recorded: list[Any] = []
         self.nodes: tuple[LiveNode, ...] = (LiveNode("a-run", "node-1", "ws://one"),)
         self.held: dict[str, LiveNode] = {}
+        self.kafka_callers: tuple[CallerRow, ...] | None = None
 
     def now(self) -> Instant:
         return self.time

@@ -72,6 +72,8 @@ class Node:
     def wake(self, name: str, key: str = "") -> None:
         pass
 
+    kafka_callers = None
+
     def verify_token(self, presented: str) -> None:
         return None
 

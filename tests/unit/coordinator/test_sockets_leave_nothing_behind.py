@@ -27,6 +27,8 @@ class Node:
     def now(self) -> Instant:
         return Instant(0)
 
+    kafka_callers = None
+
     def verify_token(self, presented: str) -> Caller:
         return Caller(presented, Role.CONSUMER, presented)
 

@@ -28,6 +28,8 @@ REQUEST = (
 class KnowingNode(Node):
     """Everybody may consume."""
 
+    kafka_callers = None
+
     def verify_token(self, presented: str) -> Any:
         return Caller(presented, Role.CONSUMER, presented)
 

@@ -1,0 +1,130 @@
+"""This room knows who may come in at a Kafka door and what each may do there; replaced whole by each push."""
+
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from kafkaserver.replies import Reply
+from muster.kernel.scopes import EVERYTHING, Scope
+from muster.kernel.scram import ITERATIONS, Verifier
+from muster.kernel.token_text import read_token
+from muster.messages.link.callers import CallerRow
+
+CONSUME: Final = "consume"
+PRODUCE: Final = "produce"
+OPERATE: Final = "operate"
+VIEW: Final = "view"
+
+_NO_DIGEST: Final = bytes(32)
+_SALT_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaCaller:
+    """Who speaks on a connection, proven, and what it may do."""
+
+    name: str
+    principal: str
+    prefix: str
+    operations: frozenset[str]
+    topics: Scope
+    groups: Scope
+
+    def may(self, *operations: str) -> bool:
+        """True if one of these is among its operations."""
+        return not self.operations.isdisjoint(operations)
+
+    def may_produce(self, topic: str) -> bool:
+        """Whether records of `topic` are taken from it."""
+        return PRODUCE in self.operations and self.topics.covers(topic)
+
+    def may_read(self, topic: str) -> bool:
+        """Whether it is given records and offsets of `topic`."""
+        return CONSUME in self.operations and self.topics.covers(topic)
+
+    def may_create(self, topic: str) -> bool:
+        """Whether it may create `topic`, or change what it is."""
+        return OPERATE in self.operations and self.topics.covers(topic)
+
+    def may_with_group(self, operation: str, group: str) -> bool:
+        """Whether it may do this with `group`; who may consume is told about what it consumes with."""
+        operations = (VIEW, CONSUME) if operation == VIEW else (operation,)
+        return self.may(*operations) and self.groups.covers(group)
+
+    def may_see(self, topic: str) -> bool:
+        """Whether it is told about `topic`: whoever may do anything with it."""
+        return self.topics.covers(topic)
+
+    def may_join(self, group: str) -> bool:
+        """Whether it may be a member of `group` and commit for it."""
+        return CONSUME in self.operations and self.groups.covers(group)
+
+    def may_look_at(self, group: str) -> bool:
+        """Whether `group` is described to it."""
+        return self.may(CONSUME, VIEW) and self.groups.covers(group)
+
+    def may_change(self, group: str) -> bool:
+        """Whether it may delete `group` or offsets of it."""
+        return OPERATE in self.operations and self.groups.covers(group)
+
+
+class KnownCallers:
+    """Everybody of one push (sasl.Credentials); strangers are told apart from nobody."""
+
+    def __init__(self, rows: Iterable[CallerRow] = (), *, key: bytes) -> None:
+        """`key`: random, kept by the process; a stranger's salt is made of it."""
+        self._key = key
+        self._rows = {row.name: row for row in rows}
+        self._by_prefix = {row.prefix: row for row in self._rows.values()}
+        self._callers = {
+            row.name: KafkaCaller(
+                row.name,
+                row.principal,
+                row.prefix,
+                frozenset(row.operations),
+                Scope.of(row.topics),
+                Scope.of(row.groups),
+            )
+            for row in self._rows.values()
+        }
+
+    def verifier(self, mechanism: str, user: str) -> Verifier:
+        """Of this user's secret; of a stranger's that nobody knows, always the same."""
+        row = self._rows.get(user)
+        for one in row.scram if row else ():
+            if one.mechanism == mechanism:
+                return Verifier(one.salt, one.iterations, one.stored_key, one.server_key)
+        size = 64 if mechanism.endswith("512") else 32
+        made = hmac.digest(self._key, f"{mechanism} {user}".encode(), "sha512")
+        return Verifier(made[:_SALT_BYTES], ITERATIONS, made[:size], made[:size])
+
+    def caller(self, user: str) -> KafkaCaller | None:
+        """Who this user is."""
+        return self._callers.get(user)
+
+    def caller_of_token(self, user: str, presented: str) -> KafkaCaller | None:
+        """Who shows this token, under its own name or its principal's."""
+        read = read_token(presented)
+        if read is None:
+            return None
+        prefix, digest = read
+        row = self._by_prefix.get(prefix)
+        same = hmac.compare_digest(row.digest if row else _NO_DIGEST, digest)
+        if row is None or not same or user not in (row.name, row.principal):
+            return None
+        return self._callers[row.name]
+
+    def knows(self, caller: object) -> bool:
+        """Whether this caller may stay as it is: same token, same rights."""
+        return isinstance(caller, KafkaCaller) and self._callers.get(caller.name) == caller
+
+
+ANYBODY: Final = KafkaCaller("", "", "", frozenset({CONSUME, PRODUCE, OPERATE, VIEW}), EVERYTHING, EVERYTHING)
+"""Who speaks at a door that asks nobody who they are; such a door stands on loopback."""
+
+
+def caller_of(reply: Reply) -> KafkaCaller:
+    """Who asked."""
+    identity = reply.identity
+    return identity if isinstance(identity, KafkaCaller) else ANYBODY

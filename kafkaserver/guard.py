@@ -1,0 +1,68 @@
+"""This room guards a Kafka door as its process was told: who must prove what, behind which certificate."""
+
+import ssl
+from collections.abc import Iterable
+from pathlib import Path
+from secrets import token_bytes, token_urlsafe
+from typing import Final
+
+from kafkaserver.callers import KnownCallers
+from kafkaserver.sasl import SaslGate
+from kafkaserver.server import KafkaServer
+from kafkaserver.tls import Certificate
+from muster.kernel.addresses import is_loopback
+from muster.kernel.environment import SettingError
+from muster.messages.link.callers import CallerRow
+
+SASL: Final = "MUSTER_KAFKA_SASL"
+CERTIFICATE: Final = "MUSTER_KAFKA_TLS_CERTIFICATE"
+KEY: Final = "MUSTER_KAFKA_TLS_KEY"
+_KEY_BYTES: Final = 32
+
+
+class Guard:
+    """What one process asks of Kafka clients, and who it lets in; nobody, until it was told who may."""
+
+    def __init__(self, *, sasl: bool = False, certificate: Certificate | None = None) -> None:
+        self.sasl = sasl
+        self.certificate = certificate
+        self._key = token_bytes(_KEY_BYTES)
+        self._callers = KnownCallers(key=self._key)
+        self.may_open = not sasl
+        """False until it is known who may come in: a client that is refused gives up."""
+
+    @classmethod
+    def of(cls, sasl: bool, chain: str, key: str) -> "Guard":
+        """As the settings of these names say. Raises SettingError."""
+        if bool(chain) != bool(key):
+            raise SettingError(f"{CERTIFICATE} and {KEY} belong together; set both or neither.")
+        certificate = None
+        if chain:
+            try:
+                certificate = Certificate(Path(chain), Path(key))
+            except (OSError, ssl.SSLError) as error:
+                raise SettingError(f"{CERTIFICATE}={chain} cannot be used: {error}.") from error
+        return cls(sasl=sasl, certificate=certificate)
+
+    def refuse_open_door(self, name: str, host: str) -> None:
+        """Off loopback nobody may come in without saying who it is. Raises SettingError."""
+        if not self.sasl and not is_loopback(host):
+            raise SettingError(
+                f"{name}={host}: a Kafka listener that others can reach needs {SASL}=1, and best a"
+                f" certificate ({CERTIFICATE}); without it use 127.0.0.1 or [::1]."
+            )
+
+    def gate(self, peer: str) -> SaslGate | None:
+        """What a new connection from host `peer` must pass; None: nothing."""
+        if not self.sasl:
+            return None
+        plain = self.certificate is not None or is_loopback(peer)
+        return SaslGate(self._callers, lambda: token_urlsafe(_KEY_BYTES), plain=plain)
+
+    def know(self, rows: Iterable[CallerRow], *servers: KafkaServer) -> None:
+        """These may come in from now on; of those who are in, whoever may not any more is hung up on."""
+        self._callers = callers = KnownCallers(rows, key=self._key)
+        self.may_open = True
+        if self.sasl:
+            for server in servers:
+                server.hang_up_on_others(callers.knows)

@@ -1,0 +1,170 @@
+"""This room lets a Kafka client prove who it is before anything else that it says is heard.
+
+SCRAM-SHA-256, SCRAM-SHA-512, and PLAIN where nobody can listen; ApiVersions is answered to everybody, because
+clients ask it first. What is known of callers is replaced as a whole whenever something was pushed.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kafkaserver.cluster_answers import answer_api_versions
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import (
+    ApiKey,
+    RequestHeader,
+    build,
+    encode_reply,
+    read_request,
+    read_request_header,
+    response_class,
+)
+from muster.kafkawire.errors import NotAdmitted
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.scram import HASHES, ScramError, ServerSide, Verifier
+
+PLAIN: Final = "PLAIN"
+_REFUSED: Final = "authentication failed"
+_LENGTH = struct.Struct(">i")
+
+
+class Credentials(Protocol):
+    """What a door knows of those who may come in; `caller` is whatever its handlers ask about rights."""
+
+    def verifier(self, mechanism: str, user: str) -> Verifier:
+        """Of this user; of a stranger one that nobody can prove, the same each time."""
+
+    def caller(self, user: str) -> object | None:
+        """Who a user is that has proved to be it; None if it may not come in (any more)."""
+
+    def caller_of_token(self, user: str, presented: str) -> object | None:
+        """Who shows this token under this name; None if nobody may."""
+
+
+def refuse(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+    """Where nobody has to prove anything, or has proved it: the connection is past all that."""
+    shape = response_class(header.api_key, header.api_version)
+    if header.api_key == ApiKey.SASL_HANDSHAKE:
+        body = build(shape, error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=())
+    else:
+        text = "this connection needs no authentication"
+        body = build(shape, error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=text, auth_bytes=b"")
+    reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One answer within an exchange; `caller` when it proved somebody."""
+
+    answer: bytes = b""
+    caller: object | None = None
+
+
+class _Plain:
+    """RFC 4616: one message with a name and a token, in the clear."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def hear(self, message: bytes) -> _Step | None:
+        """None: refused."""
+        parts = message.split(b"\0")
+        if len(parts) != 3:
+            return None
+        authorization, name, secret = parts
+        if authorization not in (b"", name):
+            return None
+        try:
+            caller = self._credentials.caller_of_token(name.decode(), secret.decode())
+        except UnicodeDecodeError:
+            return None
+        return None if caller is None else _Step(caller=caller)
+
+
+class _Scram:
+    """RFC 5802: two messages, and a proof instead of a secret."""
+
+    def __init__(self, mechanism: str, credentials: Credentials, nonce: str) -> None:
+        self._credentials = credentials
+        self._side = ServerSide(mechanism, lambda user: credentials.verifier(mechanism, user), nonce)
+
+    def hear(self, message: bytes) -> _Step | None:
+        """None: refused."""
+        try:
+            if self._side.user is None:
+                return _Step(self._side.first(message))
+            signature = self._side.second(message)
+        except ScramError:
+            return None
+        if signature is None:
+            return None
+        caller = self._credentials.caller(self._side.user)
+        return None if caller is None else _Step(signature, caller)
+
+
+class SaslGate:
+    """One connection until its client has proved who it is (replies.Gate)."""
+
+    def __init__(self, credentials: Credentials, new_nonce: Callable[[], str], *, plain: bool) -> None:
+        self._credentials = credentials
+        self._new_nonce = new_nonce
+        self._mechanisms = (*HASHES, PLAIN) if plain else tuple(HASHES)
+        self._exchange: _Plain | _Scram | None = None
+        self._is_bare = False
+        self.admitted: object | None = None
+        self.ended = ""
+
+    def hear(self, frame: memoryview) -> bytes:
+        """The whole frame to answer. Raises KafkaWireError for what nobody may say here."""
+        if self._is_bare:
+            return self._hear_bare(bytes(frame))
+        header = read_request_header(frame)
+        match header.api_key:
+            case ApiKey.API_VERSIONS:
+                return answer_api_versions(header)
+            case ApiKey.SASL_HANDSHAKE:
+                return self._begin(header, read_request(header, frame).mechanism)
+            case ApiKey.SASL_AUTHENTICATE:
+                return self._authenticate(header, bytes(read_request(header, frame).auth_bytes))
+        raise NotAdmitted(f"{ApiKey(header.api_key).name} before its client has proved who it is")
+
+    def _begin(self, header: RequestHeader, mechanism: str) -> bytes:
+        error = ErrorCode.NONE
+        if self._exchange is not None:
+            error = ErrorCode.ILLEGAL_SASL_STATE
+            self.ended = "a second SaslHandshake"
+        elif mechanism not in self._mechanisms:
+            error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        elif mechanism == PLAIN:
+            self._exchange = _Plain(self._credentials)
+        else:
+            self._exchange = _Scram(mechanism, self._credentials, self._new_nonce())
+        # After a handshake of version 0 the messages come without Kafka's header.
+        self._is_bare = header.api_version == 0 and error is ErrorCode.NONE
+        shape = response_class(header.api_key, header.api_version)
+        body = build(shape, error_code=error, mechanisms=self._mechanisms)
+        return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
+
+    def _authenticate(self, header: RequestHeader, message: bytes) -> bytes:
+        shape = response_class(header.api_key, header.api_version)
+        if self._exchange is None:
+            self.ended = "SaslAuthenticate before SaslHandshake"
+            code, text, step = ErrorCode.ILLEGAL_SASL_STATE, self.ended, _Step()
+        elif (heard := self._exchange.hear(message)) is None:
+            # Why, nobody is told: which of name and secret was wrong would be half of both.
+            self.ended = _REFUSED
+            code, text, step = ErrorCode.SASL_AUTHENTICATION_FAILED, _REFUSED, _Step()
+        else:
+            code, text, step = ErrorCode.NONE, None, heard
+            self.admitted = step.caller
+        body = build(shape, error_code=code, error_message=text, auth_bytes=step.answer)
+        return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
+
+    def _hear_bare(self, message: bytes) -> bytes:
+        assert self._exchange is not None
+        step = self._exchange.hear(message)
+        if step is None:
+            raise NotAdmitted(_REFUSED)
+        self.admitted = step.caller
+        return _LENGTH.pack(len(step.answer)) + step.answer

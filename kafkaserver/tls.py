@@ -1,0 +1,101 @@
+"""This room is TLS on a door's own non-blocking sockets: the same calls as a socket's, slower, no sendfile.
+
+OpenSSL may hold bytes that it has decrypted and that the kernel will never announce: `pending_bytes` tells.
+"""
+
+import os
+import socket
+import ssl
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+_CHUNK_BYTES: Final = 64 * 1024
+
+log = structlog.get_logger(__name__)
+
+
+class TlsSocket:
+    """One accepted connection behind TLS; the handshake happens with the first bytes.
+
+    Where a socket would block, all methods raise BlockingIOError, as a socket does.
+    """
+
+    def __init__(self, connection: ssl.SSLSocket) -> None:
+        self._connection = connection
+
+    @property
+    def pending_bytes(self) -> int:
+        """Decrypted and not received yet."""
+        return self._connection.pending()
+
+    def fileno(self) -> int:
+        """The descriptor, for the loop."""
+        return self._connection.fileno()
+
+    def recv_into(self, room: memoryview) -> int:
+        """Fill `room` as far as bytes are there; 0 if the peer has closed. Raises OSError."""
+        filled = 0
+        while filled < len(room):
+            try:
+                count = self._connection.recv_into(room[filled:])
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                break
+            if not count:
+                return filled
+            filled += count
+        if not filled:
+            raise BlockingIOError
+        return filled
+
+    def send(self, data: bytes | memoryview, _flags: int = 0) -> int:
+        """Send `data`, all of it or, with BlockingIOError, none that counts. Raises OSError."""
+        try:
+            return self._connection.send(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
+
+    def send_region(self, source: int, position: int, size_bytes: int) -> int:
+        """Send bytes of the file `source`; the bytes that left, 0 at its end. Raises OSError."""
+        chunk = os.pread(source, min(size_bytes, _CHUNK_BYTES), position)
+        return self.send(chunk) if chunk else 0
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class Certificate:
+    """A certificate chain and its key in files, which are read again when they change."""
+
+    def __init__(self, chain: Path, key: Path) -> None:
+        """Raises OSError, ssl.SSLError if they cannot be used."""
+        self._chain, self._key = chain, key
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._stamp = self._stamp_of_files()
+        self._context.load_cert_chain(chain, key)
+
+    def wrap(self, accepted: socket.socket) -> TlsSocket:
+        """Put TLS before an accepted, non-blocking connection."""
+        self._read_again_if_changed()
+        return TlsSocket(
+            self._context.wrap_socket(
+                accepted, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
+            )
+        )
+
+    def _stamp_of_files(self) -> tuple[int, ...]:
+        stats = (os.stat(self._chain), os.stat(self._key))
+        return tuple(number for one in stats for number in (one.st_mtime_ns, one.st_ino))
+
+    def _read_again_if_changed(self) -> None:
+        """Whatever is wrong with the new files, the old certificate is served until they are right."""
+        try:
+            stamp = self._stamp_of_files()
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._context.load_cert_chain(self._chain, self._key)
+        except (OSError, ssl.SSLError) as error:
+            log.warning("certificate_not_read", file=str(self._chain), reason=str(error))
