@@ -56,18 +56,6 @@ class KafkaCaller:
         """Whether it is told about `topic`: whoever may do anything with it."""
         return self.topics.covers(topic)
 
-    def may_join(self, group: str) -> bool:
-        """Whether it may be a member of `group` and commit for it."""
-        return CONSUME in self.operations and self.groups.covers(group)
-
-    def may_look_at(self, group: str) -> bool:
-        """Whether `group` is described to it."""
-        return self.may(CONSUME, VIEW) and self.groups.covers(group)
-
-    def may_change(self, group: str) -> bool:
-        """Whether it may delete `group` or offsets of it."""
-        return OPERATE in self.operations and self.groups.covers(group)
-
 
 class KnownCallers:
     """Everybody of one push (sasl.Credentials); strangers are told apart from nobody."""
