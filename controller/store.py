@@ -113,7 +113,8 @@ def _advance(connection: LaneConnection, before: ClusterRows, kinds: dict[type, 
     version = stamps[-1].version if stamps else before.metadata_version
     given: list[facts.ProducerIdsGiven] = kinds[facts.ProducerIdsGiven]
     next_producer_id = max((block.first + block.count for block in given), default=before.next_producer_id)
-    cluster.advance(connection, before.metadata_version, version, next_producer_id)
+    stored = cluster.Numbers(before.metadata_version, before.next_producer_id)
+    cluster.advance(connection, stored, cluster.Numbers(version, next_producer_id))
     return version
 
 

@@ -82,18 +82,26 @@ def raise_epoch_floor(connection: Connection, to: int) -> None:
     connection.execute("UPDATE cluster SET epoch_floor = %s WHERE id = 1 AND epoch_floor < %s", (to, to))
 
 
-def advance(connection: Connection, before: int, metadata_version: int, next_producer_id: int) -> None:
+class Numbers(NamedTuple):
+    """What of the cluster's row a controller turn may change."""
+
+    metadata_version: int
+    next_producer_id: int
+
+
+def advance(connection: Connection, before: Numbers, after: Numbers) -> None:
     """Write what a controller turn made of the cluster's numbers.
 
-    Raises VersionConflict unless the stored metadata_version is `before`.
+    Raises VersionConflict unless the stored ones are `before`: another controller, or a node that took
+    producer ids, was there meanwhile.
     """
     changed = connection.execute(
         "UPDATE cluster SET metadata_version = %s, next_producer_id = %s"
-        " WHERE id = 1 AND metadata_version = %s AND next_producer_id <= %s",
-        (metadata_version, next_producer_id, before, next_producer_id),
+        " WHERE id = 1 AND metadata_version = %s AND next_producer_id = %s",
+        (*after, *before),
     ).rowcount
     if changed != 1:
-        raise VersionConflict(f"the cluster is not at metadata_version {before}")
+        raise VersionConflict(f"the cluster is not at {before}")
 
 
 def take_producer_ids(connection: Connection, count: int) -> int:

@@ -95,6 +95,18 @@ def test_a_turn_on_an_old_metadata_version_writes_nothing(connection: LaneConnec
     assert store.load(connection) == rows
 
 
+def test_no_producer_id_is_given_twice_though_a_node_takes_some_itself(connection: LaneConnection) -> None:
+    outdated = with_orders(connection)
+    assert cluster.take_producer_ids(connection, 1_000) == 0
+    connection.commit()
+    with pytest.raises(VersionConflict, match="metadata_version"):
+        store.save(connection, outdated, (facts.TurnStamped(2), facts.ProducerIdsGiven(0, 1_000)))
+    connection.rollback()
+    rows = store.load(connection)
+    turn(connection, rows, facts.ProducerIdsGiven(rows.next_producer_id, 1_000))
+    assert cluster.take_producer_ids(connection, 1_000) == 2_000
+
+
 def test_a_partition_that_changed_underneath_is_not_overwritten(connection: LaneConnection) -> None:
     rows = with_orders(connection)
     fits = changed(PartitionRow(ORDERS, 0, (1, 2, 3), 1, 1, (1,), 2), 1)
