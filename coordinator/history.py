@@ -38,8 +38,8 @@ class History:
     `settled` tell the rebalance: cause, generation, members, moved (partitions that came to another
     member), preparing_ms (from the first StopFetcher to the close); `settled` also completing_ms (from the
     close until every owner was heard to fetch) and length_ms, their sum. Durations are the owner's.
-    Of a classic group `moved` is not known, preparing ends with the join phase, completing with the leader's
-    assignment.
+    Of a classic group preparing ends with the join phase, completing with the leader's assignment, and only
+    then it is known what moved.
     """
 
     def __init__(self, rows: GroupRows) -> None:
@@ -106,7 +106,7 @@ class History:
                 "members": _count_members(after.rows),
                 "preparing_ms": int(told.preparing_ms),
             }
-            if not classic:
+            if step is Step.SETTLED or not classic:
                 summary["moved"] = told.moved
         if step is Step.SETTLED:
             summary |= {"completing_ms": int(told.completing_ms), "length_ms": int(told.length_ms)}

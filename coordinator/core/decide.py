@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from coordinator.core import quarantine, requests
+from coordinator.core import expiry, quarantine, requests
 from coordinator.core.classic import handle as classic
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.classic.loading import load as load_classic
 from coordinator.core.draft import Draft, GroupDecision, first_slot, look_again_at, session_length_ms
-from coordinator.core.events import ConnectionId, GroupEvent, Heard
+from coordinator.core.events import ConnectionId, GroupEvent, Heard, Swept, TopicsDeleted
 from coordinator.core.memory import ClassicMemory, GroupState, Memory, Session
 from coordinator.core.native import attempts, frames, handle, sessions
 from coordinator.core.settings import GroupSettings, Surroundings
@@ -37,6 +37,7 @@ def decide(
     draft = _drafted(state, now, settings, surroundings, native=state.rows.protocol == NATIVE)
     done: GroupDecision | None = None
     asked: list[GroupRequest] = []
+    swept: list[TopicsDeleted | Swept] = []
     for event in events:
         if isinstance(event, GroupRequest):
             asked.append(event)
@@ -47,13 +48,18 @@ def decide(
             # Both parts are one turn, which raises the version once.
             so_far = replace(done.state, rows=replace(done.state.rows, version=state.rows.version))
             draft = _drafted(so_far, now, settings, surroundings, native=not native)
-        if isinstance(draft, Draft):
+        if isinstance(event, TopicsDeleted | Swept):
+            swept.append(event)
+        elif isinstance(draft, Draft):
             handle.happened(draft, event)
         else:
             classic.happened(draft, event)
     for request in asked:
         # Last: who deletes a group, or sets its offsets, must know whom this very turn lets in.
         requests.decide(draft, request, first=done is None)
+    for event in swept:
+        # Last: nothing of a group goes that somebody enters in this very turn.
+        expiry.happened(draft, event, first=done is None)
     last = _finished(draft)
     return last if done is None else _in_one_world(_together(state, done, last))
 

@@ -8,6 +8,7 @@ that names who waits for its answer; versions of its wire are the door's.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, NewType
+from uuid import UUID
 
 from coordinator.core.proposal import Proposal
 from groups.core.requests import GroupRequest
@@ -20,6 +21,7 @@ from muster.messages.member import (
     StopFetcherResponse,
     ToMember,
 )
+from muster.messages.partitions import Partition
 
 ConnectionId = NewType("ConnectionId", str)
 Waiter = NewType("Waiter", int)
@@ -63,6 +65,35 @@ class ItemFailed:
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
     """Topics or partitions that the group may be interested in came, grew or went (000 chapter 6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsDeleted:
+    """These topics are no more; whatever bears their names later has other ids (conformance 136)."""
+
+    topic_ids: frozenset[UUID]
+
+
+class AgedOffset(NamedTuple):
+    """A committed offset as a sweep read it. `stamp_passed` is None unless its commit named its own end."""
+
+    partition: Partition
+    offset: int
+    age_ms: int
+    stamp_passed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """The sweep read how old a group's offsets are, and for how long it has been without members.
+
+    `version` is the group's as it was read with them; by another one this says nothing.
+    """
+
+    version: int
+    retention_ms: int
+    empty_ms: int
+    offsets: tuple[AgedOffset, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +169,8 @@ GroupEvent = (
     | ItemFinished
     | ItemFailed
     | TopicsChanged
+    | TopicsDeleted
+    | Swept
     | Resumed
     | ClassicRequest
     | GroupRequest

@@ -81,6 +81,17 @@ def assigned_partitions(assignment: bytes) -> Mapping[str, Sequence[int]] | None
     return {topic: sorted(numbers) for topic, numbers in found.items() if numbers}
 
 
+def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
+    """The topics that a member wants; None if these bytes are no subscription."""
+    reader = _Reader(metadata)
+    try:
+        if reader.short() < 0:
+            return None
+        return frozenset(reader.topic() for _ in range(reader.count(2)))
+    except _Unreadable:
+        return None
+
+
 def subscription(topics: Iterable[str]) -> bytes:
     """What a consumer of these topics would say, in version 0, which everybody reads."""
     names = sorted(topics)

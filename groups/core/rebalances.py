@@ -4,18 +4,23 @@ Owners fold their turns as they write them, pages fold the journal; both show wh
 milliseconds on any one clock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import assert_never
+from uuid import UUID
 
 from groups.core import records
+from groups.core.classic import CLASSIC
+from groups.core.consumer_protocol import CONSUMER, assigned_partitions
 from groups.core.phases import Phase
 from groups.core.records import GroupRecord
 from groups.core.state import GroupRows
 from muster.messages.partitions import Partition, each_partition
 
 _WORDS_OF_DEPARTURES = {"left": "member left", "session over": "member expired"}
+_NO_TOPIC_ID = UUID(int=0)
+"""Kafka's consumers name topics only."""
 _LEFT_FOR = "left: "
 """What follows are the member's own words."""
 
@@ -89,17 +94,24 @@ class Fold:
         self._current: Rebalance | None = None
         self._members = _members_of(rows) if rows else set()
         self._owned = {owner: set(tenures) for owner, tenures in rows.owned.items()} if rows else {}
+        self._classic = rows is not None and rows.protocol == CLASSIC
+        self._consumers = False
+        # What the leader gave each member, so that what it gives again need not be read again.
+        self._given: dict[str, bytes] = {}
         self._why: list[tuple[str, str]] = []
         # Partitions freed by a departure, with the owner of then: the next assignment ties the arrow to it.
         self._freed: dict[Partition, str] = {}
+        if rows is not None and rows.classic is not None:
+            self._consumers = rows.classic.protocol_type == CONSUMER
+            self._give({name: one.assignment for name, one in rows.classic.members.items()})
 
     def take(self, at_ms: float, cause: str, turn: Sequence[GroupRecord]) -> Step | None:
         """One turn. `cause` stands in where its records give no reason for the rebalance that it opens."""
         step: Step | None = None
-        classic = any(isinstance(one, records.ProtocolChosen) for one in turn)
-        # A native turn that closes or fails an attempt may name the phase before what it follows from.
-        ordered = turn if classic else sorted(turn, key=lambda one: isinstance(one, records.PhaseEntered))
-        for record in ordered:
+        if self._classic:
+            # A rebalance opens in the turn of its cause.
+            self._why = []
+        for record in _in_order(turn):
             match record:
                 case records.MemberAdded():
                     self._members.add(record.member_id)
@@ -112,9 +124,14 @@ class Fold:
                 case records.ClassicMemberChanged():
                     self._why.append(("member joined with other protocols", record.member.member_id))
                 case records.InstanceReplaced():
-                    self._members.discard(record.old_member_id)
-                    self._members.add(record.member.member_id)
+                    self._replace(record.old_member_id, record.member.member_id)
                     self._why.append(("static member came back", record.member.group_instance_id or ""))
+                case records.ProtocolEntered():
+                    self._classic = record.protocol == CLASSIC
+                case records.ProtocolChosen():
+                    self._classic, self._consumers = True, record.protocol_type == CONSUMER
+                case records.ClassicAssigned():
+                    self._give(record.assignments)
                 case records.MemberRemoved():
                     self._remove(record)
                 case records.HandlerAsked():
@@ -122,9 +139,6 @@ class Fold:
                         self._why.append((record.cause, ""))
                 case records.GenerationOpened():
                     self._close(at_ms, cause, record.generation)
-                    if classic:
-                        # Who came while it was open is part of it.
-                        self._why = []
                     step = Step.CLOSED
                 case records.PartitionsReleased():
                     self._release(record)
@@ -139,9 +153,6 @@ class Fold:
                     | records.ItemAdopted()
                     | records.ErrorShown()
                     | records.GroupDeleted()
-                    | records.ProtocolEntered()
-                    | records.ProtocolChosen()
-                    | records.ClassicAssigned()
                     | records.OffsetsDeleted()
                     | records.OffsetsSet()
                     | records.StrategySet()
@@ -152,8 +163,8 @@ class Fold:
                     pass
                 case _:
                     assert_never(record)
-        if step is Step.CLOSED or step is Step.SETTLED:
-            # What found no owner by then is nobody's.
+        if step is Step.SETTLED or (step is Step.CLOSED and not self._classic):
+            # What found no owner by then is nobody's; a classic leader assigns after the close.
             self._freed.clear()
         return step
 
@@ -162,6 +173,7 @@ class Fold:
         self._members.discard(member_id)
         self._why.append((_words_of_departure(record.why), member_id))
         self._freed.update(dict.fromkeys(self._owned.pop(member_id, ()), member_id))
+        self._given.pop(member_id, None)
 
     def _release(self, record: records.PartitionsReleased) -> None:
         owned = self._owned.get(record.member_id, set())
@@ -175,6 +187,39 @@ class Fold:
         for partition in each_partition(record.partitions):
             owned.add(partition)
             self._note(partition, self._freed.pop(partition, None), record.member_id)
+
+    def _replace(self, old_member_id: str, member_id: str) -> None:
+        """The same member under another name: nothing has moved."""
+        self._members.discard(old_member_id)
+        self._members.add(member_id)
+        self._owned[member_id] = self._owned.pop(old_member_id, set())
+        self._given[member_id] = self._given.pop(old_member_id, b"")
+
+    def _give(self, assignments: Mapping[str, bytes]) -> None:
+        """What a leader assigned; of bytes that are no assignment of Kafka's consumers nothing is told."""
+        gained: list[tuple[str, set[Partition]]] = []
+        for member_id in self._members:
+            assignment = assignments.get(member_id, b"")
+            if assignment == self._given.get(member_id, b""):
+                continue
+            self._given[member_id] = assignment
+            before, now = self._owned.get(member_id, set()), self._read(assignment)
+            for partition in before - now:
+                self._freed[partition] = member_id
+                self._note(partition, member_id, None)
+            self._owned[member_id] = now
+            gained.append((member_id, now - before))
+        for member_id, partitions in gained:
+            for partition in partitions:
+                self._note(partition, self._freed.pop(partition, None), member_id)
+
+    def _read(self, assignment: bytes) -> set[Partition]:
+        topics = assigned_partitions(assignment) if assignment and self._consumers else None
+        return {
+            Partition(topic, _NO_TOPIC_ID, number)
+            for topic, numbers in (topics or {}).items()
+            for number in numbers
+        }
 
     def _note(self, partition: Partition, before: str | None, after: str | None) -> None:
         if self._current is None:
@@ -228,6 +273,13 @@ def rebalances(turns: Iterable[tuple[float, str, Sequence[GroupRecord]]]) -> lis
             found.append(fold.last)
     found.reverse()
     return found
+
+
+def _in_order(turn: Sequence[GroupRecord]) -> Sequence[GroupRecord]:
+    """As written; but a turn of one phase may name it before what it follows from."""
+    if sum(isinstance(one, records.PhaseEntered) for one in turn) > 1:
+        return turn
+    return sorted(turn, key=lambda one: isinstance(one, records.PhaseEntered))
 
 
 def _members_of(rows: GroupRows) -> set[str]:

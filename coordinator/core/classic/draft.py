@@ -25,7 +25,8 @@ STALE_HEARD_MAX = 64
 class ClassicDraft:
     """One classic group during one turn; rows and memory change by the methods below.
 
-    `ended`: the session of a member, or of an id that had not joined, ended in this turn.
+    `session_ended`: the session of a member, or of an id that had not joined, ended in this turn.
+    `over`: the group does not outlive it.
     """
 
     def __init__(self, state: GroupState, now: Instant, settings: GroupSettings) -> None:
@@ -45,7 +46,7 @@ class ClassicDraft:
         self.instances: Layered[str, str] = Layered.fork(memory.instances)
         self.join_phase = memory.join_phase
         self.sync_ends_at = memory.sync_ends_at
-        self.ended = False
+        self.session_ended = False
         self.over = False
         self.quarantine_ends: Mapping[str, Instant] = state.quarantine_ends
         self._timers: list[tuple[Instant, str]] | None = None

@@ -66,7 +66,7 @@ def _look_after(draft: ClassicDraft, member_id: str) -> None:
     if ends_at > draft.now:
         draft.arm(member_id, Instant(ends_at))
         return
-    draft.ended = True
+    draft.session_ended = True
     if member_id in draft.pending:
         del draft.pending[member_id]
         del draft.sessions[member_id]

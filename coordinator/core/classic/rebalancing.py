@@ -56,7 +56,7 @@ def settle(draft: ClassicDraft) -> None:
     if draft.join_phase is None:
         return
     # Nothing but the end of a session shortens the initial delay.
-    may_end = draft.join_phase.remaining_ms is None or draft.ended
+    may_end = draft.join_phase.remaining_ms is None or draft.session_ended
     if may_end and not draft.pending and len(draft.joins) == len(draft.rows.classic.members):
         _complete(draft)
 

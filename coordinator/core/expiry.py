@@ -1,0 +1,100 @@
+"""This room lets offsets go, by age or with their topic, and then their group (conformance 130 to 136).
+
+Ages are read where times are stored; a core knows none.
+"""
+
+from coordinator.core.classic.draft import ClassicDraft
+from coordinator.core.draft import Draft
+from coordinator.core.events import AgedOffset, Swept, TopicsDeleted
+from groups.core import records
+from groups.core.consumer_protocol import CONSUMER, subscribed_topics
+from groups.core.phases import Phase
+from muster.messages.partitions import Partition, by_topic
+
+
+def happened(draft: Draft | ClassicDraft, event: TopicsDeleted | Swept, *, first: bool) -> None:
+    """Offsets may go. `first`: the group was in no other world earlier in this turn."""
+    if isinstance(event, TopicsDeleted):
+        _delete(draft, [one for one in draft.rows.offsets if one.topic_id in event.topic_ids])
+        if isinstance(draft, Draft):
+            draft.forget_dirty([one for one in draft.dirty if one.topic_id in event.topic_ids])
+    elif first and event.version == draft.rows.before.version and not draft.records:
+        _sweep(draft, event)
+
+
+def _sweep(draft: Draft | ClassicDraft, swept: Swept) -> None:
+    committed = draft.rows.offsets
+    read = _Read(draft, swept)
+    _delete(
+        draft,
+        [
+            one.partition
+            for one in swept.offsets
+            if committed.get(one.partition) == one.offset and read.is_over(one)
+        ],
+    )
+    if read.empty and not draft.rows.offsets and swept.empty_ms >= swept.retention_ms:
+        draft.end()
+
+
+def _delete(draft: Draft | ClassicDraft, partitions: list[Partition]) -> None:
+    if partitions:
+        draft.record(records.OffsetsDeleted(by_topic(partitions)))
+
+
+class _Read:
+    """Which offsets of a group nobody needs any more."""
+
+    def __init__(self, draft: Draft | ClassicDraft, swept: Swept) -> None:
+        self._draft = draft
+        self._swept = swept
+        self._topics: dict[str, bool] = {}
+        rows = draft.rows
+        if isinstance(draft, Draft):
+            self.empty = not rows.members
+            self._simple = False
+            self._known = True
+        else:
+            self.empty = rows.phase is Phase.EMPTY and not draft.pending
+            self._simple = not rows.classic.protocol_type
+            self._subscriptions = self._subscribed(draft)
+            self._known = self._subscriptions is not None
+
+    def is_over(self, one: AgedOffset) -> bool:
+        """An end of its own replaces the retention, but not the rule that a group must do without it."""
+        if not self.empty and (not self._known or self._reads(one.partition.topic)):
+            return False
+        if one.stamp_passed is not None:
+            return one.stamp_passed
+        age_ms = self._swept.empty_ms if self.empty and not self._simple else one.age_ms
+        return age_ms >= self._swept.retention_ms
+
+    def _reads(self, topic: str) -> bool:
+        known = self._topics.get(topic)
+        if known is None:
+            known = self._topics[topic] = self._somebody_reads(topic)
+        return known
+
+    def _somebody_reads(self, topic: str) -> bool:
+        draft = self._draft
+        if isinstance(draft, ClassicDraft):
+            return self._subscriptions is not None and topic in self._subscriptions
+        matches = draft.surroundings.matches
+        return any(
+            matches(entry.topic, topic) if entry.is_pattern else entry.topic == topic
+            for member in draft.rows.members.values()
+            for entry in member.topic_count
+        )
+
+    def _subscribed(self, draft: ClassicDraft) -> frozenset[str] | None:
+        """The topics of a Stable group of consumers; None: nobody knows, any topic may be one of them."""
+        classic = draft.rows.classic
+        if draft.phase is not Phase.STABLE or classic.protocol_type != CONSUMER:
+            return None
+        topics: set[str] = set()
+        for member in classic.members.values():
+            mine = subscribed_topics(member.metadata(classic.protocol_name))
+            if mine is None:
+                return None
+            topics |= mine
+        return frozenset(topics)
