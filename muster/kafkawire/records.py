@@ -53,6 +53,7 @@ def read_records(
 def _records_of(
     batch: memoryview, header: batches.BatchHeader, from_offset: int, limit_bytes: int
 ) -> Iterator[ConsumedRecord]:
+    new = tuple.__new__
     try:
         reader = MemoryRecords(_without_compression(batch, header, limit_bytes))
         while reader.has_next():
@@ -60,10 +61,20 @@ def _records_of(
             if opened is None:
                 return
             for record in opened:
-                if record.offset >= from_offset:
-                    timestamp = -1 if record.timestamp is None else record.timestamp
-                    headers = tuple(record.headers)
-                    yield ConsumedRecord(record.offset, timestamp, record.key, record.value, headers)
+                offset = record.offset
+                if offset >= from_offset:
+                    timestamp, headers = record.timestamp, record.headers
+                    # What `ConsumedRecord(...)` does as well, at twice the price, for every record.
+                    yield new(
+                        ConsumedRecord,
+                        (
+                            offset,
+                            -1 if timestamp is None else timestamp,
+                            record.key,
+                            record.value,
+                            tuple(headers) if headers else (),
+                        ),
+                    )
     except KafkaWireError:
         raise
     # Behind a checksum that fits may lie anything; whatever the decoder trips over, it is no record.

@@ -12,7 +12,7 @@ import sys
 import traceback
 from pathlib import Path
 
-BENCHMARKS = ("produce_consume", "members", "commits", "elections", "pages", "idle")
+BENCHMARKS = ("produce_consume", "sdk", "members", "failover", "commits", "elections", "pages", "idle")
 """Modules of this folder, each with `run(home) -> lines`; one at a time, so that none disturbs another."""
 
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from muster import Consumer
+from muster import BlockingConsumer, Consumer
 from tests.integration.sdk.brokers import ROOT, LoneBroker, topic_id
 from tests.unit.client.coordinators import coordinating
 
@@ -24,7 +24,7 @@ SIZES = (100, 1024)
 PARTITIONS = (1, 50)
 AT_ONCE = 50_000
 """librdkafka keeps 100,000 records at most that wait for their acknowledgement."""
-CONTESTANTS = ("sdk", "aiokafka", "confluent-kafka")
+CONTESTANTS = ("sdk", "sdk-blocking", "aiokafka", "confluent-kafka")
 
 
 def topic_of(size: int, partitions: int) -> str:
@@ -55,6 +55,25 @@ async def _sdk(address: str, topic: str, partitions: int, count: int) -> float:
                 if seen == count:
                     break
             return (count - 1) / (time.perf_counter() - begun)
+
+
+async def _sdk_blocking(address: str, topic: str, partitions: int, count: int) -> float:
+    async with coordinating({topic: topic_id(topic)}, address) as coordinator:
+        coordinator.shares = [{(topic, number) for number in range(partitions)}]
+        return await asyncio.to_thread(_block, coordinator.address, topic, count)
+
+
+def _block(node: str, topic: str, count: int) -> float:
+    with BlockingConsumer(
+        "bench", [topic], nodes=[node], token="bench", auto_offset_reset="earliest", auto_commit=False
+    ) as consumer:
+        next(consumer)
+        begun, seen = time.perf_counter(), 1
+        for _ in consumer:
+            seen += 1
+            if seen == count:
+                break
+        return (count - 1) / (time.perf_counter() - begun)
 
 
 async def _aiokafka(address: str, topic: str, partitions: int, count: int) -> float:
@@ -97,7 +116,7 @@ def consume(contestant: str, address: str, topic: str, partitions: int, count: i
     """Records a second of one contestant, the first one not counted."""
     if contestant == "confluent-kafka":
         return _confluent(address, topic, partitions, count)
-    reading = _sdk if contestant == "sdk" else _aiokafka
+    reading = {"sdk": _sdk, "sdk-blocking": _sdk_blocking, "aiokafka": _aiokafka}[contestant]
     return asyncio.run(reading(address, topic, partitions, count))
 
 
