@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from muster.client.blocking import BlockingConsumer
     from muster.client.consumer import Consumer
     from muster.client.errors import (
         CommitFailed,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from muster.client.standing import State
 
 __all__ = [
+    "BlockingConsumer",
     "CommitFailed",
     "CommitUnanswered",
     "Consumer",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "BlockingConsumer": "muster.client.blocking",
     "Consumer": "muster.client.consumer",
     "Metrics": "muster.client.metrics",
     "RebalanceListener": "muster.client.listening",

@@ -3,8 +3,9 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from muster.client.core.directives import CommitAnswered, Directive
 from muster.client.core.session import MemberSession, Stage
@@ -46,7 +47,10 @@ class Question:
 
 
 class Committing:
-    """The commits of one consumer; `held` gives the tenures whose records the application may still hold."""
+    """The commits of one consumer; `held` gives the tenures whose records the application may still hold.
+
+    Under `guard` another thread may finish records.
+    """
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class Committing:
         held: Callable[[], Iterable[Tenure]],
         metrics: Metrics,
     ) -> None:
+        self.guard: AbstractContextManager[Any] = nullcontext()
         self._obey = obey
         self._held = held
         self._metrics = metrics
@@ -145,7 +150,8 @@ class Committing:
         if self._lost and not session.told and session.stage is not Stage.OVER:
             # Whether they are still this member's is not known before its next StartFetcher.
             return False
-        asked = self._gather(question)
+        with self.guard:
+            asked = self._gather(question)
         if not asked.positions:
             self._own_up({})
             return True

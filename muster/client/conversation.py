@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -129,6 +129,10 @@ class Conversation:
         self._tasks: asyncio.TaskGroup | None = None
         self._background: set[asyncio.Task[None]] = set()
 
+    def hold_under(self, guard: AbstractContextManager[Any]) -> None:
+        """Another thread hands out records under `guard`, while the session changes nothing."""
+        self.fetching.guard = self.committing.guard = guard
+
     async def run(self) -> None:
         """Talk and fetch until the session is over; ConsumerErrors become `failure`."""
         self.processing.main.since = clock.now()
@@ -172,7 +176,8 @@ class Conversation:
         return self.session.may_fetch(now)
 
     def _look_at_the_clock(self) -> None:
-        self._obey(self.session.tick(clock.now()))
+        with self.fetching.guard:
+            self._obey(self.session.tick(clock.now()))
 
     async def _keep_time(self) -> None:
         while True:
@@ -185,15 +190,16 @@ class Conversation:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._clock_changed.wait()
-            self._obey(self.session.tick(clock.now()))
-            self._lose_patience(clock.now())
+            self._look_at_the_clock()
+            with self.fetching.guard:
+                self._lose_patience(clock.now())
 
     def _patience_ends_at(self, now: Instant) -> Instant | None:
         """When a record that is in hand now, or is handed out later, has been there for too long."""
         if not self._patience.handler_ms or self.absent:
             return None
-        hands = self.processing.hands or [self.processing.main]
-        return after(min(now if hand.asked else hand.since for hand in hands), self._patience.handler_ms)
+        since = min((hand.since for hand in self.processing.awaited if not hand.asked), default=now)
+        return after(since, self._patience.handler_ms)
 
     def _lose_patience(self, now: Instant) -> None:
         due = self._patience_ends_at(now)
@@ -254,7 +260,8 @@ class Conversation:
                 asyncio.create_task(self._watch(link), name="is the coordinator silent"),
             ]
             try:
-                self._obey(self.session.connected(opened_at))
+                with self.fetching.guard:
+                    self._obey(self.session.connected(opened_at))
                 await self._listen(link)
             finally:
                 for task in beside:
@@ -283,16 +290,18 @@ class Conversation:
                 case StartFetcherRequest(generation=generation) if generation > self._newest:
                     self._newest = generation
                     self.metrics.rebalances += 1
-            self.ownership.tell_positions()
-            self._obey(self.session.hear(message, link.heard_at))
-            self.ownership.deal()
+            with self.fetching.guard:
+                self.ownership.tell_positions()
+                self._obey(self.session.hear(message, link.heard_at))
+                self.ownership.deal()
 
     def _lose(self, link: _Link, why: str) -> None:
         if self._link is link:
             logger.info("connection to %s: %s", link.transport.address, why)
             self._hang_up()
-            self.ownership.tell_positions()
-            self._obey(self.session.disconnected(clock.now()))
+            with self.fetching.guard:
+                self.ownership.tell_positions()
+                self._obey(self.session.disconnected(clock.now()))
 
     async def _watch(self, link: _Link) -> None:
         """A coordinator that says nothing may hang: others are asked, and it is left if they name another.
@@ -391,8 +400,9 @@ class Conversation:
                     self.left.set()
 
     def _out_of_range(self, tenure: Tenure) -> None:
-        self.ownership.tell_positions()
-        self._obey(self.session.out_of_range(tenure.of, clock.now()))
+        with self.fetching.guard:
+            self.ownership.tell_positions()
+            self._obey(self.session.out_of_range(tenure.of, clock.now()))
 
     def _lags(self) -> Iterator[tuple[TopicPartition, int]]:
         for tenure in self.fetching.tenures():
@@ -426,8 +436,9 @@ class Conversation:
         if self.session.stage is Stage.OVER:
             self.left.set()
             return
-        self.ownership.tell_positions()
-        self._obey(self.session.leave(clock.now()))
+        with self.fetching.guard:
+            self.ownership.tell_positions()
+            self._obey(self.session.leave(clock.now()))
 
     # How it stands.
 

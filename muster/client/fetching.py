@@ -74,7 +74,6 @@ class Fetching:
         self._arrived = asyncio.Event()
         self._backoff_s = FIRST_BACKOFF_S
         self._turn_of: Tenure | None = None
-        self._interrupted = False
 
     # What the session says.
 
@@ -101,9 +100,9 @@ class Fetching:
             self._let_pumps_look(was_full)
         return tenure
 
-    def tenures(self) -> Iterable[Tenure]:
-        """What runs."""
-        return self._tenures.values()
+    def tenures(self) -> list[Tenure]:
+        """What runs; any thread may ask."""
+        return list(self._tenures.values())
 
     def tenure(self, key: tuple[UUID, int]) -> Tenure | None:
         """The tenure of this partition that runs, if one does."""
@@ -176,15 +175,14 @@ class Fetching:
 
     def interrupt(self) -> None:
         """Whoever waits in `fill` gets None."""
-        self._interrupted = True
         self._arrived.set()
 
     async def fill(self, wants: Callable[[Tenure], bool]) -> Tenure | None:
-        """Wait for a tenure that `wants` and that has records ready; they take turns; None after `interrupt`.
+        """A tenure that `wants` and that has records ready; they take turns. None after a wait: ask again.
 
         Raises UnreadableBatch for what cannot be opened.
         """
-        while not self._interrupted:
+        while True:
             for tenure in self._in_turns(wants):
                 if tenure.unreadable is not None and not tenure.ready and not tenure.has_batches:
                     raise tenure.unreadable
@@ -200,7 +198,7 @@ class Fetching:
             self._arrived.clear()
             if not any(tenure.has_news and wants(tenure) for tenure in self._tenures.values()):
                 await self._arrived.wait()
-        return None
+                return None
 
     def _in_turns(self, wants: Callable[[Tenure], bool]) -> list[Tenure]:
         able = [tenure for tenure in self._tenures.values() if tenure.has_news and wants(tenure)]

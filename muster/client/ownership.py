@@ -140,13 +140,14 @@ class Ownership:
         await self._processing.wait_until_free(tenures, self._a_third_s)
         if self._listening.listens:
             await self._tell_revoked(tenures, answer)
-        del self._ending[answer]
-        self.tell_positions(tenures)
-        session = self._session()
-        asked = session.fetchers_ended(answer, clock.now())
-        told = session.wishes.auto_commit and any(isinstance(one, Send) for one in asked)
-        self._committing.lose(one for one in tenures if not told or one.finished_to < one.delivered_to)
-        self._obey(asked)
+        with self._fetching.guard:
+            del self._ending[answer]
+            self.tell_positions(tenures)
+            session = self._session()
+            asked = session.fetchers_ended(answer, clock.now())
+            told = session.wishes.auto_commit and any(isinstance(one, Send) for one in asked)
+            self._committing.lose(one for one in tenures if not told or one.finished_to < one.delivered_to)
+            self._obey(asked)
 
     async def _tell_revoked(self, tenures: list[Tenure], answer: int) -> None:
         """The coordinator waits for two thirds of the session, the listener gets what is left of it."""

@@ -7,6 +7,7 @@ deadline is looked at: a record of a partition that may be another's already is 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from typing import Final
@@ -35,22 +36,30 @@ class Hand:
         self.in_hand: Tenure | None = None
         self.count = 0
         self.asked = False
+        self.stopped = False
         self.since = clock.now()
         self._processing = processing
         self._tenure: Tenure | None = None
         self._ready = _NOTHING
         self._turn_began = self.since
+        self._allowed_at = Instant(0)
 
     def take(self) -> Record | None:
         """Finish the record in hand; the next one, if it is ready. None: call `prepare`."""
         now = clock.now()
-        if self.in_hand is not None:
-            self.finish()
-        tenure = self._tenure
+        processing, in_hand, tenure = self._processing, self.in_hand, self._tenure
+        if in_hand is not None:
+            in_hand.finished_to = in_hand.delivered_to
+            self.in_hand = None
+            if processing.waiting:
+                processing.tell_free()
         if not self._ready or tenure is None or now >= self._turn_began + TURN_MS:
             return None
-        if not self._processing.may_fetch(now):
-            return None
+        if now != self._allowed_at:
+            # Deadlines only move on: within one millisecond the answer is the same.
+            if not processing.may_fetch(now):
+                return None
+            self._allowed_at = now
         record = self._ready.popleft()
         tenure.delivered_to = record[2] + 1
         self.in_hand = tenure
@@ -80,11 +89,11 @@ class Hand:
     def release(self) -> None:
         """The application goes away from the record that it holds, without having finished it."""
         self.in_hand = None
-        if self._processing.awaited:
+        if self._processing.waiting:
             self._processing.tell_free()
 
     async def prepare(self) -> bool:
-        """Wait until `take` has something to give; False: it never will, the consumer is over."""
+        """Wait until `take` has something to give; False: it never will, this is over."""
         processing = self._processing
         self.asked = True
         processing.come_back()
@@ -92,7 +101,7 @@ class Hand:
             if clock.now() >= self._turn_began + TURN_MS:
                 await asyncio.sleep(0)
                 self._turn_began = clock.now()
-            while not processing.closed:
+            while not processing.closed and not self.stopped:
                 if not self._ready:
                     await self._find()
                 elif processing.may_fetch(clock.now()):
@@ -117,11 +126,21 @@ class Hand:
         if tenure is None or self._tenure is tenure:
             self._ready = _NOTHING
 
+    def stop(self) -> None:
+        """Nothing more is handed out here; whoever waits is told."""
+        with self._processing.fetching.guard:
+            self.stopped = True
+            self._ready = _NOTHING
+        self._processing.fetching.interrupt()
+
     async def _find(self) -> None:
-        self._put_down()
-        tenure = await self._processing.fetching.fill(self._wants)
+        fetching = self._processing.fetching
+        with fetching.guard:
+            self._put_down()
+        tenure = await fetching.fill(self._wants)
         if tenure is not None:
-            tenure.holder, self._tenure, self._ready = self, tenure, tenure.ready
+            with fetching.guard:
+                tenure.holder, self._tenure, self._ready = self, tenure, tenure.ready
 
     def _put_down(self) -> None:
         tenure, self._tenure, self._ready = self._tenure, None, _NOTHING
@@ -158,18 +177,15 @@ class Processing:
         self.look_at_the_clock = look_at_the_clock
         self.come_back = come_back
         self.closed = False
-        self._waiting = 0
+        self.waiting = 0
+        """How many wait until the application lets go of a record."""
         self._freed = asyncio.Event()
         self.tell_free: Callable[[], None] = self._freed.set
         self.on_close: Callable[[], None] = lambda: None
         self.main = Hand(self)
         self.hands: list[Hand] = []
+        self._works = False
         self._dismissed = 0
-
-    @property
-    def awaited(self) -> bool:
-        """True while somebody waits until the application lets go of a record."""
-        return self._waiting > 0
 
     @property
     def count(self) -> int:
@@ -202,9 +218,24 @@ class Processing:
                 one.holder = None
                 self.fetching.look_again(one)
 
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Streams are read by hands of their own meanwhile, and nobody iterates."""
+        self._works = True
+        try:
+            yield
+        finally:
+            self._works = False
+            self.main.since = clock.now()
+
+    @property
+    def awaited(self) -> list[Hand]:
+        """Who is expected to ask for records."""
+        return self.hands if self._works else [self.main]
+
     def overdue(self, now: Instant, patience_ms: int) -> Iterator[Hand]:
-        """Who has not asked for a record for so long; who iterates counts only where nobody else reads."""
-        for hand in self.hands or [self.main]:
+        """Who has not asked for a record for so long."""
+        for hand in self.awaited:
             if not hand.asked and now >= hand.since + patience_ms:
                 yield hand
 
@@ -235,7 +266,7 @@ class Processing:
     async def wait_until_free(self, tenures: Iterable[Tenure], within_s: float) -> None:
         """Wait until the application holds no record of `tenures`, at most `within_s`."""
         waiting_for = {id(tenure) for tenure in tenures}
-        self._waiting += 1
+        self.waiting += 1
         try:
             async with asyncio.timeout(within_s):
                 while any(id(hand.in_hand) in waiting_for for hand in self.readers()):
@@ -245,7 +276,7 @@ class Processing:
             # Its record is consumed again by the next owner, which at-least-once allows.
             pass
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
 
 
 the_hand: Final[ContextVar[Hand | None]] = ContextVar("the_hand", default=None)

@@ -39,7 +39,7 @@ class Telling:
     def standing(self) -> Standing:
         """In one word and one sentence."""
         if self._session().stage not in (Stage.REGISTERED, Stage.LEAVING):
-            problems = "; ".join(f"{node}: {why}" for node, why in self._problems.items())
+            problems = "; ".join(f"{node}: {why}" for node, why in list(self._problems.items()))
             if self.refusal:
                 # Whoever refused it may be gone since: what the nodes say now stands beside it.
                 why = f"{self.refusal}; {problems}" if problems else self.refusal
@@ -50,7 +50,7 @@ class Telling:
         if not tenures:
             why = self._why_idle or "no partition is assigned to it; the others of its group have them all"
             return Standing(State.IDLE, why, trouble=bool(self._why_idle))
-        stalled = self._fetching.stalled
+        stalled = dict(self._fetching.stalled)
         named = [f"{one} ({stalled[one.key]})" for one in tenures if one.key in stalled]
         if named:
             why = f"{len(named)} of {len(tenures)} partitions cannot be fetched, such as {named[0]}"

@@ -39,8 +39,8 @@ class Tenure:
     `number` rises with each tenure of one consumer. `unreadable` is set when what lies behind
     `fetched_to` was corrupt in answer after answer; nothing is fetched then until the application skips it.
 
-    `ready` are opened records; it stays the same deque for as long as the tenure lives, so whoever hands
-    them out sees at once that it was emptied. `seeks` counts the application's moves, `sought` is true
+    `ready` are opened records; it stays the same deque until the tenure ends, so whoever hands them out
+    sees at once that it was emptied. `seeks` counts the application's moves, `sought` is true
     until a commit covers the last one. `holder` is whoever hands its records out.
     """
 
@@ -199,6 +199,8 @@ class Tenure:
     def resume(self, generation: int) -> None:
         """Nobody else had the partition since the end: go on where the application is."""
         self.ended, self.generation, self.leader, self.holder = False, generation, None, None
+        # Another one: whoever handed out the old one may still look at it.
+        self.ready = deque()
         self.drop_buffer()
 
     def _forget(self) -> None:

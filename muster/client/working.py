@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from muster.client.ownership import Ownership
 from muster.client.processing import Hand, Processing, the_hand
@@ -28,17 +29,22 @@ async def work(processing: Processing, ownership: Ownership, handler: Handler) -
             processing.dismiss(hand)
 
     try:
-        async with asyncio.TaskGroup() as tasks:
-            while not processing.closed:
-                for stream in ownership.streams - {hand.stream for hand in processing.hands}:
-                    hand = processing.open_hand(stream)
-                    tasks.create_task(
-                        read(hand), name=f"stream {stream.topic or 'of patterns'} {stream.thread}"
-                    )
-                ownership.streams_changed.clear()
-                await ownership.streams_changed.wait()
+        with processing.work():
+            await _work(processing, ownership, read)
     except BaseExceptionGroup as problems:
         raise first_of(problems) from None
+
+
+async def _work(
+    processing: Processing, ownership: Ownership, read: Callable[[Hand], Coroutine[Any, Any, None]]
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        while not processing.closed:
+            for stream in ownership.streams - {hand.stream for hand in processing.hands}:
+                name = f"stream {stream.topic or 'of patterns'} {stream.thread}"
+                tasks.create_task(read(processing.open_hand(stream)), name=name)
+            ownership.streams_changed.clear()
+            await ownership.streams_changed.wait()
 
 
 def first_of(problems: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -132,7 +132,8 @@ class MemberSession:
 
     def may_fetch(self, now: Instant) -> bool:
         """Whether a fetch may be begun now, or a frame handled: the deadline has not passed."""
-        return self.deadline is None or now < self.deadline
+        deadline = self.deadline
+        return deadline is None or now < deadline
 
     def advance(self, partition: Partition, next_offset: int) -> None:
         """The consumer is done with everything before `next_offset`; unknown partitions are passed over."""

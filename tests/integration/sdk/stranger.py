@@ -227,10 +227,11 @@ class Stranger:
             return []
         records = []
         for message in self._kafka.consume(100, within_s):
-            place = (message.topic(), message.partition())
-            if message.error() is None and place in self.positions:
-                records.append((message.partition(), message.offset(), message.value()))
-                self.positions[place] = message.offset() + 1
+            topic, number, offset = message.topic(), message.partition(), message.offset()
+            if message.error() is None and (topic, number) in self.positions:
+                assert topic is not None and number is not None and offset is not None
+                records.append((number, offset, message.value() or b""))
+                self.positions[topic, number] = offset + 1
         return records
 
     # Asking.

@@ -38,7 +38,9 @@ class Fetchers:
         async with asyncio.timeout(WITHIN_S):
             while len(records) < count:
                 tenure = await self.fetching.fill(lambda tenure: True)
-                assert tenure is not None and not tenure.ended
+                if tenure is None:
+                    continue
+                assert not tenure.ended
                 found = list(tenure.ready)
                 tenure.ready.clear()
                 tenure.delivered_to = found[-1].offset + 1

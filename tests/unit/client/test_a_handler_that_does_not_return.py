@@ -9,6 +9,7 @@ from muster import PartitionsLost, State
 from muster.client import clock
 from muster.client.conversation import Patience
 from muster.client.core.session import Stage
+from muster.client.tenure import Stream
 from muster.kernel.instants import Instant, after
 from muster.messages.member import CommitOffsetsResponse, LeaveRequest, LeaveResponse
 from muster.messages.partitions import Position, each_position
@@ -97,3 +98,32 @@ async def test_closing_while_she_is_away_is_closing_at_once() -> None:
     await the_end_of(ann)
     ann.conversation.leave()
     assert ann.conversation.left.is_set()
+
+
+async def test_an_idle_member_whose_streams_nobody_has_dealt_yet_is_waited_for() -> None:
+    now = clock.now()
+    ann = Ann(patience=Patience(handler_ms=POLL_MS))
+    ann.registers(now)
+    ann.conversation.processing.main.since = Instant(now - 2 * POLL_MS)
+    with ann.conversation.processing.work():
+        ann.conversation._lose_patience(now)
+        assert not ann.conversation.absent
+    ann.conversation._lose_patience(now)
+    assert not ann.conversation.absent
+
+
+async def test_one_handler_of_many_that_does_not_return_is_enough_to_leave() -> None:
+    now = clock.now()
+    ann = Ann(patience=Patience(handler_ms=POLL_MS))
+    ann.registers(now)
+    processing = ann.conversation.processing
+    with processing.work():
+        slow, waits = (processing.open_hand(Stream("orders", name)) for name in ("ann-0", "ann-1"))
+        slow.since, waits.asked = Instant(now - POLL_MS), True
+        ann.conversation._lose_patience(now)
+        assert ann.conversation.absent
+        processing.come_back()
+        assert not ann.conversation._returned.is_set()
+        slow.asked = True
+        processing.come_back()
+        assert ann.conversation._returned.is_set()

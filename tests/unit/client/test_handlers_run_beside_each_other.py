@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 from muster import Consumer, Record
+from muster.client.tenure import Stream
 from muster.messages.member import LeaveRequest
+from tests.unit.client.ann import ann_who_has_read
 from tests.unit.client.stage import Stage, places, staged, until
+from tests.unit.client.test_a_poisoned_batch_is_named_and_can_be_passed import at
+from tests.unit.client_core.test_a_member_obeys_its_coordinator import start
+from tests.unit.kafkawire.made_batches import made_batch
 
 
 @pytest.fixture
@@ -197,3 +202,20 @@ async def test_a_plain_function_is_a_handler_too_and_nobody_iterates_beside_it(s
 async def test_a_number_of_threads_that_no_coordinator_takes_is_refused(threads: object) -> None:
     with pytest.raises(ValueError, match="1 to 1000 threads"):
         Consumer("readers", {"orders": threads}, nodes=["ws://one"], token="t")
+
+
+async def test_who_still_holds_a_record_of_a_tenure_that_was_resumed_hands_out_no_more_of_it() -> None:
+    ann = ann_who_has_read(0)
+    [tenure] = ann.tenures()
+    tenure.accept(bytes(at(40, made_batch([b"v"] * 3))))
+    processing = ann.conversation.processing
+    slow = processing.open_hand(Stream("orders", "ann-0"))
+    tenure.stream = Stream("orders", "ann-0")
+    processing.may_fetch = lambda now: True
+    assert await asyncio.wait_for(slow.next_record(), 5) is not None
+    late = ann.is_late()
+    ann.registers(late, known=True)
+    assert ann.starts(start(2, 40), late) is tenure
+    tenure.accept(bytes(at(40, made_batch([b"v"] * 3))))
+    tenure.open_some()
+    assert slow.take() is None
