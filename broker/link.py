@@ -192,17 +192,21 @@ class ControllerLink:
 
     async def _one_link(self, address: str) -> None:
         authorization = f"Bearer {self._settings.broker_id}:{self._settings.secret}"
-        connection = await connect(
-            address + LINK_PATH,
-            additional_headers={"Authorization": authorization},
-            open_timeout=OPEN_TIMEOUT_S,
-            close_timeout=0.2,
-            ping_interval=None,
-            compression=None,
-            max_size=MAX_FRAME_TO_BROKER_BYTES,
-            # A controller that is found through a proxy of the environment would be a surprise.
-            proxy=None,
-        )
+        try:
+            connection = await connect(
+                address + LINK_PATH,
+                additional_headers={"Authorization": authorization},
+                open_timeout=OPEN_TIMEOUT_S,
+                close_timeout=0.2,
+                ping_interval=None,
+                compression=None,
+                max_size=MAX_FRAME_TO_BROKER_BYTES,
+                # A controller that is found through a proxy of the environment would be a surprise.
+                proxy=None,
+            )
+        except ValueError as error:
+            # A host that cannot be one: some node was told a wrong name for itself.
+            raise LinkEnded(f"no address: {error}") from error
         try:
             session_timeout_s = await self._say_hello(connection, address)
             await self._converse(connection, session_timeout_s)

@@ -56,6 +56,15 @@ class ServerCounters:
 
 def client_limits() -> ServerLimits:
     """Clients take at most half of this process's descriptors: whatever else it has needs the others."""
+    return _taking_one_in(2)
+
+
+def peer_limits() -> ServerLimits:
+    """Peers take at most an eighth of them, whoever they are: none has proved yet that it is a broker."""
+    return _taking_one_in(8)
+
+
+def _taking_one_in(share: int) -> ServerLimits:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     usual = ServerLimits()
-    return replace(usual, connections=min(usual.connections, max(descriptors // 2, 1)))
+    return replace(usual, connections=min(usual.connections, max(descriptors // share, 1)))

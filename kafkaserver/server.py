@@ -208,7 +208,7 @@ class KafkaServer:
     def _close_idle(self) -> None:
         """Close what was silent for one whole sweep, so after one to two times the idle limit."""
         for connection in list(self._connections):
-            if not connection.was_active and connection.is_quiet:
+            if connection.is_idle:
                 self.counters.idle += 1
                 connection.close("idle")
             else:

@@ -403,6 +403,14 @@ class Connection:
         """True if no request waits for an answer and every answer has left."""
         return self.is_closed or (not self._replies and not self._outbox.waiting_bytes)
 
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing happened since `was_active` was unset, and it waits for nothing but the peer.
+
+        Whoever takes not one byte of its answers would else be held for ever, and they with it.
+        """
+        return not self.was_active and (self.is_quiet or self._outbox.waiting_bytes > 0)
+
     def stop_reading(self) -> None:
         """Take no further request; answers still leave."""
         if not self.is_closed:

@@ -203,9 +203,9 @@ class LeaseKeeper:
         """
         if self._frozen_since is not None:
             return
-        for service in self.running():
+        for holding in self._holdings.values():
             try:
-                service.thaw(late_ms)
+                holding.service.thaw(late_ms)
             except Exception:
                 log.exception("service could not postpone", late_ms=late_ms)
 
@@ -338,8 +338,9 @@ class LeaseKeeper:
         was_frozen, self._frozen_since = self._frozen_since is not None, None
         if was_frozen:
             log.warning("thawed", late_ms=late_ms)
-            for service in self.running():
-                service.thaw(late_ms)
+            # Whoever is in `accept` has armed timers, too.
+            for holding in self._holdings.values():
+                holding.service.thaw(late_ms)
         metrics.frozen.set(0)
         self._freshness.thaw()
 

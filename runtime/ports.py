@@ -189,7 +189,10 @@ class LaneService(Protocol):
         """Answer and expire nothing until `thaw`; parked requests stay parked."""
 
     def thaw(self, late_ms: int) -> None:
-        """Time stood still for `late_ms` (it was frozen, or the loop was late): postpone every expiry."""
+        """Time stood still for `late_ms` (it was frozen, or the loop was late): postpone every expiry.
+
+        May come before `accept` has returned.
+        """
 
     def tick(self, now: Instant) -> None:
         """Called every 100 ms while the lane is held and not frozen."""

@@ -19,37 +19,28 @@ class Placed(NamedTuple):
     header: BatchHeader
 
 
-def from_producer(records: memoryview, settings: LogSettings) -> list[tuple[int, BatchHeader]]:
-    """(start, header) of each batch of a Produce request.
+def from_producer(records: memoryview, settings: LogSettings) -> BatchHeader:
+    """The header of the one batch of a Produce request for one partition.
 
-    Raises AppendRefused unless every byte belongs to a good one.
+    Raises AppendRefused unless every byte belongs to it. Kafka's own producers send one since version 3, and
+    its broker refuses more; a frame of them would hold the loop for seconds.
     """
-    found = []
-    start, size = 0, len(records)
+    if not records:
+        raise AppendRefused(ErrorCode.INVALID_RECORD, "no batch")
     try:
-        while start < size:
-            header = batches.read_header(records, start)
-            batches.check(records, start, header)
-            found.append((start, header))
-            start += header.size_bytes
+        header = batches.read_header(records, 0)
+        if header.size_bytes < len(records):
+            raise AppendRefused(ErrorCode.INVALID_RECORD, "more than one batch for one partition")
+        batches.check(records, 0, header)
     except CorruptBatch as error:
         raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    if not found:
-        raise AppendRefused(ErrorCode.INVALID_RECORD, "no batch")
-    for _, header in found:
-        _check_served(header, settings, alone=len(found) == 1)
-    return found
-
-
-def _check_served(header: BatchHeader, settings: LogSettings, alone: bool) -> None:
     if header.size_bytes > settings.max_message_bytes:
         raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size_bytes} bytes")
     if header.attributes & (batches.CONTROL_BIT | batches.TRANSACTIONAL_BIT):
         raise AppendRefused(ErrorCode.INVALID_RECORD, "transactions are not served")
     if header.attributes & 0x07 > _LARGEST_CODEC:
         raise AppendRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "an unknown codec")
-    if header.producer_id != batches.NO_PRODUCER and not alone:
-        raise AppendRefused(ErrorCode.INVALID_RECORD, "an idempotent producer sends one batch at a time")
+    return header
 
 
 class Followed(NamedTuple):

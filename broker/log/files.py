@@ -41,13 +41,13 @@ class OpenFiles:
     """The files used last; what falls out is closed once no answer holds it any more.
 
     At most `limit` are open, those that answers hold included, and one beyond them for whoever writes. By
-    default at most half of what the system allows this process: the rest is for connections. Threads may
+    default at most a quarter of what the system allows this process: the rest is for connections. Threads may
     share it: logs are opened beside the loop.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._limit = limit or (MOST_OPEN_FILES if allowed < 0 else min(MOST_OPEN_FILES, allowed // 2))
+        self._limit = limit or (MOST_OPEN_FILES if allowed < 0 else min(MOST_OPEN_FILES, allowed // 4))
         self._recent: OrderedDict[Path, LogFile] = OrderedDict()
         self._by_path: WeakValueDictionary[Path, LogFile] = WeakValueDictionary()
         self._open: WeakSet[LogFile] = WeakSet()
@@ -84,6 +84,23 @@ class OpenFiles:
         with self._lock:
             self._recent.pop(path, None)
             self._by_path.pop(path, None)
+
+
+_OPENED_IN_STEPS: Final = 4
+
+
+def require_descriptors() -> None:
+    """Raises OSError unless a few files can be opened now.
+
+    Who changes files in several steps asks first: in the middle it could neither go on nor back.
+    """
+    opened = []
+    try:
+        for _ in range(_OPENED_IN_STEPS):
+            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 class DamagedFile(ValueError):

@@ -16,15 +16,18 @@ from broker.core.leader_epochs import LeaderEpochs
 from broker.core.producers import Producers
 from broker.log import producer_snapshots
 from broker.log.checkpoints import LEADER_EPOCHS, load_epochs, save_epochs
-from broker.log.outcomes import LogSettings
 from broker.log.segment import Segment
 from broker.log.segments import Segments
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.errors import CorruptBatch
+from muster.kafkawire.framing import DEFAULT_LIMIT_BYTES
 
 DAMAGED: Final = "damaged"
 """A file that marks a log whose damage was found and not yet confessed; it holds what was found."""
+
+LARGEST_BATCH_BYTES: Final = DEFAULT_LIMIT_BYTES
+"""No request is larger, so no batch is. What a topic allows is not known yet when its log is opened."""
 
 _PLACE = struct.Struct(">q")
 _MAGIC_AT: Final = 16
@@ -53,16 +56,14 @@ class TakenOver(NamedTuple):
     damage: str
 
 
-def take_over(
-    folder: Path, segments: Segments, trust: Trust, settings: LogSettings, now_ms: int
-) -> TakenOver:
+def take_over(folder: Path, segments: Segments, trust: Trust, now_ms: int) -> TakenOver:
     """Fill `segments` from the files in `folder`. Raises OSError; ValueError for a file of another name.
 
     Damage is noted in the folder before anything is cut: a process that dies before it could confess leaves
     the note to the next one.
     """
     stated = load_epochs(folder / LEADER_EPOCHS)
-    check = _Check(folder, segments, trust, settings, stated if trust.same_boot else None)
+    check = _Check(folder, segments, trust, stated if trust.same_boot else None)
     end = check.all_segments()
     start = segments.bases[0] if len(segments) else 0
     if trust.high_watermark > end:
@@ -110,7 +111,6 @@ class _Check:
         folder: Path,
         segments: Segments,
         trust: Trust,
-        settings: LogSettings,
         stated: LeaderEpochs | None,
     ) -> None:
         self.damage = damage_noted(folder)
@@ -119,7 +119,6 @@ class _Check:
         self._folder = folder
         self._segments = segments
         self._trust = trust
-        self._settings = settings
         self._stated = stated
         self._last_epoch = -1
         self._checked_from: int | None = None
@@ -204,7 +203,7 @@ class _Check:
         somewhere in these bytes, and is whole there or another one follows.
         """
         size = segment.size_bytes - position
-        if size > self._settings.max_message_bytes or self._trust.was_clean:
+        if size > LARGEST_BATCH_BYTES or self._trust.was_clean:
             return False
         rest = segment.read(position, size)
         if size < batches.HEADER_BYTES:

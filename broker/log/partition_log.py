@@ -17,7 +17,7 @@ from broker.core.replica_log import EpochEnd
 from broker.log import opening, producer_snapshots, retention
 from broker.log.accepting import Placed, from_leader, from_producer
 from broker.log.checkpoints import LEADER_EPOCHS, save_epochs
-from broker.log.files import OpenFiles
+from broker.log.files import OpenFiles, require_descriptors
 from broker.log.outcomes import (
     Appended,
     AppendRefused,
@@ -107,9 +107,16 @@ class PartitionLog:
 
     @contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
-        """Around whatever, if it fails in the middle, leaves files and memory apart."""
+        """Around whatever, if it fails in the middle, leaves files and memory apart.
+
+        A process that can open no file yet has changed nothing: the next attempt may find room.
+        """
         if self.failure:
             raise StorageFailed(self.failure)
+        try:
+            require_descriptors()
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
         try:
             yield
         except OSError as error:
@@ -118,25 +125,21 @@ class PartitionLog:
     # -- append
 
     def append_as_leader(self, records: memoryview, leader_epoch: int, now_ms: int) -> Appended:
-        """Give a producer's batches their offsets and `leader_epoch`, and store them, all or none.
+        """Give a producer's batch its offset and `leader_epoch`, and store it.
 
         `records` must be writable: offset and epoch are stamped into it, outside the checksum.
         Raises AppendRefused, StorageFailed.
         """
-        found = from_producer(records, self.settings)
-        if len(found) == 1:
-            verdict = self.producers.judge(found[0][1])
-            if isinstance(verdict, Duplicate):
-                return Appended(verdict.base_offset, verdict.last_offset + 1, is_duplicate=True)
-            if isinstance(verdict, Refused):
-                raise AppendRefused(verdict.error_code, "out of the producer's sequence")
-        base_offset = next_offset = self.end_offset
-        placed = []
-        for start, header in found:
-            batches.stamp(records, start, next_offset, leader_epoch)
-            placed.append(Placed(start, next_offset, header))
-            next_offset += header.last_offset_delta + 1
-        self._store(records, placed, leader_epoch, next_offset, now_ms)
+        header = from_producer(records, self.settings)
+        verdict = self.producers.judge(header)
+        if isinstance(verdict, Duplicate):
+            return Appended(verdict.base_offset, verdict.last_offset + 1, is_duplicate=True)
+        if isinstance(verdict, Refused):
+            raise AppendRefused(verdict.error_code, "out of the producer's sequence")
+        base_offset = self.end_offset
+        next_offset = base_offset + header.last_offset_delta + 1
+        batches.stamp(records, 0, base_offset, leader_epoch)
+        self._store(records, [Placed(0, base_offset, header)], leader_epoch, next_offset, now_ms)
         return Appended(base_offset, next_offset)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> int:
@@ -340,7 +343,7 @@ class PartitionLog:
         """
         invariant(not len(self._segments) and not self.end_offset, "a log is opened once")
         try:
-            found = opening.take_over(self.folder, self._segments, trust, self.settings, now_ms)
+            found = opening.take_over(self.folder, self._segments, trust, now_ms)
         except (OSError, ValueError) as error:
             raise StorageFailed(str(error)) from error
         self.start_offset, self.end_offset = found.start_offset, found.end_offset

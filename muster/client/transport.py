@@ -62,7 +62,8 @@ class Transport:
             if status == 403:
                 raise Forbidden("the role of this token may not consume") from refusal
             raise NodeUnreachable(f"it answered {status}") from refusal
-        except (OSError, TimeoutError, WebSocketException) as problem:
+        except (OSError, TimeoutError, WebSocketException, ValueError) as problem:
+            # ValueError: a host that cannot be one, or a port.
             raise NodeUnreachable(_words(problem)) from problem
         return cls(address, socket)
 

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from broker.core.leader_epochs import LeaderEpochs
 from broker.core.replica_log import PartitionKey
 from broker.log.checkpoints import LEADER_EPOCHS, save_epochs
+from broker.log.files import OpenFiles
+from broker.log.opening import Trust
 from broker.log.outcomes import LogSettings
+from broker.log.partition_log import PartitionLog
 from broker.log.shelf import LogShelf
 from tests.unit.broker_log.logs import append, opened, stored
 from tests.unit.kafkawire.made_batches import made_batch
@@ -43,6 +46,18 @@ def test_a_torn_tail_is_cut_to_the_last_whole_batch(
     assert stored(again) == expected[:whole]
     assert again.end_offset == (expected[whole - 1][1] if whole else 0)
     assert append(again, b"next") == again.end_offset - 1
+
+
+def test_a_torn_write_is_no_damage_whatever_the_topic_lets_a_batch_be(tmp_path: Path) -> None:
+    """No topic is known yet when logs are opened, only the broker's own message.max.bytes."""
+    log = opened(tmp_path, LogSettings(max_message_bytes=1_000_000))
+    append(log, b"small")
+    append(log, b"x" * 50_000)
+    path = _segments(tmp_path)[0]
+    os.truncate(path, path.stat().st_size - 1)
+    again = PartitionLog(tmp_path, log.topic_id, OpenFiles(), LogSettings(max_message_bytes=1_000))
+    assert again.open(Trust(), now_ms=0) == ""
+    assert again.end_offset == 1
 
 
 def test_a_tail_with_a_flipped_bit_is_cut(tmp_path: Path) -> None:

@@ -5,6 +5,9 @@ The refusals are the kernel's where it can be brought to it; a disk that fails a
 
 import errno
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 from unittest.mock import patch
@@ -121,3 +124,36 @@ def test_an_epoch_that_was_stated_and_never_came_is_not_held_against_the_next_on
     append(log, b"c", epoch=3)
     again = opened(tmp_path, LogSettings())
     assert (stored(again), again.epochs.entries) == ([(0, 1), (1, 2)], [(3, 0)])
+
+
+@contextmanager
+def _no_descriptor_left() -> Iterator[None]:
+    """This process can open no file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(highest + 2, hard), hard))
+    taken: list[int] = []
+    try:
+        with pytest.raises(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_cut_for_which_no_file_can_be_opened_is_put_off(tmp_path: Path) -> None:
+    """The file of epochs, behind the cut, would need one: the log would be closed for good."""
+    log = _written(tmp_path, 4)
+    with _no_descriptor_left():
+        with pytest.raises(StorageFailed):
+            log.truncate_to(2, 0)
+        with pytest.raises(StorageFailed):
+            log.start_again_at(9, 0)
+        with pytest.raises(StorageFailed):
+            log.flush()
+    assert (log.failure, log.end_offset, len(stored(log))) == ("", 4, 4)
+    log.truncate_to(2, 0)
+    assert (log.end_offset, len(stored(log))) == (2, 2)

@@ -15,22 +15,25 @@ PROGRAM = """
 import resource, sys
 from pathlib import Path
 from broker.log.files import OpenFiles
+from kafkaserver.limits import client_limits, peer_limits
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
 files = OpenFiles()
 for number in range(300):
     files.get(Path(sys.argv[1]) / f"{number}.log")
-print(len(files))
+print(len(files), client_limits().connections, peer_limits().connections)
 """
 
 
-def test_logs_take_no_more_than_half_of_what_is_allowed(tmp_path: Path) -> None:
+def test_logs_clients_and_peers_together_leave_some_of_what_is_allowed(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)], cwd=root, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert 0 < int(done.stdout) <= 50
+    logs, clients, peers = map(int, done.stdout.split())
+    assert logs and clients and peers
+    assert logs + clients + peers <= 88
 
 
 def test_what_answers_hold_open_counts_and_who_comes_later_gets_a_copy(tmp_path: Path) -> None:

@@ -66,6 +66,18 @@ async def test_a_hint_that_leads_nowhere_holds_up_nobody() -> None:
             assert await arrives(looking(nodes, first="two"), hint) == nodes.addresses["two"]
 
 
+@pytest.mark.parametrize("address", [f"ws://{'a' * 64}.example:9301", "ws://127.0.0.1:99999"])
+async def test_an_address_that_can_be_nobodys_is_one_more_node_that_is_away(address: str) -> None:
+    async with asyncio.timeout(10), running("one") as nodes:
+        discovery = looking(nodes)
+        discovery.learn_nodes([address, nodes.addresses["one"]])
+        looks = asyncio.create_task(arrives(discovery, hint=address))
+        while address not in discovery.problems:
+            await asyncio.sleep(0.01)
+        nodes.coordinator = "one"
+        assert await looks == nodes.addresses["one"]
+
+
 async def test_while_a_dead_node_is_named_the_living_one_is_asked_again_on_one_connection() -> None:
     async with running("one", "two") as nodes:
         await nodes.stop("one")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import struct
 import tracemalloc
 
@@ -127,6 +128,19 @@ async def test_a_silent_connection_is_closed_and_a_waiting_one_is_not() -> None:
         assert await waiting_reader.readexactly(8) == answer(1)
         silent.close()
         waiting.close()
+
+
+async def test_who_takes_not_one_byte_of_its_answers_is_idle() -> None:
+    def answer_much(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+        reply.send(answer(header.correlation_id, bytes(16 * 1024 * 1024)))
+
+    async with served(answer_much, ServerLimits(idle_ms=100)) as (server, port):
+        # Not one byte is read: the kernel's buffers fill, and then nothing happens any more.
+        with socket.create_connection(("127.0.0.1", port)) as deaf:
+            deaf.sendall(request(1))
+            await until(lambda: server.counters.requests == 1)
+            await until(lambda: server.counters.idle == 1)
+            assert server.connection_count == 0
 
 
 @settings(max_examples=40, deadline=None)

@@ -46,9 +46,12 @@ class Service:
     lane: Lane | None = None
     given_back_ms: list[int] = field(default_factory=list)
     takes_leave: asyncio.Event = field(default_factory=asyncio.Event)
+    loads: asyncio.Event | None = None
 
     async def accept(self, lane: Lane) -> None:
         self.lane = lane
+        if self.loads is not None:
+            await self.loads.wait()
 
     async def wind_down(self) -> None:
         pass
@@ -111,6 +114,18 @@ class Node:
         self.keeping.cancel()
         await asyncio.gather(self.keeping, return_exceptions=True)
         await self.keeper.stop()
+
+
+@pytest.fixture
+async def taking() -> AsyncIterator[Node]:
+    """A node whose service is still loading under its lease."""
+    made = Node()
+    made.service.takes_leave.set()
+    made.service.loads = asyncio.Event()
+    await made.until(lambda: made.service.lane is not None)
+    yield made
+    made.service.loads.set()
+    await made.stop()
 
 
 @pytest.fixture
@@ -210,6 +225,19 @@ async def test_time_that_a_thaw_gives_back_is_not_given_twice(node: Node) -> Non
     node.database.gone = False
     await node.renewed()
     assert node.service.given_back_ms == [3_001]
+
+
+async def test_a_stop_is_given_back_to_a_lane_that_is_still_loading(taking: Node) -> None:
+    """What it armed before the stop would expire right after it: everybody's session at once."""
+    assert LANE not in taking.keeper.accepted
+    taking.keeper.postpone(500)
+    taking.database.leave()
+    taking.at += LEASE_TTL_MS
+    taking.keeper.watch(taking.now())
+    taking.at += 3_000
+    taking.database.gone = False
+    await taking.renewed()
+    assert taking.service.given_back_ms == [500, 3_001]
 
 
 async def test_a_lease_comes_back_only_after_the_farewell_to_its_old_lane(node: Node) -> None:
