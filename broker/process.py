@@ -26,7 +26,7 @@ from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
 from broker.settings import Address, BrokerSettings
 from kafkaserver.guard import Guard
-from kafkaserver.limits import client_limits
+from kafkaserver.limits import client_limits, peer_limits
 from muster.kafkawire.api_table import shapes_loaded
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.limits import MAX_ROWS_PER_FRAME
@@ -98,8 +98,6 @@ class BrokerProcess:
         self._plane.on_may_grow = self._may_grow
         self._plane.on_trouble = self._state_unusable
         self._states_unusable = False
-        self._stated_unusable: tuple[PartitionKey, ...] = ()
-        """As the controller of the present link was told, by the hello or since."""
         self._growing: dict[PartitionKey, HostedPartition] = {}
         self._untold: dict[PartitionKey, HighWatermark] = {}
         self._link = ControllerLink(settings, self)
@@ -108,7 +106,7 @@ class BrokerProcess:
         self._clients = ClientListener(self._plane, self._forwarding, client_limits(), guard)
         self._callers: tuple[CallerRow, ...] = ()
         """Of a telling that is under way on the present link."""
-        self._peers = ReplicationListener(self._plane)
+        self._peers = ReplicationListener(self._plane, peer_limits())
         self._health = HealthDoor(self.ailment, self.samples)
         self._endpoints: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -175,7 +173,6 @@ class BrokerProcess:
         self._known.open_link()
         self._callers = ()
         self._snapshot_obeyed = False
-        self._stated_unusable = self._plane.unusable
         return BrokerHello(
             broker_id=self._settings.broker_id,
             incarnation=self._incarnation,
@@ -184,7 +181,7 @@ class BrokerProcess:
             cluster_id=self._cluster_id or self._folder.cluster_id or self._settings.cluster_id,
             broker_epoch=self._followers.broker_epoch,
             lost_tail=self._folder.lost_tail or len(self._plane.damaged) > MAX_ROWS_PER_FRAME,
-            unusable_logs=self._stated_unusable,
+            unusable_logs=self._plane.troubles.whole(),
             damaged_logs=self._plane.damaged[:MAX_ROWS_PER_FRAME],
             metadata_version=self._applied_version,
             highest_leader_epoch=self._plane.highest_leader_epoch,
@@ -297,8 +294,8 @@ class BrokerProcess:
 
     def _snapshot_applied(self) -> None:
         self._snapshot_obeyed = True
-        if self._plane.unusable != self._stated_unusable:
-            # A log failed behind the hello, when there was no link yet.
+        if self._plane.troubles.has_news:
+            # A log failed behind the hello, when there was no link yet, or there were too many for it.
             self._state_unusable()
         for stray in self._known.strays(self._plane.keys_on_disk):
             self._stop_replica(PartitionKey(*stray))
@@ -347,10 +344,11 @@ class BrokerProcess:
 
     def _say_unusable(self) -> None:
         self._states_unusable = False
-        # Without a link nothing is lost: the next hello states them all, or else who applies its snapshot.
-        unusable = self._plane.unusable
-        if self._link.send(UnusableLogs(logs=unusable)):
-            self._stated_unusable = unusable
+        # Without a link nothing is lost: the next hello states them all.
+        while self._link.bound and self._plane.troubles.has_news:
+            news = self._plane.troubles.news()
+            if news.failed or news.usable:
+                self._link.send(UnusableLogs(failed=news.failed, usable=news.usable))
 
     # ------------------------------------------------------------------------------ duties
 

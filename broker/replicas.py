@@ -16,6 +16,7 @@ import structlog
 
 from broker.core.replica import Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd, PartitionKey
+from broker.core.troubles import Troubles
 from broker.hosted import HostedPartition
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
@@ -90,17 +91,14 @@ class DataPlane:
         self.min_insync_replicas = 1
         """For topics that set none: the cluster's, as the controller said when it bound the link."""
         self.on_trouble: Callable[[], None] = _nobody_hears
-        """Called when `unusable` has changed: somebody else should lead, or this broker may again."""
+        """Called when `troubles` has news: somebody else should lead, or this broker may again."""
+        self.troubles = Troubles()
         self._shelf = shelf
         self._topics: dict[UUID, _Topic] = {}
         self._hosted: dict[PartitionKey, HostedPartition] = {}
         self._by_name: dict[tuple[str, int], HostedPartition] = {}
         self._told_high_watermarks: dict[PartitionKey, int] = {}
         self._opening: asyncio.Future[None] | None = None
-        self._not_opened: dict[PartitionKey, str] = {}
-        """Logs on disk that could not be opened, and why."""
-        self._full: set[PartitionKey] = set()
-        """Partitions that another broker is to lead, for this one can store no more of them."""
         self._full_told_at: dict[PartitionKey, Instant] = {}
         self._is_closed = False
 
@@ -206,10 +204,7 @@ class DataPlane:
             try:
                 opened.append((key, self._shelf.read(key, self.settings.log, self.wall_clock_ms())))
             except StorageFailed as error:
-                reason = self._not_opened[key] = str(error)
-                log.error(
-                    "log_not_opened", topic_id=str(key.topic_id), partition=key.partition, reason=reason
-                )
+                self._not_opened(key, str(error))
         return opened
 
     @property
@@ -217,11 +212,9 @@ class DataPlane:
         """Replicas that lack what they once held; to be confessed with the next hello."""
         return tuple(sorted(self._shelf.damaged))
 
-    @property
-    def unusable(self) -> tuple[PartitionKey, ...]:
-        """Replicas whose log failed, until this broker starts again, and those that store no more for now."""
-        failed = {key for key, hosted in self._hosted.items() if hosted.replica.failed}
-        return tuple(sorted(failed.union(self._not_opened, self._full)))
+    def _not_opened(self, key: PartitionKey, reason: str) -> None:
+        log.error("log_not_opened", topic_id=str(key.topic_id), partition=key.partition, reason=reason)
+        self.troubles.fail(key, reason)
 
     def confessed(self) -> None:
         """The controller has heard of all that is damaged. Raises StorageFailed."""
@@ -256,9 +249,8 @@ class DataPlane:
             return
         if outcome is Obeyed.NEW_LEADER:
             hosted.leadership_changed()
-            if not hosted.replica.leads and hosted.key in self._full:
-                # Somebody else took over: as a follower it stores what it can, and may lead again.
-                self._full.discard(hosted.key)
+            # Where somebody else took over, a follower stores what it can, and may lead again.
+            if not hosted.replica.leads and self.troubles.empty(hosted.key):
                 self.on_trouble()
         hosted.row_changed()
 
@@ -278,20 +270,21 @@ class DataPlane:
         return hosted
 
     def _log_of(self, key: PartitionKey, topic: _Topic) -> PartitionLog:
-        reason = self._not_opened.get(key, "")
-        try:
-            if not reason:
+        if not self.troubles.reason(key):
+            try:
                 return self._shelf.log(key, topic.name, topic.log, self.wall_clock_ms())
-        except StorageFailed as error:
-            reason = self._not_opened[key] = str(error)
-        return self._shelf.failed(key, topic.name, topic.log, reason)
+            except StorageFailed as error:
+                self._not_opened(key, str(error))
+                self.on_trouble()
+        return self._shelf.failed(key, topic.name, topic.log, self.troubles.reason(key))
 
     def _trouble(self, hosted: HostedPartition, is_sound: bool) -> None:
         if not is_sound:
             log.error("log_failed", partition=str(hosted.key), topic=hosted.topic, reason=hosted.log.failure)
+            self.troubles.fail(hosted.key)
             self.on_trouble()
         elif self._may_hand_over(hosted):
-            self._full.add(hosted.key)
+            self.troubles.fill(hosted.key)
             self._full_told_at[hosted.key] = self.clock()
             self.on_trouble()
 
@@ -303,7 +296,7 @@ class DataPlane:
         """
         told_at = self._full_told_at.get(hosted.key)
         is_due = told_at is None or self.clock() >= after(told_at, HAND_OVER_INTERVAL_MS)
-        return is_due and hosted.key not in self._full and hosted.replica.another_may_lead(self.live)
+        return is_due and not self.troubles.is_full(hosted.key) and hosted.replica.another_may_lead(self.live)
 
     def stop(self, topic_id: UUID, partition: int) -> None:
         """This broker is no replica any more: parked requests end, the log becomes stray."""
@@ -314,9 +307,9 @@ class DataPlane:
                 del self._by_name[hosted.topic, partition]
             self._told_high_watermarks.pop(key, None)
             hosted.leadership_changed()
-        self._full.discard(key)
         self._full_told_at.pop(key, None)
-        self._not_opened.pop(key, None)
+        if self.troubles.forget(key):
+            self.on_trouble()
         try:
             self._shelf.make_stray(key)
         except StorageFailed as error:

@@ -99,7 +99,8 @@ def hello(draft: Draft, event: Hello) -> bool:
     draft.memory.sessions[broker_id] = Session(
         event.link, after(draft.now, draft.settings.broker_session_timeout_ms)
     )
-    leaders.state_unusable(draft, broker_id, frame.unusable_logs)
+    before = draft.memory.unusable.get(broker_id, frozenset())
+    leaders.state_unusable(draft, broker_id, frame.unusable_logs, before.difference(frame.unusable_logs))
     leaders.elect_leaderless(draft, broker_id, lost)
     if session is not None and session.link is not None:
         draft.hang_ups.append(HangUp(session.link, "the broker opened another link"))
@@ -142,7 +143,7 @@ def state_unusable(draft: Draft, link: LinkId, frame: UnusableLogs) -> None:
     """A broker says which of its logs it can neither read nor write."""
     broker_id = draft.memory.broker_of(link)
     assert broker_id is not None
-    leaders.state_unusable(draft, broker_id, frame.logs)
+    leaders.state_unusable(draft, broker_id, frame.failed, frame.usable)
 
 
 def give_producer_ids(draft: Draft, link: LinkId, frame: AllocateProducerIds) -> None:

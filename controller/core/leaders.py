@@ -1,7 +1,7 @@
 """This room changes leaders and ISRs in bulk: deaths, returns, first leaders, adopted proposals."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, repeat
 from typing import Final, TypeAlias
@@ -47,27 +47,37 @@ def remove(draft: Draft, broker_id: int, lost: LostTail) -> bool:
     return True
 
 
-def state_unusable(draft: Draft, broker_id: int, logs: tuple[PartitionKey, ...]) -> None:
-    """A live broker's logs that cannot be used, whole: it counts as dead for these partitions alone.
+def state_unusable(
+    draft: Draft, broker_id: int, failed: Iterable[PartitionKey], usable: Iterable[PartitionKey]
+) -> None:
+    """Logs of a live broker cannot be used any more, or can again: it counts as dead for the first alone.
 
     What is usable again and has no leader is led again, as if the broker came back for it.
     """
-    before, now = draft.memory.unusable.pop(broker_id, frozenset()), frozenset(logs)
+    before = draft.memory.unusable.pop(broker_id, frozenset())
+    now = before.difference(usable).union(failed)
     if now:
         draft.memory.unusable[broker_id] = now
-    live = draft.live()
-    for key in sorted(now - before):
-        row = draft.partition(key)
-        if row is not None and broker_id in row.assigned:
-            choice = after_loss(
-                row, broker_id, draft.usable(live, row) - {broker_id}, draft.policy(row.topic_id)
-            )
-            if choice is not None:
-                draft.choose(row, choice)
-    for key in sorted(before - now):
+    give_away(draft, broker_id, sorted(now - before))
+    for key in before - now:
         row = draft.partition(key)
         if row is not None and broker_id in row.assigned:
             draft.memory.returning.setdefault(broker_id, NOTHING_LOST)
+
+
+def give_away(draft: Draft, broker_id: int, keys: Sequence[PartitionKey]) -> None:
+    """What `broker_id` leads or is in sync with and cannot use; what is too much is left to the next turn."""
+    live, cannot_use = draft.live(), draft.memory.unusable.get(broker_id, frozenset())
+    for number, key in enumerate(keys):
+        row = draft.partition(key)
+        if row is None or key not in cannot_use or broker_id not in row.assigned:
+            continue
+        usable = draft.usable(live, row) - {broker_id}
+        choice = after_loss(row, broker_id, usable, draft.policy(row.topic_id))
+        if choice is not None and not draft.choose_if_room(row, choice):
+            left = draft.memory.giving_away.get(broker_id, ())
+            draft.memory.giving_away[broker_id] = (*left, *keys[number:])
+            return
 
 
 def touches_more(draft: Draft, broker_id: int, bound: int) -> bool:

@@ -240,6 +240,13 @@ class Memory:
     """Brokers that came back and may still lead what has no leader, and what they have lost."""
     unusable: dict[int, frozenset[PartitionKey]] = field(default_factory=dict)
     """By broker: the logs that it can neither read nor write, as it last said."""
+    giving_away: dict[int, tuple[PartitionKey, ...]] = field(default_factory=dict)
+    """Of these, by broker, what is still to be led by others; the next turn goes on with them."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if the next turn goes on with something at once."""
+        return bool(self.adopting or self.returning or self.giving_away)
 
     def copy(self) -> "Memory":
         """Another memory with the same Session objects: what is heard meanwhile counts in both."""
@@ -250,6 +257,7 @@ class Memory:
             list(self.adopting),
             dict(self.returning),
             dict(self.unusable),
+            dict(self.giving_away),
         )
 
     def broker_of(self, link: LinkId) -> int | None:

@@ -47,10 +47,13 @@ def decide(
     # A hello that came since may have made it needless.
     unfinished, draft.memory.adopting = draft.memory.adopting, []
     returning, draft.memory.returning = draft.memory.returning, {}
+    giving_away, draft.memory.giving_away = draft.memory.giving_away, {}
     for event in events:
         _happened(draft, event)
     for adopting in unfinished:
         leaders.adopt(draft, adopting)
+    for broker_id, keys in giving_away.items():
+        leaders.give_away(draft, broker_id, keys)
     # A hello of this turn knows better than one before it.
     returning.update(draft.memory.returning)
     draft.memory.returning = {}
@@ -114,9 +117,7 @@ def _finish(draft: Draft) -> ClusterDecision:
         records=records,
         replies=tuple(draft.replies),
         commands=tuple(commands),
-        look_again_at=draft.now
-        if draft.memory.adopting or draft.memory.returning
-        else brokers.next_deadline(draft),
+        look_again_at=draft.now if draft.memory.is_unfinished else brokers.next_deadline(draft),
         state=ClusterState(after_records(draft.rows, records), draft.memory),
     )
 

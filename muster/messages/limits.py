@@ -17,6 +17,9 @@ MAX_FRAME_TO_BROKER_BYTES: Final = 16 * 1024 * 1024
 MAX_ROWS_PER_FRAME: Final = 1_000
 """Rows of a kind in one chunk of a snapshot; partitions in one AlterPartition, in one ping."""
 
+MAX_UNUSABLE_PER_HELLO: Final = 20_000
+"""Logs that a broker cannot use and names in its hello, some 50 bytes each; of more it tells behind it."""
+
 MAX_ROWS_PER_CHANGES: Final = 20_000
 """Partitions in one Changes frame; a turn that changed more is told in several, the last one complete."""
 

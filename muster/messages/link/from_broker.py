@@ -13,7 +13,8 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     `incarnation` is made anew by each broker process. `lost_tail` is true when the log may have lost its
     tail: another boot id without a clean-shutdown mark, or a new or empty folder (replication.md section 1).
     `metadata_version` is what this process has applied, 0 before its first snapshot; `broker_epoch` is the
-    one this process was given, 0 before. `unusable_logs`: see UnusableLogs. `damaged_logs` lack records that
+    one this process was given, 0 before. `unusable_logs`: see UnusableLogs; here all of them, the first
+    MAX_UNUSABLE_PER_HELLO at least. `damaged_logs` lack records that
     they once held, though the machine did not crash: a lost tail of these partitions alone.
     """
 
@@ -71,14 +72,15 @@ class AlterPartition(msgspec.Struct, frozen=True, tag="AlterPartition", tag_fiel
 
 
 class UnusableLogs(msgspec.Struct, frozen=True, tag="UnusableLogs", tag_field="type", kw_only=True):
-    """The logs that this process can neither read nor write, all of them: the latest statement wins.
+    """Logs that this process can neither read nor write any more, and others that it can again.
 
-    A log that could not be opened, or whose disk failed. The broker counts as dead for these partitions and
-    for no other. Whoever states fewer says that the others are whole again: a log that lost records meanwhile
-    is stated until another incarnation says `lost_tail`.
+    Each names what changed since the hello and the frames behind it, at most MAX_ROWS_PER_FRAME logs. A log
+    that could not be opened, or whose disk failed: the broker counts as dead for these partitions and for no
+    other. One that lost records meanwhile is never `usable` again: another incarnation says `lost_tail`.
     """
 
-    logs: tuple[PartitionKey, ...]
+    failed: tuple[PartitionKey, ...] = ()
+    usable: tuple[PartitionKey, ...] = ()
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):

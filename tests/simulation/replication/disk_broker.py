@@ -357,7 +357,7 @@ class DiskBroker(Broker):
             endpoints={"client": f"127.0.0.1:{self.broker_id}", "replication": f"127.0.0.1:{self.broker_id}"},
             broker_epoch=self.broker_epoch,
             lost_tail=self.data.lost_tail,
-            unusable_logs=self.plane.unusable,
+            unusable_logs=self.plane.troubles.whole(),
             damaged_logs=self.plane.damaged,
             metadata_version=self.view.metadata_version,
         )
@@ -371,7 +371,8 @@ class DiskBroker(Broker):
     def _state_unusable(self) -> None:
         self.needs_restart |= any(replica.failed for replica in self.replicas.values())
         if self.link is not None:
-            self.link.say_to_controller(UnusableLogs(logs=self.plane.unusable))
+            news = self.plane.troubles.news()
+            self.link.say_to_controller(UnusableLogs(failed=news.failed, usable=news.usable))
 
     def _perform(self, heeded: Heeded, now: Instant) -> None:
         for topic in heeded.topics:

@@ -133,7 +133,7 @@ class DiskWorld(World):
         if answer is not None:
             with refusing(operation):
                 self._take(b, answer)
-            self._disk(b).needs_restart |= bool(self._disk(b).plane.unusable)
+            self._disk(b).needs_restart |= bool(self._disk(b).plane.troubles.unusable)
 
     def revive_damaged(self) -> bool:
         """Somebody looks after the disks and starts these brokers again; False: there are none."""

@@ -133,7 +133,7 @@ class World:
         found += [("work", i) for i in range(len(self.database.work))]
         found += [("finish", i) for i in range(len(self.finished_work))]
         memory = self.controller.state.memory
-        if memory.adopting or memory.returning:
+        if memory.is_unfinished:
             found.append(("go_on",))
         found += [("late_arrives", i) for i in range(len(self.late))]
         return found

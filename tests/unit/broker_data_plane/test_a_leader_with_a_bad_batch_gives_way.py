@@ -67,7 +67,7 @@ async def test_an_in_sync_replica_is_to_lead_in_its_place(tmp_path: Path, at: in
         sent, refused = await _ask_again(two, 2)
         assert sent.records and int(refused.error_code) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert hosted.replica.role is Role.FAILED
-        assert one.plane.unusable == (hosted.key,)
+        assert one.plane.troubles.unusable == (hosted.key,)
 
 
 async def test_the_last_in_sync_replica_goes_on_with_what_it_has(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def test_a_log_that_cannot_be_opened_is_hosted_as_failed(tmp_path: Path) -
     async with broker(tmp_path) as again:
         with patch("broker.log.segment.os.stat", _fails):
             await again.plane.open_logs()
-        assert again.plane.unusable == (hosted.key,)
+        assert again.plane.troubles.unusable == (hosted.key,)
         again.obey(2, epoch=2, replicas=(1, 2))
         failed = again.plane.hosted(ORDERS, 0)
         assert failed is not None and failed.replica.role is Role.FAILED
@@ -47,7 +47,7 @@ async def test_a_log_that_cannot_be_opened_is_hosted_as_failed(tmp_path: Path) -
 async def test_a_full_disk_gives_the_partition_to_who_may_have_room(tmp_path: Path) -> None:
     stated: list[object] = []
     async with broker(tmp_path) as one:
-        one.plane.on_trouble = lambda: stated.append(one.plane.unusable)
+        one.plane.on_trouble = lambda: stated.append(one.plane.troubles.unusable)
         one.obey(1, replicas=(1, 2))
         hosted = one.plane.hosted(ORDERS, 0)
         assert hosted is not None
@@ -66,7 +66,7 @@ async def test_a_full_disk_gives_the_partition_to_who_may_have_room(tmp_path: Pa
 async def test_the_last_member_with_a_full_disk_stays_leader_and_is_read(tmp_path: Path) -> None:
     stated: list[object] = []
     async with broker(tmp_path) as one:
-        one.plane.on_trouble = lambda: stated.append(one.plane.unusable)
+        one.plane.on_trouble = lambda: stated.append(one.plane.troubles.unusable)
         one.obey(1, replicas=(1, 2), isr=(1,))
         async with client(one.client_port) as ann:
             assert produced(await ann.ask(0, 9, produce(b"a"))) == (ErrorCode.NONE, 0)

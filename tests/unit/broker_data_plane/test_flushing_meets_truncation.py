@@ -74,6 +74,6 @@ async def test_a_flush_that_failed_closes_the_log_and_is_told(tmp_path: Path) ->
         assert hosted.log.recovery_point == 0
         assert told == ["unusable"]
         assert one.plane.led("orders", 0) is ErrorCode.KAFKA_STORAGE_ERROR
-        assert one.plane.unusable == (hosted.key,)
+        assert one.plane.troubles.unusable == (hosted.key,)
         assert os.path.exists(hosted.log.folder)
         assert not await one.plane.close()

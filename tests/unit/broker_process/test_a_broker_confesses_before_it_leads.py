@@ -8,6 +8,7 @@ import pytest
 from broker.link import SharedId
 from broker.log.opening import DAMAGED
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.from_broker import UnusableLogs
 from muster.messages.link.to_broker import HelloRefused
 from tests.unit.broker_log.logs import append
 from tests.unit.broker_process.controller_side import LAST, ControllerSide, linked_broker
@@ -58,7 +59,7 @@ async def test_logs_that_cannot_be_used_are_named_at_the_hello_and_when_they_fai
         assert other is not None
         other.log.fail("the disk is gone")
         said = await controller.hear_unusable(link)
-        assert said.logs == ((LAST[0], 0), LAST)
+        assert said == UnusableLogs(failed=((LAST[0], 0),)), "what was said before is not said again"
 
 
 async def test_what_fails_between_a_later_hello_and_its_answer_is_said_behind_the_snapshot(
@@ -75,7 +76,7 @@ async def test_what_fails_between_a_later_hello_and_its_answer_is_said_behind_th
         assert hello.unusable_logs == ()
         await controller.apply(link, version=6)
         said = await controller.hear_unusable(link)
-        assert said.logs == (LAST,)
+        assert said == UnusableLogs(failed=(LAST,))
 
 
 async def test_who_shares_its_id_with_a_living_process_ends_with_a_clear_error(tmp_path: Path) -> None:

@@ -8,7 +8,11 @@ from tests.unit.controller_core.stage import ORDERS, Cluster, heard, hello, row,
 
 
 def told(b: int, *numbers: int) -> Heard:
-    return heard(f"link-{b}a", UnusableLogs(logs=tuple((ORDERS, number) for number in numbers)))
+    return heard(f"link-{b}a", UnusableLogs(failed=tuple((ORDERS, number) for number in numbers)))
+
+
+def told_usable(b: int, *numbers: int) -> Heard:
+    return heard(f"link-{b}a", UnusableLogs(usable=tuple((ORDERS, number) for number in numbers)))
 
 
 def test_its_leadership_moves_and_the_other_partitions_stay() -> None:
@@ -41,7 +45,7 @@ def test_the_only_member_leads_again_when_its_log_is_whole() -> None:
     cluster = Cluster([row(0, (1, 2), 1, (1,))])
     cluster.turn(told(1, 0))
     assert (cluster.partition().leader, cluster.partition().isr) == (-1, (1,))
-    cluster.turn(told(1))
+    cluster.turn(told_usable(1, 0))
     assert (cluster.partition().leader, cluster.partition().leader_epoch) == (1, 3)
 
 
@@ -67,3 +71,12 @@ def test_it_is_not_admitted_to_the_isr() -> None:
 def test_a_partition_that_it_does_not_hold_is_not_its_to_speak_of() -> None:
     cluster = Cluster([row(0, (1, 2), 1, (1, 2))])
     assert cluster.turn(told(3, 0, 7)).records == ()
+
+
+def test_what_failed_before_stays_failed_when_more_is_said() -> None:
+    cluster = Cluster([row(n, (1, 2), 1, (1, 2)) for n in range(2)], configs={"min.insync.replicas": "2"})
+    cluster.turn(told(2, 0))
+    cluster.turn(told(2, 1))
+    assert cluster.state.memory.unusable == {2: {(ORDERS, 0), (ORDERS, 1)}}
+    cluster.turn(told_usable(2, 0))
+    assert cluster.state.memory.unusable == {2: {(ORDERS, 1)}}

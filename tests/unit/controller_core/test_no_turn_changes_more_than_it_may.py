@@ -10,9 +10,10 @@ from controller.core.settings import ControllerSettings
 from controller.core.state import NOTHING_LOST, ClusterRows, ClusterState
 from controller.core.turn import decide
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.from_broker import UnusableLogs
 from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import HelloAccepted, HelloRefused
-from tests.unit.controller_core.stage import START, Cluster, hello, row, said
+from tests.unit.controller_core.stage import ORDERS, START, Cluster, heard, hello, row, said
 
 TEN_A_TURN = ControllerSettings(max_changed_in_bulk=10)
 
@@ -101,3 +102,24 @@ def test_what_is_left_of_a_return_is_forgotten_with_the_session() -> None:
     cluster.turn(TimePassed())
     cluster.turn(TimePassed())
     assert cluster.state.memory.returning == {}
+
+
+def test_a_disk_that_is_gone_gives_its_partitions_away_turn_by_turn() -> None:
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(25)], settings=TEN_A_TURN)
+    failed = tuple((ORDERS, n) for n in range(25))
+    decisions = [cluster.turn(heard("link-1a", UnusableLogs(failed=failed)))]
+    assert len(cluster.state.memory.unusable[1]) == 25, "from the first turn on it is elected nowhere"
+    while cluster.state.memory.is_unfinished:
+        assert decisions[-1].look_again_at == cluster.now
+        decisions.append(cluster.turn(TimePassed()))
+    assert [changed(one) for one in decisions] == [10, 10, 5]
+    assert {(one.leader, one.isr) for one in cluster.state.rows.partitions.values()} == {(2, (2, 3))}
+
+
+def test_what_is_usable_again_meanwhile_is_given_to_nobody() -> None:
+    cluster = Cluster([row(n, (1, 2), 1, (1, 2)) for n in range(12)], settings=TEN_A_TURN)
+    failed = tuple((ORDERS, n) for n in range(12))
+    cluster.turn(heard("link-1a", UnusableLogs(failed=failed)))
+    cluster.turn(heard("link-1a", UnusableLogs(usable=failed[10:])))
+    assert [cluster.partition(n).leader for n in (9, 10, 11)] == [2, 1, 1]
+    assert not cluster.state.memory.giving_away
