@@ -5,18 +5,19 @@ and acknowledged after COMMIT. Offsets that came with pings ride along once an i
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from coordinator.core import offsets
-from coordinator.core.events import ConnectionId
+from coordinator.core.events import ConnectionId, FirstOffsets, GroupEvent
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
-from coordinator.store import GroupStore
+from coordinator.store import GroupStore, StoredOffset
 from coordinator.subject import Groups
+from groups.core.state import OffsetNote
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 from runtime import metrics
@@ -25,6 +26,8 @@ from runtime.ports import Connection, LaneLost
 log = structlog.get_logger(__name__)
 
 Row = tuple[str, Partition]
+
+_NO_NOTES: Mapping[Partition, OffsetNote] = {}
 
 
 class Commit:
@@ -55,6 +58,31 @@ class _Batch:
     answers: list[tuple[Commit, Judgement]]
     committed: dict[str, dict[Partition, int]]
     flushed: dict[str, dict[Partition, int]]
+    notes: dict[str, dict[Partition, OffsetNote]]
+
+    def take(self, key: str, judgement: Judgement) -> None:
+        """These will be written; of a partition the last counts, be it without a note."""
+        self.committed[key].update(judgement.accepted)
+        if self.notes and key in self.notes:
+            notes = self.notes[key]
+            for partition in judgement.accepted:
+                notes.pop(partition, None)
+            notes.update(judgement.notes)
+        elif judgement.notes:
+            self.notes[key] = dict(judgement.notes)
+
+    def rows(self) -> dict[Row, StoredOffset]:
+        """What is to be written, by group and partition."""
+        rows: dict[Row, StoredOffset] = {}
+        for written in (self.flushed, self.committed):
+            for key, positions in written.items():
+                for partition, offset in positions.items():
+                    rows[key, partition] = offset
+        for key, notes in self.notes.items():
+            positions = self.committed[key]
+            for partition, note in notes.items():
+                rows[key, partition] = (positions[partition], note)
+        return rows
 
 
 class Commits:
@@ -64,14 +92,17 @@ class Commits:
         self,
         groups: Groups,
         store: GroupStore,
-        load: Callable[[str], None],
+        turn: Callable[[str, Sequence[GroupEvent]], None],
         done: Callable[[ConnectionId], None],
+        lives: Callable[[str, str], None],
     ) -> None:
         self._groups = groups
-        self._load = load
+        self._turn = turn
         self._done = done
+        self._lives = lives
         self._waiting: list[Commit] = []
         self._parked: dict[str, list[Commit]] = {}
+        self._beginning: set[str] = set()
         self._batch: _Batch | None = None
         self._flush_due = False
         # The sources of all shards share the store, so that one statement writes what waits in all of them.
@@ -91,7 +122,7 @@ class Commits:
 
     def gather(self) -> Mapping[Any, Any]:
         """Judge what waits; rows by (group, partition): the last received wins."""
-        batch = _Batch([], defaultdict(dict), {})
+        batch = _Batch([], defaultdict(dict), {}, {})
         if self._flush_due:
             self._flush_due = False
             batch.flushed = {
@@ -103,11 +134,7 @@ class Commits:
         for commit in waiting:
             self._judge(commit, batch)
         self._batch = batch
-        rows: dict[Row, int] = {}
-        for written in (batch.flushed, batch.committed):
-            for key, positions in written.items():
-                for partition, offset in positions.items():
-                    rows[key, partition] = offset
+        rows = batch.rows()
         if not rows:
             # Everything was refused: the answers need no transaction.
             self._answer(batch)
@@ -124,24 +151,33 @@ class Commits:
             # A mistake of ours; others have commits in this batch, too, and wait for their answers.
             log.exception("commit could not be judged", group=commit.key)
             judgement = Judgement(error=ErrorCode.UNKNOWN_SERVER_ERROR)
+        if judgement.begins:
+            self._beginning.add(commit.key)
+            self._park(commit, FirstOffsets())
+            return
         if judgement.accepted:
-            batch.committed[commit.key].update(judgement.accepted)
+            batch.take(commit.key, judgement)
+        if judgement.heard:
+            self._lives(commit.key, judgement.heard)
         batch.answers.append((commit, judgement))
 
-    def _park(self, commit: Commit) -> None:
-        """The group's cache was dropped: a turn loads it; its commits wait, in their order, for `loaded`."""
-        self._await_load(commit.key)
+    def _park(self, commit: Commit, *events: GroupEvent) -> None:
+        """A turn must load the group, or begin it; its commits wait, in their order, for `turned`."""
+        self._await_turn(commit.key, *events)
         self._parked[commit.key].append(commit)
 
-    def _await_load(self, key: str) -> None:
+    def _await_turn(self, key: str, *events: GroupEvent) -> None:
         if key not in self._parked:
             self._parked[key] = []
-            self._load(key)
+            self._turn(key, events)
 
-    def loaded(self, key: str) -> None:
+    def turned(self, key: str) -> None:
         """The turn that was to load a group is over: its commits can be judged, or can be refused."""
         parked = self._parked.pop(key, [])
-        if key in self._groups.states:
+        should_exist = key in self._beginning
+        self._beginning.discard(key)
+        state = self._groups.states.get(key)
+        if state is not None and (state.rows.version or not should_exist):
             self._waiting[:0] = parked
         else:
             self._refuse(parked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -157,7 +193,8 @@ class Commits:
                 states[key] = offsets.flushed(states[key], positions)
         for key, positions in batch.committed.items():
             if key in states:
-                states[key] = offsets.committed(states[key], positions)
+                notes = batch.notes.get(key) if batch.notes else None
+                states[key] = offsets.committed(states[key], positions, notes or _NO_NOTES)
         self._answer(batch)
 
     def refused(self, rows: Mapping[Any, Any], error: Exception) -> None:
@@ -176,13 +213,14 @@ class Commits:
             # Before the answers: what waits behind them is decided, or judged, on the rows.
             for key in sorted(batch.committed.keys() | batch.flushed.keys()):
                 self._groups.drop(key)
-                self._await_load(key)
+                self._await_turn(key)
         self._refuse([commit for commit, _ in batch.answers], code)
 
     def give_up(self) -> None:
         """The shard goes to another node: what still waits was not written."""
         waiting, self._waiting = self._waiting, []
         parked, self._parked = self._parked, {}
+        self._beginning.clear()
         for commits in (waiting, *parked.values()):
             self._refuse(commits, ErrorCode.NOT_COORDINATOR)
 

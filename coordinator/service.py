@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -117,7 +117,9 @@ class ShardService:
             self._orders,
         )
         self._liveness = Liveness(self._groups, self._orders)
-        self._commits = Commits(self._groups, premises.store, self._load_group, self._orders.done)
+        self._commits = Commits(
+            self._groups, premises.store, self._turn_for_commits, self._orders.done, self._lives
+        )
         self._requests = Requests(self._hand_in, premises.node)
         self._groups.on_refused(self._requests.refused)
         self._lane: Lane | None = None
@@ -386,18 +388,24 @@ class ShardService:
             # `give_up` follows, and hangs up on everybody.
             logger.info("shard %d is lost", self.shard)
 
-    def _load_group(self, key: str) -> None:
-        """Load a group whose cache was dropped and for which commits wait."""
-        if self._lane is not None:
-            self._start(self._load_for_commits(self._lane, key))
+    def _lives(self, key: str, member_id: str) -> None:
+        """A commit of a Kafka client was accepted: its session starts again (conformance 103)."""
+        state = self._groups.states.get(key)
+        if state is not None and self._lane is not None:
+            state.classic.heard_at[member_id] = self._lane.now()
 
-    async def _load_for_commits(self, lane: Lane, key: str) -> None:
+    def _turn_for_commits(self, key: str, events: Sequence[GroupEvent]) -> None:
+        """Load, or begin, a group for which commits wait."""
+        if self._lane is not None:
+            self._start(self._take_turn_for_commits(self._lane, key, events))
+
+    async def _take_turn_for_commits(self, lane: Lane, key: str, events: Sequence[GroupEvent]) -> None:
         try:
-            await lane.submit_turn(self._groups, key)
+            await lane.submit_turn(self._groups, key, *events)
         except LaneLost:
             # `give_up` follows, and answers.
             return
-        self._commits.loaded(key)
+        self._commits.turned(key)
         self._offer_commits()
 
     def _offer_commits(self) -> None:

@@ -7,6 +7,7 @@ of commits that takes no turn. Both run inside a transaction that the lane has f
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,7 +36,7 @@ from groups.core.records import (
     RequestDecided,
 )
 from groups.core.rows import apply
-from groups.core.state import NATIVE, GroupRows, Member, Quarantine, Tenure
+from groups.core.state import NATIVE, NO_NOTE, GroupRows, Member, OffsetNote, Quarantine, Tenure
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, each_partition, each_position
 from runtime import cluster, requests, work
@@ -48,9 +49,16 @@ logger = logging.getLogger("muster.coordinator")
 REBALANCE = "rebalance"
 """The kind of work item that a rebalance handler claims; its key is the group's name."""
 
-GroupOffsets = Mapping[tuple[str, Partition], int]
-"""Offsets to commit, by group and partition: the next offset to read."""
+StoredOffset = int | tuple[int, OffsetNote]
+"""An offset to commit, the next one to read; a Kafka client's comes with its note."""
 
+GroupOffsets = Mapping[tuple[str, Partition], StoredOffset]
+"""Offsets to commit, by group and partition."""
+
+NEVER = -1
+"""Stands in `upsert_noted_offsets` for an offset without a time at which it expires."""
+
+_PLAIN = list(NO_NOTE)
 _NOT_CLASSIC = ClassicRows()
 _subscription_encoder = msgspec.json.Encoder()
 _subscription_decoder = msgspec.json.Decoder(tuple[TopicCount, ...])
@@ -85,6 +93,7 @@ class _Tables:
         self._members: dict[str, list[Any]] = defaultdict(list)
         self._owned: dict[str, dict[str, dict[Partition, Tenure]]] = defaultdict(lambda: defaultdict(dict))
         self._offsets: dict[str, dict[Partition, int]] = defaultdict(dict)
+        self._notes: dict[str, dict[Partition, OffsetNote]] = defaultdict(dict)
         native = {"groups": [one.name for one in groups if one.protocol == NATIVE]}
         if native["groups"]:
             for name, *row in connection.execute(statement("load_members"), native):
@@ -103,8 +112,11 @@ class _Tables:
         self._asked = work.open_keys(connection, REBALANCE, names) if names else set()
         if names:
             offsets = connection.execute(statement("load_offsets"), {"groups": names})
-            for name, topic, topic_id, number, offset in offsets:
-                self._offsets[name][Partition(topic, topic_id, number)] = offset
+            for name, topic, topic_id, number, offset, *note in offsets:
+                partition = Partition(topic, topic_id, number)
+                self._offsets[name][partition] = offset
+                if note != _PLAIN:
+                    self._notes[name][partition] = OffsetNote(*note)
 
     def rows(self, group: GroupColumns) -> GroupRows:
         """One group. Raises ValueError or MsgspecError for what this program does not write."""
@@ -128,6 +140,7 @@ class _Tables:
             members={member.member_id: member for member in map(_member, self._members[name])},
             owned={owner: dict(rows) for owner, rows in self._owned[name].items()},
             offsets=self._offsets[name],
+            offset_notes=self._notes[name],
             classic=classic,
             quarantined=self._quarantined[name],
         )
@@ -296,25 +309,36 @@ class GroupStore:
             )
 
     def write_offsets(self, connection: LaneConnection, offsets: GroupOffsets) -> None:
-        """Commit `offsets` of any groups in one statement, sorted by key."""
-        if not offsets:
+        """Commit `offsets` of any groups, sorted by key: one statement for those with a note, one for the
+        others.
+        """
+        # Compared as they are spelled, for ids compare by Python's own means; the first three are unique.
+        plain = sorted(
+            [
+                (group, partition.topic_id.hex, partition.number, partition.topic, offset)
+                for (group, partition), offset in offsets.items()
+                if isinstance(offset, int)
+            ]
+        )
+        if plain:
+            connection.execute(statement("upsert_offsets"), _offset_columns(plain))
+        if len(plain) == len(offsets):
             return
-        # Compared as they are spelled, for ids compare by Python's own means; no two rows are alike to there.
-        rows = sorted(
-            (group, partition.topic_id.hex, partition.number, partition.topic, offset)
-            for (group, partition), offset in offsets.items()
+        noted = sorted(
+            [
+                (group, partition.topic_id.hex, partition.number, partition.topic, offset[0], *offset[1])
+                for (group, partition), offset in offsets.items()
+                if not isinstance(offset, int)
+            ],
+            key=itemgetter(0, 1, 2),
         )
-        groups, topic_ids, partitions, topic_names, positions = zip(*rows, strict=True)
-        connection.execute(
-            statement("upsert_offsets"),
-            {
-                "groups": array_of_texts(groups),
-                "topic_names": array_of_texts(topic_names),
-                "topic_ids": array_of_texts(topic_ids),
-                "partitions": array_of_numbers(partitions),
-                "offsets": array_of_numbers(positions),
-            },
-        )
+        *_, leader_epochs, metadata, expirations = zip(*noted, strict=True)
+        values = _offset_columns(noted) | {
+            "leader_epochs": array_of_numbers(leader_epochs),
+            "metadata": array_of_texts(metadata),
+            "expirations": array_of_numbers(NEVER if one is None else one for one in expirations),
+        }
+        connection.execute(statement("upsert_noted_offsets"), values)
 
     def _save_quarantines(
         self, connection: LaneConnection, after: GroupRows, records: Sequence[GroupRecord]
@@ -364,6 +388,17 @@ class GroupStore:
 def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     """Let every group's generation go on so much higher (runtime.succession); returns how many groups."""
     return connection.execute(statement("lift_generations"), {"by": by}).rowcount
+
+
+def _offset_columns(rows: Sequence[tuple[Any, ...]]) -> dict[str, str]:
+    groups, topic_ids, partitions, topic_names, offsets, *_ = zip(*rows, strict=True)
+    return {
+        "groups": array_of_texts(groups),
+        "topic_names": array_of_texts(topic_names),
+        "topic_ids": array_of_texts(topic_ids),
+        "partitions": array_of_numbers(partitions),
+        "offsets": array_of_numbers(offsets),
+    }
 
 
 def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> set[Partition]:

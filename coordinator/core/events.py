@@ -162,6 +162,11 @@ class Leave:
     members: tuple[Leaver, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FirstOffsets:
+    """Somebody who is no member has offsets for a group that does not exist: it begins (conformance 110)."""
+
+
 ClassicRequest = Join | Sync | Leave
 GroupEvent = (
     Heard
@@ -174,6 +179,7 @@ GroupEvent = (
     | Resumed
     | ClassicRequest
     | GroupRequest
+    | FirstOffsets
 )
 
 

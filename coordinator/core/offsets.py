@@ -13,7 +13,7 @@ from msgspec import Struct
 from coordinator.core.events import ConnectionId
 from coordinator.core.memory import GroupState
 from groups.core.layered import Layered
-from groups.core.state import GroupRows, Tenure
+from groups.core.state import GroupRows, OffsetNote, Tenure
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition, Position
 
@@ -21,10 +21,14 @@ NO_OFFSET = -1
 """No committed offset; never 0, so that the consumer applies its auto_offset_reset."""
 
 _NOTHING: Mapping[Partition, Tenure] = {}
+_NO_NOTES: Mapping[Partition, OffsetNote] = {}
 
 
 class Judgement(Struct, frozen=True):
     """What of a commit is to be written, and what was refused why; `error` refuses the whole of it.
+
+    `notes` are those of accepted offsets that have one. `heard`: the member whose session starts again.
+    `begins`: the group is to begin first, and then the commit is to be judged again.
 
     One is made for each commit: a frozen dataclass would cost four times as much.
     """
@@ -32,6 +36,9 @@ class Judgement(Struct, frozen=True):
     accepted: Mapping[Partition, int] = {}
     refused: Mapping[Partition, ErrorCode] = {}
     error: ErrorCode = ErrorCode.NONE
+    notes: Mapping[Partition, OffsetNote] = {}
+    heard: str = ""
+    begins: bool = False
 
 
 def refusal(tenure: Tenure | None, position: Position, group_generation: int) -> ErrorCode:
@@ -72,13 +79,15 @@ def judge(
     return Judgement(accepted, refused)
 
 
-def committed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
+def committed(
+    state: GroupState, offsets: Mapping[Partition, int], notes: Mapping[Partition, OffsetNote] = _NO_NOTES
+) -> GroupState:
     """The state after a commit batch was written: last received wins, so what was dirty is overtaken."""
     memory = state.memory
     if memory.dirty:
         overtaken = [partition for partition in offsets if partition in memory.dirty]
         memory = replace(memory, dirty=_without(memory.dirty, overtaken))
-    return replace(state, rows=_with_offsets(state, offsets), memory=memory)
+    return replace(state, rows=_with_offsets(state, offsets, notes), memory=memory)
 
 
 def flushed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
@@ -86,13 +95,25 @@ def flushed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
     dirty = state.memory.dirty
     written = [partition for partition, offset in offsets.items() if dirty.get(partition) == offset]
     memory = replace(state.memory, dirty=_without(dirty, written))
-    return replace(state, rows=_with_offsets(state, offsets), memory=memory)
+    return replace(state, rows=_with_offsets(state, offsets, _NO_NOTES), memory=memory)
 
 
-def _with_offsets(state: GroupState, offsets: Mapping[Partition, int]) -> GroupRows:
-    changed = Layered.fork(state.rows.offsets)
+def _with_offsets(
+    state: GroupState, offsets: Mapping[Partition, int], notes: Mapping[Partition, OffsetNote]
+) -> GroupRows:
+    rows = state.rows
+    changed = Layered.fork(rows.offsets)
     changed.update(offsets)
-    return replace(state.rows, offsets=changed)
+    if not notes and not rows.offset_notes:
+        return replace(rows, offsets=changed)
+    noted = Layered.fork(rows.offset_notes)
+    for partition in offsets:
+        note = notes.get(partition)
+        if note is not None:
+            noted[partition] = note
+        else:
+            noted.pop(partition, None)
+    return replace(rows, offsets=changed, offset_notes=noted)
 
 
 def _without(dirty: Mapping[Partition, int], partitions: Iterable[Partition]) -> Mapping[Partition, int]:

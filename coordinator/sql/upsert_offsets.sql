@@ -8,6 +8,7 @@ FROM unnest(%(groups)s::text[], %(topic_names)s::text[], %(topic_ids)s::uuid[],
 ON CONFLICT (group_name, topic_id, partition) DO UPDATE
 SET committed_offset = EXCLUDED.committed_offset, leader_epoch = EXCLUDED.leader_epoch,
     metadata = EXCLUDED.metadata, version = committed_offset.version + 1, committed_at = now(),
+    expires_at = NULL,
     -- An offset that is committed again is no progress: who stands still commits, too.
     moved_at = CASE WHEN committed_offset.committed_offset = EXCLUDED.committed_offset
                     THEN committed_offset.moved_at ELSE now() END

@@ -10,7 +10,7 @@ from groups.core.classic import CLASSIC, ClassicMember, ClassicRows
 from groups.core.layered import Layered
 from groups.core.phases import Phase
 from groups.core.records import GroupRecord
-from groups.core.state import NATIVE, GroupRows, Member, Quarantine, Tenure
+from groups.core.state import NATIVE, GroupRows, Member, OffsetNote, Quarantine, Tenure
 from muster.kernel.invariants import invariant
 from muster.messages.partitions import Partition, each_partition, each_position
 
@@ -38,6 +38,7 @@ class RowsBuilder:
         self.members: Mapping[str, Member] = rows.members
         self.owned: Mapping[str, Mapping[Partition, Tenure]] = rows.owned
         self.offsets: Mapping[Partition, int] = rows.offsets
+        self.offset_notes: Mapping[Partition, OffsetNote] = rows.offset_notes
         self.quarantined: Mapping[str, Quarantine] = rows.quarantined
         self.protocol = rows.protocol
         self.assigned_change = 0
@@ -73,9 +74,9 @@ class RowsBuilder:
                 else:
                     self._remove_member(record.member_id)
             case records.OffsetsFlushed() | records.OffsetsSet():
-                self._write_offsets().update(
-                    (partition, position.offset) for partition, position in each_position(record.offset_info)
-                )
+                positions = dict(each_position(record.offset_info))
+                self._write_offsets().update((one, position.offset) for one, position in positions.items())
+                self._drop_notes(positions)
             case records.StrategySet():
                 self.assignor, self.rebalance_mode = record.assignor, record.rebalance_mode
             case records.MemberQuarantined():
@@ -110,9 +111,10 @@ class RowsBuilder:
             case records.GroupDeleted():
                 self._delete()
             case records.OffsetsDeleted():
-                offsets = self._write_offsets()
-                for partition in each_partition(record.partitions):
+                offsets, gone = self._write_offsets(), tuple(each_partition(record.partitions))
+                for partition in gone:
                     offsets.pop(partition, None)
+                self._drop_notes(gone)
             case records.ProtocolEntered():
                 self._enter(record.protocol)
             case _:
@@ -135,6 +137,7 @@ class RowsBuilder:
             members=self.members,
             owned=self.owned,
             offsets=self.offsets,
+            offset_notes=self.offset_notes,
             quarantined=self.quarantined,
             protocol=self.protocol,
             classic=self.classic.freeze() if self.protocol == CLASSIC else None,
@@ -149,6 +152,14 @@ class RowsBuilder:
         if self._my_offsets is None:
             self.offsets = self._my_offsets = Layered.fork(self.offsets)
         return self._my_offsets
+
+    def _drop_notes(self, partitions: Iterable[Partition]) -> None:
+        """What is written without a note has none, whatever was there."""
+        if self.offset_notes:
+            kept = Layered.fork(self.offset_notes)
+            for partition in partitions:
+                kept.pop(partition, None)
+            self.offset_notes = kept
 
     def _write_owned(self) -> dict[str, Mapping[Partition, Tenure]]:
         if self._my_owned is None:
@@ -195,7 +206,8 @@ class RowsBuilder:
     def _delete(self) -> None:
         invariant(not self.members and not self.classic.members, "only an empty group is deleted")
         self.phase, self.error, self.ephemeral = Phase.EMPTY, "", False
-        self.members, self.owned, self.offsets, self.quarantined = {}, {}, {}, {}
+        self.members, self.owned, self.quarantined = {}, {}, {}
+        self.offsets, self.offset_notes = {}, {}
         self.protocol, self._classic = NATIVE, ClassicBuilder(ClassicRows())
 
     def _enter(self, protocol: str) -> None:

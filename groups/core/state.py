@@ -30,6 +30,22 @@ class Tenure(NamedTuple):
     running: bool
 
 
+class OffsetNote(NamedTuple):
+    """What a Kafka client committed beside an offset.
+
+    `leader_epoch` is that of the last record read, −1 if unknown. `expires_at_ms` is Unix time, None for an
+    offset that lives as long as all others.
+    """
+
+    leader_epoch: int = -1
+    metadata: str = ""
+    expires_at_ms: int | None = None
+
+
+NO_NOTE = OffsetNote()
+"""Most offsets have none; it is not kept."""
+
+
 class Member(MemberWishes, frozen=True, kw_only=True):
     """One member row; `token_hash` is the SHA-256 of its token in hexadecimal."""
 
@@ -59,7 +75,7 @@ class GroupRows:
     `protocol` says in which world it is: `classic` holds the members of a classic group, and is None in the
     native world; `members` and `owned` are native and empty in the classic world. `owned` has an entry only
     for members that own something. `handler_asked`: a work item of this group was offered and not yet
-    adopted.
+    adopted. `offset_notes` holds the notes of the offsets that have one.
     """
 
     group_id: str
@@ -75,6 +91,7 @@ class GroupRows:
     members: Mapping[str, Member] = field(default_factory=dict)
     owned: Owned = field(default_factory=dict)
     offsets: Mapping[Partition, int] = field(default_factory=dict)
+    offset_notes: Mapping[Partition, OffsetNote] = field(default_factory=dict)
     quarantined: Mapping[str, Quarantine] = field(default_factory=dict)
     classic: ClassicRows | None = None
 

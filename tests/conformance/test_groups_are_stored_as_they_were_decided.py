@@ -10,7 +10,7 @@ from groups.core import records
 from groups.core.classic import ClassicMember
 from groups.core.phases import Phase
 from groups.core.records import GroupRecord
-from groups.core.state import GroupRows
+from groups.core.state import GroupRows, OffsetNote
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
 from runtime.ports import VersionConflict
@@ -146,3 +146,28 @@ def test_five_thousand_members_are_assigned_and_loaded(grouped: Grouped) -> None
     added = (records.ClassicMemberAdded(kafka(name)) for name in names)
     group.take(records.ProtocolEntered("classic"), *added)
     assert_stored(group, group.take(records.ClassicAssigned({name: name.encode() for name in names})))
+
+
+def test_an_offset_keeps_its_note_until_it_is_committed_without_one(grouped: Grouped) -> None:
+    group = grouped("simple")
+    group.take(records.ProtocolEntered("classic"))
+    odd = OffsetNote(4, 'a "note" \\ {of}, Zürich')
+    timed = OffsetNote(metadata="NULL", expires_at_ms=1_700_000_000_123)
+
+    def written(positions: dict[int, int | tuple[int, OffsetNote]]) -> GroupRows:
+        rows = {("simple", P[number]): offset for number, offset in positions.items()}
+        group.link.transaction(lambda connection: group.store.write_offsets(connection, rows))
+        stored = group.stored()
+        assert stored == group.stored_in_bulk()
+        return stored
+
+    stored = written({0: (7, odd), 1: 8, 2: (9, timed)})
+    assert stored.offsets == {P[0]: 7, P[1]: 8, P[2]: 9}
+    assert stored.offset_notes == {P[0]: odd, P[2]: timed}
+    stored = written({1: (8, odd), 2: 9})
+    assert stored.offset_notes == {P[0]: odd, P[1]: odd}
+    stored = written({0: (1, timed), 1: (2, OffsetNote(5))})
+    assert stored.offsets == {P[0]: 1, P[1]: 2, P[2]: 9}
+    assert stored.offset_notes == {P[0]: timed, P[1]: OffsetNote(5)}
+    group.rows = stored
+    assert group.take(records.OffsetsDeleted(by_topic(P[:1]))) == group.stored()

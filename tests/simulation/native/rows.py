@@ -130,7 +130,7 @@ class Store(GroupStore):
             elif isinstance(record, GroupDeleted):
                 raise NotImplementedError("no group of the simulation is deleted")
 
-    def write_offsets(self, connection: Any, offsets: Mapping[Any, int]) -> None:
+    def write_offsets(self, connection: Any, offsets: Mapping[Any, Any]) -> None:
         self._owner.may_fail()
         self.written = offsets
         table = connection.table("groups")

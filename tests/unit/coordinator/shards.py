@@ -21,7 +21,7 @@ from coordinator.core.rebalance import seen
 from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
 from coordinator.shards import shard_of
-from coordinator.store import REBALANCE, GroupStore
+from coordinator.store import REBALANCE, GroupOffsets, GroupStore
 from groups.core.classic import ClassicMember, ClassicRows
 from groups.core.consumer_protocol import assignment, subscription
 from groups.core.phases import Phase
@@ -119,12 +119,16 @@ class MemoryGroups(GroupStore):
                 del table[key]
                 connection.table("floor")["generation"] = before.generation + 1
 
-    def write_offsets(self, connection: Any, offsets: Mapping[tuple[str, Partition], int]) -> None:
+    def write_offsets(self, connection: Any, offsets: GroupOffsets) -> None:
         self._pass_the_gate()
         table = connection.table("groups")
-        for (key, partition), offset in offsets.items():
+        for (key, partition), stored in offsets.items():
+            offset, note = (stored, None) if isinstance(stored, int) else stored
             rows = table[key]
-            table[key] = replace(rows, offsets={**rows.offsets, partition: offset})
+            notes = {one: kept for one, kept in rows.offset_notes.items() if one != partition}
+            if note is not None:
+                notes[partition] = note
+            table[key] = replace(rows, offsets={**rows.offsets, partition: offset}, offset_notes=notes)
 
     def _pass_the_gate(self) -> None:
         if not self.gate.is_set():

@@ -1,11 +1,11 @@
 """After a batch was refused its groups are loaded anew: what was refused may be stored nevertheless."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from coordinator.shards import shard_of
+from coordinator.store import GroupOffsets
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition, Position
 from runtime import streams
@@ -25,7 +25,7 @@ class Refusing(MemoryGroups):
     loses_answer = False
     writings = 0
 
-    def write_offsets(self, connection: Any, offsets: Mapping[tuple[str, Partition], int]) -> None:
+    def write_offsets(self, connection: Any, offsets: GroupOffsets) -> None:
         self.writings += 1
         if self.writings == 2:
             raise ValueError("a mistake of ours")

@@ -1,0 +1,73 @@
+"""This room holds an OffsetCommit of a Kafka client on its way to the batch."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from coordinator.commits import Commit
+from coordinator.core.classic.offsets import judge
+from coordinator.core.events import ConnectionId
+from coordinator.core.memory import GroupState
+from coordinator.core.offsets import Judgement
+from groups.core.state import NO_NOTE, OffsetNote
+from muster.messages.partitions import Partition
+
+
+class Committed(NamedTuple):
+    """What is to be committed for one partition; `retention_ms` -1: it lives as long as all others."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    retention_ms: int = -1
+
+
+class ClassicCommit(Commit):
+    """Offsets of a Kafka client; `answer` hears what became of them.
+
+    `connection` is the client's seat in the group: what is said there keeps its order.
+    """
+
+    __slots__ = ("_answer", "_generation", "_group_instance_id", "_member_id", "_notes", "_offsets")
+
+    def __init__(
+        self,
+        *,
+        key: str,
+        connection: ConnectionId,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        positions: Mapping[Partition, Committed],
+        answer: Callable[[Judgement], None],
+    ) -> None:
+        super().__init__(key, connection)
+        self._member_id = member_id
+        self._group_instance_id = group_instance_id
+        self._generation = generation
+        self._answer = answer
+        self._offsets: dict[Partition, int] = {}
+        self._notes: dict[Partition, OffsetNote] = {}
+        for partition, (offset, leader_epoch, metadata, retention_ms) in positions.items():
+            self._offsets[partition] = offset
+            note = OffsetNote(leader_epoch, metadata, _expiry(retention_ms))
+            if note != NO_NOTE:
+                self._notes[partition] = note
+
+    def judge(self, state: GroupState) -> Judgement:
+        return judge(
+            state,
+            self._member_id,
+            self._group_instance_id,
+            self._generation,
+            self._offsets,
+            self._notes,
+        )
+
+    def answer(self, judgement: Judgement) -> None:
+        self._answer(judgement)
+
+
+def _expiry(retention_ms: int) -> int | None:
+    """An explicit stamp, by this node's calendar: commit time and retention (conformance 115)."""
+    return None if retention_ms < 0 else round(time.time() * 1000) + retention_ms

@@ -1,0 +1,52 @@
+"""This room says which offsets of Kafka clients are accepted (conformance 104 to 114)."""
+
+from collections.abc import Mapping
+
+from coordinator.core.classic.instances import fault_of
+from coordinator.core.memory import GroupState
+from coordinator.core.offsets import Judgement
+from groups.core.phases import Phase
+from groups.core.state import OffsetNote
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.partitions import Partition
+
+
+def judge(
+    state: GroupState,
+    member_id: str,
+    group_instance_id: str | None,
+    generation: int,
+    offsets: Mapping[Partition, int],
+    notes: Mapping[Partition, OffsetNote],
+) -> Judgement:
+    """All of it is accepted, or none: whoever may commit may commit any partition, and any offset.
+
+    A negative `generation` is stated by who is no member: an administrator, or a consumer that assigns
+    partitions to itself. Whether topics exist and metadata is short enough, the door has seen to.
+    """
+    rows = state.rows
+    if not rows.version:
+        if generation >= 0:
+            return Judgement(error=ErrorCode.GROUP_ID_NOT_FOUND)
+        return Judgement(begins=True)
+    if generation < 0 and rows.phase is Phase.EMPTY:
+        return Judgement(offsets, notes=notes)
+    error = _refusal(state, member_id, group_instance_id, generation)
+    if error is not ErrorCode.NONE:
+        return Judgement(error=error)
+    return Judgement(offsets, notes=notes, heard=member_id)
+
+
+def _refusal(state: GroupState, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+    classic = state.rows.classic
+    if classic is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    fault = fault_of(member_id, group_instance_id, classic.members, state.classic.instances)
+    if fault is not ErrorCode.NONE:
+        return fault
+    if generation != state.rows.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if state.rows.phase is Phase.COMPLETING_REBALANCE:
+        # What it read belongs to the generation that has ended; who has it now starts from what is stored.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE

@@ -1,0 +1,124 @@
+"""Offsets of Kafka clients ride in the batch that native commits ride in, each with its note."""
+
+from collections.abc import Mapping
+
+from coordinator.classic_commits import ClassicCommit, Committed
+from coordinator.core.memory import ClassicSession
+from coordinator.core.offsets import Judgement
+from coordinator.shards import shard_of
+from groups.core.classic import ClassicMember, ClassicRows
+from groups.core.phases import Phase
+from groups.core.state import GroupRows, OffsetNote
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.partitions import Partition, Position
+from tests.unit.coordinator.shards import Caller, Shards, eventually, readers
+from tests.unit.coordinator_core.group import orders
+
+KEY = "readers"
+P = [orders(number) for number in range(3)]
+
+
+def classic(key: str = KEY) -> GroupRows:
+    """A stable group of generation 1 whose member is ann."""
+    ann = ClassicMember(
+        member_id="ann", session_timeout_ms=9_000, rebalance_timeout_ms=9_000, protocols=(("range", b""),)
+    )
+    rows = ClassicRows("consumer", "range", "ann", {"ann": ann})
+    return GroupRows(key, generation=1, version=1, phase=Phase.STABLE, protocol="classic", classic=rows)
+
+
+async def commit(
+    shards: Shards,
+    positions: Mapping[Partition, Committed],
+    *,
+    key: str = KEY,
+    member_id: str = "",
+    generation: int = -1,
+) -> Judgement:
+    """What a Kafka client hears."""
+    service, answers = await shards.serve(key), list[Judgement]()
+    asked = ClassicCommit(
+        key=key,
+        connection=Caller("a client").id,
+        member_id=member_id,
+        group_instance_id=None,
+        generation=generation,
+        positions=positions,
+        answer=answers.append,
+    )
+    assert service.commit(asked)
+    await eventually(lambda: answers)
+    assert service._orders._lines == {}
+    return answers[0]
+
+
+async def test_a_member_commits_offsets_with_their_notes() -> None:
+    async with Shards([classic()]) as shards:
+        noted = {P[0]: Committed(7, 2, "a note"), P[1]: Committed(8)}
+        assert (await commit(shards, noted, member_id="ann", generation=1)).error is ErrorCode.NONE
+        cached = shards.services[shard_of(KEY)]._groups.states[KEY].rows
+        for rows in (shards.rows(KEY), cached):
+            assert dict(rows.offsets) == {P[0]: 7, P[1]: 8}
+            assert dict(rows.offset_notes) == {P[0]: OffsetNote(2, "a note")}
+
+
+async def test_a_commit_is_a_sign_of_life() -> None:
+    async with Shards([classic()]) as shards:
+        service = await shards.serve(KEY)
+        before = service._groups.states[KEY].classic
+        assert before.heard_at == {}
+        await commit(shards, {P[0]: Committed(7)}, member_id="ann", generation=1)
+        assert service._groups.states[KEY].classic.heard_at.keys() == {"ann"}
+        assert isinstance(before.sessions["ann"], ClassicSession)
+
+
+async def test_of_two_commits_in_one_batch_the_last_counts_be_it_without_a_note() -> None:
+    async with Shards([classic(), readers("others", ben=[0])]) as shards:
+        service, others = await shards.serve(KEY), await shards.registered("others", "ben")
+        answers: list[Judgement] = []
+        for offset, metadata in ((1, "first"), (2, "")):
+            assert service.commit(
+                ClassicCommit(
+                    key=KEY,
+                    connection=Caller("a client").id,
+                    member_id="ann",
+                    group_instance_id=None,
+                    generation=1,
+                    positions={P[0]: Committed(offset, metadata=metadata), P[1]: Committed(5, 1)},
+                    answer=answers.append,
+                )
+            )
+        shards.commit(others, "others", {P[0]: Position(3, 1)})
+        await eventually(lambda: len(answers) == 2 and others.judged)
+        assert dict(shards.rows(KEY).offsets) == {P[0]: 2, P[1]: 5}
+        assert dict(shards.rows(KEY).offset_notes) == {P[1]: OffsetNote(1)}
+        assert dict(shards.rows("others").offsets) == {P[0]: 3}
+
+
+async def test_a_group_that_nobody_knows_begins_with_the_first_offsets() -> None:
+    async with Shards() as shards:
+        assert (await commit(shards, {P[0]: Committed(7)})).error is ErrorCode.NONE
+        rows = shards.rows(KEY)
+        assert (rows.protocol, rows.phase, rows.version, dict(rows.offsets)) == (
+            "classic",
+            Phase.EMPTY,
+            1,
+            {P[0]: 7},
+        )
+        assert (await commit(shards, {P[0]: Committed(8)})).error is ErrorCode.NONE
+        assert shards.rows(KEY).version == 1
+
+
+async def test_who_states_a_generation_of_an_unknown_group_makes_no_group() -> None:
+    async with Shards() as shards:
+        refused = await commit(shards, {P[0]: Committed(7)}, member_id="ann", generation=3)
+        assert refused.error is ErrorCode.GROUP_ID_NOT_FOUND
+        assert KEY not in shards.database.tables["groups"]
+
+
+async def test_a_retention_time_of_its_own_is_an_expiry_stamp() -> None:
+    async with Shards([classic()]) as shards:
+        timed = {P[0]: Committed(7, retention_ms=60_000)}
+        await commit(shards, timed, member_id="ann", generation=1)
+        [note] = shards.rows(KEY).offset_notes.values()
+        assert note.expires_at_ms is not None and note.expires_at_ms > 60_000
