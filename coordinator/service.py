@@ -357,7 +357,7 @@ class ShardService:
             if lane is None:
                 raise NotServed(ErrorCode.NOT_COORDINATOR)
             try:
-                await lane.read(lambda connection: None)
+                await lane.prove()
             except (LaneLost, ConnectionLost) as problem:
                 raise NotServed(ErrorCode.NOT_COORDINATOR) from problem
             if self._lane is lane and not lane.frozen:

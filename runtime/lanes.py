@@ -119,7 +119,13 @@ class HeldLane:
     async def read(self, function: Callable[[Any], Result]) -> Result:
         """Run `function` in a read that proves the lease (Lane.read)."""
         self._open()
-        return await self._stream.read(self._seat, function)
+        result: Result = await self._stream.read(self._seat, function)
+        return result
+
+    async def prove(self) -> None:
+        """Prove the lease beside all others that wait for it (Lane.prove)."""
+        self._open()
+        await self._stream.read(self._seat, None)
 
     def now(self) -> Instant:
         """The lane's own time, which stands still after a postponement rather than go back (Lane.now).

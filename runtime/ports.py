@@ -164,8 +164,14 @@ class Lane(Protocol):
     async def read(self, function: Callable[[Connection], Result]) -> Result:
         """Run `function` in a read of this lane that began after this call and proved the lease.
 
-        For loading, and for answers that must not be stale (OffsetFetch, offsets of StartFetcher).
-        Raises LaneLost if another owner may have written.
+        For loading. Raises LaneLost if another owner may have written.
+        """
+
+    async def prove(self) -> None:
+        """Return when a look that began after this call has shown that nobody else has written here.
+
+        For answers from the cache that must not be stale: all that wait together cost one look. Raises
+        LaneLost if another owner may have written.
         """
 
 

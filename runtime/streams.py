@@ -112,7 +112,7 @@ class Stream:
         self._crowded = False
         self._calls = 0
         self._failed_connects = 0
-        self._reads: list[tuple[Seat, Callable[[Any], Any], asyncio.Future[Any]]] = []
+        self._reads: list[tuple[Seat, Callable[[Any], Any] | None, asyncio.Future[Any]]] = []
         self._parts: dict[tuple[str, int], _Part] = {}
         self._task: asyncio.Task[None] | None = None
         self._busy_since: Instant | None = None
@@ -152,9 +152,9 @@ class Stream:
         self._jobs.append((job, dropped))
         self._work.set()
 
-    def read(self, seat: Seat, function: Callable[[Any], Result]) -> "asyncio.Future[Result]":
-        """Queue a read that proves the lease after it."""
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+    def read(self, seat: Seat, function: Callable[[Any], Any] | None) -> "asyncio.Future[Any]":
+        """Queue a read that proves the lease after it; without a function only the lease is looked at."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._reads.append((seat, function, future))
         self._work.set()
         return future
@@ -287,7 +287,7 @@ class Stream:
             results: list[Any] = []
             for _, function, _ in reads:
                 try:
-                    results.append(link.call(function))
+                    results.append(None if function is None else link.call(function))
                 except ConnectionLost:
                     raise
                 except Exception as error:

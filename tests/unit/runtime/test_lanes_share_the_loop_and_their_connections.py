@@ -1,7 +1,8 @@
 """No lane keeps the loop, or a connection, to itself: what waits for one does not hold up the others."""
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from structlog.testing import capture_logs
@@ -9,6 +10,7 @@ from structlog.testing import capture_logs
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from runtime.lanes import TURN_EVENTS_MAX, HeldLane
+from runtime.memory import MemoryLink
 from runtime.ports import CONTROLLER_LANE, shard_lane
 from tests.conformance.counters import Added, Counter, Counters, CounterStore, Tally, read_tally
 from tests.unit.runtime.lanes_in_memory import LanesInMemory, lanes_in_memory, until
@@ -113,3 +115,30 @@ async def test_a_key_whose_rows_cannot_be_read_is_read_once_for_all_its_events()
         assert store.loads == 10
         # Whoever is hung up on comes again at once; people need not be told each time.
         assert len([one for one in logs if one["event"] == "turn failed"]) == 1
+
+
+async def test_all_that_wait_for_a_proof_cost_one_look_and_no_transaction() -> None:
+    async with lanes_in_memory() as rig:
+        lane, other = await rig.take(), await rig.take(shard_lane(4), 4)
+        looks: list[Sequence[str]] = []
+        looking = threading.Event()
+
+        class Counting(MemoryLink):
+            def epochs(self, names: Sequence[str]) -> Mapping[str, tuple[str | None, int]]:
+                looks.append(names)
+                assert looking.wait(10)
+                return super().epochs(names)
+
+            def call(self, function: Callable[[Any], Any]) -> Any:
+                raise AssertionError("nothing is to be read")
+
+        for link in rig.database.links:
+            link.__class__ = Counting
+        first = asyncio.ensure_future(lane.prove())
+        await until(lambda: bool(looks))
+        # A look that has begun proves nothing to those who come after it.
+        later = [asyncio.ensure_future(one.prove()) for one in (lane, other) for _ in range(MANY)]
+        await asyncio.sleep(0)
+        looking.set()
+        await asyncio.gather(first, *later)
+        assert looks == [[lane.name], [lane.name, other.name]]
