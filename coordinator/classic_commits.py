@@ -12,6 +12,10 @@ from coordinator.core.offsets import Judgement
 from groups.core.state import NO_NOTE, OffsetNote
 from muster.messages.partitions import Partition
 
+NO_EPOCH = -1
+LAST_DAY_MS = 253_402_214_400_000
+"""The last day of the year 9999. A row that the database cannot hold would refuse a batch of many groups."""
+
 
 class Committed(NamedTuple):
     """What is to be committed for one partition; `retention_ms` -1: it lives as long as all others."""
@@ -50,7 +54,7 @@ class ClassicCommit(Commit):
         self._notes: dict[Partition, OffsetNote] = {}
         for partition, (offset, leader_epoch, metadata, retention_ms) in positions.items():
             self._offsets[partition] = offset
-            note = OffsetNote(leader_epoch, metadata, _expiry(retention_ms))
+            note = OffsetNote(max(leader_epoch, NO_EPOCH), metadata, _expiry(retention_ms))
             if note != NO_NOTE:
                 self._notes[partition] = note
 
@@ -70,4 +74,4 @@ class ClassicCommit(Commit):
 
 def _expiry(retention_ms: int) -> int | None:
     """An explicit stamp, by this node's calendar: commit time and retention (conformance 115)."""
-    return None if retention_ms < 0 else round(time.time() * 1000) + retention_ms
+    return None if retention_ms < 0 else min(round(time.time() * 1000) + retention_ms, LAST_DAY_MS)

@@ -147,9 +147,11 @@ class ShardService:
             return
         self._moved_at = self._flushed_at = self.premises.node.now()
         now = lane.now()
-        for place, group in enumerate(rows.values(), start=1):
-            if self._groups.preload(group, now):
-                lane.hand_in(self._groups, group.group_id)
+        for place, (key, group) in enumerate(rows.items(), start=1):
+            if group is None:
+                self._groups.leave_out(key)
+            elif self._groups.preload(group, now):
+                lane.hand_in(self._groups, key)
             if place % PRELOADED_AT_ONCE == 0:
                 await asyncio.sleep(0)
                 if self._lane is not lane:
@@ -158,7 +160,7 @@ class ShardService:
             lane.hand_in(self._groups, item.key, _event_of(item))
         self._loaded = self.accepting = True
 
-    def _load(self, connection: Connection) -> tuple[dict[str, GroupRows], list[work.FinishedItem]]:
+    def _load(self, connection: Connection) -> tuple[Mapping[str, GroupRows | None], list[work.FinishedItem]]:
         rows = self.premises.store.load_shard(connection, self.shard)
         return rows, work.finished(connection, REBALANCE, list(rows))
 

@@ -162,15 +162,15 @@ class GroupStore:
             raise Unreadable(f"the rows of group {key} cannot be read") from unreadable[key]
         return groups.get(key) or GroupRows(group_id=key, generation=cluster.read(connection).epoch_floor)
 
-    def load_shard(self, connection: LaneConnection, shard: int) -> dict[str, GroupRows]:
+    def load_shard(self, connection: LaneConnection, shard: int) -> Mapping[str, GroupRows | None]:
         """All groups of a shard by name: what an owner reads when it takes the shard.
 
-        A group that cannot be read is left out: whoever asks for it is refused, and the others are served.
+        None for a group that cannot be read: whoever asks for it is refused, and the others are served.
         """
         groups, unreadable = self._load(connection, shard, None)
         for name, problem in unreadable.items():
             logger.error("the rows of group %s cannot be read", name, exc_info=problem)
-        return groups
+        return {**groups, **dict.fromkeys(unreadable)}
 
     def _load(
         self, connection: LaneConnection, shard: int, group: str | None

@@ -105,6 +105,10 @@ class Groups:
             self._unloaded.add(loaded.group_id)
         return state is None or look_again_at(state) is not None
 
+    def leave_out(self, key: str) -> None:
+        """A group has rows that could not be read: it is not one that does not exist."""
+        self._unloaded.add(key)
+
     def must_be_loaded(self, key: str) -> bool:
         """True for a group with rows that are not in the cache; of a loaded shard it knows all others."""
         return key in self._unloaded and key not in self.states

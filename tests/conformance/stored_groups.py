@@ -1,6 +1,6 @@
 """This room keeps groups in either database, turn by turn, as a lane would."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -21,7 +21,7 @@ class Store(Protocol):
 
     def load(self, connection: Any, key: str) -> GroupRows: ...
 
-    def load_shard(self, connection: Any, shard: int) -> dict[str, GroupRows]: ...
+    def load_shard(self, connection: Any, shard: int) -> Mapping[str, GroupRows | None]: ...
 
     def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None: ...
 

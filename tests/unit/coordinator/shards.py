@@ -97,7 +97,7 @@ class MemoryGroups(GroupStore):
         rows: GroupRows = connection.table("groups").get(key) or GroupRows(key, generation=floor)
         return rows
 
-    def load_shard(self, connection: Any, shard: int) -> dict[str, GroupRows]:
+    def load_shard(self, connection: Any, shard: int) -> Mapping[str, GroupRows | None]:
         return {key: rows for key, rows in connection.table("groups").items() if shard_of(key) == shard}
 
     def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None:

@@ -1,9 +1,17 @@
 """What a shard's owner reads in bulk is what it goes on with; only a group with members takes a turn."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
 from coordinator.core.memory import GroupState
+from coordinator.service import NotServed
+from coordinator.store import Unreadable
 from groups.core.phases import Phase
 from groups.core.state import GroupRows
-from tests.unit.coordinator.shards import Shards, eventually, readers
+from muster.kernel.error_codes import ErrorCode
+from tests.unit.coordinator.shards import MemoryGroups, Shards, eventually, readers
 
 
 async def test_a_group_with_members_is_not_loaded_again_and_asks_for_a_handler() -> None:
@@ -31,3 +39,21 @@ async def test_rows_that_must_be_put_in_order_are_loaded_in_a_turn() -> None:
 
 def cached(states: dict[str, GroupState]) -> GroupState:
     return states["readers"]
+
+
+async def test_a_group_that_cannot_be_read_is_not_one_that_does_not_exist() -> None:
+    class OneIsUnreadable(MemoryGroups):
+        def load(self, connection: Any, key: str) -> GroupRows:
+            raise Unreadable(key)
+
+        def load_shard(self, connection: Any, shard: int) -> Mapping[str, GroupRows | None]:
+            return dict.fromkeys(super().load_shard(connection, shard))
+
+    shards = Shards([readers(ann=[0])])
+    shards.premises.store = shards.store = OneIsUnreadable()
+    async with shards:
+        service = await shards.serve("readers")
+        # Who heard that nothing is committed would begin anew.
+        with pytest.raises(NotServed) as refused:
+            await service.read("readers", lambda state: state.rows.offsets)
+        assert refused.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from coordinator.classic_commits import ClassicCommit, Committed
+from coordinator.classic_commits import LAST_DAY_MS, ClassicCommit, Committed
 from coordinator.core.memory import ClassicSession
 from coordinator.core.offsets import Judgement
 from coordinator.shards import shard_of
@@ -122,3 +122,10 @@ async def test_a_retention_time_of_its_own_is_an_expiry_stamp() -> None:
         await commit(shards, timed, member_id="ann", generation=1)
         [note] = shards.rows(KEY).offset_notes.values()
         assert note.expires_at_ms is not None and note.expires_at_ms > 60_000
+
+
+async def test_nothing_that_the_database_cannot_hold_reaches_the_batch() -> None:
+    async with Shards([classic()]) as shards:
+        odd = {P[0]: Committed(7, leader_epoch=-2), P[1]: Committed(8, retention_ms=2**63 - 1)}
+        assert (await commit(shards, odd, member_id="ann", generation=1)).error is ErrorCode.NONE
+        assert dict(shards.rows(KEY).offset_notes) == {P[1]: OffsetNote(expires_at_ms=LAST_DAY_MS)}
