@@ -309,26 +309,24 @@ class GroupStore:
             )
 
     def write_offsets(self, connection: LaneConnection, offsets: GroupOffsets) -> None:
-        """Commit `offsets` of any groups, sorted by key: one statement for those with a note, one for the
-        others.
+        """Commit `offsets` of any groups, sorted by key, in one statement: a batch is no more.
+
+        Where one has a note all are written with theirs.
         """
+        if not offsets:
+            return
         # Compared as they are spelled, for ids compare by Python's own means; the first three are unique.
-        plain = sorted(
-            [
+        if all(isinstance(offset, int) for offset in offsets.values()):
+            plain = sorted(
                 (group, partition.topic_id.hex, partition.number, partition.topic, offset)
                 for (group, partition), offset in offsets.items()
-                if isinstance(offset, int)
-            ]
-        )
-        if plain:
+            )
             connection.execute(statement("upsert_offsets"), _offset_columns(plain))
-        if len(plain) == len(offsets):
             return
         noted = sorted(
             [
-                (group, partition.topic_id.hex, partition.number, partition.topic, offset[0], *offset[1])
+                (group, partition.topic_id.hex, partition.number, partition.topic, *_with_note(offset))
                 for (group, partition), offset in offsets.items()
-                if not isinstance(offset, int)
             ],
             key=itemgetter(0, 1, 2),
         )
@@ -388,6 +386,11 @@ class GroupStore:
 def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     """Let every group's generation go on so much higher (runtime.succession); returns how many groups."""
     return connection.execute(statement("lift_generations"), {"by": by}).rowcount
+
+
+def _with_note(offset: StoredOffset) -> tuple[Any, ...]:
+    """The offset and what is committed beside it."""
+    return (offset, *NO_NOTE) if isinstance(offset, int) else (offset[0], *offset[1])
 
 
 def _offset_columns(rows: Sequence[tuple[Any, ...]]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -10,6 +10,7 @@ from access.grants import Operation
 from coordinator.service import ShardService
 from gateway.session import KafkaSession
 from gateway.translation.groups import storable
+from kafkaserver.cluster_answers import TopicView
 from kafkaserver.replies import Reply
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
@@ -19,6 +20,14 @@ log = structlog.get_logger(__name__)
 
 GROUP_ID_LENGTH: Final = 255
 """What the row of a group holds; Kafka's clients may say up to 32,767 bytes."""
+
+
+class KnownTopics(Protocol):
+    """Where topics are looked up."""
+
+    @property
+    def topics(self) -> Mapping[str, TopicView]:
+        """The topics of the instant, by name."""
 
 
 class Shards:

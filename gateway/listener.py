@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from coordinator.service import ShardService
 from gateway.asking import Later, Shards
 from gateway.cluster import ClusterOfNode
+from gateway.committing import CommitHandler
 from gateway.members import MemberHandlers
 from gateway.questions import QuestionHandlers
 from gateway.session import KafkaSession
@@ -57,6 +58,7 @@ class NodeListener:
             ApiKey.SYNC_GROUP: members.sync,
             ApiKey.LEAVE_GROUP: members.leave,
             ApiKey.HEARTBEAT: members.heartbeat,
+            ApiKey.OFFSET_COMMIT: CommitHandler(shards, self._cluster).handle,
             ApiKey.OFFSET_FETCH: questions.fetch_offsets,
             ApiKey.DESCRIBE_GROUPS: questions.describe,
             ApiKey.LIST_GROUPS: questions.list_groups,

@@ -15,7 +15,8 @@ from gateway.session import KafkaSession
 from gateway.translation import groups
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import ApiKey, RequestHeader, encode_reply, read_request
+from muster.kafkawire.api_table import RequestHeader, read_request
+from muster.kafkawire.heartbeats import heartbeat_answer, read_heartbeat
 from muster.kernel.error_codes import ErrorCode
 
 
@@ -69,26 +70,21 @@ class MemberHandlers:
 
     def heartbeat(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Heartbeat, answered at once from what the shard has in memory. Raises MalformedFrame."""
-        request = read_request(header, frame)
+        request = read_heartbeat(header, frame)
         error = refused_group(reply.session, request.group_id, Operation.CONSUME)
         if error is None:
-            instance_id = getattr(request, "group_instance_id", None)
-            asked = (request.group_id, request.member_id, instance_id, request.generation_id)
-            service = self._shards.of(request.group_id)
-            error = service.heartbeat(*asked)
+            group_id, generation, member_id, instance_id = request
+            service = self._shards.of(group_id)
+            error = service.heartbeat(group_id, member_id, instance_id, generation)
             if error is None:
-                self._later.start(reply, _heartbeat_later(service.heartbeat_later(*asked), header, reply))
+                later = service.heartbeat_later(group_id, member_id, instance_id, generation)
+                self._later.start(reply, _heartbeat_later(later, header, reply))
                 return
-        reply.send(_heartbeat(header, error))
+        reply.send(heartbeat_answer(header, error))
 
 
 async def _heartbeat_later(judged: Awaitable[ErrorCode], header: RequestHeader, reply: Reply) -> None:
-    reply.send(_heartbeat(header, await judged))
-
-
-def _heartbeat(header: RequestHeader, error: ErrorCode) -> bytes:
-    body = groups.heartbeat_answer(header.api_version, error)
-    return encode_reply(ApiKey.HEARTBEAT, header.api_version, header.correlation_id, body)
+    reply.send(heartbeat_answer(header, await judged))
 
 
 def _refused_join(member_id: str, waiter: Any, error: ErrorCode) -> JoinAnswer:

@@ -4,30 +4,21 @@ A shard answers after it has proved that nobody else wrote there meanwhile, so t
 """
 
 import asyncio
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from access.grants import Operation
 from coordinator.core.memory import GroupState
 from coordinator.describing import DescribedGroup, ListedGroup
 from coordinator.service import NotServed
-from gateway.asking import Later, Shards, refused_group
+from gateway.asking import KnownTopics, Later, Shards, refused_group
 from gateway.session import KafkaSession
 from gateway.translation import listing, offsets
-from kafkaserver.cluster_answers import TopicView
+from kafkaserver.callers import caller_of
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request
 from muster.kernel.error_codes import ErrorCode
-
-
-class KnownTopics(Protocol):
-    """Where topics are looked up."""
-
-    @property
-    def topics(self) -> Mapping[str, TopicView]:
-        """The topics of the instant, by name."""
 
 
 class QuestionHandlers:
@@ -50,23 +41,26 @@ class QuestionHandlers:
     async def _fetch_offsets(
         self, header: RequestHeader, asked: list[offsets.AskedOffsets], reply: Reply
     ) -> None:
-        found = await asyncio.gather(*(self._offsets_of(reply.session, one) for one in asked))
+        found = await asyncio.gather(*(self._offsets_of(reply, one) for one in asked))
         body = offsets.offsets_answer(header.api_version, list(zip(asked, found, strict=True)))
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
 
     async def _offsets_of(
-        self, session: KafkaSession, asked: offsets.AskedOffsets
+        self, reply: Reply, asked: offsets.AskedOffsets
     ) -> offsets.FoundOffsets | ErrorCode:
-        error = refused_group(session, asked.group_id, Operation.CONSUME)
+        error = refused_group(reply.session, asked.group_id, Operation.VIEW)
         if error is not None:
             return error
         try:
-            return await self._shards.of(asked.group_id).read(asked.group_id, partial(self._found, asked))
+            tell = partial(self._found, asked, caller_of(reply).may_read)
+            return await self._shards.of(asked.group_id).read(asked.group_id, tell)
         except NotServed as problem:
             return problem.error
 
-    def _found(self, asked: offsets.AskedOffsets, state: GroupState) -> offsets.FoundOffsets:
-        return offsets.found_offsets(asked, self._cluster.topics, state.rows)
+    def _found(
+        self, asked: offsets.AskedOffsets, may_read: offsets.MayRead, state: GroupState
+    ) -> offsets.FoundOffsets:
+        return offsets.found_offsets(asked, self._cluster.topics, state.rows, may_read)
 
     # -- DescribeGroups and ListGroups
 

@@ -205,8 +205,3 @@ def answer_body(version: int, answer: ClassicAnswer) -> tuple[ApiKey, Any]:
             return ApiKey.SYNC_GROUP, sync_answer(version, answer)
         case LeaveAnswer():
             return ApiKey.LEAVE_GROUP, leave_answer(version, answer)
-
-
-def heartbeat_answer(version: int, error: ErrorCode) -> Any:
-    """Nothing but the error."""
-    return build(response_class(ApiKey.HEARTBEAT, version), error_code=error)

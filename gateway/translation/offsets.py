@@ -4,21 +4,32 @@ A partition of ours has its topic's id: what was committed for a topic that was 
 that name made since, so names are looked up among the topics of the instant.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groups.core.state import GroupRows
+from groups.core.state import NO_NOTE, GroupRows
 from kafkaserver.cluster_answers import TopicView
 from muster.kafkawire.api_table import ApiKey, RequestHeader, build, part, response_class
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
 Topics = Mapping[str, TopicView]
+MayRead = Callable[[str], bool]
+"""Whether the client may read a topic."""
 
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 MANY_GROUPS_SINCE: Final = 8
 ERROR_ON_TOP_SINCE: Final = 2
+ABSENCE_IS_TOLD_SINCE: Final = 9
+
+METADATA_LIMIT_BYTES: Final = 4_096
+"""Kafka's `offset.metadata.max.bytes`."""
+
+
+def anything(_topic: str) -> bool:
+    """Where a door does not ask, everybody may read everything."""
+    return True
 
 
 class AskedOffsets(NamedTuple):
@@ -35,6 +46,7 @@ class FoundOffset(NamedTuple):
     offset: int = NO_OFFSET
     leader_epoch: int = NO_EPOCH
     metadata: str = ""
+    error: ErrorCode = ErrorCode.NONE
 
 
 FoundOffsets = Mapping[str, Sequence[FoundOffset]]
@@ -58,34 +70,42 @@ def asked_offsets(header: RequestHeader, request: Any) -> list[AskedOffsets]:
     ]
 
 
-def found_offsets(asked: AskedOffsets, topics: Topics, rows: GroupRows) -> FoundOffsets:
-    """What the rows say (conformance 119 to 122); of a topic that nobody knows, nothing is committed."""
+def found_offsets(
+    asked: AskedOffsets, topics: Topics, rows: GroupRows, may_read: MayRead = anything
+) -> FoundOffsets:
+    """What the rows say (conformance 119 to 122); of a topic that nobody knows, nothing is committed.
+
+    A topic that the client may not read is refused where it is named, and left out where all are asked for.
+    """
     if asked.topics is None:
-        return _all_offsets(topics, rows)
+        return _all_offsets(topics, rows, may_read)
     found: dict[str, list[FoundOffset]] = {}
     for name, numbers in asked.topics:
         known = topics.get(name)
         answers = found.setdefault(name, [])
         for number in numbers:
-            if known is None:
+            if not may_read(name):
+                answers.append(FoundOffset(number, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif known is None:
                 answers.append(FoundOffset(number))
             else:
                 answers.append(_found(rows, Partition(name, known.topic_id, number)))
     return found
 
 
-def _all_offsets(topics: Topics, rows: GroupRows) -> FoundOffsets:
+def _all_offsets(topics: Topics, rows: GroupRows, may_read: MayRead) -> FoundOffsets:
     found: dict[str, list[FoundOffset]] = {}
     for partition in sorted(rows.offsets):
         known = topics.get(partition.topic)
-        if known is not None and known.topic_id == partition.topic_id:
+        if known is not None and known.topic_id == partition.topic_id and may_read(partition.topic):
             found.setdefault(partition.topic, []).append(_found(rows, partition))
     return found
 
 
 def _found(rows: GroupRows, partition: Partition) -> FoundOffset:
+    note = rows.offset_notes.get(partition, NO_NOTE)
     offset = rows.offsets.get(partition, NO_OFFSET)
-    return FoundOffset(partition.number, offset)
+    return FoundOffset(partition.number, offset, note.leader_epoch, note.metadata)
 
 
 def offsets_answer(version: int, answers: Iterable[tuple[AskedOffsets, FoundOffsets | ErrorCode]]) -> Any:
@@ -139,10 +159,110 @@ def _topics(
                     committed_offset=one.offset,
                     committed_leader_epoch=one.leader_epoch,
                     metadata=one.metadata,
-                    error_code=error,
+                    error_code=error or one.error,
                 )
                 for one in partitions
             ),
         )
         for name, partitions in found.items()
+    )
+
+
+# -- OffsetCommit
+
+
+class AskedCommit(NamedTuple):
+    """Who commits, as he says; generation -1 and "" for whoever is no member (conformance 105)."""
+
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    generation: int
+
+
+class CommittedOffset(NamedTuple):
+    """What is to be committed for one partition; `retention_ms` -1: as long as all others."""
+
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+    retention_ms: int = -1
+
+
+Refused = Mapping[tuple[str, int], ErrorCode]
+"""Partitions that are refused before the group is asked."""
+
+
+def asked_commit(request: Any) -> AskedCommit:
+    """Who commits."""
+    return AskedCommit(
+        request.group_id,
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+        request.generation_id_or_member_epoch,
+    )
+
+
+def asked_positions(
+    request: Any, topics: Topics, may_read: MayRead = anything
+) -> tuple[dict[Partition, CommittedOffset], Refused]:
+    """What can be asked of the group, and what cannot (conformance 112, 113).
+
+    Of a partition that is named twice the last position counts.
+    """
+    asked: dict[Partition, CommittedOffset] = {}
+    refused: dict[tuple[str, int], ErrorCode] = {}
+    retention = getattr(request, "retention_time", None)
+    retention_ms = -1 if retention is None else round(retention.total_seconds() * 1000)
+    for topic in request.topics:
+        known = topics.get(topic.name)
+        for position in topic.partitions:
+            number = position.partition_index
+            metadata = position.committed_metadata or ""
+            if not may_read(topic.name):
+                refused[topic.name, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif known is None or not 0 <= number < len(known.partitions):
+                refused[topic.name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif len(metadata.encode()) > METADATA_LIMIT_BYTES:
+                refused[topic.name, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            elif position.committed_offset < 0 or "\0" in metadata:
+                refused[topic.name, number] = ErrorCode.INVALID_REQUEST
+            else:
+                asked[Partition(topic.name, known.topic_id, number)] = CommittedOffset(
+                    position.committed_offset,
+                    getattr(position, "committed_leader_epoch", NO_EPOCH),
+                    metadata,
+                    retention_ms,
+                )
+    return asked, refused
+
+
+def worded(version: int, error: ErrorCode) -> ErrorCode:
+    """A group that nobody knows is told as such since version 9 (conformance 111)."""
+    unknown = error is ErrorCode.GROUP_ID_NOT_FOUND and version < ABSENCE_IS_TOLD_SINCE
+    return ErrorCode.ILLEGAL_GENERATION if unknown else error
+
+
+def commit_answer(version: int, request: Any, error_of: Callable[[str, int], ErrorCode]) -> Any:
+    """The answer for each partition, in the order of the request."""
+    shape = response_class(ApiKey.OFFSET_COMMIT, version)
+    topic_answer = part(shape, "OffsetCommitResponseTopic")
+    answer = part(shape, "OffsetCommitResponsePartition")
+    return build(
+        shape,
+        topics=tuple(
+            build(
+                topic_answer,
+                name=topic.name,
+                partitions=tuple(
+                    build(
+                        answer,
+                        partition_index=asked.partition_index,
+                        error_code=error_of(topic.name, asked.partition_index),
+                    )
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
     )

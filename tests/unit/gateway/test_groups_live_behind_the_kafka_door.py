@@ -1,5 +1,7 @@
 """Members join, sync, beat and leave over Kafka's wire; a door that moves answers and closes nothing."""
 
+from typing import Any
+
 import pytest
 
 from gateway import session
@@ -132,6 +134,55 @@ async def test_nothing_is_committed_for_a_group_that_does_not_exist() -> None:
             (-1, 0),
             (-1, 0),
         ]
+
+
+def commit_fields(offset: int, number: int = 0, topic: str = "orders", **fields: Any) -> dict[str, Any]:
+    """An OffsetCommit 9 of one partition, by somebody who is no member."""
+    place = part(request_class(ApiKey.OFFSET_COMMIT, 9), "OffsetCommitRequestPartition")
+    named = part(request_class(ApiKey.OFFSET_COMMIT, 9), "OffsetCommitRequestTopic")
+    one = place(
+        partition_index=number, committed_offset=offset, committed_leader_epoch=4, committed_metadata="note"
+    )
+    usual = {"group_id": KEY, "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    return {**usual, "topics": (named(name=topic, partitions=(one,)),), **fields}
+
+
+async def test_a_member_commits_and_anybody_reads_what_it_said_beside() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined, **{joined.member_id: b"mine"})
+        who = {"generation_id_or_member_epoch": joined.generation_id, "member_id": joined.member_id}
+        body = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5, **who))
+        assert [int(one.error_code) for one in body.topics[0].partitions] == [0]
+        group = part(request_class(ApiKey.OFFSET_FETCH, 8), "OffsetFetchRequestGroup")
+        [told] = (await ann.ask(ApiKey.OFFSET_FETCH, 8, groups=(group(group_id=KEY, topics=None),))).groups
+        [one] = told.topics[0].partitions
+        assert (one.committed_offset, one.committed_leader_epoch, one.metadata) == (5, 4, "note")
+
+
+async def test_who_is_no_member_commits_for_a_group_that_nobody_knew() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        body = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
+        assert [int(one.error_code) for one in body.topics[0].partitions] == [0]
+        assert door.shards.rows(KEY).phase.value == "Empty"
+
+
+async def test_what_cannot_be_committed_is_answered_without_asking_the_group() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for fields in ({"number": 2}, {"topic": "nowhere"}):
+            body = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5, **fields, member_id="nobody"))
+            assert [int(one.error_code) for one in body.topics[0].partitions] == [3]
+
+
+async def test_a_commit_to_the_wrong_node_is_refused_partition_by_partition() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        await door.shards.services[shard_of(KEY)].give_up("ws://two")
+        body = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
+        assert [int(one.error_code) for one in body.topics[0].partitions] == [16]
 
 
 async def test_a_connection_may_speak_of_many_groups_and_holds_on_to_few(

@@ -226,9 +226,3 @@ def test_an_entrys_error_stands_at_the_top_before_version_3(version: int) -> Non
 def test_a_leave_that_is_refused_says_so_at_the_top(version: int) -> None:
     body = groups.leave_answer(version, LeaveAnswer(WAITER, ErrorCode.NOT_COORDINATOR))
     assert int(answered(ApiKey.LEAVE_GROUP, version, body).error_code) == 16
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_a_heartbeat_is_answered_with_an_error_only(version: int) -> None:
-    body = groups.heartbeat_answer(version, ErrorCode.REBALANCE_IN_PROGRESS)
-    assert int(answered(ApiKey.HEARTBEAT, version, body).error_code) == 27

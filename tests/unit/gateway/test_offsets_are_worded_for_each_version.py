@@ -1,12 +1,13 @@
 """OffsetFetch and OffsetCommit: names become partitions of topics that exist, answers fit each version."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from gateway.translation import offsets
-from gateway.translation.offsets import AskedOffsets, FoundOffset
+from gateway.translation.offsets import AskedOffsets, CommittedOffset, FoundOffset
 from groups.core.state import GroupRows
 from kafkaserver.cluster_answers import PartitionView, TopicView
 from muster.kafkawire.api_table import ApiKey, encode_body, read_body, read_request, response_class
@@ -23,7 +24,7 @@ ROWS = GroupRows(
     version=1,
     offsets={Partition("orders", ORDERS, 1): 5, Partition("clicks", OLD_CLICKS, 0): 9},
 )
-FETCHES = range(1, 10)
+FETCHES, COMMITS = range(1, 10), range(2, 10)
 
 
 def fetch_request(version: int, topics: Any) -> tuple[Any, Any]:
@@ -136,3 +137,90 @@ def test_what_is_not_available_is_told_so_that_old_clients_look_again(version: i
     refused = offsets.offsets_answer(version, [(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)])
     body = answered(ApiKey.OFFSET_FETCH, version, refused)
     assert int((body.groups[0] if version >= 8 else body).error_code) == 16
+
+
+def commit_request(version: int, **fields: Any) -> Any:
+    usual = {
+        "partition_index": 1,
+        "committed_offset": 5,
+        "committed_leader_epoch": 3,
+        "committed_metadata": "note",
+    }
+    one = parts(ApiKey.OFFSET_COMMIT, version, "OffsetCommitRequestPartition", **{**usual, **fields})
+    topic = parts(ApiKey.OFFSET_COMMIT, version, "OffsetCommitRequestTopic", name="orders", partitions=(one,))
+    question = frame(
+        ApiKey.OFFSET_COMMIT,
+        version,
+        group_id="readers",
+        generation_id_or_member_epoch=2,
+        member_id="ann-1",
+        group_instance_id="till-1",
+        retention_time=timedelta(hours=1),
+        topics=(topic,),
+    )
+    return read_request(header_of(question), question)
+
+
+@pytest.mark.parametrize("version", COMMITS)
+def test_a_commit_means_the_same_in_every_version(version: int) -> None:
+    request = commit_request(version)
+    instance = "till-1" if version >= 7 else None
+    assert offsets.asked_commit(request) == ("readers", "ann-1", instance, 2)
+    epoch, retention_ms = (3 if version >= 6 else -1), (3_600_000 if version <= 4 else -1)
+    assert offsets.asked_positions(request, TOPICS) == (
+        {Partition("orders", ORDERS, 1): CommittedOffset(5, epoch, "note", retention_ms)},
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"partition_index": 2}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"partition_index": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"committed_metadata": "x" * 4_097}, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ({"committed_offset": -1}, ErrorCode.INVALID_REQUEST),
+        ({"committed_metadata": "a\0b"}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_committed_is_refused_for_itself(fields: dict[str, Any], error: ErrorCode) -> None:
+    request = commit_request(9, **fields)
+    number = fields.get("partition_index", 1)
+    assert offsets.asked_positions(request, TOPICS) == ({}, {("orders", number): error})
+
+
+def test_no_metadata_is_empty_metadata() -> None:
+    asked, _ = offsets.asked_positions(commit_request(9, committed_metadata=None), TOPICS)
+    assert [one.metadata for one in asked.values()] == [""]
+
+
+@pytest.mark.parametrize("version", COMMITS)
+def test_each_partition_is_answered(version: int) -> None:
+    body = offsets.commit_answer(
+        version, commit_request(version), lambda topic, number: ErrorCode.ILLEGAL_GENERATION
+    )
+    told = answered(ApiKey.OFFSET_COMMIT, version, body)
+    [topic] = told.topics
+    assert (topic.name, [(one.partition_index, int(one.error_code)) for one in topic.partitions]) == (
+        "orders",
+        [(1, 22)],
+    )
+
+
+@pytest.mark.parametrize("version", COMMITS)
+def test_a_group_that_nobody_knows_is_told_as_such_since_version_9(version: int) -> None:
+    told = offsets.worded(version, ErrorCode.GROUP_ID_NOT_FOUND)
+    assert told is (ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
+    assert offsets.worded(version, ErrorCode.UNKNOWN_MEMBER_ID) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_topic_that_may_not_be_read_is_refused_where_it_is_named_and_left_out_of_everything() -> None:
+    asked = AskedOffsets("readers", [("orders", (1,))])
+    [one] = offsets.found_offsets(asked, TOPICS, ROWS, lambda topic: False)["orders"]
+    assert one == FoundOffset(1, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert offsets.found_offsets(AskedOffsets("readers", None), TOPICS, ROWS, lambda topic: False) == {}
+    refused = {("orders", 1): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    assert offsets.asked_positions(commit_request(9), TOPICS, lambda topic: False) == ({}, refused)
+    answer = offsets.offsets_answer(9, [(asked, {"orders": [one]})])
+    body = answered(ApiKey.OFFSET_FETCH, 9, answer)
+    assert [int(told.error_code) for told in body.groups[0].topics[0].partitions] == [29]
