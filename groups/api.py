@@ -14,9 +14,9 @@ from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, l
 from access.rest.versions import versioned
 from groups import queries
 from groups.filters import GROUP_FILTERS, group_filter
-from groups.members import find_group, members_after
+from groups.members import count_members, find_group, members_after
 from groups.members_api import MemberShape, shown
-from groups.models import ConsumerGroup, Phase
+from groups.models import ConsumerGroup, Phase, Protocol
 from groups.offset_queries import OffsetRow, offset_of, offsets_after
 from muster.kernel.error_codes import ErrorCode
 
@@ -28,6 +28,7 @@ OWNED_SHOWN = 1_000
     group="departures",
     phase="Stable",
     protocol="native",
+    protocol_type="",
     generation=43,
     version=417,
     shard=39,
@@ -43,7 +44,8 @@ class GroupShape(serializers.Serializer[Any]):
 
     group = serializers.CharField()
     phase = serializers.ChoiceField(choices=[(phase, phase) for phase in Phase.values])
-    protocol = serializers.CharField()
+    protocol = serializers.ChoiceField(choices=[(protocol, protocol) for protocol in Protocol.values])
+    protocol_type = serializers.CharField(allow_blank=True)
     generation = Int64Field()
     version = Int64Field()
     shard = Int32Field()
@@ -59,11 +61,13 @@ class GroupShape(serializers.Serializer[Any]):
     group="departures",
     phase="Stable",
     protocol="native",
+    protocol_type="",
     generation=43,
     version=417,
     shard=39,
     assignor="sticky",
     rebalance_mode="incremental",
+    leader=None,
     ephemeral=False,
     error="",
     created_at="2026-11-21T03:12:41Z",
@@ -74,17 +78,23 @@ class GroupShape(serializers.Serializer[Any]):
 class GroupDetailShape(serializers.Serializer[Any]):
     """One group with its first members. All are at /members/{group}, its offsets at /offsets?group=…
 
+    `protocol_type` is what the members of a classic group are, such as consumer; empty where only offsets are
+    known. There `assignor` is the strategy that all members know, null while none is chosen, and `leader`
+    the member that assigns; `rebalance_mode` is theirs, and null here.
+
     `members` ends after 100 of them, or when they own 1,000 partitions; `member_count` counts all.
     """
 
     group = serializers.CharField()
     phase = serializers.ChoiceField(choices=[(phase, phase) for phase in Phase.values])
-    protocol = serializers.CharField()
+    protocol = serializers.ChoiceField(choices=[(protocol, protocol) for protocol in Protocol.values])
+    protocol_type = serializers.CharField(allow_blank=True)
     generation = Int64Field()
     version = Int64Field()
     shard = Int32Field()
-    assignor = serializers.CharField()
-    rebalance_mode = serializers.CharField()
+    assignor = serializers.CharField(allow_null=True)
+    rebalance_mode = serializers.CharField(allow_null=True)
+    leader = serializers.CharField(allow_null=True)
     ephemeral = serializers.BooleanField()
     error = serializers.CharField(allow_blank=True)
     created_at = serializers.DateTimeField()
@@ -177,6 +187,7 @@ def _group(row: queries.GroupRow) -> dict[str, Any]:
         "group": row.name,
         "phase": row.phase,
         "protocol": row.protocol,
+        "protocol_type": row.protocol_type,
         "generation": row.generation,
         "version": row.version,
         "shard": row.shard,
@@ -192,20 +203,23 @@ def _group(row: queries.GroupRow) -> dict[str, Any]:
 def group_detail(group: ConsumerGroup) -> dict[str, Any]:
     """A group with its first members, as REST tells it."""
     members, _ = members_after(group, "", MEMBERS_SHOWN, OWNED_SHOWN)
+    native = group.protocol == Protocol.NATIVE
     return {
         "group": group.name,
         "phase": group.phase,
         "protocol": group.protocol,
+        "protocol_type": group.protocol_type,
         "generation": group.generation,
         "version": group.version,
         "shard": group.shard,
-        "assignor": group.assignor,
-        "rebalance_mode": group.rebalance_mode,
+        "assignor": group.assignor if native else group.protocol_name,
+        "rebalance_mode": group.rebalance_mode if native else None,
+        "leader": None if native else group.leader,
         "ephemeral": group.ephemeral,
         "error": group.error,
         "created_at": group.created_at,
         "changed_at": group.changed_at,
-        "member_count": group.members.count(),
+        "member_count": count_members(group),
         "members": [shown(member) for member in members],
     }
 

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from access.filters import number_filter, text_filter, word_filter
-from groups.models import Phase
+from groups.models import Phase, Protocol
 from groups.queries import GroupFilter
 
 GROUP_FILTERS = (
     text_filter("q", "Group or topic contains, in capitals or not."),
     word_filter("phase", Phase.values, "Only groups in this phase."),
     text_filter("topic", "Only groups that own or have committed partitions of this topic."),
+    word_filter("protocol", Protocol.values, "Only groups whose members speak this protocol."),
     number_filter("lag_over", "Only groups whose known lag is at least this.", bits=63),
 )
 
@@ -19,5 +20,9 @@ def group_filter(asked: Mapping[str, Any]) -> GroupFilter:
     """The question that the filters of an address ask."""
     phase = asked.get("phase")
     return GroupFilter(
-        asked.get("q", ""), (phase,) if phase else (), asked.get("topic", ""), asked.get("lag_over")
+        asked.get("q", ""),
+        (phase,) if phase else (),
+        asked.get("topic", ""),
+        asked.get("lag_over"),
+        asked.get("protocol", ""),
     )

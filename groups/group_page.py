@@ -1,7 +1,7 @@
 """This room gathers everything that the page of one group shows."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -9,10 +9,13 @@ from functools import cached_property
 from controller.leases import LeaseHolder, holder_of
 from controller.standing import ClusterStanding
 from groups import queries
+from groups.classic_page import ClassicFacts, facts_of
+from groups.core.consumer_protocol import Subscription
 from groups.core.rebalances import Move
 from groups.history import Partition, Rebalance
 from groups.journal import rebalances_of
-from groups.models import ConsumerGroup, GroupMember, Phase
+from groups.members import stated_by
+from groups.models import ClassicMember, ConsumerGroup, GroupMember, Phase, Protocol
 
 LANES_UP_TO = 24
 """More partitions than this, or more members, are drawn as one stroke for each partition."""
@@ -40,6 +43,7 @@ class Lane:
     """One member's row: what it kept, what came, what it gave up."""
 
     owner: str
+    label: str
     cells: list[Cell]
 
     def _number(self, kind: str) -> int:
@@ -69,6 +73,7 @@ class Strip:
     """One member's row where cells would be too many: places of what it kept, what came, what it gave up."""
 
     owner: str
+    label: str
     kept: list[int] = field(default_factory=list)
     came: list[int] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
@@ -99,9 +104,10 @@ def _strokes(places: Sequence[int], inset: int) -> str:
 class MemberRow:
     """One member with what it owns and how far it is behind."""
 
-    member: GroupMember
+    member: GroupMember | ClassicMember
     partitions: list[queries.PartitionStanding]
     since_generation: int | None
+    stated: Subscription | None = None
 
     @property
     def lag(self) -> int | None:
@@ -132,7 +138,7 @@ class MemberRow:
 
 @dataclass(frozen=True)
 class GroupPage:
-    """What stands on the page of one group."""
+    """What stands on the page of one group; `classic` is None for a native one."""
 
     group: ConsumerGroup
     standings: list[queries.PartitionStanding]
@@ -142,6 +148,7 @@ class GroupPage:
     first: int = 0
     coordinator: LeaseHolder | None = None
     topics: list[str] = field(default_factory=list)
+    classic: ClassicFacts | None = None
 
     @cached_property
     def lag(self) -> int | None:
@@ -188,7 +195,9 @@ class GroupPage:
     @property
     def resets(self) -> str:
         """What members do where nothing is committed; several, if they were told differently."""
-        told = Counter(row.member.auto_offset_reset for row in self.members)
+        told = Counter(
+            row.member.auto_offset_reset for row in self.members if isinstance(row.member, GroupMember)
+        )
         words = {reset: "is an error" if reset == "none" else f"starts at {reset}" for reset in told}
         if len(told) == 1:
             return words[next(iter(told))]
@@ -263,18 +272,28 @@ class GroupPage:
         return owners + sorted(former - set(owners))
 
     @cached_property
+    def labels(self) -> dict[str, str]:
+        """What people call the members whose id is made anew at each start: their instance."""
+        members = (row.member for row in self.members if isinstance(row.member, ClassicMember))
+        return {one.member_id: one.group_instance_id for one in members if one.group_instance_id}
+
+    @cached_property
     def lanes(self) -> list[Lane]:
         """A lane of cells for each owner; owners times partitions, so only for a small group."""
         place = {owner: number for number, owner in enumerate(self.owners)}
         return [
-            Lane(owner, [_cell(row, owner, self.moves, place) for row in self.standings])
+            Lane(
+                owner,
+                self.labels.get(owner, owner),
+                [_cell(row, owner, self.moves, place) for row in self.standings],
+            )
             for owner in self.owners
         ]
 
     @cached_property
     def strips(self) -> list[Strip]:
         """The first owners with strokes instead of cells; each partition is looked at once."""
-        strips = {owner: Strip(owner) for owner in self.owners[:STRIPS_DRAWN]}
+        strips = {owner: Strip(owner, self.labels.get(owner, owner)) for owner in self.owners[:STRIPS_DRAWN]}
         for place, row in enumerate(self.standings):
             move = self.moves.get((row.topic_name, row.partition))
             if row.owner in strips:
@@ -296,10 +315,7 @@ def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPag
     for row in standings:
         if row.owner is not None:
             owned.setdefault(row.owner, []).append(row)
-    members = [
-        MemberRow(member, owned.get(member.member_id, []), _since(owned.get(member.member_id, [])))
-        for member in GroupMember.objects.filter(group=group).defer("token_hash").order_by("member_id")
-    ]
+    members, classic = _members(group, owned)
     return GroupPage(
         group,
         standings,
@@ -309,7 +325,28 @@ def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPag
         first if first < len(standings) else 0,
         holder_of(f"coordinator/{group.shard}"),
         sorted({row.topic_name for row in standings}),
+        classic,
     )
+
+
+def _members(
+    group: ConsumerGroup, owned: Mapping[str, list[queries.PartitionStanding]]
+) -> tuple[list[MemberRow], ClassicFacts | None]:
+    if group.protocol == Protocol.NATIVE:
+        native = GroupMember.objects.filter(group=group).defer("token_hash").order_by("member_id")
+        return [_member(member, owned) for member in native], None
+    members = list(ClassicMember.objects.filter(group=group).defer("assignment").order_by("member_id"))
+    rows = [_member(member, owned, stated_by(member, group)) for member in members]
+    return rows, facts_of(group, members)
+
+
+def _member(
+    member: GroupMember | ClassicMember,
+    owned: Mapping[str, list[queries.PartitionStanding]],
+    stated: Subscription | None = None,
+) -> MemberRow:
+    owns = owned.get(member.member_id, [])
+    return MemberRow(member, owns, _since(owns), stated)
 
 
 def _since(rows: Sequence[queries.PartitionStanding]) -> int | None:

@@ -1,21 +1,45 @@
 """This room reads the members of one group with what each owns, as many at a time as are light enough."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 from django.db.models import Count, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
 from access.rest.problems import Problem
-from groups.models import NAME_LENGTH, ConsumerGroup, GroupMember, PartitionOwnership
+from groups import queries
+from groups.core.consumer_protocol import CONSUMER, Subscription, stated_subscription
+from groups.models import (
+    NAME_LENGTH,
+    ClassicMember,
+    ConsumerGroup,
+    GroupMember,
+    PartitionOwnership,
+    Protocol,
+)
 from muster.kernel.error_codes import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
-class OwningMember:
-    """A member, and the rows of what it owns in the order of topic and partition."""
+class Owned:
+    """One partition of a member. Of a classic one only the name of the topic is sure, which may not exist."""
 
-    member: GroupMember
-    owned: list[PartitionOwnership]
+    topic_name: str
+    topic_id: UUID | None
+    partition: int
+    state: str
+    since_generation: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwningMember:
+    """A member, and what it owns in the order of topic and partition."""
+
+    member: GroupMember | ClassicMember
+    owned: Sequence[Owned]
+    stated: Subscription | None = None
 
 
 def find_group(name: str) -> ConsumerGroup:
@@ -28,6 +52,20 @@ def find_group(name: str) -> ConsumerGroup:
     return found
 
 
+def count_members(group: ConsumerGroup) -> int:
+    """How many members the group has, in whichever world it is."""
+    return group.members.count() + group.classic_members.count()
+
+
+def stated_by(member: ClassicMember, group: ConsumerGroup) -> Subscription | None:
+    """What a Kafka consumer says to the chosen strategy, else to its first; None if nobody can read it."""
+    if group.protocol_type != CONSUMER or not member.protocol_names:
+        return None
+    names: list[str] = member.protocol_names
+    place = names.index(group.protocol_name) if group.protocol_name in names else 0
+    return stated_subscription(bytes(member.protocol_metadata[place]))
+
+
 def members_after(
     group: ConsumerGroup, after: str, limit: int, most_owned: int
 ) -> tuple[list[OwningMember], bool]:
@@ -35,21 +73,49 @@ def members_after(
 
     They end before they own more than `most_owned` partitions together; one is told whatever it owns.
     """
+    if group.protocol == Protocol.CLASSIC:
+        return _classic_after(group, after, limit, most_owned)
     owned = PartitionOwnership.objects.filter(group=group, owner=OuterRef("member_id"))
     counted = owned.order_by().values("owner").annotate(number=Count("*")).values("number")
     rows = GroupMember.objects.filter(group=group, member_id__gt=after).order_by("member_id")
     weighed = rows.annotate(number=Coalesce(Subquery(counted), 0)).values_list("member_id", "number")
-    chosen: list[str] = []
-    left, listed = most_owned, list(weighed[: limit + 1])
-    for member_id, number in listed[:limit]:
-        left -= number
-        if chosen and left < 0:
-            break
-        chosen.append(member_id)
-    found = rows.filter(member_id__in=chosen).defer("token_hash")
-    told = {member.member_id: OwningMember(member, []) for member in found}
+    listed = list(weighed[: limit + 1])
+    chosen = [member_id for member_id, _ in _light_enough(listed[:limit], most_owned)]
+    told: dict[str, list[Owned]] = {member_id: [] for member_id in chosen}
     ownership = PartitionOwnership.objects.filter(group=group, owner__in=chosen)
     for row in ownership.order_by("topic_name", "partition", "copy"):
-        if row.owner in told:
-            told[row.owner].owned.append(row)
-    return list(told.values()), len(listed) > len(chosen)
+        told[row.owner].append(
+            Owned(row.topic_name, row.topic_id, row.partition, row.state, row.since_generation)
+        )
+    found = rows.filter(member_id__in=chosen).defer("token_hash")
+    return [OwningMember(one, told[one.member_id]) for one in found], len(listed) > len(chosen)
+
+
+def _classic_after(
+    group: ConsumerGroup, after: str, limit: int, most_owned: int
+) -> tuple[list[OwningMember], bool]:
+    rows = ClassicMember.objects.filter(group=group, member_id__gt=after).order_by("member_id")
+    listed = [(row, sum(map(len, row.observed.values()))) for row in rows.defer("assignment")[: limit + 1]]
+    chosen = [row for row, _ in _light_enough(listed[:limit], most_owned)]
+    names = {name for row in chosen for name in row.observed}
+    ids = queries.topic_ids(names)
+    told = [OwningMember(row, _observed(row, ids), stated_by(row, group)) for row in chosen]
+    return told, len(listed) > len(chosen)
+
+
+def _light_enough(listed: Sequence[tuple[Any, int]], most_owned: int) -> Sequence[tuple[Any, int]]:
+    """The first of these (member, how much it owns), one in any case."""
+    left = most_owned
+    for place, (_, number) in enumerate(listed):
+        left -= number
+        if place and left < 0:
+            return listed[:place]
+    return listed
+
+
+def _observed(row: ClassicMember, ids: dict[str, UUID]) -> list[Owned]:
+    return [
+        Owned(topic, ids.get(topic), partition, "running", None)
+        for topic in sorted(row.observed)
+        for partition in row.observed[topic]
+    ]

@@ -10,17 +10,20 @@ from rest_framework.views import APIView
 from access.rest.paging import PageRequest, page_response
 from access.rest.shapes import Int32Field, Int64Field, example, lists
 from groups.members import OwningMember, find_group, members_after
+from groups.models import ClassicMember, GroupMember
 
 MOST_OWNED = 5_000
 """Owned partitions of a page; one member is told whatever it owns."""
 
 
 class OwnedShape(serializers.Serializer[Any]):
+    """Of a classic member the generation is not known, and the id is null if there is no such topic."""
+
     topic = serializers.CharField()
-    topic_id = serializers.UUIDField()
+    topic_id = serializers.UUIDField(allow_null=True)
     partition = Int32Field()
     state = serializers.CharField()
-    since_generation = Int64Field()
+    since_generation = Int64Field(allow_null=True)
 
 
 @example(
@@ -28,22 +31,34 @@ class OwnedShape(serializers.Serializer[Any]):
     client_id="departures 1.9.2",
     client_host="10.0.1.31",
     node="node-1",
+    group_instance_id=None,
     session_timeout_ms=10000,
+    rebalance_timeout_ms=None,
     auto_commit=True,
     auto_offset_reset="latest",
+    strategies=[],
     subscription=[{"topic": "flights", "threads": 1}],
     joined_at="2026-11-21T03:12:41Z",
     owns=[],
 )
 class MemberShape(serializers.Serializer[Any]):
+    """A member of either world. `strategies`, best first, the rebalance timeout and a static member's
+    `group_instance_id` are classic; `auto_commit` and `auto_offset_reset`, null there, are native.
+
+    `subscription` is null if what a classic member says can be read by nobody but its leader.
+    """
+
     member = serializers.CharField()
     client_id = serializers.CharField(allow_blank=True)
     client_host = serializers.CharField(allow_blank=True)
     node = serializers.CharField(allow_blank=True)
+    group_instance_id = serializers.CharField(allow_null=True)
     session_timeout_ms = Int32Field()
-    auto_commit = serializers.BooleanField()
-    auto_offset_reset = serializers.CharField()
-    subscription = serializers.JSONField()
+    rebalance_timeout_ms = Int32Field(allow_null=True)
+    auto_commit = serializers.BooleanField(allow_null=True)
+    auto_offset_reset = serializers.CharField(allow_null=True)
+    strategies = serializers.ListField(child=serializers.CharField())
+    subscription = serializers.JSONField(allow_null=True)
     joined_at = serializers.DateTimeField()
     owns = OwnedShape(many=True)
 
@@ -67,9 +82,7 @@ def shown(row: OwningMember) -> dict[str, Any]:
         "client_host": member.client_host,
         "node": member.node,
         "session_timeout_ms": member.session_timeout_ms,
-        "auto_commit": member.auto_commit,
-        "auto_offset_reset": member.auto_offset_reset,
-        "subscription": member.subscription,
+        **(_native(member) if isinstance(member, GroupMember) else _classic(member, row)),
         "joined_at": member.joined_at,
         "owns": [
             {
@@ -81,4 +94,27 @@ def shown(row: OwningMember) -> dict[str, Any]:
             }
             for owned in row.owned
         ],
+    }
+
+
+def _native(member: GroupMember) -> dict[str, Any]:
+    return {
+        "group_instance_id": None,
+        "rebalance_timeout_ms": None,
+        "auto_commit": member.auto_commit,
+        "auto_offset_reset": member.auto_offset_reset,
+        "strategies": [],
+        "subscription": member.subscription,
+    }
+
+
+def _classic(member: ClassicMember, row: OwningMember) -> dict[str, Any]:
+    stated = row.stated
+    return {
+        "group_instance_id": member.group_instance_id,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "auto_commit": None,
+        "auto_offset_reset": None,
+        "strategies": member.protocol_names,
+        "subscription": None if stated is None else [{"topic": topic} for topic in stated.topics],
     }

@@ -1,6 +1,6 @@
 """This room reads consumer groups for people; each question is one statement, also for 10,000 groups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -8,14 +8,25 @@ from typing import Any, TypeVar
 from django.db import connection
 
 from controller.models import NO_LEADER
-from groups.models import ConsumerGroup, Phase
+from groups.core.consumer_protocol import CONSUMER
+from groups.models import ConsumerGroup, Phase, Protocol
+
+# What leaders of classic groups gave their members, one row for each partition that exists; nothing is
+# decided on it. A leader may give a partition to two members.
+_OBSERVED = """
+    SELECT observed.group_name, observed.member_id AS owner, topic.topic_id, topic.name AS topic_name,
+           number AS partition
+    FROM observed_assignment AS observed CROSS JOIN unnest(observed.partitions) AS number
+    JOIN topic ON topic.name = observed.topic_name
+"""
 
 # Lag of a group: what is known, how many partitions are not known, when it last committed. A partition is not
 # known if it has an owner and no committed offset, or if nobody said how far its log got.
-_STANDING = """
+_STANDING = f"""
     LEFT JOIN LATERAL (
         SELECT count(*) AS members, COALESCE(max(session_timeout_ms), 0) AS session_timeout_ms
-        FROM group_member WHERE group_name = grouped.name
+        FROM (SELECT session_timeout_ms FROM group_member WHERE group_name = grouped.name UNION ALL
+              SELECT session_timeout_ms FROM classic_member WHERE group_name = grouped.name) AS either
     ) AS members ON true
     LEFT JOIN LATERAL (
         SELECT count(*) AS partitions,
@@ -29,7 +40,10 @@ _STANDING = """
                    COALESCE(committed.topic_name, owned.topic_name) AS topic_name
             FROM (SELECT * FROM committed_offset WHERE group_name = grouped.name) AS committed
             FULL JOIN (
-                SELECT * FROM partition_ownership WHERE group_name = grouped.name AND copy = 0
+                SELECT topic_id, partition, topic_name FROM partition_ownership
+                WHERE group_name = grouped.name AND copy = 0 UNION ALL
+                SELECT DISTINCT topic_id, partition, topic_name FROM ({_OBSERVED}) AS observed
+                WHERE group_name = grouped.name
             ) AS owned USING (topic_id, partition)
         ) AS touched
         LEFT JOIN partition
@@ -39,8 +53,9 @@ _STANDING = """
 """
 
 _GROUP_COLUMNS = """
-    grouped.name, grouped.phase, grouped.protocol, grouped.generation, grouped.version, grouped.shard,
-    grouped.error, grouped.created_at, grouped.changed_at, members.members, members.session_timeout_ms,
+    grouped.name, grouped.phase, grouped.protocol, grouped.protocol_type, grouped.generation,
+    grouped.version, grouped.shard, grouped.error, grouped.created_at, grouped.changed_at,
+    members.members, members.session_timeout_ms,
     standing.partitions, standing.lag, standing.unknown, standing.committed_at, standing.topics
 """
 
@@ -54,11 +69,17 @@ _MATCHES = f"""
     (%(contains)s = '' OR strpos(lower(grouped.name), lower(%(contains)s)) > 0 OR EXISTS (
         SELECT FROM committed_offset WHERE group_name = grouped.name AND {_TOPICS_THAT_CONTAIN})
         OR EXISTS (
-        SELECT FROM partition_ownership WHERE group_name = grouped.name AND {_TOPICS_THAT_CONTAIN}))
+        SELECT FROM partition_ownership WHERE group_name = grouped.name AND {_TOPICS_THAT_CONTAIN})
+        OR EXISTS (
+        SELECT FROM observed_assignment WHERE group_name = grouped.name AND topic_name = ANY (ARRAY(
+            SELECT name FROM topic WHERE strpos(lower(name), lower(%(contains)s)) > 0))))
+    AND (%(protocol)s = '' OR grouped.protocol = %(protocol)s)
     AND (%(phases)s::text[] IS NULL OR grouped.phase = ANY (%(phases)s))
     AND (%(topic)s = '' OR EXISTS (
         SELECT FROM committed_offset WHERE group_name = grouped.name AND topic_name = %(topic)s) OR EXISTS (
-        SELECT FROM partition_ownership WHERE group_name = grouped.name AND topic_name = %(topic)s))
+        SELECT FROM partition_ownership WHERE group_name = grouped.name AND topic_name = %(topic)s)
+        OR EXISTS (
+        SELECT FROM observed_assignment WHERE group_name = grouped.name AND topic_name = %(topic)s))
 """
 
 Row = TypeVar("Row", "GroupRow", "PartitionStanding", "StalledPartition")
@@ -96,6 +117,7 @@ class GroupRow:
     name: str
     phase: str
     protocol: str
+    protocol_type: str
     generation: int
     version: int
     shard: int
@@ -115,6 +137,11 @@ class GroupRow:
         """Somebody stopped it and it falls behind: said in words, without colour."""
         return self.phase == Phase.EMPTY and bool(self.lag)
 
+    @property
+    def kind(self) -> str:
+        """`native`, `classic` for Kafka's consumers, `classic connect` for others, or `offsets only`."""
+        return kind_of(self.protocol, self.protocol_type)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter:
@@ -124,11 +151,12 @@ class GroupFilter:
     phases: tuple[str, ...] = ()
     topic: str = ""
     lag_over: int | None = None
+    protocol: str = ""
 
     @property
     def by_lag_alone(self) -> bool:
         """True if nothing but the lag is asked about."""
-        return not (self.contains or self.phases or self.topic)
+        return not (self.contains or self.phases or self.topic or self.protocol)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -137,6 +165,7 @@ class GroupFilter:
             "phases": list(self.phases) or None,
             "topic": self.topic,
             "lag_over": self.lag_over,
+            "protocol": self.protocol,
         }
 
 
@@ -211,6 +240,13 @@ class StalledPartition:
         return None if self.committed is None else self.high_watermark - self.committed
 
 
+def kind_of(protocol: str, protocol_type: str) -> str:
+    """The world of a group in one or two words; a simple group is one of which only offsets are known."""
+    if protocol == Protocol.NATIVE or protocol_type == CONSUMER:
+        return protocol
+    return f"{protocol} {protocol_type}" if protocol_type else "offsets only"
+
+
 def groups_by_name(asked: GroupFilter, after: str, limit: int) -> list[GroupRow]:
     """Groups whose name comes after `after`, in the order of their names: stable while rows come and go."""
     lags = "" if asked.lag_over is None else f"WITH lags AS MATERIALIZED ({_LAG_OF_ALL})"
@@ -256,6 +292,13 @@ def names_of(asked: GroupFilter) -> list[str]:
     return [name for (name,) in _read(statement, asked.values)]
 
 
+def topic_ids(names: Iterable[str]) -> dict[str, Any]:
+    """The ids of those of these topics that exist."""
+    return dict(
+        _read("SELECT name, topic_id FROM topic WHERE name = ANY (%(names)s)", {"names": list(names)})
+    )
+
+
 def count_by_phase() -> dict[str, int]:
     """How many groups are in each phase."""
     counted = dict(_read("SELECT phase, count(*) FROM consumer_group GROUP BY 1", {}))
@@ -264,8 +307,14 @@ def count_by_phase() -> dict[str, int]:
 
 def partitions_of_group(name: str) -> list[PartitionStanding]:
     """Every partition of every topic that the group owns or has committed, owned or not, in order."""
-    statement = """
-        WITH owned AS MATERIALIZED (SELECT * FROM partition_ownership WHERE group_name = %(name)s),
+    statement = f"""
+        WITH owned AS MATERIALIZED (
+                SELECT topic_id, topic_name, partition, copy, owner, state, since_generation
+                FROM partition_ownership WHERE group_name = %(name)s UNION ALL
+                SELECT topic_id, topic_name, partition,
+                       row_number() OVER (PARTITION BY topic_id, partition ORDER BY owner) - 1, owner,
+                       'running', NULL
+                FROM ({_OBSERVED}) AS observed WHERE group_name = %(name)s),
              committed AS MATERIALIZED (SELECT * FROM committed_offset WHERE group_name = %(name)s),
              stated AS (
                 SELECT topic_id, topic.name, stated.partition, leader, leader_epoch, isr, assigned,
@@ -302,14 +351,20 @@ def stalled_partitions(limit: int) -> list[StalledPartition]:
               AND COALESCE(ends.high_watermark, -1) > committed.committed_offset
               AND COALESCE(ends.leader, -1) <> -1
         ), waiting AS MATERIALIZED (
-            SELECT * FROM late WHERE group_name IN (SELECT group_name FROM group_member)
+            SELECT * FROM late WHERE group_name IN (
+                SELECT group_name FROM group_member UNION ALL SELECT group_name FROM classic_member)
             ORDER BY moved_at LIMIT %(looked_at)s
         )
         SELECT waiting.group_name AS "group", waiting.topic_name, waiting.partition, owned.owner,
                waiting.committed_offset AS committed, waiting.high_watermark, waiting.moved_at AS since
-        FROM waiting JOIN partition_ownership AS owned ON owned.group_name = waiting.group_name
-             AND owned.topic_id = waiting.topic_id AND owned.partition = waiting.partition
-             AND owned.copy = 0
+        FROM waiting CROSS JOIN LATERAL (
+            SELECT owner FROM partition_ownership AS native
+            WHERE native.group_name = waiting.group_name AND native.topic_id = waiting.topic_id
+              AND native.partition = waiting.partition AND native.copy = 0 UNION ALL
+            (SELECT member_id FROM observed_assignment AS observed
+             WHERE observed.group_name = waiting.group_name AND observed.topic_name = waiting.topic_name
+               AND waiting.partition = ANY (observed.partitions) ORDER BY member_id LIMIT 1)
+        ) AS owned
         ORDER BY waiting.moved_at, 1, 2, 3 LIMIT %(limit)s
     """
     values = {"limit": limit, "looked_at": limit * _LOOKED_AT}
@@ -317,7 +372,10 @@ def stalled_partitions(limit: int) -> list[StalledPartition]:
 
 
 def partitions_never_committed(limit: int) -> list[StalledPartition]:
-    """Partitions that grew although their owner, the same for two minutes, has committed nothing yet."""
+    """Partitions that grew although their owner, the same for two minutes, has committed nothing yet.
+
+    Native groups alone: whoever speaks Kafka's protocol may keep offsets in a place of its own.
+    """
     statement = """
         WITH grew AS MATERIALIZED (
             SELECT topic_id, partition, high_watermark, earlier_at
@@ -343,7 +401,11 @@ def groups_that_wait_for(partition_ids: Sequence[int]) -> dict[str, list[str]]:
         SELECT owned.group_name, owned.topic_name || '-' || owned.partition
         FROM partition JOIN partition_ownership AS owned
           ON owned.topic_id = partition.topic_id AND owned.partition = partition.partition
-        WHERE partition.id = ANY (%(ids)s) ORDER BY 1, owned.topic_name, owned.partition
+        WHERE partition.id = ANY (%(ids)s) UNION
+        SELECT observed.group_name, topic.name || '-' || partition.partition
+        FROM partition JOIN topic USING (topic_id) JOIN observed_assignment AS observed
+          ON observed.topic_name = topic.name AND partition.partition = ANY (observed.partitions)
+        WHERE partition.id = ANY (%(ids)s) ORDER BY 1, 2
     """
     waits: dict[str, list[str]] = {}
     for group, name in _read(statement, {"ids": list(partition_ids)}):
@@ -352,10 +414,16 @@ def groups_that_wait_for(partition_ids: Sequence[int]) -> dict[str, list[str]]:
 
 
 def unsettled_groups(limit: int) -> list[tuple[ConsumerGroup, int]]:
-    """Groups with an error, or longer in a phase of a rebalance than their largest session timeout (ms)."""
+    """Groups with an error, or longer in a phase of a rebalance than they may be (ms).
+
+    That is the largest session timeout of a native group, and the largest rebalance timeout of a classic one.
+    """
     statement = """
         SELECT grouped.name, COALESCE(max(member.session_timeout_ms), 0)
-        FROM consumer_group AS grouped LEFT JOIN group_member AS member ON member.group_name = grouped.name
+        FROM consumer_group AS grouped LEFT JOIN (
+            SELECT group_name, session_timeout_ms FROM group_member UNION ALL
+            SELECT group_name, GREATEST(session_timeout_ms, rebalance_timeout_ms) FROM classic_member
+        ) AS member ON member.group_name = grouped.name
         WHERE grouped.error <> '' OR grouped.phase IN ('PreparingRebalance', 'CompletingRebalance')
         GROUP BY grouped.name, grouped.error, grouped.phase_entered_at
         HAVING grouped.error <> ''

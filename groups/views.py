@@ -19,7 +19,7 @@ from controller import standing as cluster_standing
 from controller.findings import Finding
 from groups import fingerprints, group_page, queries, standing
 from groups.filters import GROUP_FILTERS, group_filter
-from groups.models import ConsumerGroup
+from groups.models import ConsumerGroup, Protocol
 
 ROWS_OF_A_PAGE = 100
 _SORTS = ("lag", "name")
@@ -27,6 +27,7 @@ _FIRST, _REST = 0, 1
 Key = tuple[int, int, str]
 """The place of a group in a list: needs attention or not, how urgent or −lag, name."""
 
+_PROTOCOLS = (("", "Both protocols"), *((str(protocol), str(protocol).capitalize()) for protocol in Protocol))
 _FILTERS = (
     *GROUP_FILTERS,
     word_filter("sort", _SORTS, "What the list is ordered by."),
@@ -58,6 +59,7 @@ class Asked:
             "phase": list(self.filter.phases),
             "attention": "yes" if self.attention else "",
             "topic": self.filter.topic,
+            "protocol": self.filter.protocol,
             "lag_over": self.filter.lag_over or "",
             "sort": self.sort if self.sort != _SORTS[0] else "",
         }
@@ -88,6 +90,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
         "rows": [(row, here.by_group.get(row.name)) for row in _rows(shown)],
         "asked": asked,
         "phases": here.by_phase.items(),
+        "protocols": _PROTOCOLS,
         "matching": len(keys),
         "next": asked.address(after=sealed(shown[-1], asked.of)) if more else "",
         "before": _before(keys, begin, asked),

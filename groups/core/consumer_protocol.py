@@ -7,6 +7,7 @@ needs any more, and written for tools that ask about native groups. What cannot 
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 CONSUMER = "consumer"
 """The protocol type of groups whose bytes are these."""
@@ -16,6 +17,21 @@ NAME_LENGTH_MAX = 249
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member says to its strategy. `owned` and `generation` (−1: none) are what it held when it asked.
+
+    `user_data` is how many bytes of the strategy's own follow the topics; `rack` is empty if it names none.
+    """
+
+    version: int
+    topics: Sequence[str]
+    user_data: int = 0
+    owned: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    generation: int = -1
+    rack: str = ""
 
 
 class _Unreadable(Exception):
@@ -51,6 +67,31 @@ class _Reader:
             raise _Unreadable
         return name
 
+    def partitions(self) -> dict[str, set[int]]:
+        """Numbers by topic, and not below zero."""
+        found: dict[str, set[int]] = {}
+        for _ in range(self.count(6)):
+            found.setdefault(self.topic(), set()).update(self.numbers())
+        if any(number < 0 for numbers in found.values() for number in numbers):
+            raise _Unreadable
+        return found
+
+    def skipped(self) -> int:
+        """How many bytes the following have that belong to somebody else; null counts as none."""
+        size = max(0, int(_INT.unpack(self._take(4))[0]))
+        self._take(size)
+        return size
+
+    def generation(self) -> int:
+        return int(_INT.unpack(self._take(4))[0])
+
+    def rack(self) -> str:
+        """Null counts as none."""
+        try:
+            return self._take(max(0, self.short())).decode()
+        except UnicodeDecodeError as problem:
+            raise _Unreadable from problem
+
     def numbers(self) -> tuple[int, ...]:
         count = self.count(4)
         return struct.unpack(f">{count}i", self._take(4 * count))
@@ -68,17 +109,34 @@ def assigned_partitions(assignment: bytes) -> Mapping[str, Sequence[int]] | None
     Versions above 3 are read as 3, as Kafka's own consumers do; what follows is the assignor's own.
     """
     reader = _Reader(assignment)
-    found: dict[str, set[int]] = {}
     try:
-        if reader.short() < 0:
-            return None
-        for _ in range(reader.count(6)):
-            found.setdefault(reader.topic(), set()).update(reader.numbers())
+        return None if reader.short() < 0 else _in_order(reader.partitions())
     except _Unreadable:
         return None
-    if any(number < 0 for numbers in found.values() for number in numbers):
+
+
+def stated_subscription(metadata: bytes) -> Subscription | None:
+    """What a consumer subscribes to; None if these bytes are none of a consumer's."""
+    reader = _Reader(metadata)
+    try:
+        version = reader.short()
+        if version < 0:
+            return None
+        topics = sorted({reader.topic() for _ in range(reader.count(2))})
+        return Subscription(
+            version,
+            topics,
+            reader.skipped(),
+            _in_order(reader.partitions()) if version >= 1 else {},
+            reader.generation() if version >= 2 else -1,
+            reader.rack() if version >= 3 else "",
+        )
+    except _Unreadable:
         return None
-    return {topic: sorted(numbers) for topic, numbers in found.items() if numbers}
+
+
+def _in_order(partitions: Mapping[str, set[int]]) -> dict[str, Sequence[int]]:
+    return {topic: sorted(numbers) for topic, numbers in partitions.items() if numbers}
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:

@@ -17,7 +17,7 @@ from groups.models import CommittedOffset, ConsumerGroup
 from runtime import wake
 from tests.browser.conftest import PATIENCE_MS, Open
 from tests.browser.made_fonts import made_fonts
-from tests.integration.web import cast
+from tests.integration.web import cast, classic_cast
 from tests.integration.web.served import WebProcess
 
 pytestmark = pytest.mark.browser
@@ -146,7 +146,8 @@ def width_of(page: Page) -> tuple[int, int]:
 
 def test_pages_fit_and_are_readable(open_page: Open) -> None:
     cast.one_night()
-    for address in PAGES.values():
+    classic_cast.parcels(cast.add_topic("parcel-scans", 6, [(1, 2)]))
+    for address in (*PAGES.values(), "/groups/parcels/"):
         page = open_page(address)
         live(page)
         assert "| aero-prod | Muster" in page.title()

@@ -56,7 +56,7 @@ def group_row(row: Any, finding: Any) -> SafeString:
         members=count(row.members),
         partitions=count(row.partitions),
         topics=row.topics or "",
-        protocol=row.protocol,
+        protocol=row.kind,
         committed=age(row.committed_at),
         generation=count(row.generation),
         changed=age(row.changed_at),

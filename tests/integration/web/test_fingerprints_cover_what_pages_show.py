@@ -59,8 +59,9 @@ OF_PARTITIONS: dict[str, Callable[[], None]] = {
     "progress_s": by_time,
 }
 OF_LISTS: dict[str, Callable[[], None]] = {
-    **dict.fromkeys(("name", "protocol", "shard", "created_at"), fixed),
+    **dict.fromkeys(("name", "shard", "created_at"), fixed),
     **dict.fromkeys(("phase", "generation", "version", "error", "changed_at", "members"), turn),
+    **dict.fromkeys(("protocol", "protocol_type"), turn),
     **dict.fromkeys(("session_timeout_ms", "partitions", "topics"), turn),
     **dict.fromkeys(("unknown", "committed_at"), commit),
     "lag": progress,

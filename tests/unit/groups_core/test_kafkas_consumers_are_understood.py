@@ -5,7 +5,13 @@ import struct
 
 import pytest
 
-from groups.core.consumer_protocol import assigned_partitions, assignment, subscription
+from groups.core.consumer_protocol import (
+    Subscription,
+    assigned_partitions,
+    assignment,
+    stated_subscription,
+    subscription,
+)
 
 # What librdkafka 2 and kafka-python 2 send: version, topics, user data, owned partitions (from version 1).
 RANGE_OF_LIBRDKAFKA = bytes.fromhex("0003 00000002 0006 636c69636b73 0006 6f7264657273 00000000 00000000")
@@ -58,3 +64,23 @@ def test_no_bytes_break_the_reader() -> None:
             payload[chance.randrange(len(payload))] = chance.randrange(256)
         cut = bytes(payload[: chance.randint(0, len(payload))])
         assigned_partitions(cut)
+        stated_subscription(cut)
+
+
+def test_a_subscription_is_read_in_every_version() -> None:
+    assert stated_subscription(TWO_TOPICS) == Subscription(0, ["clicks", "orders"])
+    body = bytes.fromhex("00000001 0006 6f7264657273 00000003 010203")
+    owned = bytes.fromhex("00000001 0006 6f7264657273 00000002 00000004 00000001")
+    first = Subscription(1, ["orders"], 3, {"orders": [1, 4]})
+    assert stated_subscription(b"\0\1" + body + owned) == first
+    third = b"\0\3" + body + owned + struct.pack(">ih", 17, 1) + b"a"
+    assert stated_subscription(third) == Subscription(3, ["orders"], 3, {"orders": [1, 4]}, 17, "a")
+    without = b"\0\3" + body + owned + struct.pack(">ih", -1, -1)
+    assert stated_subscription(without) == Subscription(3, ["orders"], 3, {"orders": [1, 4]})
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"\0", b"\xff\xff\0\0\0\0", TWO_TOPICS[:-5], b"\0\1" + TWO_TOPICS[2:]]
+)
+def test_what_is_no_subscription_is_none(payload: bytes) -> None:
+    assert stated_subscription(payload) is None

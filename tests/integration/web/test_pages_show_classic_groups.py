@@ -1,0 +1,142 @@
+"""This room tests what pages say of groups whose members speak Kafka's classic protocol."""
+
+import re
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from controller.models import PartitionProgress
+from groups import standing
+from groups.models import ClassicMember, CommittedOffset, ConsumerGroup
+from tests.integration.web import cast, classic_cast
+from tests.integration.web.classic_cast import ANN, BEN, CLEO
+from tests.integration.web.test_pages_say_what_is import text
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def parcels(viewer: Client) -> ConsumerGroup:
+    cast.add_cluster()
+    cast.add_broker(1)
+    return classic_cast.parcels(cast.add_topic("orders", 6, [(1,)]))
+
+
+def test_the_page_tells_strategy_leader_members_and_timers(viewer: Client, parcels: ConsumerGroup) -> None:
+    page = text(viewer, "/groups/parcels/")
+    for told in (
+        "cooperative-sticky, made by ann-5b1f03c2",
+        "Protocol Kafka (classic), of the type consumer",
+        "Strategy cooperative-sticky; all members know cooperative-sticky and range",
+        "Static members 1 of 3",
+        "Rebalance timeout 5m 0s",
+        "3 members session timeout 45s",
+        "parcels-b static 2, 3",
+        "parcels-b 2 kept",
+        "leader 0, 1",
+        "10.0.2.17 cleo orders",
+    ):
+        assert told in page, told
+    assert "sticky, incremental" not in page and "one ping" not in page
+
+
+def test_the_history_tells_cause_length_and_what_the_leader_moved(
+    viewer: Client, parcels: ConsumerGroup
+) -> None:
+    page = text(viewer, "/groups/parcels/")
+    assert "last rebalance: 3.40s" in page
+    last, first = re.findall(r"member joined (?:\S+ )+?(\d\.\d\ds) (\d of 6) (\d)", page)
+    assert (last, first) == (("3.40s", "2 of 6", "3"), ("3.40s", "6 of 6", "2"))
+    # The picture ties what moved last to whom it came from.
+    assert page.count("2 kept, 1 given up") == 2 and page.count("2 added") == 1
+
+
+def test_an_open_rebalance_says_when_it_ends_by_itself(viewer: Client, parcels: ConsumerGroup) -> None:
+    ConsumerGroup.objects.update(phase="PreparingRebalance", phase_entered_at=timezone.now())
+    assert "this one ends by" in text(viewer, "/groups/parcels/")
+    ConsumerGroup.objects.update(phase_entered_at=cast.ago(minutes=4))
+    assert "Nothing needs attention" in text(viewer, "/")
+    ConsumerGroup.objects.update(phase_entered_at=cast.ago(minutes=6), version=418)
+    assert "rebalance stuck" in text(viewer, "/groups/")
+
+
+def test_a_group_of_which_only_offsets_are_known_says_so(viewer: Client) -> None:
+    topic = cast.add_topic("orders", 2, [(1,)], high_watermark=50)
+    cast.commit(classic_cast.add_group("nightly", protocol_type=""), topic, 0, 20)
+    page = text(viewer, "/groups/nightly/")
+    assert "no members, offsets only" in page
+    assert "Strategy" not in page and "30" in page
+    assert "offsets only" in text(viewer, "/groups/")
+
+
+def test_what_other_members_are_given_stays_theirs(viewer: Client) -> None:
+    group = classic_cast.add_group(
+        "workers", protocol_type="connect", phase="Stable", protocol_name="sessioned"
+    )
+    classic_cast.add_member(group, "worker-1", said=b"\xff\x00\xff", strategies=("sessioned",))
+    page = text(viewer, "/groups/workers/")
+    assert "What members of the type connect are given is known to themselves alone." in page
+    assert "worker-1 N/A" in page
+    assert "classic connect" in text(viewer, "/groups/")
+
+
+@pytest.mark.parametrize(
+    "bytes_of_a_member", [b"", b"\x00", b"\x7f\xff\xff\xff\xff", b"\x00\x00\x7f\xff\xff\xff"]
+)
+def test_bytes_that_nobody_can_read_break_no_page(viewer: Client, bytes_of_a_member: bytes) -> None:
+    group = classic_cast.add_group("odd", phase="Stable")
+    classic_cast.add_member(group, ANN, said=bytes_of_a_member)
+    assert "N/A" in text(viewer, "/groups/odd/")
+
+
+def test_a_topic_that_is_gone_and_a_partition_given_twice_are_shown_as_they_are(viewer: Client) -> None:
+    topic = cast.add_topic("orders", 2, [(1,)], high_watermark=10)
+    group = classic_cast.add_group("odd", phase="Stable", generation=1)
+    classic_cast.add_member(group, ANN, ["orders", "gone"], {"orders": [0, 1], "gone": [7]})
+    classic_cast.add_member(group, BEN, ["orders"], {"orders": [1]})
+    cast.commit(group, topic, 0, 4)
+    page = text(viewer, "/groups/odd/")
+    assert page.count("orders-1") >= 2 and "gone-7" not in page
+
+
+def test_lists_are_narrowed_by_protocol(viewer: Client, parcels: ConsumerGroup) -> None:
+    cast.add_group("departures")
+
+    def listed(query: str) -> list[str]:
+        return re.findall(r'data-key="([^"]+)"', viewer.get(f"/groups/{query}").content.decode())
+
+    assert listed("?protocol=classic") == ["parcels"]
+    assert listed("?protocol=native") == ["departures"]
+    assert listed("?protocol=") == listed("") == ["parcels", "departures"]
+    assert listed("?q=ORD") == listed("?topic=orders") == ["parcels"]
+    assert viewer.get("/groups/?protocol=other").status_code == 400
+    row = text(viewer, "/groups/?protocol=classic")
+    assert re.search(r"parcels 15 3 6 orders classic", row)
+
+
+def test_a_member_that_stands_still_is_found(viewer: Client, parcels: ConsumerGroup) -> None:
+    CommittedOffset.objects.filter(partition=4).update(moved_at=cast.ago(minutes=3))
+    PartitionProgress.objects.update(
+        recent_high_watermark=900, recent_at=cast.ago(minutes=2), earlier_at=cast.ago(minutes=3)
+    )
+    assert "orders-4 stalled" in text(viewer, "/groups/")
+    ClassicMember.objects.filter(member_id=CLEO).update(observed={})
+    CommittedOffset.objects.update(version=9_000)
+    assert "stalled" not in text(viewer, "/groups/")
+
+
+def test_many_members_cost_no_more_statements(viewer: Client, parcels: ConsumerGroup) -> None:
+    def statements() -> int:
+        standing.forget()
+        with CaptureQueriesContext(connection) as asked:
+            text(viewer, "/groups/parcels/")
+        return len(asked)
+
+    statements()  # the first one of a session notes its use
+    few = statements()
+    for number in range(60):
+        classic_cast.add_member(parcels, f"m-{number}", ["orders"], {"orders": [number % 6]})
+    assert statements() == few
