@@ -1,5 +1,6 @@
 """This room reads brokers, topics and partitions for the rest of the house; it writes nothing."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,6 +17,13 @@ SELECT broker_id, rack, endpoints FROM broker WHERE NOT fenced ORDER BY broker_i
 _PARTITIONS = """
 SELECT topic_id, partition, assigned, leader, leader_epoch, isr, version FROM partition
 WHERE version > %(above)s"""
+
+_LED = """
+SELECT topic.name, topic.topic_id, partition.partition, partition.leader, partition.leader_epoch,
+       broker.endpoints ->> 'client'
+FROM topic JOIN partition ON partition.topic_id = topic.topic_id
+LEFT JOIN broker ON broker.broker_id = partition.leader AND NOT broker.fenced
+WHERE topic.name = ANY (%s) ORDER BY topic.name, partition.partition"""
 
 
 class LiveBroker(NamedTuple):
@@ -53,3 +61,21 @@ def partitions(
         (UUID(str(topic_id)), number, tuple(assigned), leader, epoch, tuple(isr), version)
         for topic_id, number, assigned, leader, epoch, isr, version in rows
     ]
+
+
+class LedPartition(NamedTuple):
+    """A partition by its topic, with the leader's id (−1: nobody), epoch and address for clients."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    leader: int
+    leader_epoch: int
+    address: str | None
+
+
+def led_partitions(connection: Connection[Any], topics: Sequence[str]) -> list[LedPartition]:
+    """Every partition of these topics that exists, by topic and number."""
+    with connection.cursor() as cursor:
+        rows = cursor.execute(_LED, (list(topics),)).fetchall()
+    return [LedPartition(name, UUID(str(topic_id)), *rest) for name, topic_id, *rest in rows]

@@ -16,3 +16,4 @@ class CoordinatorConfig(AppConfig):
 
         succession.register("groups", store.lift)
         work.register("rebalance", "coordinator.tasks:compute_target")
+        work.register("group.request", "coordinator.tasks:find_offsets")

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from groups.core.requests import KIND, Asked, GroupRequest
+from groups.core.requests import KIND, Asked, Findings, GroupRequest
+from muster.kernel.error_codes import ErrorCode
 from runtime import requests
 from runtime.ports import ConnectionLost, Lane, LaneLost, NodeContext, VersionConflict
 from runtime.work_table import RequestRow
@@ -71,11 +72,14 @@ class Requests:
             del self._handed[next(iter(self._handed))]
         try:
             asked = msgspec.convert(row.payload, Asked)
+            findings = msgspec.convert(row.result or {}, Findings)
         except msgspec.ValidationError as problem:
             log.error("request cannot be read", request=row.id, group=row.key, error=str(problem))
             self._start(self._give_up(row.id))
             return
-        self._hand_in(row.key, GroupRequest(row.id, row.principal, row.reason, asked, row.error))
+        if row.error:
+            findings = Findings(error=int(ErrorCode.UNKNOWN_SERVER_ERROR), text=row.error)
+        self._hand_in(row.key, GroupRequest(row.id, row.principal, row.reason, asked, findings))
 
     async def _give_up(self, request_id: str) -> None:
         try:

@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 from django.db import connection
 
-from groups.core.requests import KIND, Answer, Asked
+from groups.core.requests import KIND, Answer, Asked, ResetOffsets
 from groups.models import ConsumerGroup
 from muster.kernel.error_codes import ErrorCode
 from runtime import requests, wake
@@ -65,6 +65,8 @@ def ask(
         payload=asked,
         idempotency_key=idempotency_key,
         based_on=asked.expected[1] if asked.expected else None,
+        # Where logs begin and end their leaders know: a worker asks them.
+        ready=not isinstance(asked.wish, ResetOffsets),
     )
     with connection.cursor() as cursor:
         request_id = requests.store(cursor, row)

@@ -24,10 +24,15 @@ from groups import asking
 from groups.api import group_detail
 from groups.core.requests import (
     ASSIGNORS,
+    PARTITIONS_MAX,
     QUARANTINE_MAX_MS,
     REBALANCE_MODES,
+    RESETS,
     AnyWish,
     Asked,
+    ResetOffsets,
+    Scope,
+    UndoReset,
     Verdict,
     kind_of,
 )
@@ -38,7 +43,7 @@ from runtime.requests import AnotherAsked, TooManyOpen
 
 REASON_LENGTH = 500
 TOPICS_MAX = 1_000
-PARTITIONS_MAX = 10_000
+OFFSET_MAX = 2**62
 
 _TAG = re.compile(r'(?:W/)?"(\d{1,19})-(\d{1,19})"')
 _KEY = re.compile(r"[\x21-\x7e]{1,64}")
@@ -64,6 +69,15 @@ class WishShape(serializers.Serializer[Any]):
         if unknown := sorted(set(self.initial_data) - set(self.fields)):
             raise serializers.ValidationError({name[:60]: "There is no such field." for name in unknown})
         return attrs
+
+    def wish(self, group: str) -> AnyWish:
+        """What is asked of the group, when it is valid. Raises Problem."""
+        stated = {name: value for name, value in self.validated_data.items() if name not in _OF_ALL}
+        wish: AnyWish = msgspec.convert(stated, AnyWish)
+        return wish
+
+
+_OF_ALL = ("reason", "dry_run")
 
 
 class ScopeShape(serializers.Serializer[Any]):
@@ -113,6 +127,59 @@ class DeleteOffsetsWishShape(WishShape):
     scope = serializers.ListField(child=ScopeShape(), allow_empty=False, max_length=TOPICS_MAX)
 
 
+@example(kind="reset_offsets", reason="read it again", to="time", time="2026-11-21T00:00:00Z")
+class ResetOffsetsWishShape(WishShape):
+    """Set the committed offsets of a group without members.
+
+    `to` takes `time` with `time`, `offset` with `offset`, `shift` with `by`, `group` with `from_group`.
+    Without `scope` all topics are meant of which the group, or `from_group`, committed something. What lies
+    outside of a log is moved to its nearer end, and said.
+    """
+
+    to = serializers.ChoiceField(RESETS)
+    time = serializers.DateTimeField(required=False)
+    offset = Int64Field(required=False, min_value=0, max_value=OFFSET_MAX)
+    by = Int64Field(required=False, min_value=-OFFSET_MAX, max_value=OFFSET_MAX)
+    from_group = serializers.CharField(required=False, max_length=NAME_LENGTH)
+    scope = serializers.ListField(child=ScopeShape(), max_length=TOPICS_MAX, default=list)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        needed = _TAKEN_BY.get(attrs["to"])
+        for name in ("time", "offset", "by", "from_group"):
+            if (name == needed) != (name in attrs):
+                text = "It is needed." if name == needed else f"`to: {attrs['to']}` does not take it."
+                raise serializers.ValidationError({name: text})
+        return attrs
+
+    def wish(self, group: str) -> AnyWish:
+        stated = self.validated_data
+        value = stated.get("offset", stated.get("by", 0))
+        if "time" in stated:
+            value = int(stated["time"].timestamp() * 1000)
+        scope = tuple(Scope(one["topic"], tuple(one["partitions"])) for one in stated["scope"])
+        return ResetOffsets(stated["to"], value, stated.get("from_group", ""), scope)
+
+
+_TAKEN_BY = {"time": "time", "offset": "offset", "shift": "by", "group": "from_group"}
+
+
+@example(kind="undo_reset", reason="it was the wrong group", request="5f0c1c57-58a0-4d1c-8b53-6b3a0f5b8f11")
+class UndoResetWishShape(WishShape):
+    """Put back what was committed before a reset, unless something else was committed since."""
+
+    request = serializers.UUIDField()
+
+    def wish(self, group: str) -> AnyWish:
+        done = asking.request_of(self.validated_data["request"])
+        reset = done is not None and done.group == group and isinstance(done.asked.wish, ResetOffsets)
+        if done is None or not reset or done.answer is None or done.answer.verdict is not Verdict.DONE:
+            text = "`request` must name a reset of this group that was carried out."
+            raise Problem(404, text, ErrorCode.INVALID_REQUEST)
+        changes = tuple(one for one in done.answer.changes if one.before != one.after)
+        return UndoReset(str(done.id), changes)
+
+
 WISHES: Final[dict[str, type[WishShape]]] = {
     "remove_member": RemoveMemberWishShape,
     "lift_quarantine": LiftQuarantineWishShape,
@@ -120,6 +187,8 @@ WISHES: Final[dict[str, type[WishShape]]] = {
     "set_strategy": SetStrategyWishShape,
     "delete_group": DeleteGroupWishShape,
     "delete_offsets": DeleteOffsetsWishShape,
+    "reset_offsets": ResetOffsetsWishShape,
+    "undo_reset": UndoResetWishShape,
 }
 
 
@@ -213,7 +282,7 @@ class RequestList(APIView):
         found = find_group(group)
         expected = _expected(request)
         caller = cast(Caller, request.auth)
-        asked, reason = _asked(request.data, expected)
+        asked, reason = asked_by(request.data, expected, found.name)
         try:
             row = asking.ask(found, asked, caller.principal, reason, _idempotency_key(request))
         except AnotherAsked as error:
@@ -254,17 +323,16 @@ def _idempotency_key(request: Request) -> str | None:
     return key
 
 
-def _asked(body: Any, expected: tuple[int, int] | None) -> tuple[Asked, str]:
-    """The request that a body states, and its reason. Raises ValidationError, Problem 400."""
+def asked_by(body: Any, expected: tuple[int, int] | None, group: str) -> tuple[Asked, str]:
+    """The request that a body states, and its reason. Raises ValidationError, Problem."""
     kind = body.get("kind") if isinstance(body, dict) else None
     if not isinstance(kind, str) or kind not in WISHES:
         text = f"`kind` must be one of {', '.join(WISHES)}."
         raise Problem(400, text, ErrorCode.INVALID_REQUEST)
     shape = WISHES[kind](data=body)
     shape.is_valid(raise_exception=True)
-    stated = dict(shape.validated_data)
-    reason, dry_run = stated.pop("reason"), stated.pop("dry_run")
-    return Asked(msgspec.convert(stated, AnyWish), expected, dry_run), reason
+    stated = shape.validated_data
+    return Asked(shape.wish(group), expected, stated["dry_run"]), stated["reason"]
 
 
 def _told(row: asking.Request, group: ConsumerGroup) -> Response:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from coordinator.core import quarantine
+from coordinator.core import quarantine, resetting
 from coordinator.core.classic import leaving
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.draft import Draft
 from coordinator.core.native import sessions
 from coordinator.core.rebalance import reads
+from coordinator.core.resetting import NOTHING
 from groups.core import records
 from groups.core.requests import (
     QUARANTINES_MAX,
@@ -19,8 +20,10 @@ from groups.core.requests import (
     OffsetChange,
     Rebalance,
     RemoveMember,
+    ResetOffsets,
     Scope,
     SetStrategy,
+    UndoReset,
     Verdict,
     kind_of,
     refused,
@@ -28,12 +31,9 @@ from groups.core.requests import (
 from groups.core.state import Key
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import elapsed_ms
-from muster.messages.partitions import Partition, by_topic
+from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
 
 NAMES_SHOWN = 3
-NOTHING = -1
-"""Stands for no committed offset."""
-
 AnyDraft = Draft | ClassicDraft
 
 Plan = tuple[Answer, Callable[[], None]]
@@ -62,8 +62,8 @@ def _decided(draft: AnyDraft, request: GroupRequest, *, first: bool) -> Answer:
             Verdict.CHANGED_MEANWHILE,
             text=f"The group is at generation {now.generation}, version {now.version} now.",
         )
-    if request.error:
-        return refused(ErrorCode.UNKNOWN_SERVER_ERROR, request.error)
+    if request.findings.error:
+        return refused(ErrorCode(request.findings.error), request.findings.text)
     planned = _plan(draft, request)
     if isinstance(planned, Answer):
         return planned
@@ -96,6 +96,11 @@ def _plan(draft: AnyDraft, request: GroupRequest) -> Plan | Answer:
             return _delete_group(draft)
         case DeleteOffsets() as wish:
             return _delete_offsets(draft, wish)
+        case ResetOffsets() as wish:
+            changes = resetting.changes_of(wish, request.findings.partitions, draft.rows.offsets)
+            return _set_offsets(draft, changes)
+        case UndoReset() as wish:
+            return _undo(draft, wish)
 
 
 def _members(draft: AnyDraft) -> Mapping[str, object]:
@@ -233,6 +238,37 @@ def _delete_offsets(draft: AnyDraft, wish: DeleteOffsets) -> Plan | Answer:
             draft.forget_dirty(chosen)
 
     return Answer(Verdict.DONE, text=f"{len(chosen)} offsets deleted.", changes=changes), carry_out
+
+
+def _set_offsets(draft: AnyDraft, changes: tuple[OffsetChange, ...]) -> Plan | Answer:
+    """Not while members are there: they would go on where they are, and commit over it."""
+    if _members(draft):
+        answer = _has_members(draft, "given other offsets")
+        return Answer(answer.verdict, answer.error, answer.text, changes)
+    moved = [one for one in changes if one.before != one.after]
+
+    def carry_out() -> None:
+        put = {_partition(one): Position(one.after, 0) for one in moved if one.after != NOTHING}
+        gone = [_partition(one) for one in moved if one.after == NOTHING]
+        if put:
+            draft.record(records.OffsetsSet(positions_by_topic(put)))
+        if gone:
+            draft.record(records.OffsetsDeleted(by_topic(gone)))
+
+    text = f"{len(moved)} of {len(changes)} offsets set."
+    return Answer(Verdict.DONE, text=text, changes=changes), carry_out
+
+
+def _undo(draft: AnyDraft, wish: UndoReset) -> Plan | Answer:
+    back, moved = resetting.undone(wish, draft.rows.offsets)
+    if moved:
+        text = f"Something else was committed since for {names(moved)}. Reset them to where they shall be."
+        return Answer(Verdict.REFUSED, int(ErrorCode.ILLEGAL_GENERATION), text, back)
+    return _set_offsets(draft, back)
+
+
+def _partition(change: OffsetChange) -> Partition:
+    return Partition(change.topic, change.topic_id, change.partition)
 
 
 def _readers(draft: Draft, topic: str) -> list[str]:

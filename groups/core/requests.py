@@ -68,7 +68,72 @@ class DeleteOffsets(Wish, frozen=True, tag="delete_offsets"):
     scope: tuple[Scope, ...]
 
 
-AnyWish = RemoveMember | LiftQuarantine | Rebalance | SetStrategy | DeleteGroup | DeleteOffsets
+class ResetOffsets(Wish, frozen=True, tag="reset_offsets"):
+    """Set committed offsets; without `scope` those of all topics of which there are any.
+
+    `to`: `earliest`, `latest`, `time` (`value` in ms since 1970), `offset` (`value`), `shift` (by `value`),
+    or `group` (what the group `source` committed).
+    """
+
+    to: str
+    value: int = 0
+    source: str = ""
+    scope: tuple[Scope, ...] = ()
+
+
+class OffsetChange(Struct, frozen=True, array_like=True):
+    """One partition's committed offset before and after, −1 where none is; `note` says what is special."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    before: int
+    after: int
+    note: str = ""
+
+
+class UndoReset(Wish, frozen=True, tag="undo_reset"):
+    """Put back what was committed before the reset `request`; `changes` are those that its row tells."""
+
+    request: str
+    changes: tuple[OffsetChange, ...] = ()
+
+
+class Found(Struct, frozen=True, array_like=True):
+    """What was found out about one partition: the ends of its log, and the other offset that was asked for,
+    by time or of another group, −1 where there is none.
+    """
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    earliest: int
+    latest: int
+    other: int = -1
+
+
+class Findings(Struct, frozen=True, omit_defaults=True):
+    """What a worker found out for a request, or why it could not; `error` is Kafka's number."""
+
+    partitions: tuple[Found, ...] = ()
+    error: int = 0
+    text: str = ""
+
+
+RESETS = ("earliest", "latest", "time", "offset", "shift", "group")
+PARTITIONS_MAX = 10_000
+"""Partitions whose offsets one request sets."""
+
+AnyWish = (
+    RemoveMember
+    | LiftQuarantine
+    | Rebalance
+    | SetStrategy
+    | DeleteGroup
+    | DeleteOffsets
+    | ResetOffsets
+    | UndoReset
+)
 
 
 class Verdict(StrEnum):
@@ -85,17 +150,6 @@ class Verdict(StrEnum):
 
     REFUSED = "refused"
     """The group's state does not allow it; nothing changed."""
-
-
-class OffsetChange(Struct, frozen=True, array_like=True):
-    """One partition's committed offset before and after, −1 where none is; `note` says what is special."""
-
-    topic: str
-    topic_id: UUID
-    partition: int
-    before: int
-    after: int
-    note: str = ""
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
@@ -123,8 +177,7 @@ class GroupRequest:
     principal: str
     reason: str
     asked: Asked
-    error: str = field(default="")
-    """Why nothing could be found out for it; empty: all was."""
+    findings: Findings = field(default_factory=Findings)
 
 
 def kind_of(wish: Wish) -> str:

@@ -1,10 +1,12 @@
 """Members for the coordinator's tests."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
+from tests.conftest import pointed_at
 from tests.integration.coordinator.control_plane import ControlPlane
 from tests.integration.coordinator.member import ScriptedMember
 
@@ -26,3 +28,10 @@ async def new_member(request: pytest.FixtureRequest, group: str) -> AsyncIterato
             return member
 
         yield make
+
+
+@pytest.fixture
+def database(plane: ControlPlane, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Django's rows are those of the shared control plane."""
+    with django_db_blocker.unblock(), pointed_at(plane.database_url):
+        yield

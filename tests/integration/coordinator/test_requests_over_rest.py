@@ -1,59 +1,14 @@
 """An operator asks something of a group over REST: a real node decides it, and the answer is a document."""
 
 import asyncio
-from collections.abc import Iterator
-from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connections
-from django.test import Client
-from pytest_django import DjangoDbBlocker
 
 from groups import asking
-from tests.conftest import pointed_at
 from tests.integration.coordinator.conftest import NewMember
 from tests.integration.coordinator.control_plane import ControlPlane, eventually_async
-
-Answer = Any
-
-
-class Operator:
-    """Somebody with a token, at the REST door of this process."""
-
-    def __init__(self, token: str, group: str) -> None:
-        self._client = Client(raise_request_exception=False)
-        self._headers = {"Authorization": f"Bearer {token}"}
-        self.group = group
-
-    def tag(self) -> str:
-        """The ETag of the group now."""
-        return str(self._client.get(f"/api/v1/groups/{self.group}", headers=self._headers)["ETag"])
-
-    def get(self, path: str) -> Answer:
-        return self._client.get(path, headers=self._headers)
-
-    def ask(self, kind: str, *, match: str | None = "*", key: str = "", **more: object) -> Answer:
-        """POST a request."""
-        headers = {"If-Match": match, "Idempotency-Key": key or None}
-        named = self._headers | {name: value for name, value in headers.items() if value is not None}
-        body = {"kind": kind, "reason": "we test", **more}
-        path = f"/api/v1/requests/{self.group}"
-        return self._client.post(path, body, content_type="application/json", headers=named)
-
-    def ask_and_hang_up(self, kind: str, **more: object) -> Answer:
-        """`ask` in a thread of its own, whose connection ends with it."""
-        try:
-            return self.ask(kind, **more)  # type: ignore[arg-type]
-        finally:
-            connections.close_all()
-
-
-@pytest.fixture
-def database(plane: ControlPlane, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Django's rows are those of the shared control plane."""
-    with django_db_blocker.unblock(), pointed_at(plane.database_url):
-        yield
+from tests.integration.coordinator.operators import Operator, add_group
 
 
 @pytest.fixture
@@ -61,23 +16,6 @@ def olga(plane: ControlPlane, database: None, group: str) -> Operator:
     """An operator, and a group that committed offsets and has no members."""
     add_group(plane, group)
     return Operator(plane.token("olga", "operator"), group)
-
-
-def add_group(plane: ControlPlane, group: str) -> None:
-    """A group as the store writes it: its owner reads the rows when it is first asked."""
-    plane.execute(
-        "INSERT INTO consumer_group (name, shard, protocol, phase, generation, version, rebalance_mode,"
-        " assignor, error, ephemeral)"
-        " VALUES (%s, %s, 'native', 'Empty', 3, 7, 'incremental', 'sticky', '', false)",
-        group,
-        plane.shard(group),
-    )
-    plane.execute(
-        "INSERT INTO committed_offset (group_name, topic_name, topic_id, partition, committed_offset,"
-        " leader_epoch, metadata, version) SELECT %s, 'orders', topic_id, n, 10 * n, -1, '', 1 FROM topic,"
-        " generate_series(0, 3) AS n WHERE name = 'orders'",
-        group,
-    )
 
 
 def test_what_is_done_is_told_with_its_journal_and_the_next_version(

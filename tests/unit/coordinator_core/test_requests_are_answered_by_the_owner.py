@@ -10,6 +10,7 @@ from groups.core.requests import (
     Asked,
     DeleteGroup,
     DeleteOffsets,
+    Findings,
     GroupRequest,
     Rebalance,
     Scope,
@@ -147,6 +148,7 @@ def test_where_nothing_is_committed_nothing_is_deleted() -> None:
 
 
 def test_what_could_not_be_found_out_is_the_reason_of_the_refusal() -> None:
-    asked = GroupRequest("r-1", "olga", "we test", Asked(Rebalance()), "nobody leads orders-0")
+    findings = Findings(error=int(ErrorCode.LEADER_NOT_AVAILABLE), text="nobody leads orders-0")
+    asked = GroupRequest("r-1", "olga", "we test", Asked(Rebalance()), findings)
     answer = answer_of(Group().settled("ann").turn(asked))
     assert (answer.verdict, answer.text) == (Verdict.REFUSED, "nobody leads orders-0")
