@@ -15,6 +15,7 @@ from access.cursors import NotOurs, opened, sealed
 from access.filters import DoesNotFit, read_filters, word_filter
 from access.grants import Operation
 from access.pages import needs
+from access.service import user_may
 from controller import standing as cluster_standing
 from controller.findings import Finding
 from groups import fingerprints, group_page, queries, standing
@@ -118,6 +119,7 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
         "findings": findings,
         "stalled": _stalled(findings),
         "page": page,
+        "may_operate": user_may(request.user, Operation.OPERATE),
     }
     return render(request, "groups/detail.html", context)
 

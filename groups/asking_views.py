@@ -1,0 +1,166 @@
+"""This room renders how an operator asks something of a group: a form, what would change, the outcome."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+from rest_framework.exceptions import ValidationError
+
+from access.grants import Operation
+from access.pages import needs
+from access.rest.problems import Problem
+from access.service import user_may
+from groups import asking, requests_api
+from groups.core.requests import (
+    ASSIGNORS,
+    REBALANCE_MODES,
+    ResetOffsets,
+    Verdict,
+    kind_of,
+)
+from groups.models import ConsumerGroup
+from runtime.requests import AnotherAsked, TooManyOpen
+
+CHANGES_SHOWN = 500
+
+TITLES = {
+    "remove_member": "Remove a member",
+    "lift_quarantine": "Let a member come again",
+    "rebalance": "Rebalance now",
+    "set_strategy": "Assign otherwise",
+    "delete_group": "Delete the group",
+    "delete_offsets": "Delete offsets",
+    "reset_offsets": "Reset offsets",
+    "undo_reset": "Undo a reset",
+}
+_RESETS = (
+    ("earliest", "the beginning"),
+    ("latest", "the end"),
+    ("time", "a time"),
+    ("offset", "an offset"),
+    ("shift", "shifted"),
+    ("group", "as another group"),
+)
+_LOSES = ("remove_member", "delete_group", "delete_offsets", "reset_offsets")
+_WORDS = ("member", "assignor", "rebalance_mode", "to", "time", "offset", "by", "from_group", "request")
+_MINUTE_MS = 60_000
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(Operation.OPERATE)
+def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
+    """A form; posted, what would change; posted again with `go`, it is asked."""
+    group = ConsumerGroup.objects.filter(name=name).first() if "\x00" not in name else None
+    if group is None or kind not in TITLES:
+        raise Http404
+    stated = request.POST if request.method == "POST" else request.GET
+    version = stated.get("version") or f"{group.generation}-{group.version}"
+    context: dict[str, Any] = {
+        "section": "groups",
+        "group": group,
+        "kind": kind,
+        "title": TITLES[kind],
+        "loses": kind in _LOSES,
+        "stated": stated,
+        "version": version,
+        "key": stated.get("key") or uuid4().hex,
+        "assignors": ASSIGNORS,
+        "rebalance_modes": REBALANCE_MODES,
+        "resets": _RESETS,
+    }
+    if request.method != "POST":
+        return render(request, "groups/ask.html", context)
+    go = "go" in request.POST
+    try:
+        expected = _expected(version)
+        body = {**_body(kind, request.POST), "dry_run": not go}
+        asked, reason = requests_api.asked_by(body, expected, group.name)
+        # A dry run asks under no key: it may be tried as often as one likes.
+        row = asking.ask(group, asked, request.user.get_username(), reason, context["key"] if go else None)
+    except ValidationError as error:
+        return render(request, "groups/ask.html", context | {"faults": _faults(error.detail)}, status=400)
+    except (Problem, AnotherAsked, TooManyOpen) as error:
+        fault = str(error.detail) if isinstance(error, Problem) else _WHY[type(error)]
+        return render(request, "groups/ask.html", context | {"faults": [fault]}, status=400)
+    if go:
+        return redirect("request", request_id=row.id)
+    now = ConsumerGroup.objects.filter(name=name).first() or group
+    changed = row.answer is not None and row.answer.verdict is Verdict.CHANGED_MEANWHILE
+    context["version"] = f"{now.generation}-{now.version}" if changed else version
+    context |= _outcome(row) | {
+        "may_go": row.answer is not None and row.answer.verdict is Verdict.WOULD_BE_DONE
+    }
+    return render(request, "groups/ask.html", context)
+
+
+@require_safe
+@needs(Operation.VIEW)
+def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
+    """One request and what became of it."""
+    row = asking.request_of(request_id)
+    if row is None:
+        raise Http404
+    kind = kind_of(row.asked.wish)
+    done = row.answer is not None and row.answer.verdict is Verdict.DONE
+    context = {
+        "section": "groups",
+        "row": row,
+        "title": TITLES[kind],
+        "undoable": done
+        and isinstance(row.asked.wish, ResetOffsets)
+        and user_may(request.user, Operation.OPERATE),
+    }
+    return render(request, "groups/asked.html", context | _outcome(row))
+
+
+_WHY = {
+    AnotherAsked: "This form was sent already with other words. Begin again.",
+    TooManyOpen: "Too many of your requests have no answer yet.",
+}
+
+
+def _outcome(row: asking.Request) -> dict[str, Any]:
+    changes = row.answer.changes if row.answer else ()
+    return {"row": row, "changes": changes[:CHANGES_SHOWN], "more": max(0, len(changes) - CHANGES_SHOWN)}
+
+
+def _expected(version: str) -> tuple[int, int]:
+    generation, _, number = version.partition("-")
+    if not (generation.isdecimal() and number.isdecimal() and len(version) < 40):
+        raise Problem(400, "The form does not say which version of the group it is about.")
+    return int(generation), int(number)
+
+
+def _body(kind: str, stated: Any) -> dict[str, Any]:
+    """The body that REST would be sent. Raises Problem."""
+    body: dict[str, Any] = {"kind": kind, "reason": stated.get("reason", "")}
+    for word in _WORDS:
+        if stated.get(word):
+            body[word] = stated[word]
+    if stated.get("minutes"):
+        body["quarantine_ms"] = _whole(stated["minutes"]) * _MINUTE_MS
+    if kind in ("delete_offsets", "reset_offsets"):
+        body["scope"] = [_scope(line) for line in stated.get("scope", "").split()]
+    return body
+
+
+def _scope(word: str) -> dict[str, Any]:
+    """`orders`, or `orders:0,2`."""
+    topic, _, numbers = word.partition(":")
+    return {"topic": topic, "partitions": [_whole(one) for one in numbers.split(",") if one]}
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise Problem(400, f"{text[:40]} is not a whole number.")
+    return int(text)
+
+
+def _faults(detail: Any) -> list[str]:
+    if isinstance(detail, dict):
+        return [f"{name}: {' '.join(map(str, _faults(of)))}" for name, of in detail.items()]
+    if isinstance(detail, list):
+        return [one for of in detail for one in _faults(of)]
+    return [str(detail)]

@@ -1,0 +1,87 @@
+"""An operator asks something of a group on its pages: a form, what would change, the outcome."""
+
+import re
+from html import unescape
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+
+from access.grants import Role
+from access.service import create_user
+from tests.integration.coordinator.control_plane import ControlPlane
+from tests.integration.coordinator.operators import add_group
+
+
+class Person:
+    """Somebody at the pages."""
+
+    def __init__(self, group: str, role: Role) -> None:
+        self.client = Client()
+        self.client.force_login(create_user(f"mira-{role}", role, None))
+        self.group = group
+
+    def read(self, address: str) -> str:
+        answer = self.client.get(address)
+        assert answer.status_code == 200
+        return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", "", answer.content.decode())))
+
+    def post(self, kind: str, **stated: str) -> Any:
+        address = f"/ask/{kind}/{quote(self.group)}/"
+        form = self.client.get(address).content.decode()
+        hidden = dict(re.findall(r'type="hidden" name="(version|key)" value="([^"]*)"', form))
+        return self.client.post(address, {**hidden, "reason": "we test", **stated})
+
+
+@pytest.fixture
+def mira(plane: ControlPlane, database: None, group: str) -> Person:
+    """An operator, and a group that committed 0, 10, 20, 30 for orders and has no members."""
+    add_group(plane, group)
+    return Person(group, Role.OPERATOR)
+
+
+def test_offsets_are_deleted_after_it_was_shown_which(plane: ControlPlane, mira: Person) -> None:
+    assert "Delete offsets" in mira.read(f"/groups/{mira.group}/")
+    tried = mira.post("delete_offsets", scope="orders:1,2")
+    page = tried.content.decode()
+    assert "Would be done." in page and "orders-2" in page and 'name="go"' in page
+    assert len(plane.committed(mira.group)) == 4
+    done = mira.post("delete_offsets", scope="orders:1,2", go="yes")
+    assert done.status_code == 302
+    told = mira.read(done.headers["Location"])
+    assert "Done. 2 offsets deleted." in told and "mira-operator" in told and "we test" in told
+    assert plane.committed(mira.group) == {0: 0, 3: 30}
+
+
+def test_a_form_that_was_sent_twice_is_carried_out_once(plane: ControlPlane, mira: Person) -> None:
+    stated = {"assignor": "range", "rebalance_mode": "eager", "go": "yes", "key": "k" * 32, "version": "3-7"}
+    first, again = mira.post("set_strategy", **stated), mira.post("set_strategy", **stated)
+    assert first.headers["Location"] == again.headers["Location"]
+    assert "Done." in mira.read(first.headers["Location"])
+
+
+def test_who_looks_at_an_old_version_is_told_and_asked_again(mira: Person) -> None:
+    page = mira.post("delete_group", version="3-6").content.decode()
+    assert "Changed meanwhile." in page and 'name="go"' not in page and 'value="3-7"' in page
+
+
+def test_what_does_not_fit_is_said_beside_the_form(mira: Person) -> None:
+    assert mira.post("remove_member", member="", minutes="0").status_code == 400
+    assert "is not a whole number" in mira.post("remove_member", member="ann", minutes="x").content.decode()
+    assert "There is no such group" not in mira.post("reset_offsets", to="time").content.decode()
+    assert mira.client.get(f"/ask/dance/{mira.group}/").status_code == 404
+
+
+def test_only_operators_see_and_send_the_forms(plane: ControlPlane, database: None, group: str) -> None:
+    add_group(plane, group)
+    vera = Person(group, Role.VIEWER)
+    assert "Actions" not in vera.read(f"/groups/{group}/")
+    assert vera.client.get(f"/ask/delete_group/{group}/").status_code == 403
+    assert vera.client.post(f"/ask/delete_group/{group}/", {"reason": "x", "go": "yes"}).status_code == 403
+
+
+def test_a_form_from_elsewhere_is_refused(mira: Person) -> None:
+    stranger = Client(enforce_csrf_checks=True)
+    stranger.cookies = mira.client.cookies
+    assert stranger.post(f"/ask/delete_group/{mira.group}/", {"reason": "x", "go": "yes"}).status_code == 403
