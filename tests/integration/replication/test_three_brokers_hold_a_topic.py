@@ -1,5 +1,10 @@
 """Three brokers register, a topic is placed on them, and what is produced lies on all of them."""
 
+import socket
+
+from muster.kafkawire.api_table import ApiKey, build, request_class
+from muster.kafkawire.connection import ClientConnection
+from runtime.nodes import FIRST_NODE_ID
 from tests.integration.replication.cluster import Cluster, Producing, nothing_lost_nothing_twice
 
 
@@ -17,9 +22,25 @@ def test_three_brokers_hold_a_topic(cluster: Cluster) -> None:
     nothing_lost_nothing_twice(producing, cluster.read_everything("orders", 6))
     cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
     listed = cluster.admin().list_topics(timeout=10)
-    assert set(listed.brokers) == {1, 2, 3}
+    assert set(listed.brokers) == {1, 2, 3, FIRST_NODE_ID}
+    address = (listed.brokers[FIRST_NODE_ID].host, listed.brokers[FIRST_NODE_ID].port)
+    for broker_id in (1, 2, 3):
+        assert _coordinator(cluster.ports[broker_id][0], "billing") == (0, FIRST_NODE_ID, *address)
     assert {p.leader for p in listed.topics["orders"].partitions.values()} == {1, 2, 3}
     cluster.await_true(
         lambda: cluster.query("SELECT sum(high_watermark) FROM partition_progress")[0][0] == producing.sent,
         "the pages see how far the partitions got",
     )
+
+
+def _coordinator(port: int, group: str) -> tuple[int, int, str, int]:
+    """What the broker at `port` says of a group: error, node, host, port."""
+    wire = ClientConnection("ann")
+    question = build(request_class(ApiKey.FIND_COORDINATOR, 3), key=group, key_type=0)
+    _, frame = wire.request(ApiKey.FIND_COORDINATOR, 3, question)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(frame)
+        while not (replies := wire.receive_data(connection.recv(4096))):
+            pass
+    told = replies[0].body
+    return int(told.error_code), int(told.node_id), told.host, told.port
