@@ -31,7 +31,7 @@ def add_member(
         member_id=member_id,
         group_instance_id=instance,
         client_id=member_id.partition("-")[0],
-        client_host="10.0.2.17",
+        client_host="/10.0.2.17",
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         protocol_names=list(strategies),
