@@ -1,6 +1,6 @@
 """This room is `make sim`: many seeds of the simulations; a failing seed prints the command that replays it.
 
-python -m tests.simulation.run [native|replication|disks] --seeds 300 [--seed 7] [--jobs 2]
+python -m tests.simulation.run [classic|native|replication|disks] --seeds 300 [--seed 7] [--jobs 2]
 """
 
 import argparse
@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 SIMULATIONS = {
+    "classic": "tests.simulation.classic.runner",
     "native": "tests.simulation.native.runner",
     "replication": "tests.simulation.replication.runner",
     "disks": "tests.simulation.replication.disks",

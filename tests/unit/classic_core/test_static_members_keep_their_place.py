@@ -44,6 +44,15 @@ def test_a_leader_that_comes_back_keeps_its_place(skips: bool) -> None:  # 79 to
     assert group.is_in(Phase.STABLE)
 
 
+def test_a_leader_that_came_back_leads_on() -> None:  # 31, 79
+    group = ClassicGroup()
+    two(group)
+    back = group.joining(instance="pod-0")
+    group.turn(back)
+    group.turn(*(group.joining(one) for one in (back.fresh_member_id, *group.members)))
+    assert group.rows.generation == 2 and group.leader == back.fresh_member_id
+
+
 def test_a_follower_that_comes_back_hears_who_leads() -> None:  # 80, 81
     group = ClassicGroup()
     leader, _ = two(group)
