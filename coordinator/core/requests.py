@@ -10,6 +10,7 @@ from coordinator.core.native import sessions
 from coordinator.core.rebalance import reads
 from coordinator.core.resetting import NOTHING
 from groups.core import records
+from groups.core.consumer_protocol import CONSUMER, subscribed_topics
 from groups.core.requests import (
     QUARANTINES_MAX,
     Answer,
@@ -222,14 +223,10 @@ def _delete_offsets(draft: AnyDraft, wish: DeleteOffsets) -> Plan | Answer:
     if not chosen:
         text = "The group has committed nothing for these partitions."
         return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    if isinstance(draft, Draft):
-        for topic in sorted({one.topic for one in chosen}):
-            readers = _readers(draft, topic)
-            if readers:
-                text = f"{topic} is read by {names(readers)}. Stop them first."
-                return refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, text)
-    elif _members(draft):
-        return _has_members(draft, "deprived of offsets")
+    for topic in sorted({one.topic for one in chosen}):
+        if readers := _readers(draft, topic):
+            text = f"{topic} is read by {names(readers)}. Stop them first."
+            return refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, text)
     changes = tuple(_change(one, draft.rows.offsets[one], NOTHING) for one in chosen)
 
     def carry_out() -> None:
@@ -271,9 +268,22 @@ def _partition(change: OffsetChange) -> Partition:
     return Partition(change.topic, change.topic_id, change.partition)
 
 
-def _readers(draft: Draft, topic: str) -> list[str]:
-    matches = draft.surroundings.matches
-    return [name for name, member in draft.rows.members.items() if reads(member, topic, matches)]
+def _readers(draft: AnyDraft, topic: str) -> list[str]:
+    """Members that read the topic, or may: what a classic member does not say in Kafka's way nobody knows."""
+    if isinstance(draft, Draft):
+        matches = draft.surroundings.matches
+        return [name for name, member in draft.rows.members.items() if reads(member, topic, matches)]
+    known = draft.rows.classic.protocol_type == CONSUMER
+    return [
+        name
+        for name, member in draft.rows.classic.members.items()
+        if not known or any(_may_read(metadata, topic) for _, metadata in member.protocols)
+    ]
+
+
+def _may_read(metadata: bytes, topic: str) -> bool:
+    subscribed = subscribed_topics(metadata)
+    return subscribed is None or topic in subscribed
 
 
 def _chosen(committed: Iterable[Partition], scope: Sequence[Scope]) -> list[Partition]:

@@ -1,8 +1,8 @@
 """This room holds what can become true of a group; the journal keeps these, `coordinator.store` writes them.
 
-Records of one turn are written together, in order, and raise the group's version by one. A turn
-without records writes nothing. Partitions travel by topic, so that a record of ten thousand
-partitions stays small.
+Records of one turn are written together, in order, and raise the group's version by one, unless they are
+nothing but answers to requests. A turn without records writes nothing. Partitions travel by topic, so that
+a record of ten thousand partitions stays small.
 """
 
 from msgspec import Struct

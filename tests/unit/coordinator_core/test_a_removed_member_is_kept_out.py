@@ -1,9 +1,14 @@
 """A member that an operator removed: cut off, its rows free when its session is over, its name kept out."""
 
+from dataclasses import replace
+
+from msgspec import structs
+
 from coordinator.core.decide import load
 from coordinator.core.events import ConnectionId, HangUp, Join, JoinAnswer, Say, Waiter
 from groups.core import records
 from groups.core.classic import CLASSIC, ClassicMember, ClassicRows
+from groups.core.consumer_protocol import subscription
 from groups.core.phases import Phase
 from groups.core.requests import (
     QUARANTINES_MAX,
@@ -11,10 +16,12 @@ from groups.core.requests import (
     AnyWish,
     Asked,
     DeleteGroup,
+    DeleteOffsets,
     GroupRequest,
     LiftQuarantine,
     Rebalance,
     RemoveMember,
+    Scope,
     SetStrategy,
     Verdict,
 )
@@ -22,7 +29,7 @@ from groups.core.rows import apply
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import RegisterConsumerResponse
-from tests.unit.coordinator_core.group import SESSION_MS, Group, error_of, hung_up
+from tests.unit.coordinator_core.group import SESSION_MS, Group, error_of, hung_up, orders
 
 HOUR_MS = 3_600_000
 WHY = "removed by olga: it stalls"
@@ -198,3 +205,19 @@ def test_an_empty_classic_group_is_deleted() -> None:
     group = classic()
     decision = group.turn(GroupRequest("r-1", "olga", "it stalls", Asked(DeleteGroup())))
     assert isinstance(decision.records[-1], records.GroupDeleted)
+
+
+def test_offsets_of_what_a_classic_member_reads_or_may_read_stay() -> None:
+    group = classic("ann")
+    assert group.rows.classic is not None
+    (ann,) = group.rows.classic.members.values()
+    offsets = {orders(0): 5, orders(0)._replace(topic="clicks"): 6}
+    for metadata, error in (
+        (subscription(["clicks"]), ErrorCode.NONE),
+        (subscription(["orders"]), ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+        (b"?", ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+    ):
+        member = structs.replace(ann, protocols=(("range", metadata),))
+        rows = replace(group.rows.classic, members={ann.member_id: member})
+        asking = Group(rows=replace(group.rows, classic=rows, offsets=offsets))
+        assert asked(asking, DeleteOffsets((Scope("orders"),))).error == error
