@@ -339,7 +339,7 @@ MUTANTS = (
     Mutant(
         "expel_at_once",
         "a member that answers pings but not Stop or Start is removed at once",
-        (Patch(sessions._expel, "expelled=True", "expelled=True, ends_at=draft.now"),),
+        (Patch(sessions.cut_off, "expelled=True", "expelled=True, ends_at=draft.now"),),
         seeds=(40,),
     ),
     Mutant(
