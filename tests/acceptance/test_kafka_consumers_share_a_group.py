@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -245,3 +246,75 @@ def test_a_node_is_killed_and_the_next_one_drained_and_no_member_is_expelled(sta
         check(group, writer.written)
         assert committed(bootstrap, f"{topic}-{client}", topic) == writer.written
     _manage(stack, "start_process", "node-2")
+
+
+TOOLS = Path.home() / ".m2/repository/org/apache/kafka/kafka-tools/4.3.0/kafka-tools-4.3.0.jar"
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that runs one of Kafka's own tools."""
+    if shutil.which("java") is None or shutil.which("mvn") is None or not TOOLS.exists():
+        pytest.skip("needs Java, and kafka-tools 4.3.0 in Maven's repository")
+    listed = tmp_path_factory.mktemp("tools") / "classpath"
+    pom = Path(__file__).with_name("kafka_tools.xml")
+    build = ["dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
+    subprocess.run(["mvn", "-o", "-q", "-B", "-f", str(pom), *build], check=True, timeout=120)
+    return ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", listed.read_text(encoding="utf-8")]
+
+
+class JavaMember:
+    """Kafka's VerifiableConsumer: a process that tells in JSON what it does."""
+
+    def __init__(self, java: list[str], folder: Path, name: str, bootstrap: str, group: str) -> None:
+        self._said = folder / f"{name}.json"
+        tool = "org.apache.kafka.tools.VerifiableConsumer"
+        options = {
+            "bootstrap-server": bootstrap,
+            "topic": TOPIC,
+            "group-id": group,
+            "session-timeout": "6000",
+        }
+        words = [word for key, value in options.items() for word in (f"--{key}", value)]
+        with self._said.open("wb") as out:
+            command = [*java, tool, *words, "--reset-policy", "earliest"]
+            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
+
+    def told(self, name: str) -> list[dict[str, Any]]:
+        """What it said under this name so far."""
+        whole, _, _ = self._said.read_text(encoding="utf-8").rpartition("\n")
+        return [fact for line in whole.splitlines() if (fact := json.loads(line))["name"] == name]
+
+    @property
+    def assigned(self) -> int:
+        """How many partitions it was given last; 0 since it lost them."""
+        turns = [*self.told("partitions_assigned"), *self.told("partitions_revoked")]
+        last = max(turns, key=lambda fact: fact["timestamp"], default=None)
+        return len(last["partitions"]) if last and last["name"] == "partitions_assigned" else 0
+
+    @property
+    def read(self) -> int:
+        return sum(fact["count"] for fact in self.told("records_consumed"))
+
+
+def test_javas_consumers_go_on_when_one_of_them_is_killed(
+    stack: dict[str, Any], java: list[str], tmp_path: Path
+) -> None:
+    bootstrap, group = stack["bootstrap"], "readers-java"
+    ann, ben = members = [JavaMember(java, tmp_path, name, bootstrap, group) for name in ("ann", "ben")]
+    try:
+        until(lambda: ann.assigned == ben.assigned == PARTITIONS // 2, "two consumers share the partitions")
+        until(lambda: ann.read + ben.read >= RECORDS, "everything is read")
+        ben.process.kill()
+        until(lambda: ann.assigned == PARTITIONS, "one consumer has all partitions")
+        until(lambda: committed(bootstrap, group) == RECORDS, "everything is committed")
+        command = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        asked = [*java, command, "--bootstrap-server", bootstrap, "--describe", "--group", group]
+        table = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=60).stdout
+        rows = [line.split() for line in table.splitlines() if line.startswith(group)]
+        assert [(row[1], row[5]) for row in rows] == [(TOPIC, "0")] * PARTITIONS
+        assert not [fact for one in members for fact in one.told("offsets_committed") if not fact["success"]]
+    finally:
+        for one in members:
+            one.process.kill()
+            one.process.wait(30)
