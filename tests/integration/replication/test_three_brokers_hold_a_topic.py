@@ -1,6 +1,7 @@
 """Three brokers register, a topic is placed on them, and what is produced lies on all of them."""
 
 import socket
+from typing import Any
 
 from muster.kafkawire.api_table import ApiKey, build, request_class
 from muster.kafkawire.connection import ClientConnection
@@ -23,7 +24,7 @@ def test_three_brokers_hold_a_topic(cluster: Cluster) -> None:
     cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
     listed = cluster.admin().list_topics(timeout=10)
     assert set(listed.brokers) == {1, 2, 3, FIRST_NODE_ID}
-    address = (listed.brokers[FIRST_NODE_ID].host, listed.brokers[FIRST_NODE_ID].port)
+    address: tuple[Any, ...] = (listed.brokers[FIRST_NODE_ID].host, listed.brokers[FIRST_NODE_ID].port)
     for broker_id in (1, 2, 3):
         assert _coordinator(cluster.ports[broker_id][0], "billing") == (0, FIRST_NODE_ID, *address)
     assert {p.leader for p in listed.topics["orders"].partitions.values()} == {1, 2, 3}
