@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from controller import catalog
 from coordinator import patterns
@@ -21,19 +22,21 @@ REFRESH_MS = 5_000
 
 
 class ClusterView:
-    """The latest look at nodes, brokers and topics; listeners hear which topics came, grew or went."""
+    """The latest look at nodes, brokers and topics; listeners hear which topics came, grew or went, by name,
+    and the ids of those that are no more.
+    """
 
     def __init__(self, node: NodeContext) -> None:
         self._node = node
         self._brokers: tuple[BrokerInfo, ...] = ()
         self._layouts: Layouts = {}
-        self._listeners: list[Callable[[frozenset[str]], None]] = []
+        self._listeners: list[Callable[[frozenset[str], frozenset[UUID]], None]] = []
         self._surroundings = Surroundings(matches=patterns.matches)
         self._reading: asyncio.Task[None] | None = None
         self._stale = False
         self._read_at = Instant(-REFRESH_MS)
 
-    def on_topics_changed(self, listener: Callable[[frozenset[str]], None]) -> None:
+    def on_topics_changed(self, listener: Callable[[frozenset[str], frozenset[UUID]], None]) -> None:
         """Call `listener` with the names of topics that changed, each time some did."""
         self._listeners.append(listener)
 
@@ -82,10 +85,11 @@ class ClusterView:
                 return
             self._brokers = brokers
             changed = _changed(self._layouts, layouts)
+            gone = _ids(self._layouts) - _ids(layouts)
             self._layouts = layouts
             if changed:
                 for listener in self._listeners:
-                    listener(changed)
+                    listener(changed, gone)
 
 
 def _look(connection: Connection) -> tuple[Layouts, tuple[BrokerInfo, ...]]:
@@ -101,3 +105,7 @@ def _broker_info(broker: catalog.LiveBroker) -> BrokerInfo | None:
 def _changed(before: Layouts, after: Layouts) -> frozenset[str]:
     names: set[Any] = before.keys() | after.keys()
     return frozenset(str(name) for name in names if before.get(name) != after.get(name))
+
+
+def _ids(layouts: Layouts) -> frozenset[UUID]:
+    return frozenset(layout.topic_id for layout in layouts.values())

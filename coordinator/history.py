@@ -98,7 +98,7 @@ class History:
         if step is None or told is None:
             return {}
         classic = after.rows.classic is not None
-        cause = f"{told.cause} {told.detail}".strip() if classic else self._cause
+        cause = f"{told.cause} {_names(told.detail.split(', '))}".strip() if classic else self._cause
         summary: dict[str, int | str] = {"event": step.name.lower(), "cause": cause}
         if step is Step.CLOSED or step is Step.SETTLED:
             summary |= {
@@ -116,13 +116,14 @@ class History:
 def _of_classic(records: Sequence[GroupRecord]) -> list[str]:
     """What only happens in classic groups, and to offsets."""
     causes: list[str] = []
+    changed = [one.member.member_id for one in records if isinstance(one, ClassicMemberChanged)]
+    if changed:
+        causes.append(f"{_names(changed)} joined with other protocols")
     for record in records:
         match record:
             case ProtocolEntered(protocol=protocol):
                 whose = "Kafka clients" if protocol == CLASSIC else "native consumers"
                 causes.append(f"from now on a group of {whose}")
-            case ClassicMemberChanged(member=member):
-                causes.append(f"{member.member_id} joined with other protocols")
             case InstanceReplaced(member=member):
                 causes.append(f"static member {member.group_instance_id} came back as {member.member_id}")
             case ProtocolChosen(protocol_name=name, leader=leader) if name:

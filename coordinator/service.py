@@ -2,36 +2,41 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
+from uuid import UUID
 
 import msgspec
 
-from coordinator.callers import Caller, Callers, Orders
-from coordinator.cluster_view import ClusterView
+from coordinator.callers import Caller, Orders
 from coordinator.commits import Commit, Commits
 from coordinator.core.events import (
     ClassicRequest,
     ConnectionClosed,
+    ConnectionId,
+    GroupDeletion,
     GroupEvent,
     Heard,
     ItemFailed,
     ItemFinished,
+    OffsetDeletion,
     Resumed,
     Sync,
     TopicsChanged,
+    Waiter,
 )
-from coordinator.core.memory import GroupState
 from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import interests
-from coordinator.describing import DescribedGroup, ListedGroup, described, listed
+from coordinator.housekeeping import Housekeeping
+from coordinator.inner_seat import InnerSeat
+from coordinator.leased import LeasedShard, NotServed, Premises
 from coordinator.liveness import Liveness
 from coordinator.patterns import matches
 from coordinator.requests import Requests
-from coordinator.settings import CoordinatorSettings, read_settings
+from coordinator.settings import read_settings
 from coordinator.shards import shard_of
-from coordinator.store import REBALANCE, GroupStore
+from coordinator.store import REBALANCE
 from coordinator.subject import Groups, refusal
 from groups.core.requests import KIND as REQUEST
 from groups.core.state import GroupRows
@@ -57,6 +62,7 @@ from runtime.ports import (
     shard_lane,
 )
 
+__all__ = ["NotServed", "Premises", "ShardService", "build"]
 logger = logging.getLogger("muster.coordinator")
 Result = TypeVar("Result")
 
@@ -74,39 +80,17 @@ NOTHING_OPEN_MS = 1_000_000_000
 """How quiet a shard without open sockets is."""
 
 
-class NotServed(Exception):
-    """A question that cannot be answered here now, and the error that says so."""
-
-    def __init__(self, error: ErrorCode) -> None:
-        super().__init__(error.name)
-        self.error = error
-
-
-class Premises:
-    """What the shards of one node share: who speaks to it, its view of the cluster, settings, the store."""
-
-    def __init__(self, node: NodeContext, settings: CoordinatorSettings) -> None:
-        self.node = node
-        self.settings = settings
-        self.view = ClusterView(node)
-        self.store = GroupStore(node.node)
-        self.callers = Callers()
-
-
 def build(node: NodeContext) -> Mapping[str, "ShardService"]:
     """The services of all shards, by the name of their lane; the node calls this once."""
     premises = Premises(node, read_settings())
     return {shard_lane(shard): ShardService(shard, premises) for shard in range(SHARD_COUNT)}
 
 
-class ShardService:
+class ShardService(LeasedShard):
     """`runtime.ports.LaneService` of one shard; without a lane it serves nobody."""
 
     def __init__(self, shard: int, premises: Premises) -> None:
-        self.shard = shard
-        self.premises = premises
-        self.accepting = False
-        self._loaded = False
+        super().__init__(shard, premises)
         self._orders = Orders(self._decide, self._add)
         self._groups = Groups(
             premises.node,
@@ -122,7 +106,8 @@ class ShardService:
         )
         self._requests = Requests(self._hand_in, premises.node)
         self._groups.on_refused(self._requests.refused)
-        self._lane: Lane | None = None
+        self._inner_seat = InnerSeat(premises.callers, shard)
+        self._housekeeping = Housekeeping(shard, self._groups, premises, self._hand_in)
         self._flushed_at = Instant(0)
         self._moved_at = Instant(0)
         self._finished: set[str] = set()
@@ -130,11 +115,6 @@ class ShardService:
         premises.view.on_topics_changed(self._topics_changed)
 
     # The lease comes and goes.
-
-    @property
-    def serving(self) -> bool:
-        """True from taking the lease to giving it up; `accepting` is true when also the rows are loaded."""
-        return self._lane is not None
 
     async def accept(self, lane: Lane) -> None:
         """Load every group of the shard, arm sessions in full, accept members."""
@@ -146,6 +126,7 @@ class ShardService:
         if self._lane is not lane:
             return
         self._moved_at = self._flushed_at = self.premises.node.now()
+        self._housekeeping.begin(self._moved_at)
         now = lane.now()
         for place, (key, group) in enumerate(rows.items(), start=1):
             if group is None:
@@ -209,6 +190,8 @@ class ShardService:
             self._flushed_at = now
             if self._lane is not None and self._commits.flush():
                 self._offer_commits()
+        if self._loaded and self._lane is not None and self._housekeeping.is_due(now):
+            self._start(self._housekeeping.look(self._lane))
 
     def woken(self, name: str, key: str) -> None:
         """Read again what the wake-up names."""
@@ -294,13 +277,6 @@ class ShardService:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         caller.say(refusal(event, error))
 
-    def _refusal(self, key: str) -> ErrorCode:
-        if not key:
-            return ErrorCode.INVALID_GROUP_ID
-        if not self.serving:
-            return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.NONE if self.accepting else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-
     def heartbeat(
         self, key: str, member_id: str, instance_id: str | None, generation: int
     ) -> ErrorCode | None:
@@ -325,56 +301,30 @@ class ShardService:
                 return problem.error
         return error
 
-    async def read(self, key: str, tell: Callable[[GroupState], Result]) -> Result:
-        """What `tell` says of a group, when it is proved that nobody else wrote it since this was asked.
-
-        A group that does not exist is one without members and offsets, of version 0. Raises NotServed.
-        """
+    async def delete_group(self, key: str) -> ErrorCode:
+        """DeleteGroups of one group (conformance 138, 139)."""
         error = self._refusal(key)
         if error is not ErrorCode.NONE:
-            raise NotServed(error)
-        await self._prove()
-        while self._groups.must_be_loaded(key):
-            await self._turned(key)
-        return tell(self._groups.states.get(key) or GroupState(GroupRows(key)))
+            return error
 
-    async def describe(self, key: str) -> DescribedGroup:
-        """DescribeGroups of one group (conformance 140 to 142, 152)."""
-        try:
-            return await self.read(key, partial(described, key))
-        except NotServed as problem:
-            return DescribedGroup(key, problem.error)
+        def send(connection: ConnectionId, waiter: Waiter) -> None:
+            self._hand_in(key, GroupDeletion(connection, waiter))
 
-    async def groups(self) -> list[ListedGroup]:
-        """ListGroups of this shard (conformance 143, 144). Raises NotServed."""
-        if not self.serving or not self._loaded:
-            raise NotServed(self._refusal("any"))
-        await self._prove()
-        return list(listed(self._groups.states.values()))
+        return (await self._inner_seat.ask(send)).error
 
-    async def _prove(self) -> None:
-        """Return when it is proved that nobody else has written here."""
-        while True:
-            lane = self._lane
-            if lane is None:
-                raise NotServed(ErrorCode.NOT_COORDINATOR)
-            try:
-                await lane.prove()
-            except (LaneLost, ConnectionLost) as problem:
-                raise NotServed(ErrorCode.NOT_COORDINATOR) from problem
-            if self._lane is lane and not lane.frozen:
-                return
+    async def delete_offsets(
+        self, key: str, partitions: Sequence[Partition]
+    ) -> Mapping[Partition, ErrorCode] | ErrorCode:
+        """OffsetDelete: what is refused of `partitions`, or why all of it is (conformance 126 to 129)."""
+        error = self._refusal(key)
+        if error is not ErrorCode.NONE:
+            return error
 
-    async def _turned(self, key: str) -> None:
-        """Return after a turn of this group, which loads it and waits while time stands still."""
-        if self._lane is None:
-            raise NotServed(ErrorCode.NOT_COORDINATOR)
-        try:
-            await self._lane.submit_turn(self._groups, key)
-        except LaneLost as problem:
-            raise NotServed(ErrorCode.NOT_COORDINATOR) from problem
-        if self._groups.must_be_loaded(key):
-            raise NotServed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        def send(connection: ConnectionId, waiter: Waiter) -> None:
+            self._hand_in(key, OffsetDeletion(connection, waiter, tuple(partitions)))
+
+        answer = await self._inner_seat.ask(send)
+        return answer.refused if answer.error is ErrorCode.NONE else answer.error
 
     # What happens by itself.
 
@@ -420,7 +370,8 @@ class ShardService:
             # `give_up` follows; a member may ask the next owner at once.
             self._commits.give_up()
 
-    def _topics_changed(self, names: frozenset[str]) -> None:
+    def _topics_changed(self, names: frozenset[str], gone: frozenset[UUID]) -> None:
+        self._housekeeping.topics_are_gone(gone)
         for key, state in list(self._groups.states.items()):
             wanted, wildcards = interests(state.rows)
             touched = not wanted.isdisjoint(names)

@@ -27,11 +27,13 @@ class DoorLimits:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSettings:
-    """All settings of the coordinator: the protocol's, the door's, and the committer's interval."""
+    """All settings of the coordinator: the protocol's, the door's, and for how long offsets wait and stay."""
 
     group: GroupSettings = field(default_factory=GroupSettings)
     door: DoorLimits = field(default_factory=DoorLimits)
     offset_commit_interval_ms: int = 1_000
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
 
 
 def read_settings(given: Mapping[str, str] = os.environ) -> CoordinatorSettings:
@@ -46,6 +48,8 @@ def read_settings(given: Mapping[str, str] = os.environ) -> CoordinatorSettings:
         group=group,
         door=_read(DoorLimits, environment, "MUSTER_CONSUMER_DOOR_"),
         offset_commit_interval_ms=environment.number("MUSTER_OFFSET_COMMIT_INTERVAL_MS"),
+        offsets_retention_minutes=environment.number("MUSTER_OFFSETS_RETENTION_MINUTES"),
+        offsets_retention_check_interval_ms=environment.number("MUSTER_OFFSETS_RETENTION_CHECK_INTERVAL_MS"),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator import store_classic
+from coordinator import store_classic, store_outlived
 from coordinator.shards import shard_of
 from coordinator.statements import statement
 from groups.core.classic import CLASSIC, ClassicRows
@@ -171,6 +171,12 @@ class GroupStore:
         for name, problem in unreadable.items():
             logger.error("the rows of group %s cannot be read", name, exc_info=problem)
         return {**groups, **dict.fromkeys(unreadable)}
+
+    def outlived(
+        self, connection: LaneConnection, shard: int, retention_minutes: int
+    ) -> store_outlived.Outlived:
+        """What the groups of a shard may have committed for nothing, by now."""
+        return store_outlived.find(connection, shard, retention_minutes)
 
     def _load(
         self, connection: LaneConnection, shard: int, group: str | None

@@ -13,6 +13,7 @@ from coordinator.core.events import (
     ClassicRequest,
     ConnectionClosed,
     ConnectionId,
+    DeletionAnswer,
     GroupEvent,
     HangUp,
     Heard,
@@ -20,11 +21,14 @@ from coordinator.core.events import (
     ItemFinished,
     Join,
     JoinAnswer,
+    Leave,
     LeaveAnswer,
     Say,
     Saying,
+    Swept,
     Sync,
     SyncAnswer,
+    ToolRequest,
 )
 from coordinator.core.memory import START, ClassicMemory, GroupState
 from coordinator.core.settings import GroupSettings
@@ -72,6 +76,7 @@ class Groups:
         self._adopted: dict[str, str] = {}
         self._phantoms: dict[str, None] = {}
         self._unloaded: set[str] = set()
+        self._looked_at: dict[str, GroupRows] = {}
 
     @property
     def store(self) -> GroupStore:
@@ -109,6 +114,10 @@ class Groups:
         """A group has rows that could not be read: it is not one that does not exist."""
         self._unloaded.add(key)
 
+    def look_through(self, key: str, rows: GroupRows) -> None:
+        """How old these rows are is handed in next: it counts for them alone, whatever their version."""
+        self._looked_at[key] = rows
+
     def must_be_loaded(self, key: str) -> bool:
         """True for a group with rows that are not in the cache; of a loaded shard it knows all others."""
         return key in self._unloaded and key not in self.states
@@ -138,7 +147,14 @@ class Groups:
         self, key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant
     ) -> Decision[GroupRecord, Saying]:
         self._deciding[key] = events
-        news = [event for event in events if not self._is_adopted(key, state, event)]
+        looked_at = self._looked_at.pop(key, None)
+        news = [
+            event
+            for event in events
+            if not self._is_adopted(key, state, event)
+            # What was committed since it was looked at is not old; a commit raises no version.
+            and not (isinstance(event, Swept) and state.rows is not looked_at)
+        ]
         return core.decide(state, news, now, self._settings, self._view.surroundings())
 
     def _is_adopted(self, key: str, state: GroupState, event: GroupEvent) -> bool:
@@ -220,7 +236,7 @@ class Groups:
                 caller = self._callers.get(event.connection)
                 if caller is not None:
                     caller.hang_up(ErrorCode.UNKNOWN_SERVER_ERROR, "")
-            elif isinstance(event, ClassicRequest):
+            elif isinstance(event, ClassicRequest | ToolRequest):
                 self._say(Say(event.connection, refusal(event, error_of(error))))
             elif isinstance(event, GroupRequest):
                 self._refused(event)
@@ -234,6 +250,7 @@ class Groups:
         self._adopted.clear()
         self._phantoms.clear()
         self._unloaded.clear()
+        self._looked_at.clear()
         self._deciding.clear()
 
     def _say(self, saying: Saying) -> None:
@@ -255,13 +272,15 @@ def _state_after(decision: Decision[Any, Any]) -> GroupState:
     return decision.state
 
 
-def refusal(event: ClassicRequest, error: ErrorCode) -> ClassicAnswer:
+def refusal(event: ClassicRequest | ToolRequest, error: ErrorCode) -> ClassicAnswer:
     """What answers a Kafka client's request that is not decided."""
     if isinstance(event, Join):
         return JoinAnswer(event.waiter, error, event.member_id)
     if isinstance(event, Sync):
         return SyncAnswer(event.waiter, error)
-    return LeaveAnswer(event.waiter, error)
+    if isinstance(event, Leave):
+        return LeaveAnswer(event.waiter, error)
+    return DeletionAnswer(event.waiter, error)
 
 
 def error_of(problem: Exception) -> ErrorCode:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from coordinator.core import expiry, quarantine, requests
+from coordinator.core import deletions, expiry, quarantine, requests
 from coordinator.core.classic import handle as classic
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.classic.loading import load as load_classic
 from coordinator.core.draft import Draft, GroupDecision, first_slot, look_again_at, session_length_ms
-from coordinator.core.events import ConnectionId, GroupEvent, Heard, Swept, TopicsDeleted
+from coordinator.core.events import ConnectionId, GroupEvent, Heard, Swept, ToolRequest, TopicsDeleted
 from coordinator.core.memory import ClassicMemory, GroupState, Memory, Session
 from coordinator.core.native import attempts, frames, handle, sessions
 from coordinator.core.settings import GroupSettings, Surroundings
@@ -36,10 +36,10 @@ def decide(
     """
     draft = _drafted(state, now, settings, surroundings, native=state.rows.protocol == NATIVE)
     done: GroupDecision | None = None
-    asked: list[GroupRequest] = []
+    asked: list[GroupRequest | ToolRequest] = []
     swept: list[TopicsDeleted | Swept] = []
     for event in events:
-        if isinstance(event, GroupRequest):
+        if isinstance(event, GroupRequest | ToolRequest):
             asked.append(event)
             continue
         native = isinstance(draft, Draft)
@@ -56,7 +56,10 @@ def decide(
             classic.happened(draft, event)
     for request in asked:
         # Last: who deletes a group, or sets its offsets, must know whom this very turn lets in.
-        requests.decide(draft, request, first=done is None)
+        if isinstance(request, GroupRequest):
+            requests.decide(draft, request, first=done is None)
+        else:
+            deletions.decide(draft, request)
     for event in swept:
         # Last: nothing of a group goes that somebody enters in this very turn.
         expiry.happened(draft, event, first=done is None)

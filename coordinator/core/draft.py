@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from zlib import crc32
 
-from coordinator.core.events import ConnectionId, HangUp, ItemFinished, Say, Saying
+from coordinator.core.events import ConnectionId, DeletionAnswer, HangUp, ItemFinished, Say, Saying
 from coordinator.core.memory import START, Attempt, GroupState, Memory, Session
 from coordinator.core.offsets import refusal
 from coordinator.core.settings import GroupSettings, Surroundings
@@ -185,7 +185,7 @@ class Draft:
 
     # -- sayings ----------------------------------------------------------------------------
 
-    def answer(self, connection: ConnectionId, message: ToMember) -> None:
+    def answer(self, connection: ConnectionId, message: ToMember | DeletionAnswer) -> None:
         """Answer a request."""
         self.answers.append(Say(connection, message))
 

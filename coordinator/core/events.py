@@ -167,7 +167,25 @@ class FirstOffsets:
     """Somebody who is no member has offsets for a group that does not exist: it begins (conformance 110)."""
 
 
+@dataclass(frozen=True, slots=True)
+class GroupDeletion:
+    """A tool asks that the group be deleted with all that it committed (conformance 138, 139)."""
+
+    connection: ConnectionId
+    waiter: Waiter
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeletion:
+    """A tool asks that what the group committed for these partitions be deleted (conformance 126 to 129)."""
+
+    connection: ConnectionId
+    waiter: Waiter
+    partitions: tuple[Partition, ...]
+
+
 ClassicRequest = Join | Sync | Leave
+ToolRequest = GroupDeletion | OffsetDeletion
 GroupEvent = (
     Heard
     | ConnectionClosed
@@ -178,6 +196,7 @@ GroupEvent = (
     | Swept
     | Resumed
     | ClassicRequest
+    | ToolRequest
     | GroupRequest
     | FirstOffsets
 )
@@ -234,7 +253,16 @@ class LeaveAnswer:
     members: tuple[Departure, ...] = ()
 
 
-ClassicAnswer = JoinAnswer | SyncAnswer | LeaveAnswer
+@dataclass(frozen=True, slots=True)
+class DeletionAnswer:
+    """Answers a tool's request; `refused` are the partitions whose offsets stay."""
+
+    waiter: Waiter
+    error: ErrorCode = ErrorCode.NONE
+    refused: Mapping[Partition, ErrorCode] = field(default_factory=dict)
+
+
+ClassicAnswer = JoinAnswer | SyncAnswer | LeaveAnswer | DeletionAnswer
 
 
 @dataclass(frozen=True, slots=True)

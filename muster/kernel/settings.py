@@ -148,6 +148,18 @@ GROUPS = (
         most=600_000,
     ),
     _count(
+        "MUSTER_OFFSETS_RETENTION_MINUTES",
+        10_080,
+        "How long committed offsets outlive their group's last member, or the commit where none ever was.",
+        unit="minutes",
+    ),
+    _ms(
+        "MUSTER_OFFSETS_RETENTION_CHECK_INTERVAL_MS",
+        600_000,
+        "How often each group is looked at for offsets that are older.",
+        least=100,
+    ),
+    _count(
         "MUSTER_CONSUMER_DOOR_FRAMES_PER_SECOND", 2_000, "Frames of one member; beyond, it waits.", unit="1/s"
     ),
     _ms(

@@ -55,7 +55,7 @@ def test_every_code_that_a_coordinator_says_is_told() -> None:
     said: set[str] = {"MALFORMED_FRAME", "FRAME_TOO_LARGE"}
     for path in modules():
         # What Kafka's clients hear, Kafka's own pages tell; what operators hear, docs/doors.md.
-        to_others = "classic" in path.parts or path.stem in ("requests", "tasks")
+        to_others = "classic" in path.parts or path.stem in ("deletions", "requests", "tasks")
         if path.relative_to(ROOT).parts[0] == "coordinator" and not to_others:
             said |= set(re.findall(r"ErrorCode\.([A-Z_]+)", path.read_text(encoding="utf-8")))
     assert said - {"NONE"} - TO_KAFKA_CLIENTS <= set(re.findall(r"^\| -?\d+ \| (\w+) \|", PAGE, re.MULTILINE))

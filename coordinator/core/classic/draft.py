@@ -202,7 +202,7 @@ class ClassicDraft:
         return GroupDecision(
             records=tuple(self.records),
             replies=tuple(self.replies),
-            look_again_at=look_again_at(state),
+            look_again_at=None if self.over else look_again_at(state),
             state=state,
         )
 

@@ -22,6 +22,7 @@ from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
 from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupOffsets, GroupStore
+from coordinator.store_outlived import Outlived
 from groups.core.classic import ClassicMember, ClassicRows
 from groups.core.consumer_protocol import assignment, subscription
 from groups.core.phases import Phase
@@ -90,6 +91,7 @@ class MemoryGroups(GroupStore):
         self.single_loads: list[str] = []
         self.fails_for = ""
         self.loses_connections = False
+        self.found = Outlived({}, {}, {})
 
     def load(self, connection: Any, key: str) -> GroupRows:
         self.single_loads.append(key)
@@ -100,6 +102,9 @@ class MemoryGroups(GroupStore):
     def load_shard(self, connection: Any, shard: int) -> Mapping[str, GroupRows | None]:
         return {key: rows for key, rows in connection.table("groups").items() if shard_of(key) == shard}
 
+    def outlived(self, connection: Any, shard: int, retention_minutes: int) -> Outlived:
+        return self.found
+
     def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None:
         self._pass_the_gate()
         if self.loses_connections:
@@ -107,7 +112,7 @@ class MemoryGroups(GroupStore):
         if self.fails_for and self.fails_for in repr(records):
             raise ValueError("no database stores this")
         table = connection.table("groups")
-        now = table.get(key) or GroupRows(key)
+        now = table.get(key) or GroupRows(key, generation=before.generation)
         if now.version != before.version:
             raise VersionConflict(key)
         table[key] = apply(now, records)
@@ -233,11 +238,11 @@ class Shards:
         """Whatever was handed in about the group before is decided."""
         await self.held[shard_of(key)].submit_turn(self.services[shard_of(key)]._groups, key)
 
-    async def registered(self, key: str, name: str) -> Caller:
+    async def registered(self, key: str, name: str, *topics: str) -> Caller:
         """A caller that has registered as this member."""
         service, caller = await self.serve(key), Caller(name)
         self.premises.callers.add(caller, shard_of(key))
-        service.hear(caller, key, registering(key, name))
+        service.hear(caller, key, registering(key, name, *topics))
         await self.settled(key)
         return caller
 
@@ -302,13 +307,13 @@ def member(name: str) -> Member:
     )
 
 
-def registering(key: str, name: str) -> RegisterConsumerRequest:
+def registering(key: str, name: str, *topics: str) -> RegisterConsumerRequest:
     return RegisterConsumerRequest(
         correlation_id=1,
         group_id=key,
         consumer_id=name,
         token=token_of(name),
-        topic_count=(TopicCount("orders"),),
+        topic_count=tuple(map(TopicCount, topics or ("orders",))),
         session_timeout_ms=SESSION_MS,
     )
 

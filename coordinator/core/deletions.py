@@ -1,0 +1,93 @@
+"""This room deletes what Kafka's tools ask it to: groups, or offsets (conformance 126 to 129, 138, 139)."""
+
+from collections.abc import Callable, Iterable
+
+from coordinator.core.classic.draft import ClassicDraft
+from coordinator.core.draft import Draft
+from coordinator.core.events import DeletionAnswer, GroupDeletion, OffsetDeletion, ToolRequest
+from coordinator.core.rebalance import reads
+from groups.core import records
+from groups.core.consumer_protocol import CONSUMER, subscribed_topics
+from groups.core.phases import Phase
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.partitions import Partition, by_topic
+
+Reads = Callable[[str], bool]
+"""Whether some member subscribes to a topic."""
+
+
+def decide(draft: Draft | ClassicDraft, request: ToolRequest) -> None:
+    """Answer one; at the end of a turn, when it is known who is a member."""
+    if isinstance(request, GroupDeletion):
+        answer = DeletionAnswer(request.waiter, _delete(draft))
+    else:
+        answer = _delete_offsets(draft, request)
+    if isinstance(draft, Draft):
+        draft.answer(request.connection, answer)
+    else:
+        draft.say(request.connection, answer)
+
+
+def _delete(draft: Draft | ClassicDraft) -> ErrorCode:
+    if not _exists(draft):
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if not _is_empty(draft):
+        return ErrorCode.NON_EMPTY_GROUP
+    draft.end()
+    return ErrorCode.NONE
+
+
+def _delete_offsets(draft: Draft | ClassicDraft, event: OffsetDeletion) -> DeletionAnswer:
+    if not _exists(draft):
+        return DeletionAnswer(event.waiter, ErrorCode.GROUP_ID_NOT_FOUND)
+    read = _reads(draft)
+    if read is None:
+        return DeletionAnswer(event.waiter, ErrorCode.NON_EMPTY_GROUP)
+    topics = {one.topic for one in event.partitions}
+    subscribed = {topic for topic in topics if read(topic)}
+    _drop(draft, (one for one in event.partitions if one.topic not in subscribed))
+    error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    return DeletionAnswer(
+        event.waiter, refused={one: error for one in event.partitions if one.topic in subscribed}
+    )
+
+
+def _drop(draft: Draft | ClassicDraft, partitions: Iterable[Partition]) -> None:
+    gone = [one for one in partitions if one in draft.rows.offsets]
+    if gone:
+        draft.record(records.OffsetsDeleted(by_topic(gone)))
+    if isinstance(draft, Draft):
+        draft.forget_dirty(gone)
+
+
+def _exists(draft: Draft | ClassicDraft) -> bool:
+    """A group that this very turn begins exists; one that ends with it does not."""
+    ends = isinstance(draft, Draft) and draft.rows.ephemeral and not draft.rows.members
+    return not (draft.over or ends) and bool(draft.rows.before.version or draft.records)
+
+
+def _is_empty(draft: Draft | ClassicDraft) -> bool:
+    if isinstance(draft, Draft):
+        return not draft.rows.members
+    return draft.phase is Phase.EMPTY
+
+
+def _reads(draft: Draft | ClassicDraft) -> Reads | None:
+    """Who reads what; None if nobody can tell, for the members speak of other things than topics.
+
+    Of Kafka's consumers one whose subscription cannot be read may read everything (conformance 49).
+    """
+    if isinstance(draft, Draft):
+        members, matches = draft.rows.members.values(), draft.surroundings.matches
+        return lambda topic: any(reads(one, topic, matches) for one in members)
+    classic = draft.rows.classic
+    if not classic.members:
+        return lambda topic: False
+    if classic.protocol_type != CONSUMER:
+        return None
+    name = classic.protocol_name
+    said = [subscribed_topics(one.metadata(name) or one.protocols[0][1]) for one in classic.members.values()]
+    if any(one is None for one in said):
+        return lambda topic: True
+    subscribed = frozenset[str]().union(*(one for one in said if one is not None))
+    return subscribed.__contains__

@@ -1,0 +1,139 @@
+"""An owner looks now and then for what its groups need no more, and deletes what tools ask it to delete."""
+
+import asyncio
+from dataclasses import replace
+from uuid import UUID
+
+from msgspec import structs
+
+from coordinator.core.events import AgedOffset
+from coordinator.core.settings import GroupSettings
+from coordinator.settings import CoordinatorSettings
+from coordinator.store_outlived import Outlived
+from groups.core.state import GroupRows
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.member import TopicCount
+from muster.messages.partitions import Partition, Position
+from tests.unit.coordinator.kafka_clients import AT_ONCE, KEY, KafkaClient, stable
+from tests.unit.coordinator.shards import Shards, eventually, member, readers
+from tests.unit.coordinator_core.group import orders
+
+OFTEN = CoordinatorSettings(group=GroupSettings(), offsets_retention_check_interval_ms=100)
+
+
+def left_behind(key: str = "readers") -> GroupRows:
+    return GroupRows(key, generation=1, version=4, offsets={orders(0): 5, orders(1): 6})
+
+
+async def looked(shards: Shards, key: str) -> None:
+    """An interval has passed; what was found is decided."""
+    service = shards.services[next(iter(shards.services))]
+    service.tick(Instant(service._housekeeping._looked_at + 1_000))
+    await asyncio.gather(*service._tasks)
+    await shards.settled(key)
+
+
+async def test_what_is_older_than_offsets_are_kept_goes_and_the_group_with_its_last_one() -> None:
+    async with Shards([left_behind()], OFTEN) as shards:
+        await shards.serve("readers")
+        shards.store.found = old(orders(0), 5)
+        await looked(shards, "readers")
+        assert shards.rows("readers").offsets == {orders(1): 6}
+        shards.store.found = old(orders(1), 6)
+        await looked(shards, "readers")
+        assert "readers" not in shards.database.tables["groups"]
+
+
+async def test_a_commit_that_comes_while_it_is_looked_keeps_its_offset() -> None:
+    reads_clicks = structs.replace(member("ann"), topic_count=(TopicCount("clicks"),))
+    rows = replace(readers(ann=[0]), members={"ann": reads_clicks}, offsets={orders(0): 5})
+    async with Shards([rows], OFTEN) as shards:
+        ann = await shards.registered("readers", "ann", "clicks")
+        service = await shards.serve("readers")
+        service.tick(Instant(service._housekeeping._looked_at + 1_000))
+        shards.store.found = old(orders(0), 5)
+        # The same offset again: no version tells the two commits apart.
+        shards.commit(ann, "readers", {orders(0): Position(5, 1)})
+        await asyncio.gather(*service._tasks)
+        await eventually(lambda: ann.judged)
+        await shards.settled("readers")
+        assert shards.rows("readers").offsets == {orders(0): 5}
+
+
+async def test_offsets_of_a_topic_that_is_no_more_go_whoever_reads_it() -> None:
+    async with Shards([replace(readers(ann=[0]), offsets={orders(0): 5})], OFTEN) as shards:
+        await shards.serve("readers")
+        shards.store.found = Outlived({}, {}, {"readers": frozenset({orders(0).topic_id})})
+        await looked(shards, "readers")
+        assert shards.rows("readers").offsets == {}
+        assert "ann" in shards.rows("readers").members
+
+
+async def test_a_topic_that_is_seen_to_go_takes_its_offsets_along_at_once() -> None:
+    async with Shards([left_behind()]) as shards:
+        service = await shards.serve("readers")
+        service._topics_changed(frozenset({"orders"}), frozenset({UUID(int=77)}))
+        service._topics_changed(frozenset({"orders"}), frozenset({orders(0).topic_id}))
+        await shards.settled("readers")
+        assert shards.rows("readers").offsets == {}
+        assert shards.rows("readers").version == 5
+
+
+async def test_a_lease_that_was_lost_looks_for_nothing() -> None:
+    async with Shards([left_behind()], OFTEN) as shards:
+        service = await shards.serve("readers")
+        assert shards.database.connect("b" * 16, "session").take(shards.held[service.shard].name, 1, "b" * 16)
+        shards.store.found = old(orders(0), 5)
+        service.tick(Instant(service._housekeeping._looked_at + 1_000))
+        await asyncio.gather(*service._tasks)
+        assert shards.rows("readers") == left_behind()
+
+
+async def test_a_tool_deletes_a_group_without_members_and_no_other() -> None:
+    async with Shards(settings=AT_ONCE) as shards:
+        ann = KafkaClient(shards, "ann")
+        await stable(ann)
+        assert await ann.service.delete_group(KEY) is ErrorCode.NON_EMPTY_GROUP
+        await ann.left(ann.asks_to_leave())
+        assert await ann.service.delete_group(KEY) is ErrorCode.NONE
+        assert await ann.service.delete_group(KEY) is ErrorCode.GROUP_ID_NOT_FOUND
+        assert await ann.service.delete_group("") is ErrorCode.INVALID_GROUP_ID
+        assert not shards.premises.callers.get(ann.service._inner_seat.id)
+
+
+async def test_a_tool_deletes_offsets_that_nobody_needs() -> None:
+    async with Shards([replace(readers(ann=[0]), offsets={orders(0): 5, click(): 6})]) as shards:
+        service = await shards.serve("readers")
+        refused = await service.delete_offsets("readers", [orders(0), click()])
+        assert refused == {orders(0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+        assert shards.rows("readers").offsets == {orders(0): 5}
+        assert await service.delete_offsets("nobody", [click()]) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_a_tool_that_waits_hears_that_the_shard_went_away() -> None:
+    async with Shards([left_behind()]) as shards:
+        service = await shards.serve("readers")
+        shards.freshness.freeze()
+        asked = asyncio.create_task(service.delete_group("readers"))
+        await asyncio.sleep(0)
+        await service.give_up(None)
+        assert await asked is ErrorCode.NOT_COORDINATOR
+        assert await service.delete_offsets("readers", [orders(0)]) is ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_tool_hears_of_our_own_mistake() -> None:
+    async with Shards([left_behind()]) as shards:
+        service = await shards.serve("readers")
+        shards.store.fails_for = "GroupDeleted"
+        assert await service.delete_group("readers") is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def old(partition: Partition, offset: int) -> Outlived:
+    """The group has been without members for a year, and this offset is as old."""
+    year_ms = 365 * 86_400_000
+    return Outlived({"readers": [AgedOffset(partition, offset, year_ms)]}, {"readers": year_ms}, {})
+
+
+def click() -> Partition:
+    return Partition("clicks", UUID(int=2), 0)
