@@ -48,6 +48,11 @@ class ClusterView:
         """The live brokers, where clients reach them."""
         return self._brokers
 
+    @property
+    def layouts(self) -> Layouts:
+        """The topics; listeners have heard of each change up to this look."""
+        return self._layouts
+
     def owner_of(self, group_id: str) -> NodeInfo | None:
         """The node that holds the lease of the group's shard; None if nobody does."""
         address = self._node.owner_address(shard_lane(shard_of(group_id)))

@@ -137,14 +137,16 @@ def load(
 
 
 def preload(
-    rows: GroupRows, now: Instant, settings: GroupSettings, surroundings: Surroundings
+    rows: GroupRows, now: Instant, settings: GroupSettings, surroundings: Surroundings, *, settled: bool
 ) -> GroupState | None:
     """As `load`, of many groups at once: what is to be asked for is left to the group's first turn.
 
-    None if the rows must be put in order first, which a load does in a turn of its own.
+    `settled`: the owner saw that a handler would find nothing to do. None if the rows must be put in order
+    first, which a load does in a turn of its own.
     """
     if rows.protocol == NATIVE:
-        decision = _awakened(rows, now, settings, surroundings, {}).finish(frames.word)
+        draft = _awakened(rows, now, settings, surroundings, {}, settled=settled)
+        decision = draft.finish(frames.word)
     else:
         decision = load_classic(rows, now, settings)
     return None if decision.records else decision.state
@@ -176,6 +178,8 @@ def _awakened(
     settings: GroupSettings,
     surroundings: Surroundings,
     bound: Mapping[str, ConnectionId],
+    *,
+    settled: bool = False,
 ) -> Draft:
     known = rows.members.keys() - rows.quarantined.keys()
     bound = {member: connection for member, connection in bound.items() if member in known}
@@ -183,7 +187,7 @@ def _awakened(
         rows,
         Memory(
             bound={connection: member_id for member_id, connection in bound.items()},
-            wanted=LOADED if rows.members else "",
+            wanted=LOADED if rows.members and not settled else "",
             assigned=count_assigned(rows),
         ),
         quarantine_ends=quarantine.awakened(rows, now),

@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         "no_wanted_at_load",
         "a load does not want a rebalance",
-        (Patch(decide._awakened, 'wanted=LOADED if rows.members else ""', 'wanted=""'),),
+        (Patch(decide._awakened, 'wanted=LOADED if rows.members and not settled else ""', 'wanted=""'),),
         seeds=(1,),
     ),
     Mutant(

@@ -8,9 +8,12 @@ import pytest
 from coordinator.core.memory import GroupState
 from coordinator.service import NotServed
 from coordinator.store import Unreadable
+from coordinator.subject import LOOKED_THROUGH_MAX
 from groups.core.phases import Phase
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.topology import TopicLayout
+from tests.simulation.native.topics import layout, layouts
 from tests.unit.coordinator.shards import MemoryGroups, Shards, eventually, readers
 
 
@@ -57,3 +60,35 @@ async def test_a_group_that_cannot_be_read_is_not_one_that_does_not_exist() -> N
         with pytest.raises(NotServed) as refused:
             await service.read("readers", lambda state: state.rows.offsets)
         assert refused.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_group_in_which_nothing_is_to_be_done_asks_nobody_until_its_topic_grows() -> None:
+    async with Shards([readers(ann=[0], ben=[1])]) as shards:
+        know(shards, layout("orders", 1, 2))
+        service = await shards.serve("readers")
+        await shards.settled("readers")
+        assert shards.database.tables["journal"] == {}
+        know(shards, layout("orders", 1, 3))
+        service._topics_changed(frozenset({"orders"}), frozenset())
+        await eventually(lambda: shards.rows("readers").handler_asked)
+
+
+async def test_a_group_whose_topic_grew_while_nobody_owned_it_asks_for_a_handler() -> None:
+    async with Shards([readers(ann=[0], ben=[1])]) as shards:
+        know(shards, layout("orders", 1, 3))
+        await shards.serve("readers")
+        await eventually(lambda: shards.rows("readers").handler_asked)
+
+
+@pytest.mark.parametrize("how_many", [LOOKED_THROUGH_MAX, LOOKED_THROUGH_MAX + 1])
+async def test_a_large_group_is_left_to_a_handler(how_many: int) -> None:
+    async with Shards([readers(ann=range(how_many))]) as shards:
+        know(shards, layout("orders", 1, how_many))
+        await shards.serve("readers")
+        await shards.settled("readers")
+        assert shards.rows("readers").handler_asked is (how_many > LOOKED_THROUGH_MAX)
+
+
+def know(shards: Shards, *topics: TopicLayout) -> None:
+    """The node has looked at the topics."""
+    shards.premises.view._layouts = layouts(*topics)
