@@ -29,6 +29,7 @@ from coordinator.core import offsets, rebalance
 from coordinator.core.decide import decide, load
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import (
+    ClassicAnswer,
     ConnectionClosed,
     ConnectionId,
     GroupEvent,
@@ -277,6 +278,7 @@ class Player:
             present = saying.connection == actor.connection and not actor.away
             match saying:
                 case Say():
+                    assert not isinstance(saying.message, ClassicAnswer), "nobody speaks Kafka's protocol"
                     self._say(f"  -> {saying.connection} {_text(saying.message)}")
                     if present and actor.session.stage is not Stage.APART:
                         actor.inbound.append(saying.message)
