@@ -14,7 +14,13 @@ from access.service import create_token, create_user, revoke_token
 from tests.integration.rest.conftest import Caller
 
 pytestmark = pytest.mark.django_db
-VALUES = {"group": "orders", "topic": "orders", "partition": "0", "broker_id": "1"}
+VALUES = {
+    "group": "orders",
+    "topic": "orders",
+    "partition": "0",
+    "broker_id": "1",
+    "request_id": "00000000-0000-4000-8000-000000000001",
+}
 
 
 def doors() -> Iterator[str]:
@@ -27,7 +33,7 @@ def doors() -> Iterator[str]:
                 yield from walk(pattern.url_patterns, route)
             elif route.startswith("api/v1/") and "^" not in route:
                 for name, value in VALUES.items():
-                    for kind in ("path", "str", "int"):
+                    for kind in ("path", "str", "int", "uuid"):
                         route = route.replace(f"<{kind}:{name}>", value)
                 yield route.removeprefix("api/v1/")
 
