@@ -310,7 +310,12 @@ class Client:
             return
         self.world.later(HEARTBEAT_MS, lambda: self._beat(mine))
         seat = self._seat
-        if self.paused or seat is None or seat.broken or self.state == "finding" or seat.node.loop.over:
+        if self.paused or seat is None or self.state == "finding":
+            return
+        if seat.node.loop.over and not seat.broken:
+            # Nobody is there.
+            self.break_connection()
+        if seat.broken:
             return
         member_id, generation = self.member_id, self.generation
 

@@ -35,6 +35,10 @@ class Faults(native.Faults):
             (1, self._clock_leaps),
         )
 
+    def _strike_soon(self, heat: float) -> None:
+        if not self.world.quiet:
+            super()._strike_soon(heat)
+
     def heal(self) -> None:
         """The last fault is over."""
         self.world.quiet = True
