@@ -6,6 +6,7 @@ from coordinator.service import ShardService
 from gateway.asking import Later, Shards
 from gateway.cluster import ClusterOfNode
 from gateway.committing import CommitHandler
+from gateway.deletions import DeletionHandlers
 from gateway.members import MemberHandlers
 from gateway.questions import QuestionHandlers
 from gateway.session import KafkaSession
@@ -17,7 +18,6 @@ from kafkaserver.finding import answer_find_coordinator
 from kafkaserver.guard import Guard
 from kafkaserver.limits import ServerLimits, client_limits
 from kafkaserver.producer_ids import ProducerIds
-from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
@@ -45,6 +45,7 @@ class NodeListener:
         shards = Shards(services)
         members = MemberHandlers(shards, self._later)
         questions = QuestionHandlers(shards, self._cluster, self._later)
+        deletions = DeletionHandlers(shards, self._cluster, self._later)
         self._producer_ids = ProducerIds(self._cluster.producer_ids)
         self._handlers: dict[int, Handler] = {
             ApiKey.API_VERSIONS: self._api_versions,
@@ -53,7 +54,6 @@ class NodeListener:
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
             ApiKey.CREATE_TOPICS: _send_to_a_broker,
-            **dict.fromkeys(GROUP_REQUESTS, refuse_groups),
             ApiKey.JOIN_GROUP: members.join,
             ApiKey.SYNC_GROUP: members.sync,
             ApiKey.LEAVE_GROUP: members.leave,
@@ -62,6 +62,8 @@ class NodeListener:
             ApiKey.OFFSET_FETCH: questions.fetch_offsets,
             ApiKey.DESCRIBE_GROUPS: questions.describe,
             ApiKey.LIST_GROUPS: questions.list_groups,
+            ApiKey.DELETE_GROUPS: deletions.delete_groups,
+            ApiKey.OFFSET_DELETE: deletions.delete_offsets,
             **dict.fromkeys(RECORD_REQUESTS, _refuse_records),
             **dict.fromkeys((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), sasl.refuse),
         }

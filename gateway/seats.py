@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from coordinator.core.events import ClassicAnswer, ConnectionId, Waiter
-from gateway.translation.groups import answer_body
+from coordinator.core.events import ConnectionId, Waiter
+from gateway.translation.groups import MemberAnswer, answer_body
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply
 from muster.kernel.error_codes import ErrorCode
@@ -26,7 +26,7 @@ class _Waiting(NamedTuple):
 
     header: RequestHeader
     reply: Reply
-    refused: Callable[[Waiter, ErrorCode], ClassicAnswer]
+    refused: Callable[[Waiter, ErrorCode], MemberAnswer]
 
 
 class Seat:
@@ -53,7 +53,7 @@ class Seat:
         return bool(self._waiting)
 
     def wait(
-        self, header: RequestHeader, reply: Reply, refused: Callable[[Waiter, ErrorCode], ClassicAnswer]
+        self, header: RequestHeader, reply: Reply, refused: Callable[[Waiter, ErrorCode], MemberAnswer]
     ) -> Waiter:
         """The name of an answer that `reply` waits for; `refused` makes one out of an error."""
         waiter = Waiter(next(_numbers))

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any, Final
 
 from coordinator.core.events import (
-    ClassicAnswer,
     ConnectionId,
     Join,
     JoinAnswer,
@@ -21,6 +20,8 @@ from coordinator.core.events import (
 )
 from muster.kafkawire.api_table import ApiKey, RequestHeader, build, part, response_class
 from muster.kernel.error_codes import ErrorCode
+
+MemberAnswer = JoinAnswer | SyncAnswer | LeaveAnswer
 
 MUST_KNOW_ID_SINCE: Final = 4
 NULL_PROTOCOL_SINCE: Final = 7
@@ -196,7 +197,7 @@ def leave_answer(version: int, answer: LeaveAnswer) -> Any:
 # -- all three
 
 
-def answer_body(version: int, answer: ClassicAnswer) -> tuple[ApiKey, Any]:
+def answer_body(version: int, answer: MemberAnswer) -> tuple[ApiKey, Any]:
     """Which request an answer belongs to, and what it says in this version."""
     match answer:
         case JoinAnswer():

@@ -25,7 +25,6 @@ CALLED_FROM_OUTSIDE = {
     "capture_signals": "uvicorn",
     **dict.fromkeys(("commits_awaited", "connection_count", "in_flight", "end_offset_of"), "tests ask it"),
     "led_by_id": "tests ask it",
-    **dict.fromkeys(("delete_group", "delete_offsets"), "the gateway, which is being built"),
     "ROUTE_HOUR": "the pipeline's test compares with it",
 }
 # Django reads these whole.

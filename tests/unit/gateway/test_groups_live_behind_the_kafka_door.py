@@ -185,6 +185,44 @@ async def test_a_commit_to_the_wrong_node_is_refused_partition_by_partition() ->
         assert [int(one.error_code) for one in body.topics[0].partitions] == [16]
 
 
+async def test_a_group_without_members_is_deleted_with_its_offsets() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
+        deleted = await ann.ask(ApiKey.DELETE_GROUPS, 2, groups_names=(KEY, KEY, ""))
+        assert [(one.group_id, int(one.error_code)) for one in deleted.results] == [(KEY, 0), ("", 24)]
+        again = await ann.ask(ApiKey.DELETE_GROUPS, 2, groups_names=(KEY,))
+        assert [int(one.error_code) for one in again.results] == [69]
+
+
+async def test_a_group_with_members_is_not_deleted() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined, **{joined.member_id: b"mine"})
+        deleted = await ann.ask(ApiKey.DELETE_GROUPS, 2, groups_names=(KEY,))
+        assert [int(one.error_code) for one in deleted.results] == [68]
+
+
+async def test_offsets_are_deleted_by_name_and_what_nobody_knows_is_refused_for_itself() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
+        shape = request_class(ApiKey.OFFSET_DELETE, 0)
+        place, named = part(shape, "OffsetDeleteRequestPartition"), part(shape, "OffsetDeleteRequestTopic")
+        numbers = tuple(place(partition_index=number) for number in (0, 1, 2))
+        topics = (named(name="orders", partitions=numbers), named(name="nowhere", partitions=numbers[:1]))
+        body = await ann.ask(ApiKey.OFFSET_DELETE, 0, group_id=KEY, topics=topics)
+        assert int(body.error_code) == 0
+        assert [[int(one.error_code) for one in topic.partitions] for topic in body.topics] == [
+            [0, 0, 3],
+            [3],
+        ]
+        assert dict(door.shards.rows(KEY).offsets) == {}
+        unknown = await ann.ask(ApiKey.OFFSET_DELETE, 0, group_id="", topics=topics)
+        assert int(unknown.error_code) == 24
+
+
 async def test_a_connection_may_speak_of_many_groups_and_holds_on_to_few(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,0 +1,56 @@
+"""This room answers what removes: DeleteGroups, OffsetDelete."""
+
+import asyncio
+from typing import Any
+
+from access.grants import Operation
+from gateway.asking import KnownTopics, Later, Shards, refused_group
+from gateway.session import KafkaSession
+from gateway.translation import deleting
+from kafkaserver.refusals import refuse
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request
+from muster.kernel.error_codes import ErrorCode
+
+
+class DeletionHandlers:
+    """Serves what removes groups of this node, or their offsets."""
+
+    def __init__(self, shards: Shards, cluster: KnownTopics, later: Later) -> None:
+        self._shards = shards
+        self._cluster = cluster
+        self._later = later
+
+    def delete_groups(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """DeleteGroups; a group that is named twice is answered once. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        names = list(dict.fromkeys(request.groups_names))
+        self._later.start(reply, self._delete_groups(header, names, reply), len(names))
+
+    async def _delete_groups(self, header: RequestHeader, names: list[str], reply: Reply) -> None:
+        errors = await asyncio.gather(*(self._delete_group(reply.session, name) for name in names))
+        body = deleting.deleted_groups(header.api_version, dict(zip(names, errors, strict=True)))
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+    async def _delete_group(self, session: KafkaSession, name: str) -> ErrorCode:
+        refused = refused_group(session, name, Operation.OPERATE)
+        return await self._shards.of(name).delete_group(name) if refused is None else refused
+
+    def delete_offsets(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """OffsetDelete. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        refused = refused_group(reply.session, request.group_id, Operation.OPERATE)
+        if refused is not None:
+            reply.send(refuse(header, request, refused))
+            return
+        self._later.start(reply, self._delete_offsets(header, request, reply))
+
+    async def _delete_offsets(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        named = deleting.named_partitions(request, self._cluster.topics)
+        partitions = [one for one in named.values() if one is not None]
+        outcome = await self._shards.of(request.group_id).delete_offsets(request.group_id, partitions)
+        if isinstance(outcome, ErrorCode):
+            reply.send(refuse(header, request, outcome))
+            return
+        body = deleting.deleted_offsets(header.api_version, named, outcome)
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
