@@ -83,7 +83,8 @@ def test_another_version_than_the_expected_one_changes_nothing() -> None:
 
 def test_an_event_of_the_same_turn_makes_the_expected_version_an_old_one() -> None:
     group = Group().settled("ann")
-    decision = group.turn(registering("ben"), request(Rebalance(), tuple(group.rows.key)))
+    generation, version = group.rows.key
+    decision = group.turn(registering("ben"), request(Rebalance(), (generation, version)))
     assert answer_of(decision).verdict is Verdict.CHANGED_MEANWHILE
 
 
