@@ -30,6 +30,7 @@ from standalone.processes import ROOT
 from standalone.stack import Stack
 
 TOPIC, GROUP, PARTITIONS, REPLICAS = "flights", "departures", 6, 3
+KAFKA_GROUP, KAFKA_CLIENT = "board", "dora"
 DAYS_OF_THE_YEAR = 365.0
 SETTLE_SECONDS = 60.0
 PIPELINE_SECONDS = 300.0
@@ -65,6 +66,7 @@ class Road:
             self._create_topic()
             for name in ("ann", "ben"):
                 self.say(self._start_consumer(name))
+            self.say(self._start_kafka_consumer())
             replay = self._replay(year)
             if self.ended.is_set():
                 return False
@@ -131,6 +133,17 @@ class Road:
         self.stack.run_client(f"consumer-{name}", command, {"MUSTER_TOKEN": info["consumer_token"]})
         return f"consumer {name} starts"
 
+    def _start_kafka_consumer(self) -> str:
+        self._kafka_evidence.mkdir(exist_ok=True)
+        command = [
+            *(sys.executable, "-m", "standalone.demo.kafka_consumer"),
+            *("--group", KAFKA_GROUP, "--topic", TOPIC, "--client-id", KAFKA_CLIENT),
+            *("--bootstrap", self.stack.info["bootstrap"]),
+            *("--evidence", str(self._kafka_evidence / KAFKA_CLIENT)),
+        ]
+        self.stack.run_client(f"consumer-{KAFKA_CLIENT}", command, {})
+        return f"consumer {KAFKA_CLIENT} starts: librdkafka, in group {KAFKA_GROUP}"
+
     def _kill_a_consumer(self) -> str:
         self.stack.kill("consumer-ben")
         return "consumer ben is killed with kill -9"
@@ -150,11 +163,16 @@ class Road:
         self.say("6  waiting until everything is consumed, committed and in sync")
         ends = self._ends()
         started = time.monotonic()
-        wait_until(lambda: rest.committed(GROUP, TOPIC) == ends or self.ended.is_set(), SETTLE_SECONDS)
+
+        def all_committed() -> bool:
+            return all(rest.committed(group, TOPIC) == ends for group in (GROUP, KAFKA_GROUP))
+
+        wait_until(lambda: all_committed() or self.ended.is_set(), SETTLE_SECONDS)
         wait_until(lambda: all_in_sync(rest) or self.ended.is_set(), SETTLE_SECONDS)
         self.account.settle_seconds = time.monotonic() - started
         seen = {path.name: evidence.read(path) for path in sorted(self._evidence.iterdir())}
-        self.account.consumed = {name: len(lines) for name, lines in seen.items()}
+        by_kafka = {path.name: evidence.read(path) for path in sorted(self._kafka_evidence.iterdir())}
+        self.account.consumed = {name: len(lines) for name, lines in (seen | by_kafka).items()}
         brokers = {f"broker {number}": self._broker_folder(number) for number in range(1, REPLICAS + 1)}
         isr = {row["partition"]: row["isr"] for row in rest.partitions(TOPIC)}
         self.account.checks += [
@@ -166,9 +184,25 @@ class Road:
             evidence.every_record_was_consumed(replay.produced, seen, len(year)),
             evidence.order_holds_within_each_tenure(seen),
             evidence.committed_to_the_end(rest.committed(GROUP, TOPIC), ends),
+            *self._kafka_checks(by_kafka, replay, rest.committed(KAFKA_GROUP, TOPIC), ends, len(year)),
             evidence.all_in_sync(isr, REPLICAS),
             evidence.logs_are_equal(TOPIC, PARTITIONS, brokers),
         ]
+
+    @staticmethod
+    def _kafka_checks(
+        seen: dict[str, list[evidence.Seen]],
+        replay: Replay,
+        committed: dict[int, int],
+        ends: dict[int, int],
+        count: int,
+    ) -> list[Check]:
+        """The same promises, kept to a client that knows nothing of Muster."""
+        checks = (
+            evidence.every_record_was_consumed(replay.produced, seen, count),
+            evidence.committed_to_the_end(committed, ends),
+        )
+        return [Check(f"librdkafka: {one.promise}", one.kept, one.detail) for one in checks]
 
     def _ends(self) -> dict[int, int]:
         reader = Consumer(
@@ -185,6 +219,10 @@ class Road:
     @property
     def _evidence(self) -> Path:
         return self.stack.home / "evidence"
+
+    @property
+    def _kafka_evidence(self) -> Path:
+        return self.stack.home / "evidence-of-kafka-clients"
 
     def _broker_folder(self, number: int) -> Path:
         return self.stack.home / f"broker-{number}" / "partitions"
