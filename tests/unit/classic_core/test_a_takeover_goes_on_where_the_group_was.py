@@ -57,7 +57,7 @@ def test_who_does_not_ask_after_a_takeover_is_removed() -> None:
 def test_a_group_is_loaded_in_bulk_without_a_turn() -> None:
     group = ClassicGroup()
     group.stable("a")
-    state = preload(group.rows, group.now, group.settings, Surroundings())
+    state = preload(group.rows, group.now, group.settings, Surroundings(), settled=False)
     assert state is not None and state.rows is group.rows and state.classic.supported == {"range": 1}
 
 
