@@ -172,3 +172,16 @@ def test_an_offset_keeps_its_note_until_it_is_committed_without_one(grouped: Gro
     assert stored.offset_notes == {P[0]: timed, P[1]: OffsetNote(5)}
     group.rows = stored
     assert group.take(records.OffsetsDeleted(by_topic(P[:1]))) == group.stored()
+
+
+def test_an_offset_that_an_operator_sets_has_no_note(grouped: Grouped) -> None:
+    group = grouped("simple")
+    group.take(records.ProtocolEntered("classic"))
+    note = OffsetNote(4, "read up to here", 1_700_000_000_123)
+    noted = {("simple", P[number]): (7, note) for number in range(2)}
+    group.link.batch((), lambda connection: group.store.write_offsets(connection, noted))
+    group.rows = group.folded = group.stored()
+    turn = records.OffsetsSet(positions_by_topic({P[0]: Position(2, 0)}))
+    assert_stored(group, group.take(turn))
+    assert group.rows.offsets == {P[0]: 2, P[1]: 7}
+    assert group.rows.offset_notes == {P[1]: note}

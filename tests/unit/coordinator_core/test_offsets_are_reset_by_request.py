@@ -1,5 +1,7 @@
 """Committed offsets set by an operator: where they go, what is clamped and said, refused, undone."""
 
+from dataclasses import replace
+
 import pytest
 
 from groups.core import records
@@ -15,7 +17,7 @@ from groups.core.requests import (
     Verdict,
 )
 from groups.core.rows import apply
-from groups.core.state import GroupRows
+from groups.core.state import GroupRows, OffsetNote
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Position, positions_by_topic
 from tests.unit.coordinator_core.group import ORDERS, Group, orders
@@ -120,6 +122,17 @@ def test_undo_puts_back_what_was_there_and_what_was_not() -> None:
     back = ask(group, undo_of(done))
     assert (back.verdict, told(back)) == (Verdict.DONE, [(0, 100, 30), (1, 100, -1)])
     assert dict(group.rows.offsets) == {orders(0): 30}
+
+
+def test_what_was_said_of_the_old_offset_is_not_said_of_the_new_one_nor_after_undo() -> None:
+    note = OffsetNote(3, "read up to here", 1_700_000_000_000)
+    rows = committed(30, 40).rows
+    group = Group(rows=replace(rows, offset_notes={orders(0): note, orders(1): note}))
+    done = ask(group, ResetOffsets("earliest"), found(0))
+    assert dict(group.rows.offset_notes) == {orders(1): note}
+    ask(group, undo_of(done))
+    assert dict(group.rows.offsets) == {orders(0): 30, orders(1): 40}
+    assert dict(group.rows.offset_notes) == {orders(1): note}
 
 
 def test_undo_is_refused_where_something_else_was_committed_since() -> None:
