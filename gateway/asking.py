@@ -1,7 +1,7 @@
 """This room is what every handler of group requests needs: the shard of a group, and who may ask it."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import structlog
@@ -28,6 +28,9 @@ class KnownTopics(Protocol):
     @property
     def topics(self) -> Mapping[str, TopicView]:
         """The topics of the instant, by name."""
+
+    def look_again(self, then: Callable[[], None]) -> None:
+        """Call `then` when they were read once more."""
 
 
 class Shards:

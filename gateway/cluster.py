@@ -5,7 +5,7 @@ nothing was said; which nodes live and what they hold, the node knows at any mom
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -38,6 +38,8 @@ class ClusterOfNode:
         self._reading: asyncio.Task[None] | None = None
         self._stale = False
         self._read_at = Instant(-REFRESH_MS)
+        self._waiting: list[Callable[[], None]] = []
+        self._looked_again = False
         self.is_known = False
         """True since the first look: before it clients would be told of nobody."""
 
@@ -66,8 +68,22 @@ class ClusterOfNode:
             raise NoProducerIds(str(problem)) from problem
         return ProducerIdBlock(first, count)
 
+    def look_again(self, then: Callable[[], None]) -> None:
+        """Call `then` behind a read that begins from now on, even if that fails.
+
+        Whoever asks for what nobody knows must not keep the database busy: one look between two ticks is
+        for them, and who asks behind it waits for the next.
+        """
+        self._waiting.append(then)
+        if not self._looked_again:
+            self._looked_again = True
+            self._refresh()
+
     def tick(self, now: Instant) -> None:
-        """Read again when the last look is old."""
+        """Read again when the last look is old, or somebody waits for another; called every 100 ms."""
+        self._looked_again = bool(self._waiting)
+        if self._waiting:
+            self._refresh()
         if elapsed_ms(self._read_at, now) >= REFRESH_MS:
             self._read_at = now
             self._refresh()
@@ -91,14 +107,23 @@ class ClusterOfNode:
     async def _read(self) -> None:
         while self._stale:
             self._stale = False
+            waiting, self._waiting = self._waiting, []
             try:
                 learnt = await self._node.query(partial(_look, above=self._known.version))
             except ConnectionLost as problem:
                 # The tick asks again; until then the older look holds.
                 log.info("look at the cluster failed", problem=str(problem))
+                _call(waiting)
                 return
             self._known.learn(*learnt)
             self.is_known = True
+            # At once: what is said from now on finds what was learnt, and must not overtake them.
+            _call(waiting)
+
+
+def _call(waiting: list[Callable[[], None]]) -> None:
+    for then in waiting:
+        then()
 
 
 def _look(

@@ -1,6 +1,9 @@
-"""This room answers OffsetCommit: what cannot be committed at once, the rest when it is durable."""
+"""This room answers OffsetCommit: what cannot be committed at once, the rest when it is durable.
 
-from collections.abc import Mapping
+A client may hear of a new topic from a broker before the node does: what the node does not know is looked for
+once more. What is known is not held up by it, so commits of one partition keep their order.
+"""
+
 from functools import partial
 from typing import Any
 
@@ -15,6 +18,9 @@ from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.partitions import Partition
+
+Positions = dict[Partition, offsets.CommittedOffset]
 
 
 class CommitHandler:
@@ -27,65 +33,100 @@ class CommitHandler:
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """OffsetCommit. Raises MalformedFrame, FrameTooLarge."""
         request = read_request(header, frame)
-        session: KafkaSession = reply.session
         asked = offsets.asked_commit(request)
-        error = refused_group(session, asked.group_id, Operation.CONSUME)
-        service = self._shards.of(asked.group_id)
-        if error is None and not service.accepting:
-            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if service.serving else ErrorCode.NOT_COORDINATOR
+        error = refused_group(reply.session, asked.group_id, Operation.CONSUME)
+        if error is None:
+            error = self._unserved(asked.group_id)
         if error is not None:
             reply.send(refuse(header, request, error))
             return
-        positions, refused = offsets.asked_positions(request, self._cluster.topics, caller_of(reply).may_read)
-        answer = _Answer(header, request, reply, refused)
-        if not positions:
-            answer.send(Judgement())
+        positions, refused = self._positions(request, reply)
+        unknown = {one for one, why in refused.items() if why is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        answer = _Answer(header, request, reply, parts=1 + bool(unknown))
+        reply.park(len(positions) + len(unknown), answer.nobody_waits)
+        answer.tell({one: why for one, why in refused.items() if one not in unknown})
+        self._commit(asked, positions, answer, reply)
+        if unknown:
+            self._cluster.look_again(partial(self._commit_rest, request, unknown, answer, reply))
+
+    def _unserved(self, group_id: str) -> ErrorCode | None:
+        service = self._shards.of(group_id)
+        if service.accepting:
+            return None
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if service.serving else ErrorCode.NOT_COORDINATOR
+
+    def _positions(self, request: Any, reply: Reply) -> tuple[Positions, offsets.Refused]:
+        return offsets.asked_positions(request, self._cluster.topics, caller_of(reply).may_read)
+
+    def _commit_rest(
+        self, request: Any, unknown: set[tuple[str, int]], answer: "_Answer", reply: Reply
+    ) -> None:
+        """The catalog was read again since `unknown` was asked for."""
+        if not reply.is_wanted:
             return
-        seat = session.seat(asked.group_id, service.shard)
-        reply.park(len(positions), answer.nobody_waits)
+        asked = offsets.asked_commit(request)
+        positions, refused = self._positions(request, reply)
+        answer.tell({one: why for one, why in refused.items() if one in unknown})
+        found = {one: what for one, what in positions.items() if (one.topic, one.number) in unknown}
+        error = self._unserved(asked.group_id)
+        if error is None:
+            self._commit(asked, found, answer, reply)
+        else:
+            answer.send(found, Judgement(error=error))
+
+    def _commit(
+        self, asked: offsets.AskedCommit, positions: Positions, answer: "_Answer", reply: Reply
+    ) -> None:
+        if not positions:
+            answer.send(positions, Judgement())
+            return
+        session: KafkaSession = reply.session
+        service = self._shards.of(asked.group_id)
         commit = ClassicCommit(
             key=asked.group_id,
-            connection=seat.id,
+            connection=session.seat(asked.group_id, service.shard).id,
             member_id=asked.member_id,
             group_instance_id=asked.group_instance_id,
             generation=asked.generation,
             positions={partition: Committed(*one) for partition, one in positions.items()},
-            answer=answer.send,
+            answer=partial(answer.send, positions),
         )
         if not service.commit(commit):
             reply.hang_up("too much is unanswered")
 
 
 class _Answer:
-    """Where the answer goes, and what was refused before the group was asked."""
+    """What became of each partition, and where it goes when the last part is decided."""
 
-    __slots__ = ("_header", "_refused", "_reply", "_request")
+    __slots__ = ("_errors", "_header", "_parts", "_reply", "_request")
 
-    def __init__(
-        self, header: RequestHeader, request: Any, reply: Reply | None, refused: offsets.Refused
-    ) -> None:
+    def __init__(self, header: RequestHeader, request: Any, reply: Reply | None, parts: int) -> None:
         self._header = header
         self._request = request
         self._reply = reply
-        self._refused = refused
+        self._parts = parts
+        self._errors: dict[tuple[str, int], ErrorCode] = {}
 
     def nobody_waits(self) -> None:
         """The connection is gone; the commit still counts."""
         self._reply = None
 
-    def send(self, judgement: Judgement) -> None:
-        """Tell each partition what became of it."""
-        if self._reply is None:
+    def tell(self, refused: offsets.Refused) -> None:
+        """These are refused before the group is asked."""
+        self._errors.update(refused)
+
+    def send(self, positions: Positions, judgement: Judgement) -> None:
+        """One part is decided; behind the last one tell each partition what became of it."""
+        error = offsets.worded(self._header.api_version, judgement.error)
+        for one in positions:
+            # Named twice and refused once, a partition is told of the refusal.
+            self._errors.setdefault((one.topic, one.number), judgement.refused.get(one, error))
+        self._parts -= 1
+        if self._parts or self._reply is None:
             return
         version = self._header.api_version
-        error = offsets.worded(version, judgement.error)
-        errors = {(one.topic, one.number): code for one, code in judgement.refused.items()}
-        told = {**errors, **self._refused}
-        body = offsets.commit_answer(version, self._request, partial(_error_of, told, error))
+        body = offsets.commit_answer(version, self._request, self._error_of)
         self._reply.send(encode_reply(self._header.api_key, version, self._header.correlation_id, body))
 
-
-def _error_of(
-    errors: Mapping[tuple[str, int], ErrorCode], otherwise: ErrorCode, topic: str, number: int
-) -> ErrorCode:
-    return errors.get((topic, number), otherwise)
+    def _error_of(self, topic: str, number: int) -> ErrorCode:
+        return self._errors[topic, number]

@@ -1,7 +1,7 @@
 """This room opens a node's Kafka door over shards in memory, and speaks Kafka to it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from gateway.translation.cluster import KnownBroker, KnownPartition, KnownTopic
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.connection import ClientConnection
 from muster.kernel.shards import SHARD_COUNT
-from runtime.ports import shard_lane
+from runtime.ports import ConnectionLost, shard_lane
 from tests.unit.coordinator.shards import Node, Shards
 
 KEY = "kafka-readers"
@@ -104,11 +104,42 @@ class Peer:
         self._writer.close()
 
 
+class DoorNode(Node):
+    """A node whose catalog says `learnt`; it counts how often that is read."""
+
+    def __init__(self) -> None:
+        self.learnt: tuple[Any, ...] = (
+            "a-cluster",
+            [KnownBroker(1, "127.0.0.1:9092", "")],
+            [KnownTopic("orders", ORDERS, 2)],
+            [KnownPartition(ORDERS, number, (1,), 1, 1, (1,), 1) for number in range(2)],
+        )
+        self.looks = 0
+        self.may_look = asyncio.Event()
+        self.may_look.set()
+        self.away = False
+
+    async def query(self, function: Callable[[Any], Any]) -> Any:
+        self.looks += 1
+        learnt = self.learnt
+        await self.may_look.wait()
+        if self.away:
+            raise ConnectionLost("the database is away")
+        return learnt
+
+    def learns_of(self, name: str, topic_id: UUID) -> None:
+        """Somebody has made a topic of one partition."""
+        cluster_id, brokers, topics, partitions = self.learnt
+        one = KnownPartition(topic_id, 0, (1,), 1, 1, (1,), 2)
+        self.learnt = (cluster_id, brokers, [*topics, KnownTopic(name, topic_id, 1)], [*partitions, one])
+
+
 class Door:
     """A node's door, its shards, and how to come in."""
 
-    def __init__(self, shards: Shards, listener: NodeListener, port: int) -> None:
+    def __init__(self, shards: Shards, node: DoorNode, listener: NodeListener, port: int) -> None:
         self.shards = shards
+        self.node = node
         self.listener = listener
         self._port = port
         self._peers: list[Peer] = []
@@ -133,14 +164,10 @@ async def kafka_door(key: str = KEY) -> AsyncIterator[Door]:
             shard_lane(shard): shards.services.get(shard) or ShardService(shard, shards.premises)
             for shard in range(SHARD_COUNT)
         }
-        listener = NodeListener(Node(), services)
-        listener._cluster._known.learn(
-            "a-cluster",
-            [KnownBroker(1, "127.0.0.1:9092", "")],
-            [KnownTopic("orders", ORDERS, 2)],
-            [KnownPartition(ORDERS, number, (1,), 1, 1, (1,), 1) for number in range(2)],
-        )
-        door = Door(shards, listener, listener.server.listen("127.0.0.1", 0))
+        node = DoorNode()
+        listener = NodeListener(node, services)
+        listener._cluster._known.learn(*node.learnt)
+        door = Door(shards, node, listener, listener.server.listen("127.0.0.1", 0))
         try:
             yield door
         finally:

@@ -7,6 +7,7 @@ import pytest
 from gateway import session
 from muster.kafkawire.api_table import SERVED, ApiKey, part, request_class
 from muster.kernel.shards import shard_of
+from runtime import clock
 from tests.unit.coordinator.shards import eventually
 from tests.unit.gateway.doors import KEY, kafka_door
 
@@ -174,6 +175,7 @@ async def test_what_cannot_be_committed_is_answered_without_asking_the_group() -
         ann = await door.peer()
         for fields in ({"number": 2}, {"topic": "nowhere"}):
             body = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5, **fields, member_id="nobody"))
+            door.listener.tick(clock.now())
             assert [int(one.error_code) for one in body.topics[0].partitions] == [3]
 
 

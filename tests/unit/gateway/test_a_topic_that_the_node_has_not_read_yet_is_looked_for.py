@@ -1,0 +1,115 @@
+"""A client commits for a topic that it knows before its node does: the node looks again before it refuses."""
+
+from typing import Any
+from uuid import UUID
+
+from muster.kafkawire.api_table import ApiKey, part, request_class
+from runtime import clock
+from tests.unit.coordinator.shards import eventually
+from tests.unit.gateway.doors import KEY, Door, Peer, kafka_door
+
+CLICKS = UUID(int=2)
+UNKNOWN = 3
+
+
+def commits(peer: Peer, **offsets: int) -> None:
+    """Ask to commit offsets of the first partitions of some topics, as nobody's member."""
+    shape = request_class(ApiKey.OFFSET_COMMIT, 9)
+    place, named = part(shape, "OffsetCommitRequestPartition"), part(shape, "OffsetCommitRequestTopic")
+    peer.send(
+        ApiKey.OFFSET_COMMIT,
+        9,
+        group_id=KEY,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=tuple(
+            named(
+                name=topic,
+                partitions=(
+                    place(
+                        partition_index=0,
+                        committed_offset=offset,
+                        committed_leader_epoch=-1,
+                        committed_metadata="",
+                    ),
+                ),
+            )
+            for topic, offset in offsets.items()
+        ),
+    )
+
+
+async def told(peer: Peer) -> dict[str, int]:
+    body: Any = await peer.hear()
+    return {topic.name: int(one.error_code) for topic in body.topics for one in topic.partitions}
+
+
+def committed(door: Door) -> dict[str, int]:
+    rows = door.shards.database.tables["groups"].get(KEY)
+    return {one.topic: offset for one, offset in rows.offsets.items()} if rows else {}
+
+
+async def test_a_commit_for_a_topic_that_was_just_made_is_taken() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        door.node.learns_of("clicks", CLICKS)
+        commits(ann, orders=5, clicks=7)
+        assert await told(ann) == {"orders": 0, "clicks": 0}
+        assert committed(door) == {"orders": 5, "clicks": 7}
+
+
+async def test_what_is_known_is_committed_meanwhile_and_nothing_overtakes_the_rest() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        door.node.learns_of("clicks", CLICKS)
+        door.node.may_look.clear()
+        commits(ann, orders=5, clicks=7)
+        await eventually(lambda: committed(door) == {"orders": 5})
+        commits(ann, orders=6)
+        await eventually(lambda: committed(door) == {"orders": 6})
+        door.node.may_look.set()
+        assert (await told(ann), await told(ann)) == ({"orders": 0, "clicks": 0}, {"orders": 0})
+        assert committed(door) == {"orders": 6, "clicks": 7}
+
+
+async def test_whoever_asks_for_what_nobody_knows_has_it_looked_for_once_between_two_ticks() -> None:
+    async with kafka_door() as door:
+        peers = [await door.peer() for _ in range(4)]
+        commits(peers[0], nowhere=1)
+        assert await told(peers[0]) == {"nowhere": UNKNOWN}
+        assert door.node.looks == 1
+        for peer in peers:
+            commits(peer, nowhere=1, orders=2)
+        parked = door.listener._cluster._waiting
+        await eventually(lambda: len(parked) == len(peers))
+        assert door.node.looks == 1
+        door.node.learns_of("nowhere", CLICKS)
+        door.listener._cluster._read_at = clock.now()
+        door.listener.tick(clock.now())
+        assert [await told(peer) for peer in peers] == [{"nowhere": 0, "orders": 0}] * len(peers)
+        assert door.node.looks == 2
+
+
+async def test_who_cannot_look_refuses_by_what_is_known() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        door.node.learns_of("clicks", CLICKS)
+        door.node.away = True
+        commits(ann, clicks=7)
+        assert await told(ann) == {"clicks": UNKNOWN}
+
+
+async def test_who_hangs_up_while_it_is_looked_for_leaves_nothing_behind() -> None:
+    async with kafka_door() as door:
+        ann, ben = await door.peer(), await door.peer()
+        door.node.learns_of("clicks", CLICKS)
+        door.node.may_look.clear()
+        commits(ann, clicks=7)
+        await eventually(lambda: door.node.looks == 1)
+        ann.close()
+        await eventually(lambda: door.listener.server.connection_count == 1)
+        door.node.may_look.set()
+        commits(ben, clicks=8)
+        assert await told(ben) == {"clicks": 0}
+        assert committed(door) == {"clicks": 8}
