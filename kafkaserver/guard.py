@@ -6,12 +6,13 @@ from pathlib import Path
 from secrets import token_bytes, token_urlsafe
 from typing import Final
 
-from kafkaserver.callers import KnownCallers
+from kafkaserver.callers import KafkaCaller, KnownCallers
 from kafkaserver.sasl import SaslGate
 from kafkaserver.server import KafkaServer
 from kafkaserver.tls import Certificate
 from muster.kernel.addresses import is_loopback
 from muster.kernel.environment import SettingError
+from muster.kernel.scram import Verifier
 from muster.messages.link.callers import CallerRow
 
 SASL: Final = "MUSTER_KAFKA_SASL"
@@ -57,7 +58,19 @@ class Guard:
         if not self.sasl:
             return None
         plain = self.certificate is not None or is_loopback(peer)
-        return SaslGate(self._callers, lambda: token_urlsafe(_KEY_BYTES), plain=plain)
+        return SaslGate(self, lambda: token_urlsafe(_KEY_BYTES), plain=plain)
+
+    def verifier(self, mechanism: str, user: str) -> Verifier:
+        """As it is known now, not as it was when the connection was made (sasl.Credentials)."""
+        return self._callers.verifier(mechanism, user)
+
+    def caller(self, user: str) -> KafkaCaller | None:
+        """Who this user is now."""
+        return self._callers.caller(user)
+
+    def caller_of_token(self, user: str, presented: str) -> KafkaCaller | None:
+        """Who shows this token, if it is good now."""
+        return self._callers.caller_of_token(user, presented)
 
     def know(self, rows: Iterable[CallerRow], *servers: KafkaServer) -> None:
         """These may come in from now on; of those who are in, whoever may not any more is hung up on."""

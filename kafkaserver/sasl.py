@@ -88,19 +88,26 @@ class _Scram:
     def __init__(self, mechanism: str, credentials: Credentials, nonce: str) -> None:
         self._credentials = credentials
         self._side = ServerSide(mechanism, lambda user: credentials.verifier(mechanism, user), nonce)
+        self._caller: object | None = None
 
     def hear(self, message: bytes) -> _Step | None:
         """None: refused."""
         try:
             if self._side.user is None:
-                return _Step(self._side.first(message))
+                answer = self._side.first(message)
+                self._caller = self._who()
+                return _Step(answer)
             signature = self._side.second(message)
         except ScramError:
             return None
-        if signature is None:
+        # Between both messages its token may have been taken back, or another one been made under its name.
+        if signature is None or self._caller is None or self._who() != self._caller:
             return None
-        caller = self._credentials.caller(self._side.user)
-        return None if caller is None else _Step(signature, caller)
+        return _Step(signature, self._caller)
+
+    def _who(self) -> object | None:
+        user = self._side.user
+        return None if user is None else self._credentials.caller(user)
 
 
 class SaslGate:

@@ -119,7 +119,11 @@ class KafkaServer:
             with contextlib.suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             gate = self._gate(address[0]) if self._gate is not None else None
-            behind = accepted if self._certificate is None else self._certificate.wrap(accepted)
+            try:
+                behind = accepted if self._certificate is None else self._certificate.wrap(accepted)
+            except OSError:
+                accepted.close()
+                continue  # It is gone already, too.
             peer = f"{address[0]}:{address[1]}"
             session = self._session(peer) if self._session is not None else None
             connection = Connection(self, behind, peer, gate, session)

@@ -72,19 +72,27 @@ class Certificate:
     def __init__(self, chain: Path, key: Path) -> None:
         """Raises OSError, ssl.SSLError if they cannot be used."""
         self._chain, self._key = chain, key
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._stamp = self._stamp_of_files()
-        self._context.load_cert_chain(chain, key)
+        self._context = self._read()
 
     def wrap(self, accepted: socket.socket) -> TlsSocket:
-        """Put TLS before an accepted, non-blocking connection."""
+        """Put TLS before an accepted, non-blocking connection. Raises OSError for one that is gone."""
+        # Python would take it for one that is to be connected, and leave what it made of it open.
+        accepted.getpeername()
         self._read_again_if_changed()
         return TlsSocket(
             self._context.wrap_socket(
                 accepted, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
             )
         )
+
+    def _read(self) -> ssl.SSLContext:
+        """A context of its own: one into which half a pair was read has lost the pair that it had."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # A key that wants a password is refused: OpenSSL would ask for it at the terminal, and wait.
+        context.load_cert_chain(self._chain, self._key, password="")
+        return context
 
     def _stamp_of_files(self) -> tuple[int, ...]:
         stats = (os.stat(self._chain), os.stat(self._key))
@@ -96,6 +104,6 @@ class Certificate:
             stamp = self._stamp_of_files()
             if stamp != self._stamp:
                 self._stamp = stamp
-                self._context.load_cert_chain(self._chain, self._key)
+                self._context = self._read()
         except (OSError, ssl.SSLError) as error:
             log.warning("certificate_not_read", file=str(self._chain), reason=str(error))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator
@@ -144,3 +145,34 @@ async def test_a_broken_certificate_leaves_the_old_one(tmp_path: Path) -> None:
         async with client(port, "first") as (reader, writer):
             writer.write(request(1))
             assert await reader.readexactly(len(answer(1))) == answer(1)
+
+
+async def test_half_of_a_new_pair_leaves_the_old_one(tmp_path: Path) -> None:
+    chain, key = tmp_path / "chain.crt", tmp_path / "chain.key"
+    shutil.copy(FOLDER / "first.crt", chain)
+    shutil.copy(FOLDER / "first.key", key)
+    certificate = Certificate(chain, key)
+    async with tls_door(echo, certificate) as port:
+        shutil.copy(FOLDER / "second.crt", chain)
+        async with client(port, "first") as (reader, writer):
+            writer.write(request(1))
+            assert await reader.readexactly(len(answer(1))) == answer(1)
+        shutil.copy(FOLDER / "second.key", key)
+        async with client(port, "second") as (reader, writer):
+            writer.write(request(2))
+            assert await reader.readexactly(len(answer(2))) == answer(2)
+
+
+async def test_who_resets_before_it_is_accepted_harms_nobody(certificate: Certificate) -> None:
+    mistakes: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: mistakes.append(context))
+    async with tls_door(echo, certificate) as port:
+        # Nothing is accepted before this coroutine waits.
+        for said in (b"", b"hello"):
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                stranger.sendall(said)
+                stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        async with client(port) as (reader, writer):
+            writer.write(request(1))
+            assert await reader.readexactly(len(answer(1))) == answer(1)
+    assert mistakes == []
