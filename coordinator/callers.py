@@ -190,10 +190,15 @@ class Orders:
             return False
         return line.way is Way.TURN or any(way is Way.TURN for way, _ in line.held or ())
 
-    def forget(self) -> None:
-        """The shard was given up: nothing of what was said will be decided here."""
+    def forget(self) -> list[Any]:
+        """The shard was given up: nothing of what was said will be decided here.
+
+        Returns what waited for a batch, in the order of each caller: nobody else knows of it.
+        """
+        held = [item for line in self._lines.values() for way, item in line.held or () if way is Way.BATCH]
         self._lines.clear()
         self._parked.clear()
+        return held
 
 
 def _hold(line: _Line, way: Way, item: Any, last: bool) -> bool:

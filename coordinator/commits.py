@@ -216,12 +216,12 @@ class Commits:
                 self._await_turn(key)
         self._refuse([commit for commit, _ in batch.answers], code)
 
-    def give_up(self) -> None:
-        """The shard goes to another node: what still waits was not written."""
+    def give_up(self, held: Sequence[Commit] = ()) -> None:
+        """The shard goes to another node: what still waits was not written; nor was `held`, behind turns."""
         waiting, self._waiting = self._waiting, []
         parked, self._parked = self._parked, {}
         self._beginning.clear()
-        for commits in (waiting, *parked.values()):
+        for commits in (waiting, *parked.values(), held):
             self._refuse(commits, ErrorCode.NOT_COORDINATOR)
 
     def _answer(self, batch: _Batch) -> None:
@@ -229,7 +229,7 @@ class Commits:
         for commit, judgement in answers:
             self._tell(commit, judgement)
 
-    def _refuse(self, commits: list[Commit], code: ErrorCode) -> None:
+    def _refuse(self, commits: Sequence[Commit], code: ErrorCode) -> None:
         for commit in commits:
             self._tell(commit, Judgement(error=code))
 

@@ -159,9 +159,9 @@ class ShardService(LeasedShard):
         for task in self._tasks:
             task.cancel()
         self._requests.forget()
-        self._orders.forget()
+        held = self._orders.forget()
         self._liveness.forget()
-        self._commits.give_up()
+        self._commits.give_up(held)
         self._groups.forget()
         for caller in self.premises.callers.of_shard(self.shard):
             caller.hang_up(ErrorCode.NOT_COORDINATOR, new_owner or "")

@@ -9,11 +9,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+import structlog
+
 from coordinator.core.events import ConnectionId, Waiter
 from gateway.translation.groups import MemberAnswer, answer_body
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply
 from muster.kernel.error_codes import ErrorCode
+
+log = structlog.get_logger(__name__)
 
 OURS: Final = 1_000
 """Numbers from here on are Muster's own; Kafka's clients know none of them."""
@@ -63,15 +67,26 @@ class Seat:
 
     def _forget(self, waiter: Waiter) -> None:
         """The connection is gone; whatever is decided, nobody is to be told."""
-        del self._waiting[waiter]
+        self._waiting.pop(waiter, None)
 
     def say(self, message: Any) -> None:
-        """Answer the waiter that the message names; one whose connection is gone is not there any more."""
+        """Answer the waiter that the message names; one whose connection is gone is not there any more.
+
+        An answer that cannot be worded ends its connection: nothing behind it could ever leave, and whoever
+        hears of the same turn is to hear his answer.
+        """
         waiting = self._waiting.pop(message.waiter, None)
-        if waiting is not None:
-            header = waiting.header
+        if waiting is None:
+            return
+        header = waiting.header
+        try:
             key, body = answer_body(header.api_version, message)
-            waiting.reply.send(encode_reply(key, header.api_version, header.correlation_id, body))
+            frame = encode_reply(key, header.api_version, header.correlation_id, body)
+        except Exception:
+            log.exception("an answer could not be worded", peer=waiting.reply.peer, seat=self._id)
+            waiting.reply.hang_up("our own mistake")
+        else:
+            waiting.reply.send(frame)
 
     def hang_up(self, error: ErrorCode, text: str) -> None:
         """Answer everything that waits here with `error`; the connection stays."""

@@ -32,6 +32,16 @@ MANY_LEAVE_SINCE: Final = 3
 REASON_LENGTH: Final = 255
 """Kafka's clients send no longer ones; what is longer is cut, not refused."""
 
+INSTANCE_LENGTH: Final = 249
+"""Kafka's bound. Ids are made of it, which must fit into the strings of old versions, and are indexed."""
+
+PROTOCOL_NAME_LENGTH: Final = 255
+
+SAID_BYTES: Final = 1024 * 1024
+"""What one member may say to its strategies in all. It is stored, journaled, and held in memory by owners;
+the subscription of a consumer that owns ten thousand partitions has fifty thousand bytes.
+"""
+
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -50,11 +60,14 @@ def _clean(text: str | None, length: int = REASON_LENGTH) -> str:
 
 def refused_join(request: Any) -> ErrorCode | None:
     """What no group can take, whatever its state."""
-    names = (request.member_id, getattr(request, "group_instance_id", None) or "")
-    if not all(map(storable, names)):
+    instance_id = getattr(request, "group_instance_id", None) or ""
+    if len(instance_id) > INSTANCE_LENGTH or not storable(instance_id) or not storable(request.member_id):
         return ErrorCode.INVALID_REQUEST
-    protocols = (request.protocol_type, *(protocol.name for protocol in request.protocols))
-    return None if all(map(storable, protocols)) else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    names = (request.protocol_type, *(protocol.name for protocol in request.protocols))
+    if not all(len(name) <= PROTOCOL_NAME_LENGTH and storable(name) for name in names):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    said = sum(len(name) for name in names) + sum(len(one.metadata) for one in request.protocols)
+    return ErrorCode.INVALID_REQUEST if said > SAID_BYTES else None
 
 
 def join_event(

@@ -53,7 +53,13 @@ class Peer:
         self.send(key, version, **fields)
         return await self.hear()
 
-    def sends_join(self, version: int = 9, member_id: str = "", group_id: str = KEY) -> None:
+    def sends_join(
+        self,
+        version: int = 9,
+        member_id: str = "",
+        group_id: str = KEY,
+        group_instance_id: str | None = None,
+    ) -> None:
         protocol = part(request_class(ApiKey.JOIN_GROUP, version), "JoinGroupRequestProtocol")
         self.send(
             ApiKey.JOIN_GROUP,
@@ -62,7 +68,7 @@ class Peer:
             session_timeout=SESSION,
             rebalance_timeout=SESSION,
             member_id=member_id,
-            group_instance_id=None,
+            group_instance_id=group_instance_id,
             protocol_type="consumer",
             protocols=(protocol(name="range", metadata=b"m"),),
         )

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gateway import session
+from gateway.translation import groups
 from muster.kafkawire.api_table import SERVED, ApiKey, part, request_class
 from muster.kernel.shards import shard_of
 from runtime import clock
@@ -237,3 +238,23 @@ async def test_a_connection_may_speak_of_many_groups_and_holds_on_to_few(
         assert sum(callers.any_of(shard) for shard in range(64)) <= 3
         ann.close()
         await eventually(lambda: not any(callers.any_of(shard) for shard in range(64)))
+
+
+async def test_an_answer_that_cannot_be_worded_ends_its_own_connection_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A name that is too long for the strings of version 5 gets past the door, as by a mistake of ours."""
+    monkeypatch.setattr(groups, "INSTANCE_LENGTH", 40_000)
+    async with kafka_door() as door:
+        ann, eve = await door.peer(), await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined, **{joined.member_id: b"mine"})
+        eve.sends_join(version=5, group_instance_id="i" * 32_767)
+        await eventually(lambda: door.shards.rows(KEY).phase.value == "PreparingRebalance")
+        # Of those whom one turn answers, Eve is the first.
+        ann.sends_join(member_id=joined.member_id)
+        with pytest.raises(EOFError):
+            await eve.hear()
+        again = await ann.hear()
+        assert (int(again.error_code), len(again.members)) == (0, 2)
+        assert door.listener.server.connection_count == 1

@@ -115,6 +115,23 @@ def test_what_no_row_can_hold_is_refused_before_any_group_is_asked() -> None:
     assert groups.refused_join(join_request(9)[1]) is None
 
 
+def test_what_would_stand_in_every_owners_memory_has_a_bound() -> None:
+    """An id is made of the instance's, and must fit into the strings of versions before 6."""
+    most, much = groups.INSTANCE_LENGTH, groups.SAID_BYTES
+    assert groups.refused_join(join_request(9, group_instance_id="i" * most)[1]) is None
+    too_long = join_request(9, group_instance_id="i" * (most + 1))[1]
+    assert groups.refused_join(too_long) is ErrorCode.INVALID_REQUEST
+    inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert groups.refused_join(join_request(9, protocol_type="c" * 256)[1]) is inconsistent
+
+    def says(metadata: bytes) -> Any:
+        said = parts(ApiKey.JOIN_GROUP, 9, "JoinGroupRequestProtocol", name="range", metadata=metadata)
+        return join_request(9, protocols=(said,))[1]
+
+    assert groups.refused_join(says(bytes(much - 100))) is None
+    assert groups.refused_join(says(bytes(much))) is ErrorCode.INVALID_REQUEST
+
+
 MEMBERS = (JoinedMember("ann-1", None, b"a"), JoinedMember("ben-1", "till-1", b"b"))
 
 
