@@ -1,7 +1,7 @@
 """This room says what strangers may make a Kafka door do, and counts what they did."""
 
 import resource
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from muster.kafkawire.framing import DEFAULT_LIMIT_BYTES
 
@@ -54,17 +54,18 @@ class ServerCounters:
     """Closed because of our own mistake, not the peer's."""
 
 
-def client_limits() -> ServerLimits:
-    """Clients take at most half of this process's descriptors: whatever else it has needs the others."""
-    return _taking_one_in(2)
+def client_limits(connections: int = ServerLimits().connections) -> ServerLimits:
+    """So many clients, that take at most half of this process's descriptors: whatever else it has needs
+    the others.
+    """
+    return _taking_one_in(2, connections)
 
 
 def peer_limits() -> ServerLimits:
     """Peers take at most an eighth of them, whoever they are: none has proved yet that it is a broker."""
-    return _taking_one_in(8)
+    return _taking_one_in(8, ServerLimits().connections)
 
 
-def _taking_one_in(share: int) -> ServerLimits:
+def _taking_one_in(share: int, connections: int) -> ServerLimits:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    usual = ServerLimits()
-    return replace(usual, connections=min(usual.connections, max(descriptors // share, 1)))
+    return ServerLimits(connections=min(connections, max(descriptors // share, 1)))

@@ -20,6 +20,7 @@ from access.bounded_http import BoundedHttp
 from gateway.listener import NodeListener
 from kafkaserver import open_files
 from kafkaserver.guard import Guard
+from kafkaserver.limits import client_limits
 from node import doors
 from node.context import NodeHeart
 from node.duties import Duties
@@ -73,7 +74,8 @@ class Node:
             settings.MUSTER_KAFKA_SASL, settings.MUSTER_KAFKA_TLS_CERTIFICATE, settings.MUSTER_KAFKA_TLS_KEY
         )
         guard.refuse_open_door("MUSTER_NODE_KAFKA_LISTEN", settings.MUSTER_NODE_KAFKA_LISTEN[0])
-        self._kafka = NodeListener(self.heart, shards, guard=guard)
+        limits = client_limits(settings.MUSTER_NODE_KAFKA_CONNECTIONS)
+        self._kafka = NodeListener(self.heart, shards, limits, guard)
         self._publisher = Publisher()
         self._spare = Spare()
         self.heart.queries = SideLink(database, lambda: self.keeper.run, "queries")

@@ -91,6 +91,11 @@ DJANGO_PROCESSES = (
         "HOST:PORT of a node's Kafka listener, which clients find by any broker.",
     ),
     _text("MUSTER_NODE_KAFKA_ADDRESS", "", "HOST:PORT where Kafka clients reach it; where it listens."),
+    _count(
+        "MUSTER_NODE_KAFKA_CONNECTIONS",
+        5_000,
+        "Connections of a node's Kafka listener; never more than half of what the process may open.",
+    ),
     _text("MUSTER_WEB_LISTEN", "127.0.0.1:8000", "HOST:PORT of pages and REST."),
     _text("MUSTER_WEB_URL", "", "Where people reach the pages; http:// and where it listens."),
     _text("MUSTER_STATIC_ROOT", "", "Folder that `collectstatic` fills; var/static in the checkout."),

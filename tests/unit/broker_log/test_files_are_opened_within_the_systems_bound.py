@@ -7,7 +7,10 @@ from pathlib import Path
 from broker.log.files import OpenFiles
 from broker.log.outcomes import LogSettings
 from broker.log.partition_log import PartitionLog
+from kafkaserver.limits import ServerLimits
 from kafkaserver.outbox import FileRegion
+from muster.kernel.environment import Environment
+from muster.kernel.settings import DECLARED
 from tests.unit.broker_log.logs import ORDERS, append, bytes_of
 
 # In a process of its own: the bound is the whole process's, and a test run holds files of its own.
@@ -22,6 +25,7 @@ files = OpenFiles()
 for number in range(300):
     files.get(Path(sys.argv[1]) / f"{number}.log")
 print(len(files), client_limits().connections, peer_limits().connections)
+print(client_limits(7).connections, client_limits(1_000_000).connections)
 """
 
 
@@ -31,9 +35,14 @@ def test_logs_clients_and_peers_together_leave_some_of_what_is_allowed(tmp_path:
         [sys.executable, "-c", PROGRAM, str(tmp_path)], cwd=root, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    logs, clients, peers = map(int, done.stdout.split())
+    logs, clients, peers, few, many = map(int, done.stdout.split())
     assert logs and clients and peers
     assert logs + clients + peers <= 88
+    assert (few, many) == (7, clients)
+
+
+def test_a_node_takes_as_many_clients_as_a_broker_if_nobody_says_a_number() -> None:
+    assert Environment({}, DECLARED).number("MUSTER_NODE_KAFKA_CONNECTIONS") == ServerLimits().connections
 
 
 def test_what_answers_hold_open_counts_and_who_comes_later_gets_a_copy(tmp_path: Path) -> None:
