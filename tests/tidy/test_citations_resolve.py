@@ -124,6 +124,15 @@ def test_a_citation_that_leads_nowhere_is_found(words: str) -> None:
     assert unresolved(f"By the rules ({words}).")
 
 
+def test_a_decision_record_has_its_number_alone() -> None:
+    numbers: set[int] = set()
+    for path in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md")):
+        number = int(path.name[:4])
+        assert number not in numbers, f"{path.name}: another one has this number"
+        assert path.read_text(encoding="utf-8").startswith(f"# {number}. "), path.name
+        numbers.add(number)
+
+
 def test_no_document_is_cited_that_a_reader_does_not_have() -> None:
     words = re.compile(
         r"\b(kafka-conformance|reliability-performance|fast-paths|aesthetics|peers\.md|facts\.md)\b|\(facts,"
