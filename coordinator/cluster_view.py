@@ -9,8 +9,8 @@ from uuid import UUID
 from controller import catalog
 from coordinator import patterns
 from coordinator.core.settings import Surroundings
-from coordinator.shards import shard_of
 from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.shards import shard_of
 from muster.kernel.topology import Layouts
 from muster.messages.member import BrokerInfo, NodeInfo
 from runtime.ports import Connection, ConnectionLost, NodeContext, shard_lane

@@ -12,10 +12,10 @@ from coordinator.core.memory import GroupState
 from coordinator.core.native import frames
 from coordinator.core.offsets import Judgement, judge
 from coordinator.service import MemberMessage, ShardService
-from coordinator.shards import shard_of
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import elapsed_ms
 from muster.kernel.scopes import Scope
+from muster.kernel.shards import shard_of
 from muster.messages import limits
 from muster.messages.errors import POLICY_VIOLATION_CLOSE
 from muster.messages.member import (

@@ -35,13 +35,13 @@ from coordinator.liveness import Liveness
 from coordinator.patterns import matches
 from coordinator.requests import Requests
 from coordinator.settings import read_settings
-from coordinator.shards import shard_of
 from coordinator.store import REBALANCE
 from coordinator.subject import Groups, refusal
 from groups.core.requests import KIND as REQUEST
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.shards import shard_of
 from muster.messages.member import (
     LeaveRequest,
     PingResponse,

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator import store_classic, store_outlived
-from coordinator.shards import shard_of
 from coordinator.statements import statement
 from groups.core.classic import CLASSIC, ClassicRows
 from groups.core.phases import Phase
@@ -37,6 +36,7 @@ from groups.core.records import (
 )
 from groups.core.rows import apply
 from groups.core.state import NATIVE, NO_NOTE, GroupRows, Member, OffsetNote, Quarantine, Tenure
+from muster.kernel.shards import shard_of
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, each_partition, each_position
 from runtime import cluster, requests, work

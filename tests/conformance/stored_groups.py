@@ -5,11 +5,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from coordinator.shards import shard_of
 from coordinator.store import GroupStore
 from groups.core.records import GroupRecord
 from groups.core.rows import apply
 from groups.core.state import GroupRows
+from muster.kernel.shards import shard_of
 from runtime.database import Link
 
 _encode = msgspec.json.encode

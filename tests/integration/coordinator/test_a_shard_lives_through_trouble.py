@@ -20,13 +20,13 @@ from coordinator.core.proposal import Proposal
 from coordinator.door import ConsumerDoor
 from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
-from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupStore, Unreadable
 from groups.core.records import GroupRecord
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.ids import TopicId, TopicName
 from muster.kernel.instants import Instant
+from muster.kernel.shards import shard_of
 from muster.kernel.topology import Layouts, TopicLayout
 from muster.messages.member import (
     CommitOffsetsRequest,

@@ -6,7 +6,6 @@ from uuid import UUID
 import pytest
 from django.core.management import call_command
 
-from coordinator.shards import shard_of
 from coordinator.store import GroupStore
 from coordinator.store_outlived import Outlived
 from groups.core import records
@@ -14,6 +13,7 @@ from groups.core.classic import ClassicMember
 from groups.core.phases import Phase
 from groups.core.records import GroupRecord
 from groups.core.rows import apply
+from muster.kernel.shards import shard_of
 from muster.messages.partitions import Partition, Position, positions_by_topic
 from runtime.postgres import LaneConnection
 

@@ -7,7 +7,6 @@ import psycopg
 import pytest
 from django.core.management import call_command
 
-from coordinator.shards import shard_of
 from coordinator.store import GroupStore
 from groups.core import records
 from groups.core.classic import ClassicMember
@@ -16,6 +15,7 @@ from groups.core.phases import Phase
 from groups.core.requests import Answer, Verdict
 from groups.core.rows import apply
 from groups.core.state import GroupRows
+from muster.kernel.shards import shard_of
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
 from runtime.ports import VersionConflict

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupStore
 from groups.core.records import GroupDeleted, GroupRecord, HandlerAsked, ItemAdopted
 from groups.core.rows import apply
 from groups.core.state import GroupRows
+from muster.kernel.shards import shard_of
 from muster.messages.partitions import Partition
 from runtime import work
 from runtime.database import Backend, Held, JournalRow, Written

@@ -8,9 +8,9 @@ from coordinator.core.events import Join, JoinAnswer, Leave, LeaveAnswer, Leaver
 from coordinator.core.settings import GroupSettings
 from coordinator.service import ShardService
 from coordinator.settings import CoordinatorSettings
-from coordinator.shards import shard_of
 from groups.core.consumer_protocol import subscription
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.shards import shard_of
 from tests.unit.coordinator.shards import SESSION_MS, Seat, Shards, eventually
 
 KEY = "kafka-readers"

@@ -20,7 +20,6 @@ from coordinator.core.proposal import Proposal, Share
 from coordinator.core.rebalance import seen
 from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
-from coordinator.shards import shard_of
 from coordinator.store import REBALANCE, GroupOffsets, GroupStore
 from coordinator.store_outlived import Outlived
 from groups.core.classic import ClassicMember, ClassicRows
@@ -30,6 +29,7 @@ from groups.core.records import GroupDeleted, GroupRecord, HandlerAsked, ItemAdo
 from groups.core.rows import apply
 from groups.core.state import GroupRows, Member, Tenure
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.shards import shard_of
 from muster.messages.member import RegisterConsumerRequest, TopicCount
 from muster.messages.partitions import Partition, Position, by_topic
 from runtime import clock, work

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.shards import shard_of
 from coordinator.store import GroupOffsets
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.shards import shard_of
 from muster.messages.partitions import Partition, Position
 from runtime import streams
 from tests.unit.coordinator.shards import MemoryGroups, Shards, eventually, readers

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from coordinator.classic_commits import LAST_DAY_MS, ClassicCommit, Committed
 from coordinator.core.memory import ClassicSession
 from coordinator.core.offsets import Judgement
-from coordinator.shards import shard_of
 from groups.core.classic import ClassicMember, ClassicRows
 from groups.core.phases import Phase
 from groups.core.state import GroupRows, OffsetNote
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.shards import shard_of
 from muster.messages.partitions import Partition, Position
 from tests.unit.coordinator.shards import Caller, Shards, eventually, readers
 from tests.unit.coordinator_core.group import orders
