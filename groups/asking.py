@@ -74,6 +74,19 @@ def ask(
     return _wait(uuid.UUID(request_id))
 
 
+def asked_before(
+    group: str, asked: Asked, principal: str, reason: str, idempotency_key: str | None
+) -> Request | None:
+    """The same request under the same key, about a group that is not there (any more)."""
+    if idempotency_key is None or "\x00" in group:
+        return None
+    row = WorkItem.objects.filter(
+        kind=KIND, key=group, principal=principal, idempotency_key=idempotency_key
+    ).first()
+    found = None if row is None else _read(row)
+    return found if found is not None and (found.asked, found.reason) == (asked, reason) else None
+
+
 def request_of(request_id: uuid.UUID) -> Request | None:
     """The request with this id."""
     row = WorkItem.objects.filter(id=request_id, kind=KIND).first()

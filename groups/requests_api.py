@@ -30,6 +30,7 @@ from groups.core.requests import (
     RESETS,
     AnyWish,
     Asked,
+    DeleteOffsets,
     ResetOffsets,
     Scope,
     UndoReset,
@@ -37,7 +38,7 @@ from groups.core.requests import (
     kind_of,
 )
 from groups.members import find_group
-from groups.models import NAME_LENGTH, ConsumerGroup
+from groups.models import NAME_LENGTH
 from muster.kernel.error_codes import ErrorCode
 from runtime.requests import AnotherAsked, TooManyOpen
 
@@ -150,6 +151,9 @@ class ResetOffsetsWishShape(WishShape):
             if (name == needed) != (name in attrs):
                 text = "It is needed." if name == needed else f"`to: {attrs['to']}` does not take it."
                 raise serializers.ValidationError({name: text})
+        if "time" in attrs and attrs["time"].timestamp() < 0:
+            # To Kafka's ListOffsets -1 is the end, and -2 the beginning.
+            raise serializers.ValidationError({"time": "It must not be before 1970."})
         return attrs
 
     def wish(self, group: str) -> AnyWish:
@@ -279,18 +283,25 @@ class RequestList(APIView):
         responses={200: RequestShape, 202: RequestShape},
     )
     def post(self, request: Request, group: str) -> Response:
-        found = find_group(group)
-        expected = _expected(request)
-        caller = cast(Caller, request.auth)
-        asked, reason = asked_by(request.data, expected, found.name)
+        caller, expected, key = cast(Caller, request.auth), _expected(request), _idempotency_key(request)
+        asked, reason = asked_by(request.data, expected, group)
+        _refuse_beyond(caller, asked.wish)
         try:
-            row = asking.ask(found, asked, caller.principal, reason, _idempotency_key(request))
+            found = find_group(group)
+        except Problem:
+            # It may be gone because this very request was carried out: who did not hear it asks again.
+            before = asking.asked_before(group, asked, caller.principal, reason, key)
+            if before is None:
+                raise
+            return _told(before, group)
+        try:
+            row = asking.ask(found, asked, caller.principal, reason, key)
         except AnotherAsked as error:
             text = "This Idempotency-Key was given to another request."
             raise Problem(422, text, ErrorCode.INVALID_REQUEST) from error
         except TooManyOpen as error:
             raise Problem(429, "Too many of your requests have no answer yet.") from error
-        return _told(row, found)
+        return _told(row, group)
 
 
 class RequestDetail(APIView):
@@ -299,7 +310,8 @@ class RequestDetail(APIView):
     @detail_schema("Read a request", RequestShape)
     def get(self, request: Request, request_id: UUID) -> Response:
         row = asking.request_of(request_id)
-        if row is None:
+        # Whoever may not know of its group is told as little as of one that is not there.
+        if row is None or not cast(Caller, request.auth).groups.covers(row.group):
             raise Problem(404, "There is no such request, or it was answered more than 7 days ago.")
         return Response(request_shown(row))
 
@@ -335,7 +347,25 @@ def asked_by(body: Any, expected: tuple[int, int] | None, group: str) -> tuple[A
     return Asked(shape.wish(group), expected, stated["dry_run"]), stated["reason"]
 
 
-def _told(row: asking.Request, group: ConsumerGroup) -> Response:
+def _refuse_beyond(caller: Caller, wish: AnyWish) -> None:
+    """What a wish names beside its group, the token must be good for, too. Raises Problem."""
+    if isinstance(wish, ResetOffsets) and wish.source and not caller.groups.covers(wish.source):
+        text = f"The token is not good for group {wish.source}."
+        raise Problem(403, text, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if isinstance(wish, ResetOffsets | DeleteOffsets):
+        if not wish.scope and not caller.topics.is_everything:
+            text = "The token is good for some topics only: name them in `scope`."
+            raise Problem(403, text, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        topics = [one.topic for one in wish.scope]
+    else:
+        topics = [one.topic for one in wish.changes] if isinstance(wish, UndoReset) else []
+    for topic in topics:
+        if not caller.topics.covers(topic):
+            text = f"The token is not good for topic {topic}."
+            raise Problem(403, text, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _told(row: asking.Request, group: str) -> Response:
     """The answer to who asked: 200, 202 while there is none, or the problem that it is."""
     address = reverse("api-request", args=[row.id])
     if row.failed:
@@ -343,7 +373,7 @@ def _told(row: asking.Request, group: ConsumerGroup) -> Response:
     if row.answer is None:
         return Response(request_shown(row), status=202, headers={"Location": address})
     if row.answer.verdict is Verdict.CHANGED_MEANWHILE:
-        now = find_group(group.name)
+        now = find_group(group)
         problem = Problem(412, row.answer.text, request=str(row.id), current=group_detail(now))
         problem.headers = {"ETag": f'"{now.generation}-{now.version}"'}
         raise problem
