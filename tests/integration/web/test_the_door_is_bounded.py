@@ -398,7 +398,7 @@ def test_addresses_that_are_none_and_methods_that_are_none_are_refused_in_our_wo
     for method in ("OPTIONS", "POST", "DELETE"):
         code, kind, body = said(method, "/api/v1/groups", Authorization=key)
         assert (code, kind) == (405, problem)
-        assert "This can only be read" in body
+        assert "Allow says what is" in body
     assert said("POST", "/livez")[0] == 405
     code, kind, body = said("OPTIONS", "/readyz")
     assert (code, kind) == (405, "text/html") and "This cannot be done here" in body
