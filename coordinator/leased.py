@@ -72,6 +72,8 @@ class LeasedShard:
         await self._prove()
         while self._groups.must_be_loaded(key):
             await self._turned(key)
+            # The shard may have come and gone meanwhile, and its cache with it.
+            await self._prove()
         return tell(self._groups.states.get(key) or GroupState(GroupRows(key)))
 
     async def describe(self, key: str) -> DescribedGroup:
@@ -99,6 +101,8 @@ class LeasedShard:
             except (LaneLost, ConnectionLost) as problem:
                 raise NotServed(ErrorCode.NOT_COORDINATOR) from problem
             if self._lane is lane and not lane.frozen:
+                if not self._loaded:
+                    raise NotServed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 return
 
     async def _turned(self, key: str) -> None:

@@ -119,7 +119,8 @@ class ShardService(LeasedShard):
     async def accept(self, lane: Lane) -> None:
         """Load every group of the shard, arm sessions in full, accept members."""
         self._lane = lane
-        self._orders.forget()
+        # A batch that was on its way when the shard was given up may have asked for a turn since.
+        self._commits.give_up(self._orders.forget())
         self._liveness.forget()
         self._groups.forget()
         rows, finished = await lane.read(self._load)
