@@ -7,10 +7,12 @@ from access.grants import Operation
 from gateway.asking import KnownTopics, Later, Shards, refused_group
 from gateway.session import KafkaSession
 from gateway.translation import deleting
+from kafkaserver.callers import caller_of
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.partitions import Partition
 
 
 class DeletionHandlers:
@@ -46,8 +48,8 @@ class DeletionHandlers:
         self._later.start(reply, self._delete_offsets(header, request, reply))
 
     async def _delete_offsets(self, header: RequestHeader, request: Any, reply: Reply) -> None:
-        named = deleting.named_partitions(request, self._cluster.topics)
-        partitions = [one for one in named.values() if one is not None]
+        named = deleting.named_partitions(request, self._cluster.topics, caller_of(reply).may_see)
+        partitions = [one for one in named.values() if isinstance(one, Partition)]
         outcome = await self._shards.of(request.group_id).delete_offsets(request.group_id, partitions)
         if isinstance(outcome, ErrorCode):
             reply.send(refuse(header, request, outcome))

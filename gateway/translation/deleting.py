@@ -1,6 +1,6 @@
 """This room words what removes groups and offsets: DeleteGroups and OffsetDelete."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.translation.offsets import Topics
@@ -21,22 +21,31 @@ def deleted_groups(version: int, outcomes: Mapping[str, ErrorCode]) -> Any:
     )
 
 
-def named_partitions(request: Any, topics: Topics) -> dict[tuple[str, int], Partition | None]:
-    """The partitions of an OffsetDelete, by name and number; None: there is none of that name and number."""
-    named: dict[tuple[str, int], Partition | None] = {}
+def named_partitions(
+    request: Any, topics: Topics, may_see: Callable[[str], bool]
+) -> dict[tuple[str, int], Partition | ErrorCode]:
+    """The partitions of an OffsetDelete, by name and number; or why an offset of it cannot be deleted.
+
+    Whether a topic exists is nobody's business who is told nothing about it.
+    """
+    named: dict[tuple[str, int], Partition | ErrorCode] = {}
     for topic in request.topics:
         known = topics.get(topic.name)
         for asked in topic.partitions:
             number = asked.partition_index
-            exists = known is not None and 0 <= number < len(known.partitions)
-            named[topic.name, number] = (
-                Partition(topic.name, known.topic_id, number) if known is not None and exists else None
-            )
+            if not may_see(topic.name):
+                named[topic.name, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif known is None or not 0 <= number < len(known.partitions):
+                named[topic.name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                named[topic.name, number] = Partition(topic.name, known.topic_id, number)
     return named
 
 
 def deleted_offsets(
-    version: int, named: Mapping[tuple[str, int], Partition | None], outcomes: Mapping[Partition, ErrorCode]
+    version: int,
+    named: Mapping[tuple[str, int], Partition | ErrorCode],
+    outcomes: Mapping[Partition, ErrorCode],
 ) -> Any:
     """What became of each partition's offset; nothing stored is nothing wrong (conformance 129)."""
     shape = response_class(ApiKey.OFFSET_DELETE, version)
@@ -44,11 +53,7 @@ def deleted_offsets(
     answer = part(shape, "OffsetDeleteResponsePartition")
     topics: dict[str, list[Any]] = {}
     for (name, number), partition in named.items():
-        error = (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if partition is None
-            else outcomes.get(partition, ErrorCode.NONE)
-        )
+        error = partition if isinstance(partition, ErrorCode) else outcomes.get(partition, ErrorCode.NONE)
         topics.setdefault(name, []).append(build(answer, partition_index=number, error_code=error))
     return build(
         shape,

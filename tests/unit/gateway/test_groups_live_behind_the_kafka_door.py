@@ -1,12 +1,15 @@
 """Members join, sync, beat and leave over Kafka's wire; a door that moves answers and closes nothing."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway import session
 from gateway.translation import groups
+from kafkaserver.callers import ANYBODY, OPERATE
 from muster.kafkawire.api_table import SERVED, ApiKey, part, request_class
+from muster.kernel.scopes import Scope
 from muster.kernel.shards import shard_of
 from runtime import clock
 from tests.unit.coordinator.shards import eventually
@@ -258,3 +261,25 @@ async def test_an_answer_that_cannot_be_worded_ends_its_own_connection_and_no_ot
         again = await ann.hear()
         assert (int(again.error_code), len(again.members)) == (0, 2)
         assert door.listener.server.connection_count == 1
+
+
+async def test_offsets_of_a_topic_that_the_token_does_not_name_stay_and_are_not_told_of() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
+        [connection] = door.listener.server._connections
+        operator = replace(
+            ANYBODY, name="op", operations=frozenset({OPERATE}), topics=Scope.of(("payments",))
+        )
+        connection.identity = operator
+        connection.session.admitted(operator)
+        shape = request_class(ApiKey.OFFSET_DELETE, 0)
+        place, named = part(shape, "OffsetDeleteRequestPartition"), part(shape, "OffsetDeleteRequestTopic")
+        topics = tuple(
+            named(name=name, partitions=(place(partition_index=0),))
+            for name in ("orders", "nowhere", "payments")
+        )
+        body = await ann.ask(ApiKey.OFFSET_DELETE, 0, group_id=KEY, topics=topics)
+        errors = {topic.name: int(topic.partitions[0].error_code) for topic in body.topics}
+        assert errors == {"orders": 29, "nowhere": 29, "payments": 3}
+        assert len(door.shards.rows(KEY).offsets) == 1
