@@ -156,6 +156,18 @@ def test_the_last_join_answers_all_together_and_lists_members_for_the_leader() -
     assert group.is_in(Phase.COMPLETING_REBALANCE)
 
 
+def test_who_joins_in_the_same_turn_as_the_last_that_was_waited_for_is_in_the_generation() -> None:
+    group = ClassicGroup()
+    old = group.stable("a", "b")
+    again = [group.joining(one) for one in old]
+    group.turn(again[0])
+    newcomer = group.joining(client="c")
+    group.turn(again[1], newcomer)
+    answers = [group.join_answer(one) for one in (*again, newcomer)]
+    assert [answer and answer.generation for answer in answers] == [2, 2, 2]
+    assert len(group.members) == 3 and group.is_in(Phase.COMPLETING_REBALANCE)
+
+
 def test_when_the_join_phase_ends_sessions_begin_and_syncs_are_owed() -> None:  # 30
     group = ClassicGroup()
     ids = group.completed("a", "b", rebalance_ms=20_000)

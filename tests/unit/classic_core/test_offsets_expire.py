@@ -105,6 +105,16 @@ def test_a_group_without_offsets_ends_after_the_retention() -> None:  # 135
     assert group.rows.offsets == {} and group.is_in(Phase.STABLE)
 
 
+def test_an_empty_group_whose_offsets_went_stays_until_it_was_empty_for_the_retention() -> None:
+    group = simple()
+    group.turn(swept(group.rows, [OLD] * 3, empty_ms=YOUNG))
+    assert group.rows.offsets == {} and group.rows.version > 0
+    group.turn(Swept(group.rows.version, WEEK_MS, YOUNG))
+    assert group.is_in(Phase.EMPTY) and group.rows.protocol == "classic"
+    decision = group.turn(Swept(group.rows.version, WEEK_MS, OLD))
+    assert isinstance(decision.records[-1], GroupDeleted)
+
+
 def test_a_topic_takes_its_offsets_with_it() -> None:  # 136
     group = consumers()
     group.turn(TopicsDeleted(frozenset({CLICKS.topic_id})))
