@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from django.conf import settings
 
 from controller import catalog
 from controller.catalog import LedPartition
@@ -22,6 +23,12 @@ from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 from runtime.ports import Connection
 from runtime.work import WorkRow
+
+NO_TOKEN = (
+    "The brokers ask for a token (MUSTER_KAFKA_SASL), and workers have none to show: nobody here can ask"
+    " where logs begin and end. Nothing was changed. Set the offsets with Kafka's kafka-consumer-groups"
+    " and a token of yours."
+)
 
 
 def compute_target(connection: Connection, item: WorkRow) -> Callable[[], Any]:
@@ -56,6 +63,8 @@ def _found(
     if not chosen or len(chosen) > PARTITIONS_MAX:
         text = f"These are {len(chosen)} partitions; a request may be about 1 to {PARTITIONS_MAX}."
         return Findings((), int(ErrorCode.INVALID_REQUEST), text)
+    if settings.MUSTER_KAFKA_SASL:
+        return Findings((), int(ErrorCode.SASL_AUTHENTICATION_FAILED), NO_TOKEN)
     timestamps = [EARLIEST, LATEST, *([wish.value] if wish.to == "time" else [])]
     try:
         earliest, latest, *by_time = ends.offsets_at(chosen, timestamps)
