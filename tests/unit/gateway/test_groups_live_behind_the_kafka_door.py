@@ -271,6 +271,7 @@ async def test_offsets_of_a_topic_that_the_token_does_not_name_stay_and_are_not_
         operator = replace(
             ANYBODY, name="op", operations=frozenset({OPERATE}), topics=Scope.of(("payments",))
         )
+        assert connection.session is not None
         connection.identity = operator
         connection.session.admitted(operator)
         shape = request_class(ApiKey.OFFSET_DELETE, 0)
