@@ -11,6 +11,7 @@ from datetime import datetime
 
 import msgspec
 from django.db import connection
+from django.db.models.expressions import RawSQL
 
 from groups.core.requests import KIND, Answer, Asked, ResetOffsets
 from groups.models import ConsumerGroup
@@ -25,6 +26,13 @@ WAITING_MAX = 3
 """Requests of a process that are waited for: each holds one of its few desks. Others are answered at once."""
 
 FIRST_LOOK_S, LAST_LOOK_S = 0.01, 0.16
+
+_CHANGES = RawSQL(
+    "coalesce(jsonb_array_length(result -> 'changes'), 0)"
+    " + coalesce(jsonb_array_length(payload -> 'wish' -> 'changes'), 0)",
+    (),
+)
+"""Partitions of which a request tells: in its answer, and those that an undoing puts back."""
 
 _waiting = threading.BoundedSemaphore(WAITING_MAX)
 
@@ -93,13 +101,26 @@ def request_of(request_id: uuid.UUID) -> Request | None:
     return None if row is None else _read(row)
 
 
-def requests_of(group: str, after: tuple[datetime, uuid.UUID] | None, limit: int) -> list[Request]:
-    """Requests about a group, newest first, after the one of this time and id."""
+def requests_of(
+    group: str, after: tuple[datetime, uuid.UUID] | None, limit: int, most_changes: int
+) -> tuple[list[Request], bool]:
+    """Requests about a group, newest first, after the one of this time and id; True if more follow.
+
+    They end before they tell of more than `most_changes` partitions together; one is told whatever it names.
+    """
     rows = WorkItem.objects.filter(kind=KIND, key=group).order_by("-offered_at", "-id")
     if after is not None:
         at, last = after
         rows = rows.filter(offered_at__lte=at).exclude(offered_at=at, id__gte=last)
-    return [_read(row) for row in rows[:limit]]
+    listed = list(rows.annotate(number=_CHANGES).values_list("id", "number")[: limit + 1])
+    left = most_changes
+    chosen: list[uuid.UUID] = []
+    for request_id, number in listed[:limit]:
+        left -= number
+        if chosen and left < 0:
+            break
+        chosen.append(request_id)
+    return [_read(row) for row in rows.filter(id__in=chosen)], len(listed) > len(chosen)
 
 
 def _wait(request_id: uuid.UUID) -> Request:

@@ -43,6 +43,9 @@ from muster.kernel.error_codes import ErrorCode
 from runtime.requests import AnotherAsked, TooManyOpen
 
 REASON_LENGTH = 500
+MOST_CHANGES = 10_000
+"""Partitions of which one page of requests tells; a request may tell of as many alone."""
+
 TOPICS_MAX = 1_000
 OFFSET_MAX = 2**62
 
@@ -266,9 +269,9 @@ class RequestList(APIView):
     @lists("List requests about a group", RequestShape)
     def get(self, request: Request, page: PageRequest, group: str) -> Response:
         after = (datetime.fromisoformat(page.after[0]), UUID(page.after[1])) if page.after else None
-        rows = asking.requests_of(find_group(group).name, after, page.limit + 1)
+        rows, more = asking.requests_of(find_group(group).name, after, page.limit, MOST_CHANGES)
         return page_response(
-            request, page, rows, lambda row: [row.asked_at.isoformat(), str(row.id)], request_shown
+            request, page, rows, lambda row: [row.asked_at.isoformat(), str(row.id)], request_shown, more=more
         )
 
     @extend_schema(
