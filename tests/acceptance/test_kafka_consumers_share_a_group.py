@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 def _create(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
+    for door in admin.list_topics(timeout=PATIENCE_S).brokers.values():
+        # A member may ask any of them first, and is told of a topic that is not there yet.
+        until(partial(_is_told, f"{door.host}:{door.port}", topic), f"{door.id} tells of {topic}", [])
+
+
+def _is_told(address: str, topic: str) -> bool:
+    return topic in AdminClient({"bootstrap.servers": address}).list_topics(timeout=PATIENCE_S).topics
 
 
 def _fill(bootstrap: str) -> None:
