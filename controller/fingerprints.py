@@ -13,6 +13,7 @@ _OF_PROCESSES = """
 """
 _OF_CLUSTER = """
     SELECT (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),
+           (SELECT COALESCE(sum(hashtext(topic_id::text)), 0)::text FROM topic),
            (SELECT COALESCE(sum(high_watermark), 0)::text FROM partition_progress)
 """
 
