@@ -173,11 +173,27 @@ def test_the_proxy_leads_to_the_web_process() -> None:
     assert listening.rpartition(":")[2] == upstream.group(2)
 
 
+def _copied() -> list[str]:
+    lines = (line.split() for line in IMAGE_LINES if line.startswith("COPY") and "--from" not in line)
+    return [source for line in lines for source in line[1:-1]]
+
+
+def test_the_image_holds_whatever_its_programs_import() -> None:
+    rooms = {source for source in _copied() if (ROOT / source).is_dir()}
+    ours = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    imported: set[str] = set()
+    for path in modules():
+        if path.relative_to(ROOT).parts[0] in rooms:
+            imported |= set(
+                re.findall(r"^(?:from|import) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+            )
+    assert imported & ours <= rooms
+
+
 def test_everything_that_the_image_copies_is_there() -> None:
-    copied = [line.split()[1:-1] for line in IMAGE_LINES if line.startswith("COPY") and "--from" not in line]
-    missing = [source for sources in copied for source in sources if not (ROOT / source).exists()]
+    missing = [source for source in _copied() if not (ROOT / source).exists()]
     assert missing == []
-    rooms = {source for sources in copied for source in sources if (ROOT / source).is_dir()}
+    rooms = {source for source in _copied() if (ROOT / source).is_dir()}
     from django.conf import settings
 
     assert {app for app in settings.INSTALLED_APPS if (ROOT / app).is_dir()} <= rooms
