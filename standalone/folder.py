@@ -26,7 +26,7 @@ ROOMS = ("log", "secrets", "run", SCRATCH)
 def names_of_a_stack(brokers: int) -> tuple[str, ...]:
     """What a stack of so many brokers, and the demo on it, put into a home."""
     servers = ("redis", "postgres", POINTER, *(f"broker-{number}" for number in range(1, brokers + 1)))
-    return (LOCK_FILE, *ROOMS, *servers, INFO_FILE, "evidence", "spark")
+    return (LOCK_FILE, *ROOMS, *servers, INFO_FILE, "evidence", "evidence-of-kafka-clients", "spark")
 
 
 class AlreadyRunning(StartError):

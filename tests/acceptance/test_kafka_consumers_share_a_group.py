@@ -1,5 +1,6 @@
 """Unmodified Kafka consumers share a topic in a group; members come and go, nodes die, nothing is lost."""
 
+import gc
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -27,6 +29,9 @@ pytestmark = [
     pytest.mark.acceptance,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+    ),
 ]
 TOPIC, PARTITIONS, RECORDS = "orders", 6, 10_000
 START_LIMIT_S = 240.0
@@ -41,6 +46,15 @@ def until(condition: Callable[[], object], what: str, members: Iterable[KafkaMem
             assert member.failure is None, f"{member.name} failed: {member.failure!r}"
         assert time.monotonic() < give_up_at, f"not within {PATIENCE_S} s: {what}"
         time.sleep(0.05)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sockets_that_clients_left() -> Iterator[None]:
+    """Clients in Python forget sockets with which they could not connect to a node that was killed."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="module")
