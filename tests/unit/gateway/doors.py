@@ -1,7 +1,7 @@
 """This room opens a node's Kafka door over shards in memory, and speaks Kafka to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -12,6 +12,7 @@ from coordinator.service import ShardService
 from coordinator.settings import CoordinatorSettings
 from gateway.listener import NodeListener
 from gateway.translation.cluster import KnownBroker, KnownPartition, KnownTopic
+from groups.core.state import GroupRows
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.connection import ClientConnection
 from muster.kernel.shards import SHARD_COUNT
@@ -162,9 +163,14 @@ class Door:
 
 
 @asynccontextmanager
-async def kafka_door(key: str = KEY) -> AsyncIterator[Door]:
-    """A door whose node serves the shard of group `key` alone; it knows `orders` with 2 partitions."""
-    async with Shards(settings=AT_ONCE) as shards:
+async def kafka_door(
+    key: str = KEY, stored: Iterable[GroupRows] = (), settings: CoordinatorSettings = AT_ONCE
+) -> AsyncIterator[Door]:
+    """A door whose node serves the shard of group `key` alone; it knows `orders` with 2 partitions.
+
+    `stored` are the groups that it finds in its database.
+    """
+    async with Shards(stored, settings=settings) as shards:
         await shards.serve(key)
         services = {
             shard_lane(shard): shards.services.get(shard) or ShardService(shard, shards.premises)
