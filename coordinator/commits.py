@@ -95,11 +95,13 @@ class Commits:
         turn: Callable[[str, Sequence[GroupEvent]], None],
         done: Callable[[ConnectionId], None],
         lives: Callable[[str, str], None],
+        answer: Callable[[ConnectionId, Callable[[Any], None], Any], None],
     ) -> None:
         self._groups = groups
         self._turn = turn
         self._done = done
         self._lives = lives
+        self._say = answer
         self._waiting: list[Commit] = []
         self._parked: dict[str, list[Commit]] = {}
         self._beginning: set[str] = set()
@@ -238,7 +240,7 @@ class Commits:
         if judgement.refused or judgement.error is not ErrorCode.NONE:
             _count(commit, judgement)
         try:
-            commit.answer(judgement)
+            self._say(commit.connection, commit.answer, judgement)
         except Exception:
             # The others are to hear their answers.
             log.exception("commit could not be answered", group=commit.key)

@@ -51,6 +51,7 @@ class ConsumerDoor:
         self.limits = premises.settings.door
         self._view = premises.view
         self._callers = premises.callers
+        self._speech = premises.speech
         self._connections = Connections(
             max_connections=self.limits.connections,
             max_connections_per_principal=self.limits.connections_per_principal,
@@ -101,16 +102,15 @@ class ConsumerDoor:
     def tell_metadata(self, connection: MemberConnection, message: ClusterMetadataRequest) -> None:
         """Answer where the group's coordinator is."""
         owner = self._view.owner_of(message.group_id)
-        connection.say(
-            ClusterMetadataResponse(
-                correlation_id=message.correlation_id,
-                error_code=ErrorCode.NONE if owner else ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                coordinator_id=owner.id if owner else -1,
-                coordinator_address=owner.address if owner else "",
-                nodes=self._view.nodes(),
-                brokers_info=self._view.brokers(),
-            )
+        answer = ClusterMetadataResponse(
+            correlation_id=message.correlation_id,
+            error_code=ErrorCode.NONE if owner else ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            coordinator_id=owner.id if owner else -1,
+            coordinator_address=owner.address if owner else "",
+            nodes=self._view.nodes(),
+            brokers_info=self._view.brokers(),
         )
+        self._speech.answer_at_once(connection.id, connection.say, answer)
 
     def register(self, connection: MemberConnection, message: RegisterConsumerRequest) -> None:
         """Bind the connection to its group's shard, or say where the group is served."""
@@ -120,7 +120,7 @@ class ConsumerDoor:
             return
         refusal = self._beyond_its_token(connection, message) or self._refusal(message)
         if refusal is not None:
-            connection.say(refusal)
+            self._speech.answer_at_once(connection.id, connection.say, refusal)
             return
         connection.group_id, connection.consumer_id = identity
         connection.shard = shard_of(message.group_id)

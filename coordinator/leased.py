@@ -9,6 +9,7 @@ from coordinator.cluster_view import ClusterView
 from coordinator.core.memory import GroupState
 from coordinator.describing import DescribedGroup, ListedGroup, described, listed
 from coordinator.settings import CoordinatorSettings
+from coordinator.speech import Speech
 from coordinator.store import GroupStore
 from coordinator.subject import Groups
 from groups.core.state import GroupRows
@@ -35,6 +36,7 @@ class Premises:
         self.view = ClusterView(node)
         self.store = GroupStore(node.node)
         self.callers = Callers()
+        self.speech = Speech(self.callers, node.now)
 
 
 class LeasedShard:

@@ -17,11 +17,13 @@ from coordinator.core.events import (
     ConnectionId,
     GroupDeletion,
     GroupEvent,
+    HangUp,
     Heard,
     ItemFailed,
     ItemFinished,
     OffsetDeletion,
     Resumed,
+    Say,
     Sync,
     TopicsChanged,
     Waiter,
@@ -99,10 +101,16 @@ class ShardService(LeasedShard):
             premises.view,
             premises.callers,
             self._orders,
+            premises.speech,
         )
         self._liveness = Liveness(self._groups, self._orders)
         self._commits = Commits(
-            self._groups, premises.store, self._turn_for_commits, self._orders.done, self._lives
+            self._groups,
+            premises.store,
+            self._turn_for_commits,
+            self._orders.done,
+            self._lives,
+            premises.speech.answer,
         )
         self._requests = Requests(self._hand_in, premises.node)
         self._groups.on_refused(self._requests.refused)
@@ -165,7 +173,7 @@ class ShardService(LeasedShard):
         self._commits.give_up(held)
         self._groups.forget()
         for caller in self.premises.callers.of_shard(self.shard):
-            caller.hang_up(ErrorCode.NOT_COORDINATOR, new_owner or "")
+            self.premises.speech.say(HangUp(caller.id, ErrorCode.NOT_COORDINATOR, new_owner or ""))
 
     def freeze(self) -> None:
         """Nothing to do: turns and batches wait in the lane, and only what is durable is in an outbox."""
@@ -276,7 +284,7 @@ class ShardService(LeasedShard):
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and isinstance(event, Sync):
             # Java's consumers fail when a Sync hears of loading (conformance 8).
             error = ErrorCode.REBALANCE_IN_PROGRESS
-        caller.say(refusal(event, error))
+        self.premises.speech.say(Say(caller.id, refusal(event, error)))
 
     def heartbeat(
         self, key: str, member_id: str, instance_id: str | None, generation: int

@@ -34,6 +34,7 @@ from coordinator.core.memory import START, ClassicMemory, GroupState
 from coordinator.core.rebalance import compute
 from coordinator.core.settings import GroupSettings
 from coordinator.history import History
+from coordinator.speech import Speech
 from coordinator.store import GroupStore
 from groups.core.records import GroupDeleted, GroupRecord, ItemAdopted
 from groups.core.requests import GroupRequest
@@ -65,6 +66,7 @@ class Groups:
         view: ClusterView,
         callers: Callers,
         orders: Orders,
+        speech: Speech,
     ) -> None:
         self.states: dict[str, GroupState] = {}
         self._node = node
@@ -73,6 +75,7 @@ class Groups:
         self._view = view
         self._callers = callers
         self._orders = orders
+        self._say = speech.say
         self._deciding: dict[str, Sequence[GroupEvent]] = {}
         self._turn_over: Callable[[str], None] = lambda key: None
         self._refused: Callable[[GroupRequest], None] = lambda request: None
@@ -251,9 +254,7 @@ class Groups:
         # The lane has told of it, sparingly.
         for event in events:
             if isinstance(event, Heard):
-                caller = self._callers.get(event.connection)
-                if caller is not None:
-                    caller.hang_up(ErrorCode.UNKNOWN_SERVER_ERROR, "")
+                self._say(HangUp(event.connection, ErrorCode.UNKNOWN_SERVER_ERROR, ""))
             elif isinstance(event, ClassicRequest | ToolRequest):
                 self._say(Say(event.connection, refusal(event, error_of(error))))
             elif isinstance(event, GroupRequest):
@@ -270,15 +271,6 @@ class Groups:
         self._unloaded.clear()
         self._looked_at.clear()
         self._deciding.clear()
-
-    def _say(self, saying: Saying) -> None:
-        caller = self._callers.get(saying.connection)
-        if caller is None:
-            return
-        if isinstance(saying, HangUp):
-            caller.hang_up(saying.error_code, saying.text)
-        else:
-            caller.say(saying.message)
 
     def _is_open(self, connection_id: ConnectionId) -> bool:
         caller = self._callers.get(connection_id)

@@ -57,6 +57,7 @@ class Seat:
         self.id = ConnectionId(f"{client.name}/{number}")
         self.broken = False
         self.waiting: dict[Waiter, ClassicRequest] = {}
+        self._refused: set[Waiter] = set()
         node.service.premises.callers.add(self, node.service.shard)
 
     def ask(self, event: ClassicRequest) -> None:
@@ -66,6 +67,8 @@ class Seat:
 
     def say(self, message: Any) -> None:
         event = self.waiting.pop(message.waiter, None)
+        if message.waiter in self._refused:
+            return
         self.client.world.forbid(event is None, f"{self.id} is answered what it did not ask, or twice")
         self.client.world.soon(lambda: self._told(message))
 
@@ -76,6 +79,8 @@ class Seat:
     def hang_up(self, error: ErrorCode, text: str) -> None:
         for event in list(self.waiting.values()):
             self.say(refusal(event, error))
+            # It may have been asked when the hang-up was on its way: what answers it then finds nobody.
+            self._refused.add(event.waiter)
 
     def beat(
         self, member_id: str, instance: str | None, generation: int, told: Callable[[ErrorCode], None]

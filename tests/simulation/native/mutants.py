@@ -15,6 +15,7 @@ from coordinator.callers import Orders
 from coordinator.commits import Commits
 from coordinator.core import decide, draft, offsets
 from coordinator.core.native import attempts, frames, handle, sessions
+from coordinator.speech import Speech
 from coordinator.subject import Groups
 from groups.core.state import GroupRows
 from muster.client.core.session import MemberSession
@@ -170,6 +171,12 @@ MUTANTS = (
         seeds=(1,),
     ),
     Mutant(
+        "overtaken",
+        "what is said later to the same caller overtakes what waits for the next slice",
+        (Patch(Speech.answer, "waiting.append((", "waiting.appendleft(("),),
+        seeds=(32, 36),
+    ),
+    Mutant(
         "no_wanted_at_load",
         "a load does not want a rebalance",
         (Patch(decide._awakened, 'wanted=LOADED if rows.members and not settled else ""', 'wanted=""'),),
@@ -206,7 +213,7 @@ MUTANTS = (
     Mutant(
         "repair_set_only no_hang_up",
         "ping repair compares sets only, and whoever said what could not be decided is left waiting",
-        (SETS_ONLY, Patch(Groups.refuse, "if caller is not None:", "if False:")),
+        (SETS_ONLY, Patch(Groups.refuse, "if isinstance(event, Heard):", "if False:")),
         seeds=(60,),
     ),
     Mutant(

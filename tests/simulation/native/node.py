@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from access.grants import Role
 from access.tokens import Caller
+from coordinator.callers import Callers
 from coordinator.commits import Commit
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import GroupEvent, Heard
@@ -21,6 +22,7 @@ from coordinator.door import ConsumerDoor
 from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
 from coordinator.sockets import TEXT_EXTENSION, ConsumerSocket
+from coordinator.speech import Speech
 from groups.core.state import GroupRows
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.member import PingResponse
@@ -73,6 +75,8 @@ class Node:
         settings = CoordinatorSettings(group=world.settings, offset_commit_interval_ms=700)
         premises = Premises(cast(Any, self), settings)
         premises.store = self.store
+        if world.is_wordy:
+            premises.speech = SlowSpeech(premises.callers, self.now, self)
         self.service = ShardService(int(LANE.rpartition("/")[2]), premises)
         self.groups = self.service._groups
         self._watch()
@@ -279,6 +283,24 @@ class Node:
             (service, "commit", asked),
         ):
             setattr(owner, name, watched)
+
+
+class SlowSpeech(Speech):
+    """What a node says where many more are told in one turn than the simulation has members: any slice may be
+    over, and all that happens elsewhere comes between two of them.
+    """
+
+    def __init__(self, callers: Callers, now: Callable[[], Instant], node: Node) -> None:
+        super().__init__(callers, now)
+        self._node = node
+
+    def _is_slice_over(self) -> bool:
+        return super()._is_slice_over() or self._node.world.chance.random() < 0.5
+
+    def _rest(self, go_on: Callable[[], None]) -> None:
+        chance = self._node.world.chance
+        long = chance.random() < 0.2 and not self._node.world.quiet
+        self._node.loop.call_later(chance.uniform(0.05, 0.8) if long else 0.002, go_on)
 
 
 class Line:
