@@ -1,7 +1,7 @@
 """This room runs the benchmarks one by one and prints their tables: `python -m tests.benchmarks [NAME …]`.
 
 With BESIDE=FOLDER, another checkout, each benchmark runs there right after it ran here: two tables of one run
-say more than two runs of different days.
+say more than two runs of different days. With WITHOUT_KAFKA=1 Apache Kafka is left out.
 """
 
 import importlib
@@ -12,7 +12,10 @@ import sys
 import traceback
 from pathlib import Path
 
-BENCHMARKS = ("produce_consume", "sdk", "members", "failover", "commits", "elections", "pages", "idle")
+BENCHMARKS = (
+    *("produce_consume", "sdk", "members", "failover", "commits", "elections", "pages", "idle"),
+    *("heartbeats", "classic_groups", "kafka_commits"),
+)
 """Modules of this folder, each with `run(home) -> lines`; one at a time, so that none disturbs another."""
 
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,26 +114,29 @@ def muster(folder: Path) -> Iterator[Contestant]:
 
 
 @contextmanager
-def apache_kafka(folder: Path, libraries: Path) -> Iterator[Contestant]:
-    """A running Apache Kafka with its logs in `folder`."""
+def apache_kafka(
+    folder: Path, libraries: Path, properties: Mapping[str, str] | None = None
+) -> Iterator[Contestant]:
+    """A running Apache Kafka with its logs in `folder`, with `properties` beside its own defaults."""
     port, controller_port = free_port(), free_port()
-    properties = folder / "server.properties"
-    properties.write_text(
+    path = folder / "server.properties"
+    more = {"group.initial.rebalance.delay.ms": "0", **(properties or {})}
+    path.write_text(
         "process.roles=broker,controller\nnode.id=1\n"
         f"controller.quorum.voters=1@127.0.0.1:{controller_port}\n"
         f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}\n"
         f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n"
         "controller.listener.names=CONTROLLER\ninter.broker.listener.name=PLAINTEXT\n"
         f"log.dirs={folder / 'logs'}\n"
-        "offsets.topic.replication.factor=1\ngroup.initial.rebalance.delay.ms=0\n",
+        "offsets.topic.replication.factor=1\n" + "".join(f"{key}={value}\n" for key, value in more.items()),
         encoding="utf-8",
     )
     java = ["java", "-Xms1g", "-Xmx1g", "-cp", f"{libraries}/*"]
     identity = ["-t", "4L6g3nShT-eMCtK--X86sw"]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    format_command = [*java, "kafka.tools.StorageTool", "format", *identity, "-c", str(properties)]
+    format_command = [*java, "kafka.tools.StorageTool", "format", *identity, "-c", str(path)]
     subprocess.run(format_command, check=True, **quiet)
-    process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], text=True, **quiet)
+    process = subprocess.Popen([*java, "kafka.Kafka", str(path)], text=True, **quiet)
     contestant = ApacheKafka(process, f"127.0.0.1:{port}")
     try:
         _wait_until_it_answers(contestant)
@@ -154,7 +157,10 @@ def _wait_until_it_answers(contestant: Contestant) -> None:
 
 
 def kafka_libraries(home: Path) -> Path | None:
-    """Where Maven has put Kafka's jars; None, with a line that says what to install, if it could not."""
+    """Where Maven has put Kafka's jars; None, with a line that says why, if it could not, or should not."""
+    if os.environ.get("WITHOUT_KAFKA"):
+        print("Apache Kafka is left out, as WITHOUT_KAFKA asks.")
+        return None
     folder = home / "benchmarks" / "kafka-4.3.0"
     if any(folder.glob("kafka_2.13-*.jar")):
         return folder
