@@ -73,6 +73,10 @@ class Cluster:
     ) -> Decision[ClusterRecord, told.Saying]:
         return core.decide(state, events, now, self._settings)
 
+    def beat(self, key: str, now: Instant) -> Instant | None:
+        """The controller does nothing by the clock that need not be written, or said to all."""
+        return None
+
     def before(self, key: str, state: ClusterState) -> ClusterRows:
         return state.rows
 

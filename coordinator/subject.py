@@ -31,6 +31,7 @@ from coordinator.core.events import (
     ToolRequest,
 )
 from coordinator.core.memory import START, ClassicMemory, GroupState
+from coordinator.core.native import beats
 from coordinator.core.rebalance import compute
 from coordinator.core.settings import GroupSettings
 from coordinator.history import History
@@ -41,7 +42,7 @@ from groups.core.requests import GroupRequest
 from groups.core.state import GroupRows
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
-from muster.kernel.instants import Instant
+from muster.kernel.instants import Instant, after
 from runtime.ports import ConnectionLost, Entry, LaneLost, NodeContext, VersionConflict
 from runtime.turn import GaveUp
 
@@ -50,6 +51,11 @@ logger = logging.getLogger("muster.coordinator")
 PHANTOMS_MAX = 64
 """How many groups of a shard may be in memory that no row holds: those whose first Register is under way."""
 
+
+PINGED_TOGETHER_MS = 8
+"""After pings the next look is not sooner: in a group of thousands, whose slots come each millisecond, all
+that are due by then cost little more than one. Nobody's session is so short that it matters.
+"""
 
 LOOKED_THROUGH_MAX = 200
 """Members, and partitions, of a group that its new owner looks through itself: a quarter of a millisecond."""
@@ -145,12 +151,36 @@ class Groups:
 
     def hear_at_once(self, key: str, event: Heard, now: Instant, *, repair: bool) -> None:
         """A sign of life of a member of a cached group, outside of a turn; see `in_turn`."""
+        state = self.states[key]
+        quietly = beats.answered(state, event, now, self._settings)
+        if quietly is not None:
+            self.states[key] = quietly
+            return
         decision = core.hear_at_once(
-            self.states[key], event, now, self._settings, self._view.surroundings(), repair=repair
+            state, event, now, self._settings, self._view.surroundings(), repair=repair
         )
         self.states[key] = decision.state
         for saying in decision.commands:
             self._say(saying)
+
+    def beat(self, key: str, now: Instant) -> Instant | None:
+        state = self.states.get(key)
+        if state is None or self.in_turn(key):
+            return None
+        pinged = beats.ping(state, now, self._view.surroundings())
+        if pinged is None:
+            return None
+        self.states[key] = pinged.state
+        try:
+            for saying in pinged.pings:
+                self._say(saying)
+        except Exception:
+            # As after a turn that could not be spoken: whoever was not asked would be taken for silent.
+            logger.exception("members of %s could not be pinged", key)
+            self.drop(key)
+            return None
+        again = look_again_at(pinged.state)
+        return None if again is None else max(again, after(now, PINGED_TOGETHER_MS))
 
     def in_turn(self, key: str) -> bool:
         """While a turn of the group is being written, its state is what the turn was decided on."""

@@ -240,8 +240,13 @@ class HeldLane:
             self.look_again(subject, key, at)
             return
         self._timers.pop((id(subject), key), None)
-        if not self._closed and not self.is_lost:
+        if self._closed or self.is_lost:
+            return
+        again = None if self._lanes.freshness.resting else subject.beat(key, self.now())
+        if again is None:
             self.hand_in(subject, key)
+        else:
+            self.look_again(subject, key, again)
 
     async def _turn(self, place: tuple[int, str]) -> None:
         """Take a turn of what waits for one key; whatever goes wrong ends here."""

@@ -85,6 +85,12 @@ class Subject(Protocol[State, Event]):
     def decide(self, key: str, state: State, events: Sequence[Event], now: Instant) -> Decision[Any, Any]:
         """Decide all `events` at once; no events: time has passed. Changes nothing."""
 
+    def beat(self, key: str, now: Instant) -> Instant | None:
+        """The look that a decision asked for, outside of turns, if only memory changes; when to look again.
+
+        None, and nothing was done: a turn without events must decide. Not asked while time stands still.
+        """
+
     def before(self, key: str, state: State) -> Any:
         """What `store.save` needs to know of the state decided on (the rows, with their version)."""
 

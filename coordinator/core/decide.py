@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from coordinator.core import deletions, expiry, quarantine, requests
 from coordinator.core.classic import handle as classic
 from coordinator.core.classic.draft import ClassicDraft
@@ -46,7 +48,8 @@ def decide(
         if goes_over(draft.rows, event, native=native):
             done = _together(state, done, _finished(draft))
             # Both parts are one turn, which raises the version once.
-            so_far = replace(done.state, rows=replace(done.state.rows, version=state.rows.version))
+            as_before = replace(done.state.rows, version=state.rows.version)
+            so_far = structs.replace(done.state, rows=as_before)
             draft = _drafted(so_far, now, settings, surroundings, native=not native)
         if isinstance(event, TopicsDeleted | Swept):
             swept.append(event)
@@ -102,7 +105,7 @@ def _together(state: GroupState, first: GroupDecision | None, second: GroupDecis
         replies=(*first.replies, *second.replies),
         commands=(*first.commands, *second.commands),
         look_again_at=second.look_again_at,
-        state=replace(second.state, rows=rows),
+        state=structs.replace(second.state, rows=rows),
     )
 
 
@@ -110,9 +113,9 @@ def _in_one_world(decision: GroupDecision) -> GroupDecision:
     """What the owner remembered of the world that the group is not in any more is forgotten."""
     state = decision.state
     if state.rows.protocol == NATIVE:
-        state = replace(state, classic=ClassicMemory())
+        state = structs.replace(state, classic=ClassicMemory())
     else:
-        state = replace(state, memory=Memory())
+        state = structs.replace(state, memory=Memory())
     return replace(decision, state=state, look_again_at=look_again_at(state))
 
 

@@ -6,8 +6,10 @@ told twice in a turn hears its ownership once, whole, with the turn's key.
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from coordinator.core.events import ConnectionId, DeletionAnswer, HangUp, ItemFinished, Say, Saying
 from coordinator.core.memory import START, Attempt, GroupState, Memory, Session
@@ -143,7 +145,7 @@ class Draft:
 
     def set_session(self, member_id: str, session: Session) -> None:
         """Replace what is remembered of a member, and see to it that its next instant is not missed."""
-        due = _next_instant(session)
+        due = next_instant(session)
         if session.armed_at is None or due < session.armed_at:
             heapq.heappush(self._write_timers(), (due, member_id))
             session = replace(session, armed_at=due)
@@ -303,6 +305,10 @@ def session_length_ms(member: Member, settings: GroupSettings) -> int:
     return session + session // 100 + 1 + settings.ping_max_retries * (2 * session // 3)
 
 
-def _next_instant(session: Session) -> Instant:
-    instants = (session.slot_at, session.stop_due_at, session.repair_due_at)
-    return min([session.ends_at, *(instant for instant in instants if instant is not None)])
+def next_instant(session: Session) -> Instant:
+    """When something of this member is due by the clock alone."""
+    due = session.ends_at
+    for instant in (session.slot_at, session.stop_due_at, session.repair_due_at):
+        if instant is not None and instant < due:
+            due = instant
+    return due

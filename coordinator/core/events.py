@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, NewType
 from uuid import UUID
 
+from msgspec import Struct
+
 from coordinator.core.proposal import Proposal
 from groups.core.requests import GroupRequest
 from muster.kernel.error_codes import ErrorCode
@@ -28,8 +30,7 @@ Waiter = NewType("Waiter", int)
 """One answer that somebody waits for; unique in the node, and answered once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """A member's frame. `client_host` is the peer's address, for people."""
 
     connection: ConnectionId
@@ -265,8 +266,7 @@ class DeletionAnswer:
 ClassicAnswer = JoinAnswer | SyncAnswer | LeaveAnswer | DeletionAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(Struct, frozen=True):
     """Send this message on this connection; an answer names its waiter."""
 
     connection: ConnectionId

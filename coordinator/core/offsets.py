@@ -8,7 +8,7 @@ pings and Stop responses are dirty until the committer, a close or a removal wri
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from coordinator.core.events import ConnectionId
 from coordinator.core.memory import GroupState
@@ -86,16 +86,16 @@ def committed(
     memory = state.memory
     if memory.dirty:
         overtaken = [partition for partition in offsets if partition in memory.dirty]
-        memory = replace(memory, dirty=_without(memory.dirty, overtaken))
-    return replace(state, rows=_with_offsets(state, offsets, notes), memory=memory)
+        memory = structs.replace(memory, dirty=_without(memory.dirty, overtaken))
+    return structs.replace(state, rows=_with_offsets(state, offsets, notes), memory=memory)
 
 
 def flushed(state: GroupState, offsets: Mapping[Partition, int]) -> GroupState:
     """The state after the committer wrote `offsets`; what became dirty again meanwhile stays dirty."""
     dirty = state.memory.dirty
     written = [partition for partition, offset in offsets.items() if dirty.get(partition) == offset]
-    memory = replace(state.memory, dirty=_without(dirty, written))
-    return replace(state, rows=_with_offsets(state, offsets, _NO_NOTES), memory=memory)
+    memory = structs.replace(state.memory, dirty=_without(dirty, written))
+    return structs.replace(state, rows=_with_offsets(state, offsets, _NO_NOTES), memory=memory)
 
 
 def _with_offsets(

@@ -93,6 +93,9 @@ class Counters:
         look_again_at, self.look_again_at = self.look_again_at, None
         return Decision(records, replies, (), look_again_at)
 
+    def beat(self, key: str, now: Instant) -> Instant | None:
+        return None
+
     def before(self, key: str, state: Counter) -> Counter:
         return state
 

@@ -1,7 +1,8 @@
 """This room opens, closes and fails rebalance attempts (native-protocol section 2: adopt, close, fail)."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coordinator.core.draft import Draft, third_of
 from coordinator.core.events import ItemFinished

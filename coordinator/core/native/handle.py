@@ -2,7 +2,8 @@
 
 import hashlib
 import hmac
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coordinator.core import quarantine
 from coordinator.core.draft import Draft, first_slot, session_length_ms, third_of

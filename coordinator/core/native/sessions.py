@@ -1,13 +1,14 @@
 """This room runs the owner's clocks: pings, ends of sessions, watchers, expulsion (sections 2 and 5)."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coordinator.core.draft import Draft, session_length_ms, third_of
 from coordinator.core.memory import Session
 from coordinator.core.native import attempts
+from coordinator.core.settings import Surroundings
 from groups.core import records
 from muster.kernel.error_codes import ErrorCode
-from muster.kernel.instants import after, elapsed_ms
+from muster.kernel.instants import Instant, after, elapsed_ms
 from muster.messages.member import PingRequest
 
 SESSION_OVER = "session over"
@@ -49,19 +50,10 @@ def _look_after(draft: Draft, member_id: str) -> None:
 
 def _ping(draft: Draft, member_id: str, session: Session) -> Session:
     """The slot has come: ping, unless one is unanswered and may not be repeated yet."""
-    member = draft.rows.members[member_id]
-    third, now = third_of(member), draft.now
-    assert session.slot_at is not None and session.connection is not None
-    behind = elapsed_ms(session.slot_at, now) // third
-    session = replace(session, slot_at=after(session.slot_at, (behind + 1) * third))
+    third, now = third_of(draft.rows.members[member_id]), draft.now
+    session = replace(session, slot_at=next_slot(session, third, now))
     if not session.ping_unanswered:
-        session = replace(
-            session,
-            ping_number=session.ping_number + 1,
-            ping_retries=0,
-            ping_unanswered=True,
-            ping_sent_at=now,
-        )
+        session = asked(session, now)
     elif (
         session.ping_retries < draft.settings.ping_max_retries
         and elapsed_ms(session.ping_sent_at, now) >= 2 * third
@@ -70,19 +62,36 @@ def _ping(draft: Draft, member_id: str, session: Session) -> Session:
     else:
         return session
     assert session.connection is not None
-    draft.pings.append(
-        (
-            session.connection,
-            PingRequest(
-                consumer_id=member_id,
-                number=session.ping_number,
-                num_retries=session.ping_retries,
-                generation=draft.rows.generation,
-                nodes=draft.surroundings.nodes,
-            ),
-        )
-    )
+    request = ping_request(member_id, session, draft.rows.generation, draft.surroundings)
+    draft.pings.append((session.connection, request))
     return session
+
+
+def next_slot(session: Session, third: int, now: Instant) -> Instant:
+    """The slot after the one that has come; slots that were slept through are not made up."""
+    assert session.slot_at is not None
+    behind = elapsed_ms(session.slot_at, now) // third
+    return after(session.slot_at, (behind + 1) * third)
+
+
+def asked(session: Session, now: Instant) -> Session:
+    """The next ping goes out."""
+    return replace(
+        session, ping_number=session.ping_number + 1, ping_retries=0, ping_unanswered=True, ping_sent_at=now
+    )
+
+
+def ping_request(
+    member_id: str, session: Session, generation: int, surroundings: Surroundings
+) -> PingRequest:
+    """The ping that is unanswered."""
+    return PingRequest(
+        consumer_id=member_id,
+        number=session.ping_number,
+        num_retries=session.ping_retries,
+        generation=generation,
+        nodes=surroundings.nodes,
+    )
 
 
 def _stop_unanswered(draft: Draft, member_id: str) -> None:

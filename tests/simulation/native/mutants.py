@@ -117,7 +117,6 @@ def _getter(a_property: object) -> Callable[..., Any]:
 
 KEY_OF_ROWS = _getter(GroupRows.key)
 KEY_OF_TURN = _getter(draft.Draft.key_of_turn)
-FROZEN = _getter(Freshness.frozen)
 
 MUTANTS = (
     Mutant(
@@ -189,7 +188,7 @@ MUTANTS = (
             Patch(attempts.adopt, "draft.want(MEMBERS_CHANGED)", "pass"),
             Patch(attempts.settle, "draft.finished = None", 'draft.finished, draft.wanted = None, ""'),
         ),
-        seeds=(6,),
+        seeds=(9,),
     ),
     Mutant(
         "no_filter",
@@ -226,7 +225,7 @@ MUTANTS = (
         "register_no_start no_repair",
         "no StartFetcher after Register, and no repair",
         (NO_REPAIR, Patch(handle._register, "draft.tell_ownership(member_id)", "pass")),
-        seeds=(8,),
+        seeds=(4,),
     ),
     Mutant(
         "startr_any",
@@ -271,7 +270,7 @@ MUTANTS = (
         "flush_after",
         "offsets of Stop responses are not written with the ownership",
         (Patch(attempts.close, "draft.flush()", "pass"),),
-        seeds=(8,),
+        seeds=(28,),
     ),
     Mutant(
         "ack_early",
@@ -316,8 +315,12 @@ MUTANTS = (
     Mutant(
         "no_freeze",
         "a node that cannot renew goes on answering",
-        (Patch(FROZEN, "return self._announced or", "return self._confirmed_sent_at is None and"),),
-        seeds=(342,),
+        (
+            Patch(
+                Freshness._frozen_at, "self._announced or sent_at is None or", "sent_at is None or False and"
+            ),
+        ),
+        seeds=(307,),
     ),
     Mutant(
         "no_postponement",

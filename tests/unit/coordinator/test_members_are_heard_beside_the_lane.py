@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from coordinator.core.events import TopicsChanged
 from coordinator.core.memory import Session
 from coordinator.service import ShardService
@@ -26,9 +28,12 @@ def session_of(service: ShardService, name: str) -> Session:
 def pinged(service: ShardService, name: str) -> None:
     """The member's slot has come: ping 1 is under way."""
     state = service._groups.states[KEY]
-    session = replace(session_of(service, name), ping_number=1, ping_unanswered=True, ends_at=Instant(1))
+    session = structs.replace(
+        session_of(service, name), ping_number=1, ping_unanswered=True, ends_at=Instant(1)
+    )
     sessions = {**state.memory.sessions, name: session}
-    service._groups.states[KEY] = replace(state, memory=replace(state.memory, sessions=sessions))
+    memory = structs.replace(state.memory, sessions=sessions)
+    service._groups.states[KEY] = structs.replace(state, memory=memory)
 
 
 def answer(offset: int, *numbers: int) -> PingResponse:
@@ -110,7 +115,7 @@ async def test_thousands_of_pings_are_sent_a_few_hundred_a_turn() -> None:
         callers = [Caller(name) for name in members]
         state = service._groups.states[KEY]
         sessions = {
-            caller.name: replace(
+            caller.name: structs.replace(
                 state.memory.sessions[caller.name],
                 connection=caller.id,
                 slot_at=Instant(1),
@@ -121,8 +126,8 @@ async def test_thousands_of_pings_are_sent_a_few_hundred_a_turn() -> None:
         for caller in callers:
             shards.premises.callers.add(caller, service.shard)
         timers = tuple((Instant(1), name) for name in members)
-        memory = replace(state.memory, sessions=sessions, timers=timers)
-        service._groups.states[KEY] = replace(state, memory=memory)
+        memory = structs.replace(state.memory, sessions=sessions, timers=timers)
+        service._groups.states[KEY] = structs.replace(state, memory=memory)
         await shards.settled(KEY)
         assert sum(bool(caller.said) for caller in callers) == 500
         await eventually(lambda: all(caller.said for caller in callers))
