@@ -1,7 +1,7 @@
 """This room holds the websockets of members on this node: who is on them, and what waits to be sent.
 
-Each connection has a bounded outbox and one writer, so that a peer that does not read holds up nobody:
-its outbox overflows and it is closed.
+Each connection has a bounded outbox and a writer while something waits in it, so that a peer that does not
+read holds up nobody: its outbox overflows and it is closed.
 """
 
 import asyncio
@@ -60,6 +60,28 @@ class MemberConnection:
     `closing` is true from the decision to close on: what the peer still says is not heard.
     """
 
+    __slots__ = (
+        "_close",
+        "_end_socket",
+        "_outbox",
+        "_outbox_bytes",
+        "_say_now",
+        "_send",
+        "_writer",
+        "closing",
+        "consumer_id",
+        "group_id",
+        "groups",
+        "id",
+        "peer",
+        "presented",
+        "principal",
+        "shard",
+        "topics",
+        "unanswered_commits",
+        "verified_at",
+    )
+
     def __init__(
         self, send: Send, peer: str, principal: str, presented: str, say_now: SayNow = never_now
     ) -> None:
@@ -73,21 +95,34 @@ class MemberConnection:
         self.closing = False
         self.unanswered_commits = 0
         self.verified_at = Instant(0)
+        # What its token is good for.
         self.groups = self.topics = EVERYTHING
-        """What its token is good for."""
         self._send = send
         self._say_now = say_now
-        self._writing = False
-        self._outbox: deque[tuple[str, int]] = deque()
+        self._outbox: deque[tuple[str, int]] | None = None
         self._outbox_bytes = 0
         self._close: tuple[int, str] | None = None
-        self._wake = asyncio.Event()
+        self._end_socket: Callable[[], None] | None = None
         self._writer: asyncio.Task[None] | None = None
+
+    def begin(self, end_socket: Callable[[], None]) -> None:
+        """The handshake is over: what waits may leave. `end_socket` is called when nothing more will."""
+        self._end_socket = end_socket
+        if self._outbox or self._close:
+            self._write_on()
+
+    async def end(self) -> None:
+        """The socket is gone."""
+        self.closing, self._end_socket = True, None
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.wait([self._writer])
 
     def say(self, message: Frame) -> None:
         """Send a message, at once if nothing waits before it; an overflowing outbox closes the connection."""
         encoded = codec.encode(message)
-        waits = self._outbox or self._writing or self.closing
+        # What is said while a text waits for its peer comes after it.
+        waits = self._outbox or self._writer or self.closing
         if waits or not self._say_now(encoded):
             self.say_text(encoded.decode())
 
@@ -96,13 +131,15 @@ class MemberConnection:
         if self.closing:
             return
         size_bytes = limits.bytes_of(text)
+        if self._outbox is None:
+            self._outbox = deque()
         self._outbox.append((text, size_bytes))
         self._outbox_bytes += size_bytes
         if len(self._outbox) > OUTBOX_FRAMES_MAX or self._outbox_bytes > OUTBOX_BYTES_MAX:
             logger.warning("connection %s of %s does not read", self.id, self.principal)
             self._outbox.clear()
             self.close(POLICY_VIOLATION_CLOSE, "the outbox is full")
-        self._wake.set()
+        self._write_on()
 
     def hang_up(self, error: ErrorCode, text: str) -> None:
         """End it as a coordinator does (callers.Caller): the close tells the error and the text."""
@@ -114,31 +151,36 @@ class MemberConnection:
             self.closing = True
             encoded = reason.encode()[:CLOSE_REASON_BYTES_MAX]
             self._close = (close_code, encoded.decode(errors="ignore"))
-            self._wake.set()
-            if self._writer is not None:
-                asyncio.get_running_loop().call_later(CLOSE_WITHIN_S, self._writer.cancel)
+            self._write_on()
 
-    async def write(self) -> None:
-        """The writer: sends what is put into the outbox, until the connection is closed.
+    def _write_on(self) -> None:
+        """See to it that somebody writes: most of the day nothing waits, and a task is kilobytes."""
+        if self._end_socket is None:
+            return
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write(), name=f"writer of {self.id}")
+        if self._close is not None:
+            # A peer that does not let the farewell through in time is not waited for.
+            asyncio.get_running_loop().call_later(CLOSE_WITHIN_S, self._writer.cancel)
 
-        It is cancelled when a peer does not let the farewell through in time.
-        """
-        self._writer = asyncio.current_task()
-        send, outbox = self._send, self._outbox
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            # What is said while a text waits here for its peer comes after it.
-            self._writing = True
-            while outbox:
-                text, size_bytes = outbox.popleft()
+    async def _write(self) -> None:
+        """Send what lies in the outbox, and the close if there is one."""
+        over = True
+        try:
+            while self._outbox:
+                text, size_bytes = self._outbox.popleft()
                 self._outbox_bytes -= size_bytes
-                await send({"type": "websocket.send", "text": text})
-            self._writing = False
+                await self._send({"type": "websocket.send", "text": text})
+            over, self._outbox = self._close is not None, None
             if self._close is not None:
                 close_code, reason = self._close
-                await send({"type": "websocket.close", "code": close_code, "reason": reason})
-                return
+                await self._send({"type": "websocket.close", "code": close_code, "reason": reason})
+        except Exception as gone:
+            logger.debug("connection %s: %r", self.id, gone)
+        finally:
+            self._writer = None
+            if over and self._end_socket is not None:
+                self._end_socket()
 
 
 class Connections:

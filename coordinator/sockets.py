@@ -69,22 +69,20 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
 
     async def _serve(self, connection: MemberConnection, listening: "_Listening", receive: Receive) -> None:
         """Listen until the peer is gone, or the writer has said good-bye, or could not in time."""
-        writer = asyncio.create_task(connection.write(), name=f"writer of {connection.id}")
-        listener = asyncio.create_task(listening.listen(receive))
-        patience = asyncio.get_running_loop().call_later(
+        loop = asyncio.get_running_loop()
+        patience = loop.call_later(
             self._door.limits.registration_timeout_ms / 1000, _lose_patience, connection
         )
         try:
-            await asyncio.wait((writer, listener), return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.timeout(None) as good_bye:
+                connection.begin(lambda: good_bye.reschedule(loop.time()))
+                await listening.listen(receive)
+        except TimeoutError:
+            if not good_bye.expired():
+                raise
         finally:
             patience.cancel()
-            connection.closing = True
-            writer.cancel()
-            listener.cancel()
-            # What the writer died of is its peer's absence.
-            _, heard = await asyncio.gather(writer, listener, return_exceptions=True)
-        if isinstance(heard, Exception):
-            raise heard
+            await connection.end()
 
 
 class _Listening:

@@ -6,6 +6,7 @@ resumed. A whole, masked text frame is taken out of what was read here and given
 everything else (handshake, fragments, control frames, whatever breaks RFC 6455) goes its usual way.
 """
 
+import asyncio
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -30,11 +31,38 @@ _HEADER_OF_LENGTH = {126: 8, 127: 14}
 Hear = Callable[[str], float]
 
 
+class _Mailbox:
+    """In place of uvicorn's queue, for one reader: of thousands of websockets hardly anything but their end
+    comes this way, and an `asyncio.Queue` is three kilobytes.
+    """
+
+    __slots__ = ("_messages", "_reader")
+
+    def __init__(self) -> None:
+        self._messages: list[Any] = []
+        self._reader: asyncio.Future[None] | None = None
+
+    def put_nowait(self, message: Any) -> None:
+        self._messages.append(message)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def empty(self) -> bool:
+        return not self._messages
+
+    async def get(self) -> Any:
+        while not self._messages:
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        return self._messages.pop(0)
+
+
 class TextWebSocket(WebSocketsSansIOProtocol):
     """One websocket; in the scope's extensions it offers `hear_by` and `say_now` beside receive and send."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.queue = _Mailbox()  # type: ignore[assignment]
         self._hear: Hear | None = None
         self._by_frame = False
         self._early_bytes = False

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -114,7 +113,6 @@ class Shard:
         self.lane = lane
         self.said: dict[MemberConnection, list[dict[str, Any]]] = {}
         self.link = PostgresLink(open_connection(url, "muster-test"))
-        self._writers: list[asyncio.Task[None]] = []
         self._numbers = count(1)
 
     @property
@@ -131,7 +129,7 @@ class Shard:
         connection.group_id, connection.shard = GROUP, SHARD
         self.premises.callers.add(connection, SHARD)
         self.said[connection] = heard
-        self._writers.append(asyncio.create_task(connection.write()))
+        connection.begin(lambda: None)
         return connection
 
     async def turn(self, *events: Any) -> None:
@@ -201,9 +199,8 @@ class Shard:
         return found[-1]
 
     async def stop(self) -> None:
-        for writer in self._writers:
-            writer.cancel()
-        await asyncio.gather(*self._writers, return_exceptions=True)
+        for connection in self.said:
+            await connection.end()
         self.link.close()
 
 
@@ -326,8 +323,9 @@ async def test_rows_read_before_a_turn_do_not_replace_what_it_left(shard: Shard)
 async def test_a_ping_answer_takes_nothing_back_from_the_commit_after_it(shard: Shard) -> None:
     ann = await owner(shard)
     state = shard.groups.states[GROUP]
-    pinged = replace(state.memory.sessions["ann"], ping_number=1, ping_unanswered=True)
-    shard.groups.states[GROUP] = replace(state, memory=replace(state.memory, sessions={"ann": pinged}))
+    pinged = msgspec.structs.replace(state.memory.sessions["ann"], ping_number=1, ping_unanswered=True)
+    memory = msgspec.structs.replace(state.memory, sessions={"ann": pinged})
+    shard.groups.states[GROUP] = msgspec.structs.replace(state, memory=memory)
     # Both lie in the socket's buffer: what is acknowledged stays.
     before, after = (positions_by_topic({ORDERS: Position(offset, 1)}) for offset in (5, 6))
     shard.send(ann, PingResponse(consumer_id="ann", number=1, offset_info=before))
