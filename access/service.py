@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from access import sessions
+from access import sessions, workers
 from access.grants import ROLE_OPERATIONS, Operation, Role, role_may
 from access.models import AccessEvent, ApiToken, LoginLink, Principal
 from access.tokens import Caller, KnownToken, TokenMap, bearer, new_token
@@ -76,8 +76,10 @@ def create_token(
 
     `replace` takes back an older token of the same name in the same transaction. `topics` and `groups` bound
     what it is good for (Scope.of). Kafka clients show it as the password of the user `name`.
-    Raises TokenNameTaken if one lives and `replace` is False, BadScope.
+    Raises TokenNameTaken if one lives and `replace` is False, or if it is that of our own workers; BadScope.
     """
+    if name == workers.NAME:
+        raise TokenNameTaken(name)
     Scope.of(topics), Scope.of(groups)
     made = new_token()
     try:

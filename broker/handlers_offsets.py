@@ -101,7 +101,7 @@ class OffsetHandlers:
 
     def _epoch_end(self, shape: Any, topic: str, asked: Any, caller: KafkaCaller) -> Any:
         hosted = self._plane.led(topic, asked.partition, asked.current_leader_epoch)
-        if not caller.may_read(topic):
+        if not caller.may_describe(topic):
             hosted = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         error_code, epoch, end_offset = ErrorCode.NONE, _UNKNOWN, _UNKNOWN
         if isinstance(hosted, ErrorCode):
@@ -175,7 +175,7 @@ class _Listed:
         try:
             if (topic, asked.partition_index) in self._twice:
                 raise _Refused(ErrorCode.INVALID_REQUEST)
-            if not self._caller.may_read(topic):
+            if not self._caller.may_describe(topic):
                 raise _Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if asked.timestamp < EARLIEST:
                 # Largest timestamp, earliest local, latest tiered: of versions that are not served.

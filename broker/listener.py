@@ -93,7 +93,7 @@ class ClientListener:
         self._handlers[header.api_key](header, frame, reply)
 
     def _metadata(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        reply.send(answer_metadata(self._plane.view, header, frame, caller_of(reply).may_see))
+        reply.send(answer_metadata(self._plane.view, header, frame, caller_of(reply).may_describe))
 
     def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         reply.send(answer_describe_cluster(self._plane.view, header, frame))

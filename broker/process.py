@@ -29,6 +29,7 @@ from kafkaserver.guard import Guard
 from kafkaserver.limits import client_limits, peer_limits
 from muster.kafkawire.api_table import shapes_loaded
 from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.security_protocols import PLAINTEXT
 from muster.messages.limits import MAX_ROWS_PER_FRAME
 from muster.messages.link.callers import CallerRow, Callers
 from muster.messages.link.from_broker import (
@@ -39,7 +40,7 @@ from muster.messages.link.from_broker import (
     IsrProposal,
     UnusableLogs,
 )
-from muster.messages.link.rows import CLIENT_LISTENER, REPLICATION_LISTENER
+from muster.messages.link.rows import CLIENT_LISTENER, CLIENT_SECURITY, REPLICATION_LISTENER
 from muster.messages.link.to_broker import (
     AlterPartitionAnswer,
     BrokerPingAnswer,
@@ -103,7 +104,8 @@ class BrokerProcess:
         self._link = ControllerLink(settings, self)
         self._forwarding = Forwarding(self._link.send)
         self._followers = Replication(self._plane, settings)
-        self._clients = ClientListener(self._plane, self._forwarding, client_limits(), guard)
+        self._guard = guard or Guard()
+        self._clients = ClientListener(self._plane, self._forwarding, client_limits(), self._guard)
         self._callers: tuple[CallerRow, ...] = ()
         """Of a telling that is under way on the present link."""
         self._peers = ReplicationListener(self._plane, peer_limits())
@@ -122,6 +124,8 @@ class BrokerProcess:
             CLIENT_LISTENER: str(settings.address or Address(settings.listen.host, client_port)),
             REPLICATION_LISTENER: str(Address(settings.replication_listen.host, replication_port)),
         }
+        if self._guard.protocol != PLAINTEXT:
+            self._endpoints[CLIENT_SECURITY] = self._guard.protocol
         if settings.http_listen is not None:
             await self._health.open(*settings.http_listen)
         log.info("broker started", **self._endpoints, lost_tail=self._folder.lost_tail)

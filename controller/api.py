@@ -10,9 +10,11 @@ from rest_framework.views import APIView
 
 from access.filters import number_filter, text_filter, word_filter
 from access.rest.paging import PageRequest, page_response
+from access.rest.permissions import caller_of, refuse_beyond
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
+from access.scoped_rows import within
 from controller.models import NO_LEADER, Broker, Partition, Topic
 from controller.queries import state_of
 from muster.kernel.error_codes import ErrorCode
@@ -133,7 +135,7 @@ class TopicList(APIView):
 
     @lists("List topics", TopicShape, text_filter("q", "Topic contains, in capitals or not."))
     def get(self, request: Request, page: PageRequest) -> Response:
-        rows = Topic.objects.order_by("name")
+        rows = Topic.objects.filter(within(caller_of(request).topics, "name")).order_by("name")
         if page.filters.get("q"):
             rows = rows.filter(name__icontains=page.filters["q"])
         if page.after:
@@ -164,7 +166,10 @@ class PartitionList(APIView):
         word_filter("state", _TROUBLES, "Only offline ones, or those with a replica out of sync."),
     )
     def get(self, request: Request, page: PageRequest) -> Response:
-        rows = _troubled(_of(page), page.filters.get("state")).order_by("topic__name", "partition")
+        caller = caller_of(request)
+        refuse_beyond(caller, topic=page.filters.get("topic"))
+        rows = _of(page).filter(within(caller.topics, "topic__name"))
+        rows = _troubled(rows, page.filters.get("state")).order_by("topic__name", "partition")
         if page.after:
             name, number = page.after
             rows = rows.filter(Q(topic__name__gt=name) | Q(topic__name=name, partition__gt=number))

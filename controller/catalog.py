@@ -7,6 +7,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from muster.kernel.ids import BrokerId, TopicId, TopicName
+from muster.kernel.security_protocols import PLAINTEXT
 from muster.kernel.topology import Layouts, TopicLayout
 
 _LAYOUTS = "SELECT name, topic_id, partition_count FROM topic ORDER BY name"
@@ -20,14 +21,14 @@ WHERE version > %(above)s"""
 
 _LED = """
 SELECT topic.name, topic.topic_id, partition.partition, partition.leader, partition.leader_epoch,
-       broker.endpoints ->> 'client'
+       broker.endpoints ->> 'client', coalesce(broker.endpoints ->> 'client_security', 'PLAINTEXT')
 FROM topic JOIN partition ON partition.topic_id = topic.topic_id
 LEFT JOIN broker ON broker.broker_id = partition.leader AND NOT broker.fenced
 WHERE topic.name = ANY (%s) ORDER BY topic.name, partition.partition"""
 
 
 class LiveBroker(NamedTuple):
-    """A broker with a session; `endpoints` maps a listener (`client`, `replication`) to host:port."""
+    """A broker with a session; `endpoints` as in muster.messages.link.rows."""
 
     broker_id: BrokerId
     rack: str
@@ -64,7 +65,7 @@ def partitions(
 
 
 class LedPartition(NamedTuple):
-    """A partition by its topic, with the leader's id (−1: nobody), epoch and address for clients."""
+    """A partition by its topic, with the leader's id (−1: nobody), epoch, address and security."""
 
     topic: str
     topic_id: UUID
@@ -72,6 +73,7 @@ class LedPartition(NamedTuple):
     leader: int
     leader_epoch: int
     address: str | None
+    security: str = PLAINTEXT
 
 
 def led_partitions(connection: Connection[Any], topics: Sequence[str]) -> list[LedPartition]:

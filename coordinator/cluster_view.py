@@ -10,8 +10,10 @@ from controller import catalog
 from coordinator import patterns
 from coordinator.core.settings import Surroundings
 from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.security_protocols import PLAINTEXT
 from muster.kernel.shards import shard_of
 from muster.kernel.topology import Layouts
+from muster.messages.link.rows import CLIENT_LISTENER, CLIENT_SECURITY
 from muster.messages.member import BrokerInfo, NodeInfo
 from runtime.ports import Connection, ConnectionLost, NodeContext, shard_lane
 
@@ -103,8 +105,9 @@ def _look(connection: Connection) -> tuple[Layouts, tuple[BrokerInfo, ...]]:
 
 
 def _broker_info(broker: catalog.LiveBroker) -> BrokerInfo | None:
-    host, _, port = broker.endpoints.get("client", "").rpartition(":")
-    return BrokerInfo(int(broker.broker_id), host, int(port)) if host and port.isdigit() else None
+    host, _, port = broker.endpoints.get(CLIENT_LISTENER, "").rpartition(":")
+    security = broker.endpoints.get(CLIENT_SECURITY, PLAINTEXT)
+    return BrokerInfo(int(broker.broker_id), host, int(port), security) if host and port.isdigit() else None
 
 
 def _changed(before: Layouts, after: Layouts) -> frozenset[str]:

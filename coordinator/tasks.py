@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from django.conf import settings
 
+from access import workers
 from controller import catalog
 from controller.catalog import LedPartition
 from coordinator import ends
@@ -19,15 +20,15 @@ from coordinator.patterns import matches
 from coordinator.store import GroupStore
 from groups.core.requests import PARTITIONS_MAX, Asked, Findings, Found, ResetOffsets, Scope
 from muster.client.broker_questions import EARLIEST, LATEST
+from muster.client.securing import Security
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 from runtime.ports import Connection
 from runtime.work import WorkRow
 
-NO_TOKEN = (
-    "The brokers ask for a token (MUSTER_KAFKA_SASL), and workers have none to show: nobody here can ask"
-    " where logs begin and end. Nothing was changed. Set the offsets with Kafka's kafka-consumer-groups"
-    " and a token of yours."
+WHY_NOT_LET_IN = (
+    "Workers prove who they are by SECRET_KEY, which they and all nodes must share, and trust whom"
+    " MUSTER_KAFKA_TLS_CA names"
 )
 
 
@@ -63,11 +64,12 @@ def _found(
     if not chosen or len(chosen) > PARTITIONS_MAX:
         text = f"These are {len(chosen)} partitions; a request may be about 1 to {PARTITIONS_MAX}."
         return Findings((), int(ErrorCode.INVALID_REQUEST), text)
-    if settings.MUSTER_KAFKA_SASL:
-        return Findings((), int(ErrorCode.SASL_AUTHENTICATION_FAILED), NO_TOKEN)
     timestamps = [EARLIEST, LATEST, *([wish.value] if wish.to == "time" else [])]
     try:
-        earliest, latest, *by_time = ends.offsets_at(chosen, timestamps)
+        earliest, latest, *by_time = ends.offsets_at(chosen, timestamps, _security())
+    except ends.NotLetIn as problem:
+        text = f"{problem}. {WHY_NOT_LET_IN}. Nothing was changed."
+        return Findings((), int(ErrorCode.SASL_AUTHENTICATION_FAILED), text)
     except ends.NotFound as problem:
         return Findings((), int(ErrorCode.LEADER_NOT_AVAILABLE), f"{problem}. Ask again.")
     found = []
@@ -76,3 +78,10 @@ def _found(
         at = by_time[0][key] if by_time else other.get(Partition(one.topic, one.topic_id, one.partition), -1)
         found.append(Found(one.topic, one.topic_id, one.partition, earliest[key], latest[key], at))
     return Findings(tuple(found))
+
+
+def _security() -> Security:
+    """What brokers are shown that ask who comes."""
+    return Security(
+        token=workers.token_text(settings.SECRET_KEY), ca_file=settings.MUSTER_KAFKA_TLS_CA or None
+    )

@@ -115,7 +115,7 @@ class NodeListener:
         reply.send(answer_api_versions(header))
 
     def _metadata(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        reply.send(answer_metadata(self._cluster.view(), header, frame, caller_of(reply).may_see))
+        reply.send(answer_metadata(self._cluster.view(), header, frame, caller_of(reply).may_describe))
 
     def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         reply.send(answer_describe_cluster(self._cluster.view(), header, frame))

@@ -52,15 +52,15 @@ class QuestionHandlers:
         if error is not None:
             return error
         try:
-            tell = partial(self._found, asked, caller_of(reply).may_read)
+            tell = partial(self._found, asked, caller_of(reply).may_describe)
             return await self._shards.of(asked.group_id).read(asked.group_id, tell)
         except NotServed as problem:
             return problem.error
 
     def _found(
-        self, asked: offsets.AskedOffsets, may_read: offsets.MayRead, state: GroupState
+        self, asked: offsets.AskedOffsets, may_describe: offsets.MayTopic, state: GroupState
     ) -> offsets.FoundOffsets:
-        return offsets.found_offsets(asked, self._cluster.topics, state.rows, may_read)
+        return offsets.found_offsets(asked, self._cluster.topics, state.rows, may_describe)
 
     # -- DescribeGroups and ListGroups
 

@@ -9,6 +9,7 @@ from rest_framework.views import APIView
 
 from access.filters import text_filter
 from access.rest.paging import PageRequest, page_response
+from access.rest.permissions import caller_of, refuse_beyond
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
@@ -139,8 +140,10 @@ class GroupList(APIView):
 
     @lists("List groups", GroupShape, *GROUP_FILTERS)
     def get(self, request: Request, page: PageRequest) -> Response:
-        after = page.after[0] if page.after else ""
-        rows = queries.groups_by_name(group_filter(page.filters), after, page.limit + 1)
+        after, caller = page.after[0] if page.after else "", caller_of(request)
+        refuse_beyond(caller, topic=page.filters.get("topic"))
+        asked = group_filter(page.filters, caller.groups, caller.topics)
+        rows = queries.groups_by_name(asked, after, page.limit + 1)
         return page_response(request, page, rows, lambda row: [row.name], _group)
 
 
@@ -163,8 +166,10 @@ class OffsetList(APIView):
         text_filter("topic", "Only this topic."),
     )
     def get(self, request: Request, page: PageRequest) -> Response:
-        group, topic = page.filters.get("group"), page.filters.get("topic")
-        rows = offsets_after(group, topic, tuple(page.after) if page.after else None, page.limit + 1)
+        group, topic, caller = page.filters.get("group"), page.filters.get("topic"), caller_of(request)
+        refuse_beyond(caller, group=group, topic=topic)
+        after = tuple(page.after) if page.after else None
+        rows = offsets_after(group, topic, after, page.limit + 1, (caller.groups, caller.topics))
         return page_response(request, page, rows, OffsetRow.key, _offset)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from access.filters import number_filter, text_filter, word_filter
 from groups.models import Phase, Protocol
 from groups.queries import GroupFilter
+from muster.kernel.scopes import EVERYTHING, Scope
 
 GROUP_FILTERS = (
     text_filter("q", "Group or topic contains, in capitals or not."),
@@ -16,8 +17,10 @@ GROUP_FILTERS = (
 )
 
 
-def group_filter(asked: Mapping[str, Any]) -> GroupFilter:
-    """The question that the filters of an address ask."""
+def group_filter(
+    asked: Mapping[str, Any], groups: Scope = EVERYTHING, topics: Scope = EVERYTHING
+) -> GroupFilter:
+    """The question that the filters of an address ask, of somebody who may know of these."""
     phase = asked.get("phase")
     return GroupFilter(
         asked.get("q", ""),
@@ -25,4 +28,6 @@ def group_filter(asked: Mapping[str, Any]) -> GroupFilter:
         asked.get("topic", ""),
         asked.get("lag_over"),
         asked.get("protocol", ""),
+        groups,
+        topics,
     )

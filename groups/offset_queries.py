@@ -6,6 +6,9 @@ from typing import Any
 
 from django.db import connection
 
+from access.scoped_rows import covers, values_of
+from muster.kernel.scopes import EVERYTHING, Scope
+
 _COLUMNS = """
     SELECT committed.group_name AS "group", committed.topic_name, committed.topic_id, committed.partition,
            committed.committed_offset AS "offset", committed.leader_epoch, committed.metadata,
@@ -51,10 +54,20 @@ class OffsetRow:
 
 
 def offsets_after(
-    group: str | None, topic: str | None, after: tuple[str, str, int] | None, limit: int
+    group: str | None,
+    topic: str | None,
+    after: tuple[str, str, int] | None,
+    limit: int,
+    known: tuple[Scope, Scope] = (EVERYTHING, EVERYTHING),
 ) -> list[OffsetRow]:
-    """Offsets in the order of group, topic id and partition, after the key `after`."""
-    conditions, values = [], {"group": group, "topic": topic, "limit": limit}
+    """Offsets in the order of group, topic id and partition, after the key `after`.
+
+    `known` are the groups and the topics of which whoever asks may know.
+    """
+    groups, topics = known
+    conditions = [covers("groups", "committed.group_name"), covers("topics", "committed.topic_name")]
+    values = {"group": group, "topic": topic, "limit": limit}
+    values |= values_of("groups", groups) | values_of("topics", topics)
     if group is not None:
         conditions.append("committed.group_name = %(group)s")
     if topic is not None:
@@ -65,7 +78,7 @@ def offsets_after(
             "> (%(after_group)s, %(after_topic)s::uuid, %(after_partition)s)"
         )
         values |= {"after_group": after[0], "after_topic": after[1], "after_partition": after[2]}
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    where = f"WHERE {' AND '.join(conditions)}"
     order = "ORDER BY committed.group_name, committed.topic_id, committed.partition LIMIT %(limit)s"
     return _read(f"{_COLUMNS} {where} {order}", values)
 

@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 from django.db import connection
 
+from access.scoped_rows import covers, values_of
 from controller.models import NO_LEADER
 from groups.core.consumer_protocol import CONSUMER
 from groups.models import ConsumerGroup, Phase, Protocol
+from muster.kernel.scopes import EVERYTHING, Scope
 
 # What leaders of classic groups gave their members, one row for each partition that exists; nothing is
 # decided on it. A leader may give a partition to two members.
@@ -59,20 +61,26 @@ _GROUP_COLUMNS = """
     standing.partitions, standing.lag, standing.unknown, standing.committed_at, standing.topics
 """
 
+# Of other topics nobody learns by what is found.
+_TOPIC_IS_COVERED = covers("topics", "topic.name")
+
 # The text is looked for once a topic, and not in each of the 240,000 rows that repeat the topics' names.
 # An array, because the planner takes a joined table for a common match and makes a join of all rows.
-_TOPICS_THAT_CONTAIN = """
-    topic_id = ANY (ARRAY(SELECT topic_id FROM topic WHERE strpos(lower(name), lower(%(contains)s)) > 0))
+_TOPICS_THAT_CONTAIN = f"""
+    topic_id = ANY (ARRAY(SELECT topic_id FROM topic WHERE strpos(lower(name), lower(%(contains)s)) > 0
+                          AND {_TOPIC_IS_COVERED}))
 """
 
 _MATCHES = f"""
-    (%(contains)s = '' OR strpos(lower(grouped.name), lower(%(contains)s)) > 0 OR EXISTS (
+    {covers("groups", "grouped.name")}
+    AND (%(contains)s = '' OR strpos(lower(grouped.name), lower(%(contains)s)) > 0 OR EXISTS (
         SELECT FROM committed_offset WHERE group_name = grouped.name AND {_TOPICS_THAT_CONTAIN})
         OR EXISTS (
         SELECT FROM partition_ownership WHERE group_name = grouped.name AND {_TOPICS_THAT_CONTAIN})
         OR EXISTS (
         SELECT FROM observed_assignment WHERE group_name = grouped.name AND topic_name = ANY (ARRAY(
-            SELECT name FROM topic WHERE strpos(lower(name), lower(%(contains)s)) > 0))))
+            SELECT name FROM topic WHERE strpos(lower(name), lower(%(contains)s)) > 0
+            AND {_TOPIC_IS_COVERED}))))
     AND (%(protocol)s = '' OR grouped.protocol = %(protocol)s)
     AND (%(phases)s::text[] IS NULL OR grouped.phase = ANY (%(phases)s))
     AND (%(topic)s = '' OR EXISTS (
@@ -145,18 +153,24 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter:
-    """What a list of groups is asked for; empty means everything."""
+    """What a list of groups is asked for; empty means everything.
+
+    `groups` and `topics` are what whoever asks may know of.
+    """
 
     contains: str = ""
     phases: tuple[str, ...] = ()
     topic: str = ""
     lag_over: int | None = None
     protocol: str = ""
+    groups: Scope = EVERYTHING
+    topics: Scope = EVERYTHING
 
     @property
     def by_lag_alone(self) -> bool:
         """True if nothing but the lag is asked about."""
-        return not (self.contains or self.phases or self.topic or self.protocol)
+        bounded = not (self.groups.is_everything and self.topics.is_everything)
+        return not (self.contains or self.phases or self.topic or self.protocol or bounded)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -166,6 +180,8 @@ class GroupFilter:
             "topic": self.topic,
             "lag_over": self.lag_over,
             "protocol": self.protocol,
+            **values_of("groups", self.groups),
+            **values_of("topics", self.topics),
         }
 
 

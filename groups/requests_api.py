@@ -2,7 +2,7 @@
 
 import re
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.rest.paging import PageRequest, page_response
-from access.rest.permissions import MayOperate, MayView
+from access.rest.permissions import MayOperate, MayView, caller_of
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.tokens import Caller
@@ -286,7 +286,7 @@ class RequestList(APIView):
         responses={200: RequestShape, 202: RequestShape},
     )
     def post(self, request: Request, group: str) -> Response:
-        caller, expected, key = cast(Caller, request.auth), _expected(request), _idempotency_key(request)
+        caller, expected, key = caller_of(request), _expected(request), _idempotency_key(request)
         asked, reason = asked_by(request.data, expected, group)
         _refuse_beyond(caller, asked.wish)
         try:
@@ -314,7 +314,7 @@ class RequestDetail(APIView):
     def get(self, request: Request, request_id: UUID) -> Response:
         row = asking.request_of(request_id)
         # Whoever may not know of its group is told as little as of one that is not there.
-        if row is None or not cast(Caller, request.auth).groups.covers(row.group):
+        if row is None or not caller_of(request).groups.covers(row.group):
             raise Problem(404, "There is no such request, or it was answered more than 7 days ago.")
         return Response(request_shown(row))
 

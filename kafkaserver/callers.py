@@ -8,7 +8,7 @@ from typing import Final
 from kafkaserver.replies import Reply
 from muster.kernel.scopes import EVERYTHING, Scope
 from muster.kernel.scram import ITERATIONS, Verifier
-from muster.kernel.token_text import read_token
+from muster.kernel.token_text import TOKEN_BEGINS, read_token
 from muster.messages.link.callers import CallerRow
 
 CONSUME: Final = "consume"
@@ -52,8 +52,8 @@ class KafkaCaller:
         operations = (VIEW, CONSUME) if operation == VIEW else (operation,)
         return self.may(*operations) and self.groups.covers(group)
 
-    def may_see(self, topic: str) -> bool:
-        """Whether it is told about `topic`: whoever may do anything with it."""
+    def may_describe(self, topic: str) -> bool:
+        """Whether it is told about `topic`, its partitions and offsets: whoever may do anything with it."""
         return self.topics.covers(topic)
 
 
@@ -77,9 +77,14 @@ class KnownCallers:
             for row in self._rows.values()
         }
 
+    def _row(self, user: str) -> CallerRow | None:
+        """By a token's public part, mst_<prefix>, which its holder always knows, or by its name."""
+        row = self._by_prefix.get(user.removeprefix(TOKEN_BEGINS)) if user.startswith(TOKEN_BEGINS) else None
+        return row or self._rows.get(user)
+
     def verifier(self, mechanism: str, user: str) -> Verifier:
         """Of this user's secret; of a stranger's that nobody knows, always the same."""
-        row = self._rows.get(user)
+        row = self._row(user)
         for one in row.scram if row else ():
             if one.mechanism == mechanism:
                 return Verifier(one.salt, one.iterations, one.stored_key, one.server_key)
@@ -89,17 +94,18 @@ class KnownCallers:
 
     def caller(self, user: str) -> KafkaCaller | None:
         """Who this user is."""
-        return self._callers.get(user)
+        row = self._row(user)
+        return None if row is None else self._callers[row.name]
 
     def caller_of_token(self, user: str, presented: str) -> KafkaCaller | None:
-        """Who shows this token, under its own name or its principal's."""
+        """Who shows this token, under its public part, its own name or its principal's."""
         read = read_token(presented)
         if read is None:
             return None
         prefix, digest = read
         row = self._by_prefix.get(prefix)
         same = hmac.compare_digest(row.digest if row else _NO_DIGEST, digest)
-        if row is None or not same or user not in (row.name, row.principal):
+        if row is None or not same or user not in (TOKEN_BEGINS + prefix, row.name, row.principal):
             return None
         return self._callers[row.name]
 

@@ -13,6 +13,7 @@ from kafkaserver.tls import Certificate
 from muster.kernel.addresses import is_loopback
 from muster.kernel.environment import SettingError
 from muster.kernel.scram import Verifier
+from muster.kernel.security_protocols import protocol_of
 from muster.messages.link.callers import CallerRow
 
 SASL: Final = "MUSTER_KAFKA_SASL"
@@ -31,6 +32,11 @@ class Guard:
         self._callers = KnownCallers(key=self._key)
         self.may_open = not sasl
         """False until it is known who may come in: a client that is refused gives up."""
+
+    @property
+    def protocol(self) -> str:
+        """How clients must speak, by Kafka's word."""
+        return protocol_of(sasl=self.sasl, tls=self.certificate is not None)
 
     @classmethod
     def of(cls, sasl: bool, chain: str, key: str) -> "Guard":

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import structlog
+from django.conf import settings
 
+from access import workers
 from access.service import kafka_callers, token_map
 from access.tokens import TokenMap
 from muster.kernel.instants import Instant, elapsed_ms
@@ -26,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 def _tokens_and_callers(connection: Connection) -> tuple[TokenMap, tuple[CallerRow, ...]]:
-    return token_map(connection), kafka_callers(connection)
+    return token_map(connection), (*kafka_callers(connection), workers.caller_row(settings.SECRET_KEY))
 
 
 class NodeHeart:

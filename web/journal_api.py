@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.db.models import Func, IntegerField, QuerySet
+from django.db.models import Func, IntegerField, Q, QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,7 +10,10 @@ from rest_framework.views import APIView
 
 from access.filters import text_filter
 from access.rest.paging import PageRequest, page_response
+from access.rest.permissions import caller_of
 from access.rest.shapes import Int64Field, example, lists
+from access.scoped_rows import within
+from access.tokens import Caller
 from runtime.models import JournalEntry
 
 LARGEST_PAGE_BYTES = 2_000_000
@@ -52,11 +55,24 @@ class Journal(APIView):
     def get(self, request: Request, page: PageRequest) -> Response:
         # Of one lane the numbers are read by their index; the ids would be looked through one by one.
         by = "seq" if "lane" in page.filters and "key" not in page.filters else "id"
-        rows = JournalEntry.objects.filter(**page.filters).order_by(f"-{by}")
+        rows = _known_to(caller_of(request)).filter(**page.filters).order_by(f"-{by}")
         if page.after:
             rows = rows.filter(**{f"{by}__lt": page.after[0]})
         found, more = _light_enough(rows, page.limit)
         return page_response(request, page, found, lambda row: [getattr(row, by)], _turn, more=more)
+
+
+def _known_to(caller: Caller) -> QuerySet[JournalEntry]:
+    """Turns of groups for which the token is good; the controller's tell of topics of any name."""
+    of_groups = Q(lane__startswith="coordinator/") & within(caller.groups, "key")
+    of_the_rest = ~Q(lane__startswith="coordinator/")
+    if caller.topics.is_everything:
+        return (
+            JournalEntry.objects.all()
+            if caller.groups.is_everything
+            else JournalEntry.objects.filter(of_groups | of_the_rest)
+        )
+    return JournalEntry.objects.filter(of_groups)
 
 
 def _light_enough(rows: QuerySet[JournalEntry], limit: int) -> tuple[list[JournalEntry], bool]:

@@ -1,7 +1,6 @@
 """This room asks a caller's token for what a REST door needs: an operation, and the names in its address."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from rest_framework.exceptions import NotAuthenticated
 from rest_framework.permissions import BasePermission
@@ -26,17 +25,25 @@ class May(BasePermission):
             raise NotAuthenticated("A token is needed: Authorization: Bearer mst_…")
         role, operation = caller.role.value, self.operation.value
         self.message = f"The role {role} may not {operation}. An administrator gives roles."
-        return caller.may(self.operation) and self._is_within_its_token(caller, view.kwargs)
-
-    def _is_within_its_token(self, caller: Caller, named: Mapping[str, Any]) -> bool:
-        """Whether the token is good for the group and the topic that the address names. Raises Problem."""
-        for what, scope, error in (
-            ("group", caller.groups, ErrorCode.GROUP_AUTHORIZATION_FAILED),
-            ("topic", caller.topics, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-        ):
-            if what in named and not scope.covers(named[what]):
-                raise Problem(403, f"The token is not good for this {what}.", error)
+        if not caller.may(self.operation):
+            return False
+        refuse_beyond(caller, group=view.kwargs.get("group"), topic=view.kwargs.get("topic"))
         return True
+
+
+def caller_of(request: Request) -> Caller:
+    """Who asks, at a door that has let it in."""
+    return cast(Caller, request.auth)
+
+
+def refuse_beyond(caller: Caller, *, group: str | None = None, topic: str | None = None) -> None:
+    """Raise Problem 403 unless the token is good for what is named, whether it is there or not."""
+    for what, name, scope, error in (
+        ("group", group, caller.groups, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("topic", topic, caller.topics, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ):
+        if name is not None and not scope.covers(name):
+            raise Problem(403, f"The token is not good for this {what}.", error)
 
 
 class MayView(May):

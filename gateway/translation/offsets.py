@@ -14,7 +14,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
 Topics = Mapping[str, TopicView]
-MayRead = Callable[[str], bool]
+MayTopic = Callable[[str], bool]
 """Whether the client may read a topic."""
 
 NO_OFFSET: Final = -1
@@ -71,20 +71,20 @@ def asked_offsets(header: RequestHeader, request: Any) -> list[AskedOffsets]:
 
 
 def found_offsets(
-    asked: AskedOffsets, topics: Topics, rows: GroupRows, may_read: MayRead = anything
+    asked: AskedOffsets, topics: Topics, rows: GroupRows, may_describe: MayTopic = anything
 ) -> FoundOffsets:
     """What the rows say (conformance 119 to 122); of a topic that nobody knows, nothing is committed.
 
     A topic that the client may not read is refused where it is named, and left out where all are asked for.
     """
     if asked.topics is None:
-        return _all_offsets(topics, rows, may_read)
+        return _all_offsets(topics, rows, may_describe)
     found: dict[str, list[FoundOffset]] = {}
     for name, numbers in asked.topics:
         known = topics.get(name)
         answers = found.setdefault(name, [])
         for number in numbers:
-            if not may_read(name):
+            if not may_describe(name):
                 answers.append(FoundOffset(number, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif known is None:
                 answers.append(FoundOffset(number))
@@ -93,11 +93,11 @@ def found_offsets(
     return found
 
 
-def _all_offsets(topics: Topics, rows: GroupRows, may_read: MayRead) -> FoundOffsets:
+def _all_offsets(topics: Topics, rows: GroupRows, may_describe: MayTopic) -> FoundOffsets:
     found: dict[str, list[FoundOffset]] = {}
     for partition in sorted(rows.offsets):
         known = topics.get(partition.topic)
-        if known is not None and known.topic_id == partition.topic_id and may_read(partition.topic):
+        if known is not None and known.topic_id == partition.topic_id and may_describe(partition.topic):
             found.setdefault(partition.topic, []).append(_found(rows, partition))
     return found
 
@@ -204,7 +204,7 @@ def asked_commit(request: Any) -> AskedCommit:
 
 
 def asked_positions(
-    request: Any, topics: Topics, may_read: MayRead = anything
+    request: Any, topics: Topics, may_read: MayTopic = anything
 ) -> tuple[dict[Partition, CommittedOffset], Refused]:
     """What can be asked of the group, and what cannot (conformance 112, 113).
 

@@ -1,10 +1,13 @@
 """This room refuses at once what an application asks for that can never work, and says what would."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from muster.client.securing import MECHANISMS, Security, trusting
+from muster.kernel.security_protocols import SECURITY_PROTOCOLS
 from muster.messages import codec
 from muster.messages.errors import LocalMessageError, RemoteMessageError
 from muster.messages.member import PATTERN_LENGTH_MAX, RegisterConsumerRequest, TopicCount
@@ -84,6 +87,22 @@ def checked_token(token: str) -> str:
             " an administrator makes one with manage.py create_token"
         )
     return token
+
+
+def checked_security(token: str, protocol: str | None, mechanism: str, ca_file: object) -> Security:
+    """How brokers are spoken to. Raises ValueError for what can prove nothing, or trusts nobody."""
+    if protocol is not None:
+        one_of("security_protocol", protocol, SECURITY_PROTOCOLS)
+    one_of("sasl_mechanism", mechanism, MECHANISMS)
+    if ca_file is not None and not isinstance(ca_file, str | os.PathLike):
+        raise ValueError(f"ca_file: the name of a PEM file is needed, not {ca_file!r}")
+    path = None if ca_file is None else os.fsdecode(ca_file)
+    if path is not None:
+        try:
+            trusting(path)
+        except OSError as problem:
+            raise ValueError(f"ca_file: {path!r} cannot be used: {problem}") from None
+    return Security(protocol, token, mechanism, path)
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
+from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
@@ -39,6 +40,9 @@ class Options(TypedDict, total=False):
     max_poll_interval_ms: int
     max_batch_bytes: int
     listener: RebalanceListener | None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None
+    sasl_mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"]
+    ca_file: str | PathLike[str] | None
 
 
 class BlockingConsumer:

@@ -1,10 +1,12 @@
 """This room is one connection of the SDK to one broker: Kafka requests out, their answers back, in order."""
 
 import asyncio
+import ssl
 import struct
 from dataclasses import dataclass
 from typing import Any
 
+from muster.client.securing import IN_THE_CLEAR, NotTrusted, Security
 from muster.kafkawire import api_table
 from muster.kafkawire.api_table import ApiKey
 from muster.kafkawire.errors import KafkaWireError
@@ -19,6 +21,12 @@ _LENGTH = struct.Struct(">i")
 
 class BrokerUnavailable(Exception):
     """The broker cannot be reached, hung up, or did not answer in time; another one may know more."""
+
+
+class BrokerNotTrusted(BrokerUnavailable):
+    """The broker's certificate is not good, or it refused the token, or did not know it: asking again is vain
+    until somebody changes that.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +57,35 @@ class BrokerConnection:
         self._turn = asyncio.Lock()
 
     @classmethod
-    async def open(cls, address: str, client_id: str) -> "BrokerConnection":
-        """Connect to `address` ("host:port"); raises BrokerUnavailable."""
+    async def open(
+        cls, address: str, client_id: str, security: Security = IN_THE_CLEAR
+    ) -> "BrokerConnection":
+        """Connect to `address` ("host:port"), and prove who we are. Raises BrokerUnavailable."""
         host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        connection: BrokerConnection | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-        except (OSError, TimeoutError, ValueError) as problem:
-            raise BrokerUnavailable(f"{address}: {problem or 'no connection in time'}") from problem
-        return cls(address, reader, writer, client_id)
+                context = security.context()
+                reader, writer = await asyncio.open_connection(
+                    host, int(port), ssl=context, server_hostname=host if context else None
+                )
+                connection = cls(address, reader, writer, client_id)
+                await security.prove(connection._ask_first, host)
+        except (ssl.SSLCertVerificationError, NotTrusted) as problem:
+            raise BrokerNotTrusted(f"{address}: {problem}") from problem
+        except (OSError, TimeoutError, ValueError, EOFError, KafkaWireError) as problem:
+            raise BrokerUnavailable(f"{address}: {str(problem) or 'no connection in time'}") from problem
+        else:
+            opened, connection = connection, None
+            return opened
+        finally:
+            if connection is not None:
+                connection.close()
+
+    async def _ask_first(self, key: ApiKey, version: int, body: Any) -> Any:
+        """While nobody else may ask yet."""
+        return await self._exchange(Question(key, version, body))
 
     async def ask(self, question: Question, timeout_s: float) -> Any:
         """The answer to `question`, as kio's class; raises BrokerUnavailable."""
@@ -70,7 +98,7 @@ class BrokerConnection:
                     answer = await self._exchange(question)
                 answered = True
             except (OSError, TimeoutError, EOFError, KafkaWireError) as problem:
-                raise BrokerUnavailable(f"{self.address}: {problem or 'no answer in time'}") from problem
+                raise BrokerUnavailable(f"{self.address}: {str(problem) or 'no answer in time'}") from problem
             finally:
                 if not answered:
                     self.close()

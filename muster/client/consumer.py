@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Literal, Self
 
@@ -44,6 +45,9 @@ class Consumer:
     application may take to ask for the next record before others get its partitions; 0: any time.
     `max_batch_bytes` is how large one batch of records may become when it is decompressed.
 
+    Brokers are spoken to as the nodes say, or by `security_protocol`; where they ask for it the token is
+    proved by `sasl_mechanism`. `ca_file` (PEM) holds whom to trust in place of what the system trusts.
+
     Raises ValueError at once for what can never work. Iterating raises ConsumerRefused when the group or a
     node refuses this consumer for good, NotReady, NoOffset, ListenerFailed, and UnreadableBatch, after which
     `skip` and another iteration go on. Trouble that may pass is told by `state`, and sparingly by the logger
@@ -70,6 +74,9 @@ class Consumer:
         max_poll_interval_ms: int = 0,
         max_batch_bytes: int = 64 * _MIB,
         listener: RebalanceListener | None = None,
+        security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None = None,
+        sasl_mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"] = "SCRAM-SHA-256",
+        ca_file: str | PathLike[str] | None = None,
     ) -> None:
         arguments.words("group", group)
         arguments.words("client_id", client_id)
@@ -95,13 +102,17 @@ class Consumer:
             client_id=client_id,
         )
         arguments.registrable(wishes.in_a_frame(0, 0))
+        token = arguments.checked_token(token)
         options = FetchOptions(
-            client_id=client_id, reset_to=_RESET_TO[auto_offset_reset], batch_max_bytes=max_batch_bytes
+            client_id=client_id,
+            security=arguments.checked_security(token, security_protocol, sasl_mechanism, ca_file),
+            reset_to=_RESET_TO[auto_offset_reset],
+            batch_max_bytes=max_batch_bytes,
         )
         self._conversation = Conversation(
             wishes,
             arguments.checked_nodes(nodes),
-            arguments.checked_token(token),
+            token,
             options,
             Patience(ready_timeout_ms, max_poll_interval_ms),
             listener,

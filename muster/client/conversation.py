@@ -116,7 +116,9 @@ class Conversation:
         self._question = ClusterMetadataRequest(
             correlation_id=0, group_id=wishes.group_id, client_id=wishes.client_id
         )
-        self._discovery = Discovery(nodes, token, self._question, self._hear_metadata)
+        self._discovery = Discovery(
+            nodes, token, self._question, self._hear_metadata, options.security.ca_file
+        )
         self._link: _Link | None = None
         self._rediscover = Rediscover(Instant(0))
         self._found: Transport | None = None
@@ -359,7 +361,11 @@ class Conversation:
         self._registered.clear()
 
     def _learn_brokers(self, brokers: Iterable[BrokerInfo]) -> None:
-        self.fetching.learn_brokers({broker.id: f"{broker.host}:{broker.port}" for broker in brokers})
+        known = {broker.id: broker for broker in brokers}
+        self.fetching.learn_brokers(
+            {number: f"{broker.host}:{broker.port}" for number, broker in known.items()},
+            {number: broker.security for number, broker in known.items()},
+        )
 
     # What the session asks.
 

@@ -46,11 +46,13 @@ class Discovery:
         token: str,
         question: ClusterMetadataRequest,
         hear: Callable[[ClusterMetadataResponse], None],
+        ca_file: str | None = None,
     ) -> None:
         self.problems: dict[str, str] = {}
         self._bootstrap = tuple(nodes)
         self._heard: tuple[str, ...] = ()
         self._token = token
+        self._ca_file = ca_file
         self._question = question
         self._hear = hear
         self._last = random.choice(self._bootstrap) if self._bootstrap else ""
@@ -89,7 +91,7 @@ class Discovery:
 
     async def open(self, address: str) -> Transport:
         """Connect; raises as Transport.open does."""
-        return await Transport.open(address, self._token)
+        return await Transport.open(address, self._token, self._ca_file)
 
     async def ask(self, transport: Transport) -> str:
         """Where this node says that the coordinator is; empty: nobody owns the group's shard."""

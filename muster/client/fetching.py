@@ -11,13 +11,20 @@ from typing import Any, Final
 from uuid import UUID
 
 from muster.client import broker_questions as questions
-from muster.client.broker_connection import BrokerConnection, BrokerUnavailable, Question
+from muster.client.broker_connection import (
+    BrokerConnection,
+    BrokerNotTrusted,
+    BrokerUnavailable,
+    Question,
+)
 from muster.client.errors import NoOffset, OffsetsUnknown
 from muster.client.record import TopicPartition
+from muster.client.securing import AS_TOLD, Security
 from muster.client.tenure import UNKNOWN, Tenure
 from muster.kafkawire.errors import CorruptBatch, KafkaWireError, UnsupportedCompression
 from muster.kafkawire.records import DEFAULT_LIMIT_BYTES
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.security_protocols import PLAINTEXT
 
 logger = logging.getLogger("muster.client")
 
@@ -34,10 +41,12 @@ class FetchOptions:
     """How records are fetched; bytes and milliseconds as their names say.
 
     `reset_to` is where a partition begins for which nothing is committed; None: NoOffset is raised.
-    `batch_max_bytes` is how large one batch may become when it is decompressed.
+    `batch_max_bytes` is how large one batch may become when it is decompressed. `security` is how brokers are
+    spoken to, as far as the application says so.
     """
 
     client_id: str
+    security: Security = AS_TOLD
     reset_to: int | None = questions.LATEST
     wait_ms: int = 250
     request_timeout_ms: int = 5_000
@@ -66,6 +75,8 @@ class Fetching:
         self._on_no_broker = on_no_broker
         self._tenures: dict[tuple[UUID, int], Tenure] = {}
         self._addresses: dict[int, str] = {}
+        self._protocols: dict[int, str] = {}
+        self._no_answer = ""
         self._stalled: dict[tuple[UUID, int], str] = {}
         self._pumps: dict[int, asyncio.Event] = {}
         self._connections: set[BrokerConnection] = set()
@@ -77,10 +88,15 @@ class Fetching:
 
     # What the session says.
 
-    def learn_brokers(self, addresses: Mapping[int, str]) -> None:
-        """Where brokers are, by id, as "host:port"; the newest word replaces the older one."""
+    def learn_brokers(self, addresses: Mapping[int, str], protocols: Mapping[int, str] | None = None) -> None:
+        """Where brokers are, by id, as "host:port", and how they are spoken to where somebody says so.
+
+        The newest word replaces the older one.
+        """
         if addresses:
             self._addresses = dict(addresses)
+        if protocols:
+            self._protocols = dict(protocols)
 
     def start(self, tenure: Tenure) -> None:
         """Fetch a partition from now on; one that runs under the same name ends first."""
@@ -123,29 +139,29 @@ class Fetching:
         wanted = list(places)
         view = await self._ask_anybody({place.topic for place in wanted})
         if view is None:
-            raise OffsetsUnknown("no broker answers")
+            raise OffsetsUnknown(self._no_answer)
+        self.learn_brokers(view.brokers)
         ids = view.topic_ids
-        by_address: dict[str, list[questions.Wanted]] = {}
+        by_leader: dict[int, list[questions.Wanted]] = {}
         for place in wanted:
             leader = view.leaders.get((ids[place.topic], place.partition)) if place.topic in ids else None
-            address = view.brokers.get(leader.broker_id) if leader is not None else None
-            if leader is None or address is None:
+            if leader is None or leader.broker_id not in view.brokers:
                 raise OffsetsUnknown(f"{place.topic}-{place.partition} does not exist or has no leader")
             epoch = leader.leader_epoch
             wish = questions.Wanted(place.topic, ids[place.topic], place.partition, epoch, UNKNOWN)
-            by_address.setdefault(address, []).append(wish)
+            by_leader.setdefault(leader.broker_id, []).append(wish)
         found: dict[TopicPartition, int] = {}
-        for address, asked in by_address.items():
-            for one in questions.read_offsets(await self._ask_once(address, asked, timestamp_ms)):
+        for broker_id, asked in by_leader.items():
+            for one in questions.read_offsets(await self._ask_once(broker_id, asked, timestamp_ms)):
                 if one.error_code != ErrorCode.NONE:
                     raise OffsetsUnknown(f"{one.topic}-{one.partition}: its broker answered {one.error_code}")
                 found[TopicPartition(one.topic, one.partition)] = one.offset
         return found
 
-    async def _ask_once(self, address: str, asked: list[questions.Wanted], timestamp_ms: int) -> Any:
+    async def _ask_once(self, broker_id: int, asked: list[questions.Wanted], timestamp_ms: int) -> Any:
         """Beside the pumps, whose connections wait for records."""
         try:
-            connection = await BrokerConnection.open(address, self._options.client_id)
+            connection = await self._open(broker_id)
             try:
                 return await self._ask(connection, questions.ask_offsets(asked, timestamp_ms), 0)
             finally:
@@ -260,10 +276,13 @@ class Fetching:
             view = await self._ask_anybody({tenure.topic for tenure in homeless})
             if view is None:
                 self._on_no_broker()
-                self._stall(homeless, "no broker answers")
+                self._stall(homeless, self._no_answer)
             else:
                 self.learn_brokers(view.brokers)
                 self._settle(homeless, view)
+                if self._backoff_s >= LAST_BACKOFF_S:
+                    # Some are not reached for longer: they may ask for TLS or for a token by now.
+                    self._on_no_broker()
             if any(not tenure.ended and tenure.leader is None for tenure in homeless):
                 self._leader_missing.set()
             # Also after an answer: a broker that has not heard of an election names the old leader again.
@@ -285,17 +304,20 @@ class Fetching:
                 self._stalled.setdefault(tenure.key, why)
 
     async def _ask_anybody(self, topics: set[str]) -> questions.ClusterView | None:
-        addresses = list(self._addresses.values())
-        random.shuffle(addresses)
-        for address in addresses:
+        brokers = list(self._addresses)
+        random.shuffle(brokers)
+        self._no_answer = "no broker answers"
+        for broker_id in brokers:
             try:
-                connection = await BrokerConnection.open(address, self._options.client_id)
+                connection = await self._open(broker_id)
                 try:
                     answer = await connection.ask(questions.ask_metadata(topics), timeout_s=2.0)
                 finally:
                     connection.close()
             except BrokerUnavailable as problem:
                 logger.debug("metadata: %s", problem)
+                if isinstance(problem, BrokerNotTrusted):
+                    self._no_answer = f"no broker answers: {problem}"
                 continue
             return questions.read_metadata(answer)
         return None
@@ -365,12 +387,18 @@ class Fetching:
                     tenure.drop_buffer()
 
     async def _connect(self, broker_id: int) -> BrokerConnection:
+        connection = await self._open(broker_id)
+        self._connections.add(connection)
+        return connection
+
+    async def _open(self, broker_id: int) -> BrokerConnection:
+        """As this broker is spoken to; of one that only brokers named, nobody said anything else."""
         address = self._addresses.get(broker_id)
         if address is None:
             raise BrokerUnavailable("nobody knows its address")
-        connection = await BrokerConnection.open(address, self._options.client_id)
-        self._connections.add(connection)
-        return connection
+        of_any = next(iter(self._protocols.values()), PLAINTEXT)
+        security = self._options.security.told(self._protocols.get(broker_id, of_any))
+        return await BrokerConnection.open(address, self._options.client_id, security)
 
     async def _find_positions(self, connection: BrokerConnection, led: list[Tenure]) -> None:
         """auto_offset_reset, and seeks to an end: the log's begin or end is asked for."""

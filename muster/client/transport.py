@@ -1,11 +1,13 @@
 """This room is the websocket of the SDK to a node: connect, say, hear, hang up."""
 
 import os
+from ssl import SSLError
 from typing import Final
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from muster.client.securing import trusting
 from muster.messages import codec
 from muster.messages.member import Frame, ToMember
 
@@ -41,12 +43,13 @@ class Transport:
         self._hung_up = False
 
     @classmethod
-    async def open(cls, address: str, token: str) -> "Transport":
+    async def open(cls, address: str, token: str, ca_file: str | None = None) -> "Transport":
         """Connect to a node ("ws://host:port"). Raises NodeUnreachable or Unwelcome."""
         try:
             socket = await connect(
                 address.rstrip("/") + PATH,
                 additional_headers={"Authorization": f"Bearer {token}"},
+                ssl=trusting(ca_file) if address.lower().startswith("wss:") else None,
                 compression=None,
                 max_size=FRAME_MAX_BYTES,
                 open_timeout=OPEN_TIMEOUT_S,
@@ -95,6 +98,6 @@ def _why(closed: ConnectionClosed) -> str:
 
 
 def _words(problem: Exception) -> str:
-    if isinstance(problem, OSError) and problem.errno:
+    if isinstance(problem, OSError) and problem.errno and not isinstance(problem, SSLError):
         return os.strerror(problem.errno)
     return str(problem) or "no answer in time"

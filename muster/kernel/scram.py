@@ -24,9 +24,12 @@ cannot.
 MESSAGE_CHARACTERS_MAX: Final = 1_024
 NONCE_CHARACTERS_MAX: Final = 256
 
+ITERATIONS_MAX: Final = 100_000
+"""What a client computes at most on a server's word: about fifty milliseconds."""
+
 
 class ScramError(Exception):
-    """The client's message is not what RFC 5802 allows; the text may be told to it."""
+    """The peer's message is not what RFC 5802 allows, or proves nothing; the text may be told to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,49 @@ class ServerSide:
         if not hmac.compare_digest(hashlib.new(name, client_key).digest(), verifier.stored_key):
             return None
         return b"v=" + base64.b64encode(hmac.digest(verifier.server_key, said, name))
+
+
+class ClientSide:
+    """One exchange as the client: two messages, and the server must show that it knew the secret, too."""
+
+    def __init__(self, mechanism: str, user: str, password: str, nonce: str) -> None:
+        self._hash = HASHES[mechanism]
+        self._password = password
+        self._nonce = nonce
+        self._bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+        self._signature: bytes | None = None
+
+    def first(self) -> bytes:
+        """Who speaks."""
+        return f"n,,{self._bare}".encode()
+
+    def second(self, message: bytes) -> bytes:
+        """The proof, for the server's answer to `first`. Costs milliseconds. Raises ScramError."""
+        answer = _text(message)
+        fields = answer.split(",")
+        if len(fields) < 3 or [field[:2] for field in fields[:3]] != ["r=", "s=", "i="]:
+            raise ScramError("the server's first message names no nonce, salt and iterations")
+        nonce, salt, iterations = fields[0][2:], _decoded(fields[1][2:]), fields[2][2:]
+        if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
+            raise ScramError("the server's first message belongs to another exchange")
+        if not iterations.isdecimal() or not ITERATIONS <= int(iterations[:9]) <= ITERATIONS_MAX:
+            raise ScramError(f"{iterations[:9]!r} iterations are not from {ITERATIONS} to {ITERATIONS_MAX}")
+        name = self._hash
+        salted = hashlib.pbkdf2_hmac(name, self._password.encode(), salt, int(iterations))
+        client_key = hmac.digest(salted, b"Client Key", name)
+        last = f"c={base64.b64encode(b'n,,').decode()},r={nonce}"
+        said = f"{self._bare},{answer},{last}".encode()
+        signature = hmac.digest(hashlib.new(name, client_key).digest(), said, name)
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        self._signature = hmac.digest(hmac.digest(salted, b"Server Key", name), said, name)
+        return f"{last},p={base64.b64encode(proof).decode()}".encode()
+
+    def accept(self, message: bytes) -> None:
+        """Raise ScramError unless the server has proved that it knows this secret's verifier."""
+        verifier, _, _ = _text(message).partition(",")
+        shown = _decoded(verifier[2:]) if verifier.startswith("v=") else b""
+        if self._signature is None or not hmac.compare_digest(shown, self._signature):
+            raise ScramError("the server has not proved that it knows the secret")
 
 
 def _text(message: bytes) -> str:

@@ -214,6 +214,11 @@ KAFKA_DOORS = (
     _switch("MUSTER_KAFKA_SASL", "Kafka clients prove who they are with a token; needed off loopback."),
     _text("MUSTER_KAFKA_TLS_CERTIFICATE", "", "PEM file of the chain; Kafka listeners then speak TLS."),
     _text("MUSTER_KAFKA_TLS_KEY", "", "PEM file of the certificate's key."),
+    _text(
+        "MUSTER_KAFKA_TLS_CA",
+        "",
+        "PEM file of whom workers and nodes trust as brokers; whom the system trusts when not set.",
+    ),
 )
 
 BROKER = (

@@ -7,6 +7,7 @@ import base64
 import binascii
 import hashlib
 
+TOKEN_BEGINS = "mst_"
 SECRET_BYTES = 32
 PREFIX_HEX_DIGITS = 8
 _LONGEST_TEXT = 80

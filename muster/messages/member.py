@@ -11,6 +11,8 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
+from muster.kernel.security_protocols import PLAINTEXT
+
 # No NUL, nothing longer than its column: a turn that could not be written would cost a whole group its cache.
 _NO_NUL = r"\A[^\x00]*\Z"
 Identifier = Annotated[str, Meta(min_length=1, max_length=249, pattern=_NO_NUL)]
@@ -97,12 +99,13 @@ class NodeInfo(Struct, frozen=True):
     address: Address
 
 
-class BrokerInfo(Struct, frozen=True):
-    """A broker: where records are fetched (000 broker_struct)."""
+class BrokerInfo(Struct, frozen=True, omit_defaults=True):
+    """A broker: where records are fetched (000 broker_struct), and how: `kernel.security_protocols`."""
 
     id: int
     host: Address
     port: int
+    security: str = PLAINTEXT
 
 
 TopicCounts = Annotated[tuple[TopicCount, ...], Meta(min_length=1, max_length=TOPICS_MAX)]

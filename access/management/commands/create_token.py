@@ -47,5 +47,7 @@ class Command(BaseCommand):
         except BadScope as error:
             raise CommandError(str(error)) from error
         except TokenNameTaken as error:
+            if options["replace"]:
+                raise CommandError(f"{error} is the name of Muster's own workers.") from error
             raise CommandError(f"A token named {error} exists. Use --replace to take it back.") from error
         self.stdout.write(text)

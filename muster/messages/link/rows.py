@@ -10,6 +10,8 @@ import msgspec
 
 CLIENT_LISTENER: Final = "client"
 REPLICATION_LISTENER: Final = "replication"
+CLIENT_SECURITY: Final = "client_security"
+"""Beside the listeners' addresses: how that of clients is spoken to (muster.kernel.security_protocols)."""
 
 NO_LEADER: Final = -1
 
@@ -76,7 +78,10 @@ class TopicRow(msgspec.Struct, frozen=True):
 
 
 class BrokerRow(msgspec.Struct, frozen=True):
-    """One registered broker; `endpoints` maps a listener (`client`, `replication`) to host:port."""
+    """One registered broker; `endpoints` maps a listener (`client`, `replication`) to host:port.
+
+    It says `client_security`, too, unless clients are spoken to in the clear.
+    """
 
     broker_id: int
     broker_epoch: int

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -10,10 +11,11 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_token
+from controller.models import Partition, Topic
 from groups import asking
 from groups.core.requests import KIND, Answer, Asked, DeleteGroup, Verdict
-from groups.models import ConsumerGroup
-from runtime.models import WorkItem
+from groups.models import CommittedOffset, ConsumerGroup
+from runtime.models import JournalEntry, WorkItem
 
 pytestmark = pytest.mark.django_db
 
@@ -87,9 +89,91 @@ def test_within_its_names_it_asks(olga: Olga) -> None:
     assert olga.ask("team-a", "rebalance").status_code == 202
 
 
-@pytest.mark.parametrize("path", ["groups/payments", "requests/payments", "topics/cards"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "groups/payments", "requests/payments", "topics/cards", "offsets?group=payments",
+        "offsets?topic=cards", "groups?topic=cards", "partitions?topic=cards",
+    ],
+)  # fmt: skip
 def test_of_other_names_it_reads_nothing(olga: Olga, path: str) -> None:
     assert olga.get(path).status_code == 403
+
+
+@pytest.fixture
+def rows(olga: Olga) -> None:
+    """Topics `orders` and `cards` with a partition each; both groups committed both, and took a turn."""
+    for name in ("orders", "cards"):
+        topic = Topic.objects.create(
+            topic_id=uuid4(),
+            name=name,
+            partition_count=1,
+            replication_factor=1,
+            configs={},
+            metadata_version=1,
+        )
+        Partition.objects.create(
+            topic=topic, partition=0, assigned=[1], adding=[], removing=[], leader=1, leader_epoch=1, isr=[1],
+            version=1,
+        )  # fmt: skip
+        for group in ("team-a", "payments"):
+            CommittedOffset.objects.create(
+                group_id=group, topic_name=name, topic_id=topic.topic_id, partition=0, offset=1,
+                version=1,
+            )  # fmt: skip
+    for number, (lane, key) in enumerate(
+        [("coordinator/0", "team-a"), ("coordinator/0", "payments"), ("controller", "cluster")]
+    ):
+        JournalEntry.objects.create(lane=lane, seq=number, turn_id=uuid4(), node="n", key=key, records=[])
+
+
+def told(answer: Any, *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in answer.json()["items"]]
+
+
+@pytest.mark.usefixtures("rows")
+def test_lists_tell_of_its_own_names_only(olga: Olga) -> None:
+    assert told(olga.get("groups"), "group") == [("team-a",)]
+    assert told(olga.get("groups?q=cards"), "group") == []
+    assert told(olga.get("groups?q=orders"), "group") == [("team-a",)]
+    assert told(olga.get("groups?lag_over=0"), "group") == []
+    assert told(olga.get("offsets"), "group", "topic") == [("team-a", "orders")]
+    assert told(olga.get("topics"), "topic") == [("orders",)]
+    assert told(olga.get("partitions"), "topic") == [("orders",)]
+    assert told(olga.get("journal"), "key") == [("team-a",)]
+    assert told(olga.get("journal?key=payments"), "key") == []
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_page_of_a_list_goes_on_within_its_names(olga: Olga) -> None:
+    ConsumerGroup.objects.create(
+        name="team-zz", shard=0, protocol="native", phase="Empty", generation=1, version=1,
+        rebalance_mode="incremental", assignor="sticky",
+    )  # fmt: skip
+    first = olga.get("groups?limit=1").json()
+    assert [row["group"] for row in first["items"]] == ["team-a"]
+    assert told(olga.get(f"groups?limit=1&cursor={first['next']}"), "group") == [("team-zz",)]
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize(
+    ("topics", "groups", "keys"),
+    [
+        ([], ["team-a"], {"team-a", "cluster"}),
+        (["or*"], [], {"team-a", "payments"}),
+        ([], [], {"team-a", "payments", "cluster"}),
+    ],
+)
+def test_each_kind_of_names_bounds_its_own(topics: list[str], groups: list[str], keys: set[str]) -> None:
+    token = create_token("vera", Role.VIEWER, topics=topics, groups=groups)
+    headers = {"Authorization": f"Bearer {token}"}
+
+    def seen(path: str, name: str) -> set[Any]:
+        return {row[name] for row in Client().get(f"/api/v1/{path}", headers=headers).json()["items"]}
+
+    assert seen("topics", "topic") == ({"orders"} if topics else {"orders", "cards"})
+    assert seen("groups", "group") == ({"team-a"} if groups else {"team-a", "payments"})
+    assert seen("journal", "key") == keys
 
 
 def test_a_request_about_another_group_is_as_one_that_is_not_there(olga: Olga) -> None:

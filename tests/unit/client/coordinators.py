@@ -9,6 +9,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.security_protocols import PLAINTEXT
 from muster.messages import codec
 from muster.messages.member import (
     AssignedPartition,
@@ -42,7 +43,7 @@ class LoneCoordinator:
     `committed` is what it keeps, by topic and partition; `commit_errors` are answered first, one a commit.
     """
 
-    def __init__(self, topic_ids: Mapping[str, UUID], broker: str = "") -> None:
+    def __init__(self, topic_ids: Mapping[str, UUID], broker: str = "", security: str = PLAINTEXT) -> None:
         self.address = ""
         self.shares: list[set[Place]] = [set()]
         self.committed: dict[Place, int] = {}
@@ -51,9 +52,10 @@ class LoneCoordinator:
         self.heard: list[Frame] = []
         self.generation = 0
         self._ids = topic_ids
-        self._brokers = (
-            (BrokerInfo(1, broker.rpartition(":")[0], int(broker.rpartition(":")[2])),) if broker else ()
-        )
+        self._brokers: tuple[BrokerInfo, ...] = ()
+        if broker:
+            host, _, port = broker.rpartition(":")
+            self._brokers = (BrokerInfo(1, host, int(port), security),)
         self._server: Server | None = None
         self._member: ServerConnection | None = None
         self._consumer_id = ""
@@ -225,9 +227,11 @@ def place(partition: Partition) -> Place:
 
 
 @asynccontextmanager
-async def coordinating(topic_ids: Mapping[str, UUID], broker: str = "") -> AsyncIterator[LoneCoordinator]:
+async def coordinating(
+    topic_ids: Mapping[str, UUID], broker: str = "", security: str = PLAINTEXT
+) -> AsyncIterator[LoneCoordinator]:
     """A coordinator that answers until the test is over."""
-    coordinator = LoneCoordinator(topic_ids, broker)
+    coordinator = LoneCoordinator(topic_ids, broker, security)
     await coordinator.serve()
     try:
         yield coordinator

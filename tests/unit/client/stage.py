@@ -12,11 +12,14 @@ from uuid import UUID
 from broker.listener import ClientListener
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
+from kafkaserver.guard import Guard
 from muster import Consumer
+from muster.client.broker_connection import BrokerConnection, Question
+from muster.client.securing import IN_THE_CLEAR, Security
 from muster.kafkawire.api_table import ApiKey, part, request_class
 from muster.kernel.instants import Instant
+from muster.kernel.security_protocols import PLAINTEXT
 from tests.benchmarks.produce_consume_broker import ALONE, LoneController
-from tests.unit.broker_data_plane.planes import client
 from tests.unit.client.coordinators import LoneCoordinator, Place, coordinating
 from tests.unit.kafkawire.made_batches import made_batch
 
@@ -24,9 +27,10 @@ from tests.unit.kafkawire.made_batches import made_batch
 class Stage:
     """Its topics are the test's; each record of a topic is produced as a batch of its own, or many as one."""
 
-    def __init__(self, coordinator: LoneCoordinator, port: int) -> None:
+    def __init__(self, coordinator: LoneCoordinator, port: int, security: Security = IN_THE_CLEAR) -> None:
         self.coordinator = coordinator
-        self._port = port
+        self.address = f"127.0.0.1:{port}"
+        self._security = security
 
     def consumer(self, *topics: Any, **options: Any) -> Consumer:
         """Of group `readers`, from the beginning of its logs, without auto_commit."""
@@ -48,8 +52,11 @@ class Stage:
             timeout=timedelta(seconds=10),
             topic_data=(part(shape, "TopicProduceData")(name=topic, partition_data=(data,)),),
         )
-        async with client(self._port) as connection:
-            answer = await connection.ask(ApiKey.PRODUCE, 9, asked)
+        connection = await BrokerConnection.open(self.address, "producer", self._security)
+        try:
+            answer = await connection.ask(Question(ApiKey.PRODUCE, 9, asked), timeout_s=10)
+        finally:
+            connection.close()
         assert answer.responses[0].partition_responses[0].error_code == 0
 
     async def fill(self, count: int, partitions: int = 1, topic: str = "orders") -> None:
@@ -83,8 +90,16 @@ async def until(condition: Any) -> None:
 
 
 @asynccontextmanager
-async def staged(folder: Path, topics: Mapping[str, int] | None = None) -> AsyncIterator[Stage]:
-    """A broker that leads the topics (orders with 4 partitions), and a coordinator that knows of it."""
+async def staged(
+    folder: Path,
+    topics: Mapping[str, int] | None = None,
+    guard: Guard | None = None,
+    security: Security = IN_THE_CLEAR,
+) -> AsyncIterator[Stage]:
+    """A broker that leads the topics (orders with 4 partitions), and a coordinator that knows of it.
+
+    Where it has a guard, records are produced with `security`.
+    """
     shelf = LogShelf(folder, was_clean=False)
     shelf.scan()
     plane = DataPlane(
@@ -98,13 +113,14 @@ async def staged(folder: Path, topics: Mapping[str, int] | None = None) -> Async
     ids: dict[str, UUID] = {
         name: controller.add_topic(name, count) for name, count in (topics or {"orders": 4}).items()
     }
-    listener = ClientListener(plane, controller)
+    listener = ClientListener(plane, controller, guard=guard)
     port = listener.listen("127.0.0.1", 0)
     controller.endpoint = ("127.0.0.1", port)
     controller.publish()
     try:
-        async with coordinating(ids, f"127.0.0.1:{port}") as coordinator:
-            yield Stage(coordinator, port)
+        protocol = guard.protocol if guard is not None else PLAINTEXT
+        async with coordinating(ids, f"127.0.0.1:{port}", protocol) as coordinator:
+            yield Stage(coordinator, port, security)
     finally:
         await plane.close()
         await listener.drain(grace_ms=0)

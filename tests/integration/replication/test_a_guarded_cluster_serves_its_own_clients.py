@@ -1,0 +1,101 @@
+"""Where brokers ask for a token behind TLS, the SDK, Kafka's clients and our own workers come in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer as KafkaConsumer
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pytest_django import DjangoDbBlocker
+
+from muster import BlockingConsumer
+from standalone.redis import Redis
+from tests.conftest import pointed_at
+from tests.integration.coordinator.operators import Operator
+from tests.integration.replication.cluster import PATIENCE_S, Cluster
+
+CERTIFICATES = Path(__file__).parents[2] / "unit" / "kafkaserver" / "certificates"
+CA = str(CERTIFICATES / "first.crt")
+RECORDS = 20
+GUARDED = {
+    "MUSTER_KAFKA_SASL": "1",
+    "MUSTER_KAFKA_TLS_CERTIFICATE": CA,
+    "MUSTER_KAFKA_TLS_KEY": str(CERTIFICATES / "first.key"),
+    "MUSTER_KAFKA_TLS_CA": CA,
+    "MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+}
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, fresh_database: str, redis_server: Redis) -> Iterator[Cluster]:
+    """A node and a broker that ask for a token behind TLS, and no worker: the spare process stands in."""
+    made = Cluster(tmp_path / "cluster", fresh_database, redis_server, **GUARDED)
+    try:
+        made.start([1])
+        yield made
+    finally:
+        made.stop()
+
+
+def _kafka(cluster: Cluster, name: str, role: str, **more: Any) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": cluster.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": CA,
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": name,
+        "sasl.password": cluster.token(name, role),
+        "log_level": 0,
+        **more,
+    }
+
+
+def _fill(cluster: Cluster) -> None:
+    operator = _kafka(cluster, "olga", "operator")
+    admin = AdminClient(operator)
+    admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(PATIENCE_S)
+    producer = Producer(operator)
+    for number in range(RECORDS):
+        producer.produce("orders", b"%d" % number)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def _read_by_the_sdk(cluster: Cluster, count: int) -> list[int]:
+    consumer = BlockingConsumer(
+        "departures",
+        ["orders"],
+        nodes=list(cluster.addresses.values()),
+        token=cluster.token(),
+        ca_file=CA,
+        auto_offset_reset="earliest",
+        session_timeout_ms=6_000,
+    )
+    with consumer:
+        offsets = [next(consumer).offset for _ in range(count)]
+        consumer.commit()
+    return offsets
+
+
+def test_everybody_comes_in(guarded: Cluster, django_db_blocker: DjangoDbBlocker) -> None:
+    _fill(guarded)
+    assert _read_by_the_sdk(guarded, RECORDS) == list(range(RECORDS))
+
+    unmodified = KafkaConsumer(
+        _kafka(guarded, "ben", "consumer", **{"group.id": "readers", "auto.offset.reset": "earliest"})
+    )
+    unmodified.subscribe(["orders"])
+    read = unmodified.consume(RECORDS, PATIENCE_S)
+    unmodified.close()
+    assert [message.value() for message in read] == [b"%d" % number for number in range(RECORDS)]
+
+    with django_db_blocker.unblock(), pointed_at(guarded.database_url):
+        olga = Operator(guarded.token("olga", "operator"), "departures")
+        for to, after in (("latest", RECORDS), ("earliest", 0)):
+            answer = olga.ask("reset_offsets", to=to).json()
+            assert [one["after"] for one in answer["changes"]] == [after], answer
+        by_time = olga.ask("reset_offsets", to="time", time="2020-01-01T00:00:00Z", dry_run=True).json()
+        assert [one["after"] for one in by_time["changes"]] == [0], by_time
+    assert _read_by_the_sdk(guarded, 1) == [0]
