@@ -1,4 +1,4 @@
-"""This room asks the controller what only it decides, over the link: new topics, blocks of producer ids."""
+"""This room asks the controller what only it decides, over the link: topics, blocks of producer ids."""
 
 import asyncio
 import itertools
@@ -8,10 +8,26 @@ from broker.handlers_forwarded import ControllerUnreachable, TooLargeToForward
 from kafkaserver.producer_ids import ProducerIdBlock
 from muster.messages import codec
 from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
-from muster.messages.link.from_broker import AllocateProducerIds, CreateTopics, FromBroker, NewTopic
-from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, ProducerIds
+from muster.messages.link.from_broker import (
+    AllocateProducerIds,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    FromBroker,
+    GrownTopic,
+    NamedTopic,
+    NewTopic,
+)
+from muster.messages.link.to_broker import (
+    CreatedTopic,
+    CreateTopicsAnswer,
+    ProducerIds,
+    TopicResult,
+    TopicResults,
+)
 
 PRODUCER_IDS_TIMEOUT_S = 5.0
+DELETION_TIMEOUT_S = 30.0
 ANSWER_GRACE_S = 2.0
 """The controller keeps the request's own timeout; this is for its answer's way back."""
 LONGEST_TIMEOUT_MS = 300_000
@@ -20,7 +36,7 @@ REQUESTS = 1_000
 
 SendFrame = Callable[[FromBroker], bool]
 
-_Answer = CreateTopicsAnswer | ProducerIds
+_Answer = CreateTopicsAnswer | TopicResults | ProducerIds
 
 
 class Forwarding:
@@ -63,20 +79,47 @@ class Forwarding:
         timeout_ms = max(0, min(timeout_ms, LONGEST_TIMEOUT_MS))
 
         def question(number: int) -> CreateTopics:
-            frame = CreateTopics(
+            return CreateTopics(
                 correlation_id=number,
                 topics=topics,
                 timeout_ms=timeout_ms,
                 validate_only=validate_only,
                 principal=principal,
             )
-            if len(codec.encode(frame)) > MAX_FRAME_FROM_BROKER_BYTES:
-                # Sent, it would cost the link: every broker that the client then asks would lose its own.
-                raise TooLargeToForward("the request is too large to be forwarded")
-            return frame
 
         answer = await self._ask(question, timeout_ms / 1000 + ANSWER_GRACE_S)
         assert isinstance(answer, CreateTopicsAnswer)
+        return answer.topics
+
+    async def delete_topics(self, topics: tuple[NamedTopic, ...], principal: str) -> tuple[TopicResult, ...]:
+        """One answer for each topic, in this order. Raises ControllerUnreachable, TooLargeToForward."""
+        answer = await self._ask(
+            lambda number: DeleteTopics(correlation_id=number, topics=topics, principal=principal),
+            DELETION_TIMEOUT_S,
+        )
+        assert isinstance(answer, TopicResults)
+        return answer.topics
+
+    async def create_partitions(
+        self, topics: tuple[GrownTopic, ...], timeout_ms: int, validate_only: bool, principal: str
+    ) -> tuple[TopicResult, ...]:
+        """One answer for each topic, in this order, when all partitions lead or the timeout is over.
+
+        Raises ControllerUnreachable, TooLargeToForward.
+        """
+        timeout_ms = max(0, min(timeout_ms, LONGEST_TIMEOUT_MS))
+
+        def question(number: int) -> CreatePartitions:
+            return CreatePartitions(
+                correlation_id=number,
+                topics=topics,
+                timeout_ms=timeout_ms,
+                validate_only=validate_only,
+                principal=principal,
+            )
+
+        answer = await self._ask(question, timeout_ms / 1000 + ANSWER_GRACE_S)
+        assert isinstance(answer, TopicResults)
         return answer.topics
 
     async def producer_ids(self) -> ProducerIdBlock:
@@ -91,12 +134,16 @@ class Forwarding:
         if len(self._asked) >= REQUESTS:
             raise ControllerUnreachable("too many requests wait for the controller")
         number = next(self._numbers)
+        frame = question(number)
+        if len(codec.encode(frame)) > MAX_FRAME_FROM_BROKER_BYTES:
+            # Sent, it would cost the link: every broker that the client then asks would lose its own.
+            raise TooLargeToForward("the request is too large to be forwarded")
         try:
             async with asyncio.timeout(timeout_s):
                 await self._linked.wait()
                 future: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
                 self._asked[number] = future
-                if not self._send(question(number)):
+                if not self._send(frame):
                     raise ControllerUnreachable("there is no link to the controller")
                 return await future
         except TimeoutError:

@@ -1,18 +1,20 @@
-"""This room answers what only the controller can decide: new topics, and blocks of producer ids.
+"""This room answers what only the controller can decide: topics and their partitions, producer ids.
 
 Any broker takes these requests and passes them on (design.md 8a rules 6 and 8).
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Protocol
+from itertools import repeat
+from typing import Any, Final, Protocol, TypeVar
+from uuid import UUID
 
 import structlog
 
 from broker.core.creation_quota import CreationQuota
-from kafkaserver.callers import caller_of
+from kafkaserver.callers import KafkaCaller, caller_of
 from kafkaserver.producer_ids import NoProducerIds, ProducerIdBlock, ProducerIds
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
@@ -26,10 +28,12 @@ from muster.kafkawire.api_table import (
 )
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
-from muster.messages.link.from_broker import NewTopic
-from muster.messages.link.to_broker import CreatedTopic
+from muster.messages.link.from_broker import GrownTopic, NamedTopic, NewTopic
+from muster.messages.link.to_broker import CreatedTopic, TopicResult
 
 log = structlog.get_logger(__name__)
+
+_Topic = TypeVar("_Topic", NamedTopic, GrownTopic)
 
 MOST_TOPICS = 1_000
 """In one CreateTopics: all of them are one turn of the controller, which nobody else may wait long for."""
@@ -39,6 +43,8 @@ _SET_FOR_THE_TOPIC = 1
 """Kafka's config source DYNAMIC_TOPIC_CONFIG."""
 _CONFIGS_ARE_TOLD_SINCE = 5
 _QUOTA_IS_KNOWN_SINCE = 6
+_IDS_SINCE = 6
+"""DeleteTopics names topics by their ids as well."""
 
 
 class ControllerUnreachable(NoProducerIds):
@@ -65,15 +71,30 @@ class Controller(Protocol):
     ) -> tuple[CreatedTopic, ...]:
         """One answer for each topic. Raises ControllerUnreachable, TooLargeToForward."""
 
+    async def delete_topics(self, topics: tuple[NamedTopic, ...], principal: str) -> tuple[TopicResult, ...]:
+        """One answer for each topic, in order. Raises ControllerUnreachable, TooLargeToForward."""
+
+    async def create_partitions(
+        self, topics: tuple[GrownTopic, ...], timeout_ms: int, validate_only: bool, principal: str
+    ) -> tuple[TopicResult, ...]:
+        """One answer for each topic, in order. Raises ControllerUnreachable, TooLargeToForward."""
+
     async def producer_ids(self) -> ProducerIdBlock:
         """A block nobody else has. Raises ControllerUnreachable."""
 
 
-class ForwardedHandlers:
-    """Serves CreateTopics and InitProducerId by asking the controller. `clock` is the monotonic clock."""
+TopicNames = Callable[[UUID], str | None]
+"""The name of a topic by its id, as this broker was told."""
 
-    def __init__(self, controller: Controller, clock: Callable[[], Instant]) -> None:
+
+class ForwardedHandlers:
+    """Serves requests by asking the controller. `clock` is the monotonic clock."""
+
+    def __init__(
+        self, controller: Controller, clock: Callable[[], Instant], name_of: TopicNames = lambda _: None
+    ) -> None:
         self._controller = controller
+        self._name_of = name_of
         self._clock = clock
         self._creation_quota = CreationQuota(clock())
         self.producer_ids = ProducerIds(controller.producer_ids)
@@ -144,6 +165,115 @@ class ForwardedHandlers:
             topics=tuple(_created_topic(version, answers[name], configs.get(name, {})) for name in names),
         )
         reply.send(encode_reply(ApiKey.CREATE_TOPICS, header.api_version, header.correlation_id, body))
+
+    # -- DeleteTopics, CreatePartitions
+
+    def delete_topics(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """The controller's answers, in the order of the request. Raises MalformedFrame."""
+        self._start(self._delete(header, read_request(header, frame), reply), reply)
+
+    async def _delete(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        if hasattr(request, "topics"):
+            topics = tuple(NamedTopic(name=one.name or "", topic_id=one.topic_id) for one in request.topics)
+        else:
+            topics = tuple(NamedTopic(name=name) for name in request.topic_names)
+        caller = caller_of(reply)
+        asked = [self._may_not_change(caller, topic) for topic in topics]
+        results = await self._results(
+            tuple(topic for topic, refused in zip(topics, asked, strict=True) if refused is None),
+            lambda allowed: self._controller.delete_topics(allowed, principal=caller.principal),
+        )
+        shape = response_class(header.api_key, header.api_version)
+        responses = []
+        for topic, refused in zip(topics, asked, strict=True):
+            result = refused or next(results)
+            responses.append(
+                build(
+                    part(shape, "DeletableTopicResult"),
+                    name=(result.name or topic.name) or (None if header.api_version >= _IDS_SINCE else ""),
+                    topic_id=result.topic_id or topic.topic_id,
+                    error_code=result.error,
+                    error_message=result.text or None,
+                )
+            )
+        self._send(header, reply, build(shape, throttle_time=timedelta(0), responses=tuple(responses)))
+
+    def _may_not_change(self, caller: KafkaCaller, topic: NamedTopic) -> TopicResult | None:
+        """Why this topic is not asked for; an id that this broker cannot name is nobody's to change here."""
+        name = topic.name
+        if not name and topic.topic_id is not None:
+            name = self._name_of(topic.topic_id) or ""
+            if not name:
+                return _UNKNOWN_ID
+        return None if caller.may_create(name) else _NOT_AUTHORIZED
+
+    def create_partitions(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """The controller's answers, in the order of the request. Raises MalformedFrame."""
+        self._start(self._grow(header, read_request(header, frame), reply), reply)
+
+    async def _grow(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        caller = caller_of(reply)
+        topics = tuple(_grown_topic(topic) for topic in request.topics)
+        asked = [None if caller.may_create(topic.name) else _NOT_AUTHORIZED for topic in topics]
+        timeout_ms = int(request.timeout.total_seconds() * 1000)
+        results = await self._results(
+            tuple(topic for topic, refused in zip(topics, asked, strict=True) if refused is None),
+            lambda allowed: self._controller.create_partitions(
+                allowed, timeout_ms, request.validate_only, principal=caller.principal
+            ),
+        )
+        shape = response_class(header.api_key, header.api_version)
+        answers = []
+        for topic, refused in zip(topics, asked, strict=True):
+            result = refused or next(results)
+            answers.append(
+                build(
+                    part(shape, "CreatePartitionsTopicResult"),
+                    name=topic.name,
+                    error_code=result.error,
+                    error_message=result.text or None,
+                )
+            )
+        self._send(header, reply, build(shape, throttle_time=timedelta(0), results=tuple(answers)))
+
+    async def _results(
+        self,
+        topics: tuple[_Topic, ...],
+        ask: Callable[[tuple[_Topic, ...]], Awaitable[tuple[TopicResult, ...]]],
+    ) -> Iterator[TopicResult]:
+        """What the controller says of each, or why it was not asked."""
+        if not topics:
+            return iter(())
+        if len(topics) > MOST_TOPICS:
+            text = f"one request names at most {MOST_TOPICS} topics"
+            return repeat(TopicResult(error=ErrorCode.POLICY_VIOLATION, text=text))
+        try:
+            return iter(await ask(topics))
+        except ControllerUnreachable as error:
+            return repeat(TopicResult(error=ErrorCode.NOT_CONTROLLER, text=str(error)))
+        except TooLargeToForward as error:
+            return repeat(TopicResult(error=ErrorCode.POLICY_VIOLATION, text=str(error)))
+
+    @staticmethod
+    def _send(header: RequestHeader, reply: Reply, body: Any) -> None:
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+
+_NOT_AUTHORIZED: Final = TopicResult(
+    error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, text="this token may not change this topic"
+)
+_UNKNOWN_ID: Final = TopicResult(
+    error=ErrorCode.UNKNOWN_TOPIC_ID, text="this broker knows no topic of this id"
+)
+
+
+def _grown_topic(topic: Any) -> GrownTopic:
+    given = topic.assignments
+    return GrownTopic(
+        name=topic.name,
+        partition_count=topic.count,
+        assignments=None if given is None else tuple(tuple(one.broker_ids) for one in given),
+    )
 
 
 def _refused(topics: tuple[NewTopic, ...], error: ErrorCode, text: str) -> dict[str, CreatedTopic]:

@@ -34,7 +34,9 @@ class ClientListener:
         self._plane = plane
         self._guard = guard or Guard()
         self._is_ready = False
-        self._forwarded = ForwardedHandlers(controller, plane.clock)
+        self._forwarded = ForwardedHandlers(
+            controller, plane.clock, lambda topic_id: plane.view.names_by_id.get(topic_id)
+        )
         offsets = OffsetHandlers(plane)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(plane).handle,
@@ -45,6 +47,8 @@ class ClientListener:
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.INIT_PRODUCER_ID: self._forwarded.producer_ids.handle,
             ApiKey.CREATE_TOPICS: self._forwarded.create_topics,
+            ApiKey.DELETE_TOPICS: self._forwarded.delete_topics,
+            ApiKey.CREATE_PARTITIONS: self._forwarded.create_partitions,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             **dict.fromkeys(GROUP_REQUESTS, refuse_groups),

@@ -34,6 +34,12 @@ class ClientMetadata:
         changed, self.live = live != self.live, live
         return changed
 
+    def forget(self, topic_ids: Iterable[UUID]) -> None:
+        """These topics are no more; `renew` tells it."""
+        for topic_id in topic_ids:
+            self._partitions.pop(topic_id, None)
+            self._topics.pop(topic_id, None)
+
     def renew(self, cluster_id: str, rows: Iterable[PartitionRow] | None) -> MetadataView:
         """The view after `rows` changed; None: after everything may have."""
         if rows is None:

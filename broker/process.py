@@ -51,6 +51,7 @@ from muster.messages.link.to_broker import (
     ProducerIds,
     SnapshotChunk,
     ToBroker,
+    TopicResults,
 )
 
 log = structlog.get_logger(__name__)
@@ -63,6 +64,7 @@ FLUSH_INTERVAL_S: Final = 5.0
 SHAPE_INTERVAL_S: Final = 0.05
 """Between two shapes of requests that are loaded ahead; each takes some milliseconds."""
 RETENTION_INTERVAL_S: Final = 300.0
+ERASE_INTERVAL_S: Final = 10.0
 
 
 def clock_ms() -> Instant:
@@ -169,6 +171,7 @@ class BrokerProcess:
         yield _every(settings.replica_lag_time_max_ms / 2000, self._propose_everywhere)
         yield _every(settings.high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
         yield _every(RETENTION_INTERVAL_S, self._clean_up)
+        yield self._erase()
         yield self._flush()
 
     # ------------------------------------------------------------------------------ Hearer
@@ -209,7 +212,7 @@ class BrokerProcess:
 
     async def obey(self, frame: ToBroker) -> None:
         match frame:
-            case CreateTopicsAnswer() | ProducerIds():
+            case CreateTopicsAnswer() | TopicResults() | ProducerIds():
                 self._forwarding.hear(frame)
             case BrokerPingAnswer():
                 pass  # It was heard: the session goes on.
@@ -243,6 +246,7 @@ class BrokerProcess:
             raise LinkEnded(heeded.hang_up)
         if isinstance(frame, SnapshotChunk) and not frame.last:
             return
+        self._metadata.forget(heeded.deleted_topics)
         for topic in heeded.topics:
             self._plane.know_topic(topic.topic_id, topic.name, topic.configs)
         others_live = self._metadata.know_brokers()
@@ -276,12 +280,15 @@ class BrokerProcess:
     async def _perform(self, heeded: Heeded) -> None:
         """Let each replica obey; a link that breaks in between is made good by the next snapshot."""
         rested_at = clock_ms()
+        for key in heeded.deleted:
+            # Before the rows: a topic that was made anew may have the name, and so the folders.
+            self._plane.stop(*key, is_deleted=True)
+            self._followers.look_at(PartitionKey(*key))
+            rested_at = await _rest(rested_at)
         for row in heeded.rows:
             self._plane.obey(row, from_snapshot=heeded.from_snapshot)
             self._followers.look_at(PartitionKey(*row.key))
-            if elapsed_ms(rested_at, clock_ms()) >= OBEY_AT_ONCE_MS:
-                await asyncio.sleep(0)
-                rested_at = clock_ms()
+            rested_at = await _rest(rested_at)
         for answer in heeded.answers:
             key = PartitionKey(answer.topic_id, answer.partition)
             self._plane.hear_answer(*key, answer.base_version, answer.row)
@@ -291,6 +298,7 @@ class BrokerProcess:
                 self._may_grow(hosted)
         for gone in heeded.gone:
             self._stop_replica(PartitionKey(*gone))
+        self._plane.forget_topics(heeded.deleted_topics)
 
     def _stop_replica(self, key: PartitionKey) -> None:
         self._plane.stop(*key)
@@ -364,7 +372,11 @@ class BrokerProcess:
 
     def _clean_up(self) -> None:
         self._plane.apply_retention()
-        self._plane.erase_old_strays()
+
+    async def _erase(self) -> None:
+        while True:
+            await asyncio.sleep(ERASE_INTERVAL_S)
+            await self._plane.erase_old()
 
     async def _flush(self) -> None:
         for _ in shapes_loaded():
@@ -418,6 +430,7 @@ def data_plane_settings(settings: BrokerSettings) -> DataPlaneSettings:
         ),
         replica_lag_time_max_ms=settings.replica_lag_time_max_ms,
         stray_retention_ms=settings.stray_retention_ms,
+        file_delete_delay_ms=settings.file_delete_delay_ms,
     )
 
 
@@ -425,3 +438,11 @@ async def _every(interval_s: float, duty: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(interval_s)
         duty()
+
+
+async def _rest(rested_at: Instant) -> Instant:
+    """Let the loop do something else if rows were obeyed for long; when that was."""
+    if elapsed_ms(rested_at, clock_ms()) < OBEY_AT_ONCE_MS:
+        return rested_at
+    await asyncio.sleep(0)
+    return clock_ms()

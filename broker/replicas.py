@@ -7,7 +7,7 @@ waits is woken. Everything runs on the broker's loop; nothing here waits.
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
@@ -20,7 +20,7 @@ from broker.core.troubles import Troubles
 from broker.hosted import HostedPartition
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
-from broker.log.shelf import LogShelf
+from broker.log.shelf import DELETE, STRAY, LogShelf
 from kafkaserver.cluster_answers import MetadataView
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
@@ -51,6 +51,7 @@ class DataPlaneSettings:
     log: LogSettings = field(default_factory=LogSettings)
     replica_lag_time_max_ms: int = 30_000
     stray_retention_ms: int = 24 * 3600 * 1000
+    file_delete_delay_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +299,13 @@ class DataPlane:
         is_due = told_at is None or self.clock() >= after(told_at, HAND_OVER_INTERVAL_MS)
         return is_due and not self.troubles.is_full(hosted.key) and hosted.replica.another_may_lead(self.live)
 
-    def stop(self, topic_id: UUID, partition: int) -> None:
-        """This broker is no replica any more: parked requests end, the log becomes stray."""
+    def forget_topics(self, topic_ids: Iterable[UUID]) -> None:
+        """Topics that were deleted; no row of theirs comes any more."""
+        for topic_id in topic_ids:
+            self._topics.pop(topic_id, None)
+
+    def stop(self, topic_id: UUID, partition: int, *, is_deleted: bool = False) -> None:
+        """This broker is no replica any more: parked requests end, the log is stray, or erased soon."""
         key = PartitionKey(topic_id, partition)
         hosted = self._hosted.pop(key, None)
         if hosted is not None:
@@ -311,7 +317,7 @@ class DataPlane:
         if self.troubles.forget(key):
             self.on_trouble()
         try:
-            self._shelf.make_stray(key)
+            self._shelf.set_aside(key, DELETE if is_deleted else STRAY)
         except StorageFailed as error:
             log.error("log_not_set_aside", topic_id=str(topic_id), partition=partition, reason=str(error))
 
@@ -421,9 +427,10 @@ class DataPlane:
                 log.error("retention_failed", folder=hosted.log.folder.name, reason=str(error))
         return deleted
 
-    def erase_old_strays(self) -> int:
-        """Erase logs that were set aside longer ago than `stray.retention.ms`."""
-        return self._shelf.erase_old_strays(self.wall_clock_ms(), self.settings.stray_retention_ms)
+    async def erase_old(self) -> int:
+        """Erase, in a thread, logs that were set aside longer ago than their kind is kept."""
+        ages = {STRAY: self.settings.stray_retention_ms, DELETE: self.settings.file_delete_delay_ms}
+        return await asyncio.to_thread(self._shelf.erase_old, self.wall_clock_ms(), ages)
 
     async def flush_full_segments(self) -> None:
         """Make segments that are written no more durable, in a thread: an fsync may take seconds."""

@@ -57,6 +57,7 @@ class BrokerSettings:
     log_segment_bytes: int = 1_073_741_824
     message_max_bytes: int = 1_048_588
     stray_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
     high_watermark_checkpoint_interval_ms: int = 5_000
 
 
@@ -65,7 +66,7 @@ NUMBERS = (
     *("replica_lag_time_max_ms", "replica_fetch_wait_max_ms", "replica_fetch_min_bytes"),
     *("replica_fetch_max_bytes", "replica_fetch_response_max_bytes", "replica_fetch_backoff_ms"),
     *("replica_socket_timeout_ms", "log_segment_bytes", "message_max_bytes"),
-    *("initial_broker_registration_timeout_ms", "stray_retention_ms"),
+    *("initial_broker_registration_timeout_ms", "stray_retention_ms", "file_delete_delay_ms"),
     "high_watermark_checkpoint_interval_ms",
 )
 """The fields that are whole numbers of their own variable."""

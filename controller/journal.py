@@ -14,6 +14,8 @@ from runtime.models import JournalEntry
 _WORDS = {
     "BrokerChanged": ("broker changed", "brokers changed"),
     "TopicCreated": ("topic created", "topics created"),
+    "TopicChanged": ("topic grown", "topics grown"),
+    "TopicDeleted": ("topic deleted", "topics deleted"),
     "PartitionsCreated": ("partition created", "partitions created"),
     "PartitionsChanged": ("partition changed", "partitions changed"),
     "PossibleLoss": ("possible loss", "possible losses"),

@@ -6,7 +6,14 @@ from typing import Final
 
 from controller.core import events as told
 from controller.core import records as facts
-from muster.messages.link.from_broker import AllocateProducerIds, AlterPartition, CreateTopics, UnusableLogs
+from muster.messages.link.from_broker import (
+    AllocateProducerIds,
+    AlterPartition,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    UnusableLogs,
+)
 from muster.messages.link.rows import NO_LEADER, AlikePartitions
 from runtime.ports import Entry
 
@@ -20,6 +27,8 @@ _CAUSES: Final[dict[type, str]] = {
     AlterPartition: "a leader changed its in-sync replicas",
     UnusableLogs: "a broker has logs that cannot be used",
     CreateTopics: "topics were asked for",
+    DeleteTopics: "topics were to be deleted",
+    CreatePartitions: "partitions were asked for",
     AllocateProducerIds: "a broker needs producer ids",
 }
 
@@ -37,6 +46,8 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
         "brokers_fenced": fenced,
         "brokers_registered": registered,
         "topics": [r.row.name for r in records if isinstance(r, facts.TopicCreated)][:NAMES_SHOWN],
+        "topics_grown": [r.row.name for r in records if isinstance(r, facts.TopicChanged)][:NAMES_SHOWN],
+        "topics_deleted": [r.name for r in records if isinstance(r, facts.TopicDeleted)][:NAMES_SHOWN],
         "partitions_created": _count(created),
         "partitions_changed": _count(changed),
         "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
@@ -76,11 +87,11 @@ def wake_names(records: Sequence[facts.ClusterRecord]) -> tuple[str, ...]:
     """Whom a turn concerns: `topics`, `brokers`, `partitions`, and `cluster` for anybody."""
     kinds = {type(record) for record in records}
     names = []
-    if facts.TopicCreated in kinds:
+    if kinds & {facts.TopicCreated, facts.TopicChanged, facts.TopicDeleted}:
         names.append("topics")
     if facts.BrokerChanged in kinds:
         names.append("brokers")
-    if kinds & {facts.PartitionsCreated, facts.PartitionsChanged}:
+    if kinds & {facts.PartitionsCreated, facts.PartitionsChanged, facts.TopicDeleted}:
         names.append("partitions")
     if kinds:
         names.append("cluster")

@@ -77,6 +77,20 @@ FROM unnest(%(topic_id)s::uuid[], %(name)s::text[], %(partition_count)s::int[],
     %(replication_factor)s::smallint[], %(configs)s::jsonb[])
     AS u(topic_id, name, partition_count, replication_factor, configs)"""
 
+CHANGE_TOPICS: Final = """
+UPDATE topic SET partition_count = u.partition_count, configs = u.configs, metadata_version = %(version)s
+FROM unnest(%(topic_id)s::uuid[], %(partition_count)s::int[], %(configs)s::jsonb[])
+    AS u(topic_id, partition_count, configs)
+WHERE topic.topic_id = u.topic_id"""
+
+DELETE_PROGRESS: Final = """
+DELETE FROM partition_progress USING partition
+WHERE partition_progress.partition_id = partition.id AND partition.topic_id = ANY (%(topic_id)s::uuid[])"""
+
+DELETE_PARTITIONS: Final = "DELETE FROM partition WHERE topic_id = ANY (%(topic_id)s::uuid[])"
+
+DELETE_TOPICS: Final = "DELETE FROM topic WHERE topic_id = ANY (%(topic_id)s::uuid[])"
+
 _ALIKE: Final = """
 WITH alike AS MATERIALIZED (
     SELECT n::int, topic_id, assigned::int[], leader, leader_epoch, isr::int[], version

@@ -72,8 +72,12 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
     with connection.cursor() as cursor:
         if brokers := [record.row for record in kinds[facts.BrokerChanged]]:
             _save_brokers(cursor, brokers, version)
+        if deleted := kinds[facts.TopicDeleted]:
+            _delete_topics(cursor, deleted)
         if topics := [record.row for record in kinds[facts.TopicCreated]]:
             _add_topics(cursor, topics, version)
+        if grown := [record.row for record in kinds[facts.TopicChanged]]:
+            _change_topics(cursor, grown, version)
         if created := kinds[facts.PartitionsCreated]:
             _add_partitions(cursor, created)
         if changed := kinds[facts.PartitionsChanged]:
@@ -147,6 +151,28 @@ def _add_topics(cursor: Cursor[Any], topics: Sequence[TopicRow], version: int) -
             "configs": [_json(row.configs) for row in topics],
         },
     )
+
+
+def _change_topics(cursor: Cursor[Any], topics: Sequence[TopicRow], version: int) -> None:
+    cursor.execute(
+        statements.CHANGE_TOPICS,
+        {
+            "version": version,
+            "topic_id": uuids(row.topic_id for row in topics),
+            "partition_count": numbers(row.partition_count for row in topics),
+            "configs": [_json(row.configs) for row in topics],
+        },
+    )
+    _require(cursor, len(topics), "topic")
+
+
+def _delete_topics(cursor: Cursor[Any], deleted: Sequence[facts.TopicDeleted]) -> None:
+    values = {"topic_id": uuids(record.topic_id for record in deleted)}
+    cursor.execute(statements.DELETE_PROGRESS, values)
+    cursor.execute(statements.DELETE_PARTITIONS, values)
+    _require(cursor, sum(record.partition_count for record in deleted), "partition")
+    cursor.execute(statements.DELETE_TOPICS, values)
+    _require(cursor, len(deleted), "topic")
 
 
 def _add_partitions(cursor: Cursor[Any], created: Sequence[facts.PartitionsCreated]) -> None:

@@ -10,7 +10,7 @@ from gateway.deletions import DeletionHandlers
 from gateway.members import MemberHandlers
 from gateway.questions import QuestionHandlers
 from gateway.session import KafkaSession
-from gateway.translation.records import RECORD_REQUESTS, creation_refusal, record_refusal
+from gateway.translation.records import CHANGE_REQUESTS, RECORD_REQUESTS, change_refusal, record_refusal
 from kafkaserver import sasl
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
@@ -53,7 +53,7 @@ class NodeListener:
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
-            ApiKey.CREATE_TOPICS: _send_to_a_broker,
+            **dict.fromkeys(CHANGE_REQUESTS, _send_to_a_broker),
             ApiKey.JOIN_GROUP: members.join,
             ApiKey.SYNC_GROUP: members.sync,
             ApiKey.LEAVE_GROUP: members.leave,
@@ -126,7 +126,7 @@ class NodeListener:
 
 def _send_to_a_broker(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
     """Metadata names a broker as the controller: it forwards what the controller decides."""
-    reply.send(creation_refusal(header, read_request(header, frame)))
+    reply.send(change_refusal(header, read_request(header, frame)))
 
 
 def _refuse_records(header: RequestHeader, frame: memoryview, reply: Reply) -> None:

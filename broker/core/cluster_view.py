@@ -26,6 +26,9 @@ class Heeded:
     """Give each to `Replica.hear_answer`."""
     gone: list[PartitionKey] = field(default_factory=list)
     """Partitions that were on this broker and are in no snapshot any more: stop, the log is stray."""
+    deleted: list[PartitionKey] = field(default_factory=list)
+    """Partitions of deleted topics that were on this broker: stop, nobody asks for the log again."""
+    deleted_topics: list[UUID] = field(default_factory=list)
     topics: list[TopicRow] = field(default_factory=list)
     """New or changed topics: their configs apply from now on."""
     hang_up: str = ""
@@ -123,10 +126,12 @@ class ClusterView:
             return Heeded()
         for broker in frame.brokers:
             self.brokers[broker.broker_id] = broker
+        heeded = Heeded(topics=list(frame.topics))
+        for topic_id in frame.deleted_topics:
+            self._delete(topic_id, heeded)
         for topic in frame.topics:
             self.topics[topic.topic_id] = topic
             self.topic_ids[topic.name] = topic.topic_id
-        heeded = Heeded(topics=list(frame.topics))
         for alike in frame.partitions:
             heeded.told += filter(self._take_over, alike.rows(frame.metadata_version))
         for alike in (*frame.leader_and_isr, *frame.stop_replica):
@@ -136,6 +141,19 @@ class ClusterView:
             self.metadata_version = frame.metadata_version
         return heeded
 
+    def _delete(self, topic_id: UUID, heeded: Heeded) -> None:
+        """What arrives late about one of its partitions finds no topic and is passed over (`_take_over`)."""
+        topic = self.topics.pop(topic_id, None)
+        if topic is None:
+            return
+        del self.topic_ids[topic.name]
+        heeded.deleted_topics.append(topic_id)
+        for number in range(topic.partition_count):
+            key = (topic_id, number)
+            if self._is_assigned(key):
+                heeded.deleted.append(key)
+            self.partitions.pop(key, None)
+
     def _hear_answers(self, frame: AlterPartitionAnswer) -> Heeded:
         if not self.ready:
             return Heeded(hang_up="an answer came before the snapshot")
@@ -144,7 +162,7 @@ class ClusterView:
 
     def _take_over(self, row: PartitionRow) -> bool:
         known = self.partitions.get(row.key)
-        if known is not None and row.version < known.version:
+        if row.topic_id not in self.topics or (known is not None and row.version < known.version):
             return False
         self.partitions[row.key] = row
         self._newest_row_version = max(self._newest_row_version, row.version)

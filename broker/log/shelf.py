@@ -2,7 +2,8 @@
 
 A folder `<topic>-<partition>` holds one log. Nothing is erased at once: a log that no row names any
 more becomes `…-stray` for a day, because a wrong or partial snapshot must not wipe records
-(design.md section 7; conformance 235).
+(design.md section 7; conformance 235). Where its topic was deleted it becomes `…-delete` for a minute, as
+operators delete topics for room.
 """
 
 import json
@@ -184,8 +185,8 @@ class LogShelf:
         replace_sealed(folder / METADATA_FILE, json.dumps(stated).encode() + b"\n")
         self._found[key] = folder
 
-    def make_stray(self, key: PartitionKey) -> None:
-        """Set the log of `key` aside; it is not served any more. Raises StorageFailed."""
+    def set_aside(self, key: PartitionKey, suffix: str) -> None:
+        """The log of `key` is not served any more: STRAY, or DELETE with its topic. Raises StorageFailed."""
         folder = self._found.pop(key, None)
         opened = self._open.pop(key, None)
         self._forget_offsets(key)
@@ -195,7 +196,7 @@ class LogShelf:
         if folder is None:
             return
         try:
-            self._set_aside(folder, folder.name.rpartition("-")[0], STRAY)
+            self._set_aside(folder, folder.name.rpartition("-")[0], suffix)
         except OSError as error:
             raise StorageFailed(str(error)) from error
 
@@ -210,13 +211,17 @@ class LogShelf:
         os.rename(folder, moved)
         log.info("log_set_aside", folder=folder.name, moved_to=moved.name)
 
-    def erase_old_strays(self, wall_ms: int, retention_ms: int) -> int:
-        """Erase strays older than `stray.retention.ms`; returns how many."""
+    def erase_old(self, wall_ms: int, ages: Mapping[str, int]) -> int:
+        """Erase what was set aside longer ago than its suffix is kept, in ms; returns how many.
+
+        Terabytes take their time: beside the loop. Nothing that is served is touched.
+        """
         erased = 0
-        for path in self._folder.glob(f"*{STRAY}"):
-            if wall_ms - path.stat().st_mtime * 1000 >= retention_ms:
-                shutil.rmtree(path, ignore_errors=True)
-                erased += 1
+        for suffix, kept_ms in ages.items():
+            for path in self._folder.glob(f"*{suffix}"):
+                if wall_ms - path.stat().st_mtime * 1000 >= kept_ms:
+                    shutil.rmtree(path, ignore_errors=True)
+                    erased += 1
         return erased
 
     def checkpoint(self, high_watermarks: Mapping[PartitionKey, int]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -29,6 +30,7 @@ class TurnChanges(NamedTuple):
     partitions: Sequence[AlikeChange]
     brokers: Sequence[BrokerRow]
     topics: Sequence[TopicRow]
+    deleted_topics: tuple[UUID, ...] = ()
 
 
 def frames_for(broker_id: int, turn: TurnChanges) -> list[Changes]:
@@ -97,6 +99,7 @@ def _frame(
         partitions=tuple(partitions),
         brokers=tuple(turn.brokers) if number == 0 else (),
         topics=tuple(topics),
+        deleted_topics=turn.deleted_topics if number == 0 else (),
     )
 
 

@@ -20,7 +20,9 @@ from controller.core.records import (
     PartitionsChanged,
     PartitionsCreated,
     PossibleLoss,
+    TopicChanged,
     TopicCreated,
+    TopicDeleted,
     TurnStamped,
 )
 from controller.core.settings import ControllerSettings
@@ -56,6 +58,8 @@ class Draft:
         self.partitions = PartitionTable()
         self.brokers: dict[int, BrokerRow] = {}
         self.topics: dict[UUID, TopicRow] = {}
+        self.deleted: dict[UUID, TopicRow] = {}
+        """Stored topics that this turn deletes; whoever reads the draft does not find them any more."""
         self._topic_ids: dict[str, UUID] = {}
         self.other_records: list[ClusterRecord] = []
         self.replies: list[Saying] = []
@@ -69,6 +73,8 @@ class Draft:
     # ------------------------------------------------------------------------------ reading
 
     def partition(self, key: PartitionKey) -> PartitionRow | None:
+        if key[0] in self.deleted:
+            return None
         return self.partitions.get(key) or self.rows.partitions.get(key)
 
     def broker(self, broker_id: int) -> BrokerRow | None:
@@ -78,7 +84,16 @@ class Draft:
         return {**self.rows.brokers, **self.brokers}
 
     def all_topics(self) -> dict[UUID, TopicRow]:
-        return {**self.rows.topics, **self.topics}
+        topics = {**self.rows.topics, **self.topics}
+        for topic_id in self.deleted:
+            del topics[topic_id]
+        return topics
+
+    def topic(self, topic_id: UUID) -> TopicRow | None:
+        """The topic of this id, as it is in this turn."""
+        if topic_id in self.deleted:
+            return None
+        return self.topics.get(topic_id) or self.rows.topics.get(topic_id)
 
     def live(self) -> set[int]:
         """Brokers that have a session."""
@@ -93,13 +108,16 @@ class Draft:
 
     def topic_ids(self) -> list[UUID]:
         """Every topic that has partitions."""
-        return list({**self.rows.partitions.by_topic, **self.partitions.by_topic})
+        ids = {**self.rows.partitions.by_topic, **self.partitions.by_topic}
+        return [topic_id for topic_id in ids if topic_id not in self.deleted]
 
     def all_partitions(self) -> Iterator[PartitionRow]:
         """Every row as it is in this turn."""
         return chain.from_iterable(map(self.partitions_of_topic, self.topic_ids()))
 
     def partitions_of_topic(self, topic_id: UUID) -> Iterable[PartitionRow]:
+        if topic_id in self.deleted:
+            return ()
         stored = self.rows.partitions.by_topic.get(topic_id, {})
         drafted = self.partitions.by_topic.get(topic_id)
         return {**stored, **drafted}.values() if drafted else stored.values()
@@ -107,16 +125,15 @@ class Draft:
     def topic_named_like(self, name: str) -> TopicRow | None:
         """The topic whose folded name is that of `name`."""
         topic_id = self.rows.topic_ids.get(folded(name))
-        if topic_id is not None:
-            return self.rows.topics[topic_id]
-        topic_id = self._topic_ids.get(folded(name))
-        return None if topic_id is None else self.topics[topic_id]
+        if topic_id is None or topic_id in self.deleted:
+            topic_id = self._topic_ids.get(folded(name))
+        return None if topic_id is None else self.topic(topic_id)
 
     def policy(self, topic_id: UUID) -> Policy:
         """What the topic's configs, or the defaults, say about elections."""
         known = self._policies.get(topic_id)
         if known is None:
-            topic = self.topics.get(topic_id) or self.rows.topics.get(topic_id)
+            topic = self.topic(topic_id)
             known = policy_of(topic.configs if topic else {}, self.settings)
             self._policies[topic_id] = known
         return known
@@ -127,6 +144,19 @@ class Draft:
         """A new topic, known by its folded name from here on."""
         self.topics[row.topic_id] = row
         self._topic_ids[folded(row.name)] = row.topic_id
+
+    def change_topic(self, row: TopicRow) -> None:
+        """Other facts of a topic that exists; its name and id stay."""
+        self.topics[row.topic_id] = row
+
+    def delete_topic(self, row: TopicRow) -> None:
+        """The topic and its partitions are no more; one that this turn made leaves no trace."""
+        self.topics.pop(row.topic_id, None)
+        self.partitions.drop_topic(row.topic_id)
+        if row.topic_id in self.rows.topics:
+            self.deleted[row.topic_id] = row
+        else:
+            del self._topic_ids[folded(row.name)]
 
     def put_partition(self, row: PartitionRow) -> None:
         """A new row; its version is that of this turn."""
@@ -190,7 +220,12 @@ class Draft:
     def records(self, changes: list[AlikeChange]) -> tuple[ClusterRecord, ...]:
         """Everything that became true, stamped; nothing at all if nothing did."""
         found: list[ClusterRecord] = [BrokerChanged(row) for row in self.brokers.values()]
-        found += [TopicCreated(row) for row in self.topics.values()]
+        # First, as a new topic may have the name of one that goes.
+        found += [TopicDeleted(row.topic_id, row.name, row.partition_count) for row in self.deleted.values()]
+        found += [
+            TopicChanged(row) if row.topic_id in self.rows.topics else TopicCreated(row)
+            for row in self.topics.values()
+        ]
         found += [
             PartitionsCreated(alike, self.version)
             if assigned_before is None
@@ -207,6 +242,7 @@ class Draft:
             partitions=changes,
             brokers=tuple(self.brokers.values()),
             topics=tuple(self.topics.values()),
+            deleted_topics=tuple(self.deleted),
         )
 
 

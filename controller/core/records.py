@@ -33,6 +33,20 @@ class TopicCreated(Record, frozen=True):
     row: TopicRow
 
 
+class TopicChanged(Record, frozen=True):
+    """A topic has more partitions than before; the new ones follow."""
+
+    row: TopicRow
+
+
+class TopicDeleted(Record, frozen=True):
+    """A topic and its partitions are no more; another topic may have its name, never its id."""
+
+    topic_id: UUID
+    name: str
+    partition_count: int
+
+
 class PartitionsCreated(Record, frozen=True, gc=False):
     """New partitions; until now none of them had a leader. `version` is that of the turn."""
 
@@ -85,6 +99,8 @@ ClusterRecord: TypeAlias = (
     TurnStamped
     | BrokerChanged
     | TopicCreated
+    | TopicChanged
+    | TopicDeleted
     | PartitionsCreated
     | PartitionsChanged
     | PossibleLoss

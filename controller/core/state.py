@@ -14,13 +14,15 @@ from controller.core.records import (
     PartitionsChanged,
     PartitionsCreated,
     ProducerIdsGiven,
+    TopicChanged,
     TopicCreated,
+    TopicDeleted,
     TurnStamped,
 )
 from muster.kernel.instants import Instant
 from muster.kernel.invariants import invariant
 from muster.messages.link.rows import BrokerRow, PartitionKey, PartitionRow, TopicRow
-from muster.messages.link.to_broker import CreatedTopic
+from muster.messages.link.to_broker import CreateTopicsAnswer, TopicResults
 
 
 class PartitionTable:
@@ -61,6 +63,10 @@ class PartitionTable:
 
     def put(self, row: PartitionRow) -> None:
         self.of_topic(row.topic_id)[row.partition] = row
+
+    def drop_topic(self, topic_id: UUID) -> dict[int, PartitionRow]:
+        """Forget the rows of one topic; returns them."""
+        return self.by_topic.pop(topic_id, {})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionTable) and self.by_topic == other.by_topic
@@ -120,6 +126,11 @@ class ClusterRows:
         self.topics[row.topic_id] = row
         self.topic_ids[folded(row.name)] = row.topic_id
 
+    def drop_topic(self, topic_id: UUID) -> None:
+        """The topic and its partitions are no more. Raises KeyError."""
+        del self.topic_ids[folded(self.topics.pop(topic_id).name)]
+        self.preferred.subtract(row.assigned[0] for row in self.partitions.drop_topic(topic_id).values())
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClusterRows) and self._content == other._content
 
@@ -159,8 +170,10 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
             rows.metadata_version = record.version
         case BrokerChanged():
             rows.brokers[record.row.broker_id] = record.row
-        case TopicCreated():
+        case TopicCreated() | TopicChanged():
             rows.put_topic(record.row)
+        case TopicDeleted():
+            rows.drop_topic(record.topic_id)
         case PartitionsCreated():
             known = rows.partitions.of_topic(record.alike.topic_id)
             for row in record.alike.rows(record.version):
@@ -185,11 +198,10 @@ def after_records(rows: ClusterRows, records: Sequence[ClusterRecord]) -> Cluste
 
 @dataclass(frozen=True, slots=True)
 class ParkedAnswer:
-    """A CreateTopics whose new partitions do not all have leaders yet."""
+    """The answer to who asked for partitions, of which not all have leaders yet."""
 
     link: LinkId
-    correlation_id: int
-    topics: tuple[CreatedTopic, ...]
+    answer: CreateTopicsAnswer | TopicResults
     waiting_for: frozenset[UUID]
     due_at: Instant
 

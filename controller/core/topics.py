@@ -6,11 +6,14 @@ lead, or at the request's timeout.
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 from uuid import UUID, uuid5
 
+import msgspec
+
 from controller.core.draft import Draft
+from controller.core.election import never_led
 from controller.core.events import LinkId, Say
 from controller.core.placement import Place, place
 from controller.core.proposing import Task
@@ -22,7 +25,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
 from muster.messages.link.from_broker import CreateTopics, NewTopic
 from muster.messages.link.rows import NO_LEADER, PartitionRow, TopicRow
-from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer
+from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, TopicResults
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -43,7 +46,7 @@ def create(draft: Draft, link: LinkId, frame: CreateTopics, fresh: UUID) -> None
     follow from `fresh`, which nobody else has.
     """
     named = Counter(one.name for one in frame.topics)
-    led = _preferred_leaders(draft)
+    led = preferred_leaders(draft)
     results: list[CreatedTopic] = []
     room_left = draft.settings.max_partitions_per_request
     for place_in_request, wanted in enumerate(frame.topics):
@@ -68,13 +71,19 @@ def create(draft: Draft, link: LinkId, frame: CreateTopics, fresh: UUID) -> None
             )
         )
     waiting_for = frozenset(one.topic_id for one in results if one.topic_id is not None)
-    answer = ParkedAnswer(
-        link, frame.correlation_id, tuple(results), waiting_for, after(draft.now, frame.timeout_ms)
-    )
-    if waiting_for:
-        draft.memory.parked.append(answer)
-    else:
-        draft.replies.append(_answer(answer, {}))
+    answer = CreateTopicsAnswer(correlation_id=frame.correlation_id, topics=tuple(results))
+    answer_when_led(draft, link, answer, waiting_for, frame.timeout_ms)
+
+
+def answer_when_led(
+    draft: Draft,
+    link: LinkId,
+    answer: CreateTopicsAnswer | TopicResults,
+    waiting_for: frozenset[UUID],
+    timeout_ms: int,
+) -> None:
+    """Say `answer` when every partition of these topics has led, or at the timeout."""
+    draft.memory.parked.append(ParkedAnswer(link, answer, waiting_for, after(draft.now, timeout_ms)))
 
 
 def not_written(frame: CreateTopics) -> CreateTopicsAnswer:
@@ -94,30 +103,25 @@ def release_answers(draft: Draft) -> None:
         if late and parked.due_at > draft.now:
             kept.append(parked)
         else:
-            text = "created, but not all of its partitions have leaders yet"
-            draft.replies.append(_answer(parked, dict.fromkeys(late, text)))
+            draft.replies.append(Say(parked.link, _with_late(parked.answer, late)))
     draft.memory.parked = kept
 
 
 def _all_lead(draft: Draft, topic_id: UUID) -> bool:
-    return all(row.leader != NO_LEADER for row in draft.partitions_of_topic(topic_id))
+    return not any(never_led(row) for row in draft.partitions_of_topic(topic_id))
 
 
-def _answer(parked: ParkedAnswer, late: Mapping[UUID, str]) -> Say:
+def _with_late(
+    answer: CreateTopicsAnswer | TopicResults, late: Container[UUID | None]
+) -> CreateTopicsAnswer | TopicResults:
+    text = "it is made, but not all of its partitions have leaders yet"
     topics = tuple(
-        CreatedTopic(
-            name=one.name,
-            error=ErrorCode.REQUEST_TIMED_OUT,
-            text=late[one.topic_id],
-            topic_id=one.topic_id,
-            partition_count=one.partition_count,
-            replication_factor=one.replication_factor,
-        )
-        if one.topic_id is not None and one.topic_id in late
+        msgspec.structs.replace(one, error=ErrorCode.REQUEST_TIMED_OUT, text=text)
+        if one.topic_id in late
         else one
-        for one in parked.topics
+        for one in answer.topics
     )
-    return Say(parked.link, CreateTopicsAnswer(correlation_id=parked.correlation_id, topics=topics))
+    return msgspec.structs.replace(answer, topics=topics)
 
 
 def _plan(
@@ -141,25 +145,37 @@ def _plan(
         most = draft.settings.max_partitions_per_request
         raise Refused(ErrorCode.POLICY_VIOLATION, f"one request creates at most {most} partitions")
     if not wanted.assignments:
-        assignments = place(_places(draft, live), partition_count, factor, led)
+        assignments = place(places(draft, live), partition_count, factor, led)
     return TopicRow(topic_id, wanted.name, partition_count, factor, configs), assignments
 
 
-def _places(draft: Draft, live: set[int]) -> list[Place]:
+def places(draft: Draft, live: set[int]) -> list[Place]:
+    """Where replicas may go: the live brokers and their racks."""
     return [Place(b, row.rack) for b, row in draft.all_brokers().items() if b in live]
 
 
-def _preferred_leaders(draft: Draft) -> Counter[int]:
+def preferred_leaders(draft: Draft) -> Counter[int]:
     """How many partitions each broker is to lead, with those that this turn has created so far."""
-    created = (row.assigned[0] for topic_id in draft.topics for row in draft.partitions_of_topic(topic_id))
+    stored = draft.rows.partitions.by_topic
+    created = (
+        row.assigned[0]
+        for topic_id in draft.topics
+        for number, row in draft.partitions.by_topic.get(topic_id, {}).items()
+        if number not in stored.get(topic_id, {})
+    )
     return draft.rows.preferred + Counter(created)
 
 
 def _write(draft: Draft, topic: TopicRow, assignments: list[tuple[int, ...]]) -> None:
     draft.put_topic(topic)
-    for number, assigned in enumerate(assignments):
-        draft.put_partition(PartitionRow(topic.topic_id, number, assigned, NO_LEADER, 0, (), draft.version))
-    draft.other_records.append(WorkOffered(str(Task.TOPIC_CHANGE), str(topic.topic_id), draft.version))
+    put_partitions(draft, topic.topic_id, 0, assignments)
+
+
+def put_partitions(draft: Draft, topic_id: UUID, first: int, assignments: Sequence[tuple[int, ...]]) -> None:
+    """New partitions of a topic, numbered from `first`; a worker proposes who leads them."""
+    for number, assigned in enumerate(assignments, start=first):
+        draft.put_partition(PartitionRow(topic_id, number, assigned, NO_LEADER, 0, (), draft.version))
+    draft.other_records.append(WorkOffered(str(Task.TOPIC_CHANGE), str(topic_id), draft.version))
 
 
 def check_name(name: str) -> None:
@@ -206,14 +222,21 @@ def check_assignments(
     if sorted(wanted.assignments) != list(range(len(wanted.assignments))):
         raise _bad_assignment("partitions are not numbered from 0 without a gap")
     assignments = [wanted.assignments[number] for number in range(len(wanted.assignments))]
+    check_replicas(assignments, len(assignments[0]), registered, live)
+    return assignments
+
+
+def check_replicas(
+    assignments: Sequence[tuple[int, ...]], factor: int, registered: Container[int], live: set[int]
+) -> None:
+    """Raise Refused unless each has `factor` different registered brokers, one of them live."""
     for assigned in assignments:
-        if not assigned or len(set(assigned)) != len(assigned) or len(assigned) != len(assignments[0]):
+        if not assigned or len(set(assigned)) != len(assigned) or len(assigned) != factor:
             raise _bad_assignment("each partition needs the same number of different brokers")
         if any(broker_id not in registered for broker_id in assigned):
             raise _bad_assignment("a broker is not registered")
         if live.isdisjoint(assigned):
             raise _bad_assignment("all brokers of a partition are away")
-    return assignments
 
 
 def _bad_assignment(text: str) -> Refused:

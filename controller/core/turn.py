@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from controller.core import brokers, leaders, partitions, topics
+from controller.core import brokers, deletion, growing, leaders, partitions, topics
 from controller.core.dispatch import frames_for
 from controller.core.draft import ClusterDecision, Draft
 from controller.core.events import (
@@ -34,7 +34,9 @@ from muster.messages.link.from_broker import (
     AlterPartition,
     BrokerHello,
     BrokerPing,
+    CreatePartitions,
     CreateTopics,
+    DeleteTopics,
     UnusableLogs,
 )
 
@@ -90,6 +92,10 @@ def _heard(draft: Draft, event: Heard) -> None:
             brokers.state_unusable(draft, event.link, event.frame)
         case CreateTopics():
             topics.create(draft, event.link, event.frame, event.fresh)
+        case DeleteTopics():
+            deletion.delete(draft, event.link, event.frame)
+        case CreatePartitions():
+            growing.grow(draft, event.link, event.frame)
         case AllocateProducerIds():
             brokers.give_producer_ids(draft, event.link, event.frame)
         case BrokerHello():
@@ -128,6 +134,10 @@ def not_written(event: Event) -> Saying | None:
         case Heard(frame=CreateTopics() as frame):
             # What the database finds too large it finds so again: hanging up would help nobody.
             return Say(event.link, topics.not_written(frame))
+        case Heard(frame=DeleteTopics() as frame):
+            return Say(event.link, deletion.not_written(frame))
+        case Heard(frame=CreatePartitions() as frame):
+            return Say(event.link, growing.not_written(frame))
         case Hello() | Heard() | LinkClosed():
             return HangUp(event.link, "our own mistake")
         case _:

@@ -42,25 +42,52 @@ def record_refusal(header: RequestHeader, frame: memoryview) -> bytes | None:
     return encode_reply(header.api_key, header.api_version, header.correlation_id, build(shape, **fields))
 
 
-def creation_refusal(header: RequestHeader, request: Any) -> bytes:
-    """The frame that refuses every topic of a CreateTopics: this is not the controller."""
+def change_refusal(header: RequestHeader, request: Any) -> bytes:
+    """The frame that refuses every topic of a CreateTopics and the like: this is not the controller."""
     shape = response_class(header.api_key, header.api_version)
-    result = part(shape, "CreatableTopicResult")
-    topics = tuple(
-        build(
-            result,
-            name=topic.name,
-            topic_id=None,
-            error_code=ErrorCode.NOT_CONTROLLER,
-            error_message="topics are created by brokers",
-            num_partitions=_NOTHING,
-            replication_factor=_NOTHING,
-            configs=None,
-        )
-        for topic in request.topics
-    )
-    body = build(shape, topics=topics)
+    body = build(shape, **_CHANGES[header.api_key](shape, request))
     return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
+
+
+_NOT_HERE: Final[dict[str, Any]] = {
+    "error_code": ErrorCode.NOT_CONTROLLER,
+    "error_message": "topics are changed through brokers",
+}
+
+
+def _create_topics(shape: Any, request: Any) -> dict[str, Any]:
+    result = part(shape, "CreatableTopicResult")
+    nothing = {"topic_id": None, "num_partitions": _NOTHING, "replication_factor": _NOTHING, "configs": None}
+    return {
+        "topics": tuple(build(result, name=topic.name, **nothing, **_NOT_HERE) for topic in request.topics)
+    }
+
+
+def _delete_topics(shape: Any, request: Any) -> dict[str, Any]:
+    result = part(shape, "DeletableTopicResult")
+    if hasattr(request, "topics"):
+        named = [(topic.name, topic.topic_id) for topic in request.topics]
+    else:
+        named = [(name, None) for name in request.topic_names]
+    return {
+        "responses": tuple(
+            build(result, name=name, topic_id=topic_id, **_NOT_HERE) for name, topic_id in named
+        )
+    }
+
+
+def _create_partitions(shape: Any, request: Any) -> dict[str, Any]:
+    result = part(shape, "CreatePartitionsTopicResult")
+    return {"results": tuple(build(result, name=topic.name, **_NOT_HERE) for topic in request.topics)}
+
+
+_CHANGES: Final[dict[int, Callable[[Any, Any], dict[str, Any]]]] = {
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+}
+CHANGE_REQUESTS: Final = frozenset(_CHANGES)
+"""What only the controller decides; brokers forward it."""
 
 
 def _produce(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:

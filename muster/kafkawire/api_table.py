@@ -44,9 +44,11 @@ class ApiKey(IntEnum):
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
     SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
@@ -94,9 +96,11 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.SASL_HANDSHAKE, 0, 0, 1, NEVER_FLEXIBLE, limit_bytes=1024),
         Api(ApiKey.API_VERSIONS, 0, 0, 4, 3),
         Api(ApiKey.CREATE_TOPICS, 2, 2, 7, 5),
+        Api(ApiKey.DELETE_TOPICS, 1, 1, 6, 4),
         Api(ApiKey.INIT_PRODUCER_ID, 0, 0, 4, 2),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4),
         Api(ApiKey.SASL_AUTHENTICATE, 0, 0, 2, 2, limit_bytes=4 * 1024),
+        Api(ApiKey.CREATE_PARTITIONS, 0, 0, 3, 2),
         Api(ApiKey.DELETE_GROUPS, 0, 0, 2, 2, limit_elements=1_000),
         Api(ApiKey.OFFSET_DELETE, 0, 0, 0, NEVER_FLEXIBLE),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 0, 1, 0),

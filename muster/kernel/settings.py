@@ -262,6 +262,12 @@ BROKER = (
         most=LARGEST,
     ),
     _ms(
+        "MUSTER_FILE_DELETE_DELAY_MS",
+        60_000,
+        "The log of a deleted topic is erased after this.",
+        most=LARGEST,
+    ),
+    _ms(
         "MUSTER_REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS",
         5_000,
         "How often high watermarks are written to disk.",

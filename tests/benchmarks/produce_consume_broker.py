@@ -23,11 +23,12 @@ from broker.replicas import DataPlane, DataPlaneSettings
 from broker.settings import guard_of, reader
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
 from kafkaserver.producer_ids import ProducerIdBlock
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.link.callers import CallerRow
-from muster.messages.link.from_broker import NewTopic
+from muster.messages.link.from_broker import GrownTopic, NamedTopic, NewTopic
 from muster.messages.link.rows import PartitionRow
-from muster.messages.link.to_broker import CreatedTopic
+from muster.messages.link.to_broker import CreatedTopic, TopicResult
 
 ALONE = 1
 PORT = "MUSTER_LONE_BROKER_PORT"
@@ -79,10 +80,24 @@ class LoneController:
         self.publish()
         return tuple(answers)
 
+    async def delete_topics(self, topics: tuple[NamedTopic, ...], principal: str) -> tuple[TopicResult, ...]:
+        return _refused(topics)
+
+    async def create_partitions(
+        self, topics: tuple[GrownTopic, ...], timeout_ms: int, validate_only: bool, principal: str
+    ) -> tuple[TopicResult, ...]:
+        return _refused(topics)
+
     async def producer_ids(self) -> ProducerIdBlock:
         first = self._next_producer_id
         self._next_producer_id += 1_000
         return ProducerIdBlock(first, 1_000)
+
+
+def _refused(topics: tuple[NamedTopic, ...] | tuple[GrownTopic, ...]) -> tuple[TopicResult, ...]:
+    """A lone broker's topics stay as they are."""
+    text = "this broker has no controller"
+    return tuple(TopicResult(name=one.name, error=ErrorCode.POLICY_VIOLATION, text=text) for one in topics)
 
 
 async def serve(folder: Path, topics: dict[str, int], port: int) -> None:

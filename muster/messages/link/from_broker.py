@@ -103,6 +103,39 @@ class CreateTopics(msgspec.Struct, frozen=True, tag="CreateTopics", tag_field="t
     principal: str = ""
 
 
+class NamedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic by its name or by its id; one of them is empty."""
+
+    name: str = ""
+    topic_id: UUID | None = None
+
+
+class DeleteTopics(msgspec.Struct, frozen=True, tag="DeleteTopics", tag_field="type", kw_only=True):
+    """A client's DeleteTopics, forwarded once."""
+
+    correlation_id: int
+    topics: tuple[NamedTopic, ...]
+    principal: str = ""
+
+
+class GrownTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic that is to have `partition_count` partitions; `assignments`: the brokers of each new one."""
+
+    name: str
+    partition_count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+class CreatePartitions(msgspec.Struct, frozen=True, tag="CreatePartitions", tag_field="type", kw_only=True):
+    """A client's CreatePartitions, forwarded once."""
+
+    correlation_id: int
+    topics: tuple[GrownTopic, ...]
+    timeout_ms: int
+    validate_only: bool = False
+    principal: str = ""
+
+
 class AllocateProducerIds(
     msgspec.Struct, frozen=True, tag="AllocateProducerIds", tag_field="type", kw_only=True
 ):
@@ -111,4 +144,13 @@ class AllocateProducerIds(
     correlation_id: int
 
 
-FromBroker = BrokerHello | BrokerPing | AlterPartition | UnusableLogs | CreateTopics | AllocateProducerIds
+FromBroker = (
+    BrokerHello
+    | BrokerPing
+    | AlterPartition
+    | UnusableLogs
+    | CreateTopics
+    | DeleteTopics
+    | CreatePartitions
+    | AllocateProducerIds
+)

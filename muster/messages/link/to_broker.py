@@ -67,6 +67,8 @@ class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_o
     partitions: tuple[AlikePartitions, ...] = ()
     brokers: tuple[BrokerRow, ...] = ()
     topics: tuple[TopicRow, ...] = ()
+    deleted_topics: tuple[UUID, ...] = ()
+    """They and their partitions are no more; heeded before `topics`, which may have one of their names."""
 
 
 class IsrAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -124,6 +126,22 @@ class CreateTopicsAnswer(
     topics: tuple[CreatedTopic, ...]
 
 
+class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one topic of a DeleteTopics or CreatePartitions."""
+
+    name: str = ""
+    topic_id: UUID | None = None
+    error: ErrorCode = ErrorCode.NONE
+    text: str = ""
+
+
+class TopicResults(msgspec.Struct, frozen=True, tag="TopicResults", tag_field="type", kw_only=True):
+    """Answers DeleteTopics and CreatePartitions, in the order of the request."""
+
+    correlation_id: int
+    topics: tuple[TopicResult, ...]
+
+
 class ProducerIds(msgspec.Struct, frozen=True, tag="ProducerIds", tag_field="type", kw_only=True):
     """A block of producer ids that nobody else was given: `first` to `first + count − 1`."""
 
@@ -148,6 +166,7 @@ ToBroker = (
     | Nodes
     | Callers
     | CreateTopicsAnswer
+    | TopicResults
     | ProducerIds
     | NotController
 )

@@ -187,3 +187,40 @@ def test_a_secret_admits_its_own_broker_only(connection: LaneConnection) -> None
     assert not enrolment.admits(9, "another")
     stored = connection.execute("SELECT secret_hash FROM broker WHERE broker_id = 1").fetchone()
     assert stored is not None and b"another" not in stored[0]
+
+
+def test_a_deleted_topic_leaves_no_row_and_its_name_is_free_in_the_same_turn(
+    connection: LaneConnection,
+) -> None:
+    rows = with_orders(connection)
+    store.note_progress(connection, [HighWatermark(ORDERS, 0, 7)])
+    again = uuid4()
+    new = stored([new_partition(0, again, version=2)])
+    turn(
+        connection,
+        rows,
+        facts.TopicDeleted(ORDERS, "orders", 3),
+        facts.TopicCreated(TopicRow(again, "orders", 1, 3)),
+        *(facts.PartitionsCreated(one.alike, 2) for one in new),
+    )
+    assert store.load(connection) == rows
+    assert list(rows.topics) == [again]
+
+
+def test_a_topic_that_is_gone_already_is_not_deleted_again(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    with pytest.raises(VersionConflict, match="partition"):
+        store.save(connection, rows, (facts.TurnStamped(2), facts.TopicDeleted(uuid4(), "clicks", 1)))
+
+
+def test_a_topic_grows(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    new = stored([new_partition(3, version=2)])
+    turn(
+        connection,
+        rows,
+        facts.TopicChanged(TopicRow(ORDERS, "orders", 4, 3, {"min.insync.replicas": "2"})),
+        *(facts.PartitionsCreated(one.alike, 2) for one in new),
+    )
+    assert store.load(connection) == rows
+    assert catalog.layouts(connection)["orders"].partition_count == 4  # type: ignore[index]

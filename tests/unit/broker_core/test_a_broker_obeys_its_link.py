@@ -5,7 +5,7 @@ from uuid import UUID
 from broker.core.cluster_view import ClusterView
 from broker.core.replica import Replica, Role
 from muster.messages.link.rows import TopicRow
-from muster.messages.link.to_broker import Changes, SnapshotChunk
+from muster.messages.link.to_broker import AlterPartitionAnswer, Changes, IsrAnswer, SnapshotChunk
 from tests.unit.broker_core.stage import NOW, ORDERS, Log, row
 from tests.unit.messages.made_rows import alone
 
@@ -84,3 +84,27 @@ def test_a_log_that_failed_is_not_led_whatever_rows_say() -> None:
     replica.obey(row(leader=1, epoch=2, version=2), NOW)
     assert replica.role is Role.FAILED
     assert replica.next_fetch() is None
+
+
+def test_a_deleted_topic_is_forgotten_with_its_partitions() -> None:
+    view = linked()
+    heeded = view.obey(Changes(metadata_version=6, deleted_topics=(ORDERS,)))
+    assert (heeded.deleted, heeded.deleted_topics) == ([(ORDERS, 0)], [ORDERS])
+    assert not view.partitions and not view.topics and not view.topic_ids
+    assert view.strays([(ORDERS, 0)]) == [(ORDERS, 0)]
+
+
+def test_another_topic_may_have_the_name_of_one_that_goes() -> None:
+    view = linked()
+    again = UUID(int=77)
+    made = TopicRow(again, "orders", 1, 3)
+    view.obey(Changes(metadata_version=6, deleted_topics=(ORDERS,), topics=(made,)))
+    assert view.topic_ids == {"orders": again} and view.topics == {again: made}
+
+
+def test_what_is_said_late_of_a_deleted_partition_is_passed_over() -> None:
+    view = linked()
+    view.obey(Changes(metadata_version=6, deleted_topics=(ORDERS,)))
+    late = IsrAnswer(topic_id=ORDERS, partition=0, base_version=3, row=row(version=5))
+    assert view.obey(AlterPartitionAnswer(answers=(late,))).told == []
+    assert not view.partitions

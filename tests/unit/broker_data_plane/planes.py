@@ -23,9 +23,9 @@ from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.connection import ClientConnection
 from muster.kernel.instants import Instant
-from muster.messages.link.from_broker import NewTopic
+from muster.messages.link.from_broker import GrownTopic, NamedTopic, NewTopic
 from muster.messages.link.rows import PartitionRow
-from muster.messages.link.to_broker import CreatedTopic
+from muster.messages.link.to_broker import CreatedTopic, TopicResult
 from tests.unit.kafkawire.made_batches import NO_PRODUCER, made_batch
 
 ORDERS = UUID(int=1)
@@ -40,6 +40,8 @@ class StubbornController:
         self.blocks: list[ProducerIdBlock] = []
         self.asked: list[tuple[NewTopic, ...]] = []
         self.created: tuple[CreatedTopic, ...] | None = None
+        self.changed: list[tuple[NamedTopic, ...] | tuple[GrownTopic, ...]] = []
+        self.results: tuple[TopicResult, ...] | None = None
         self.asked_for_blocks = 0
         self.delay: asyncio.Event | None = None
         """Until it is set, nobody who asks for a block is answered."""
@@ -51,6 +53,20 @@ class StubbornController:
         if self.created is None:
             raise ControllerUnreachable("no link")
         return self.created
+
+    async def delete_topics(self, topics: tuple[NamedTopic, ...], principal: str) -> tuple[TopicResult, ...]:
+        return self._results(topics)
+
+    async def create_partitions(
+        self, topics: tuple[GrownTopic, ...], timeout_ms: int, validate_only: bool, principal: str
+    ) -> tuple[TopicResult, ...]:
+        return self._results(topics)
+
+    def _results(self, topics: tuple[NamedTopic, ...] | tuple[GrownTopic, ...]) -> tuple[TopicResult, ...]:
+        self.changed.append(topics)
+        if self.results is None:
+            raise ControllerUnreachable("no link")
+        return self.results
 
     async def producer_ids(self) -> ProducerIdBlock:
         self.asked_for_blocks += 1

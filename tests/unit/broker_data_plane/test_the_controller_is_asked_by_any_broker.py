@@ -14,9 +14,9 @@ from broker.handlers_forwarded import MOST_TOPICS, TooLargeToForward
 from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.link.from_broker import FromBroker, NewTopic
-from muster.messages.link.to_broker import CreatedTopic
-from tests.unit.broker_data_plane.planes import broker, client
+from muster.messages.link.from_broker import FromBroker, GrownTopic, NamedTopic, NewTopic
+from muster.messages.link.to_broker import CreatedTopic, TopicResult
+from tests.unit.broker_data_plane.planes import ORDERS, broker, client
 
 
 def _init(version: int, transactional_id: str | None = None) -> Any:
@@ -150,3 +150,69 @@ async def test_a_request_that_the_link_does_not_carry_costs_no_link() -> None:
     with pytest.raises(TooLargeToForward):
         await forwarding.create_topics((NewTopic(name="orders", assignments=assignments),), 1_000, False, "")
     assert sent == []
+
+
+def _delete(version: int, *names: str, ids: tuple[UUID, ...] = ()) -> Any:
+    shape = request_class(ApiKey.DELETE_TOPICS, version)
+    if version < 6:
+        return build(shape, topic_names=names, timeout=timedelta(seconds=1))
+    topic = part(shape, "DeleteTopicState")
+    topics = [build(topic, name=name, topic_id=None) for name in names]
+    topics += [build(topic, name=None, topic_id=topic_id) for topic_id in ids]
+    return build(shape, topics=tuple(topics), timeout=timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_topics_are_deleted_as_the_controller_says(tmp_path: Path, version: int) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        gone = TopicResult(name="orders", topic_id=UUID(int=1))
+        missing = TopicResult(name="clicks", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text="no")
+        one.controller.results = (gone, missing)
+        body = await ann.ask(ApiKey.DELETE_TOPICS, version, _delete(version, "orders", "clicks"))
+        assert [(t.name, int(t.error_code)) for t in body.responses] == [("orders", 0), ("clicks", 3)]
+        assert one.controller.changed == [(NamedTopic(name="orders"), NamedTopic(name="clicks"))]
+
+
+async def test_a_topic_is_deleted_by_its_id(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        one.controller.results = (TopicResult(name="orders", topic_id=ORDERS),)
+        body = await ann.ask(ApiKey.DELETE_TOPICS, 6, _delete(6, ids=(ORDERS,)))
+        assert [(t.name, t.topic_id, int(t.error_code)) for t in body.responses] == [("orders", ORDERS, 0)]
+        assert one.controller.changed == [(NamedTopic(topic_id=ORDERS),)]
+
+
+async def test_a_topic_whose_id_is_not_known_here_is_not_asked_for(tmp_path: Path) -> None:
+    """Whether the caller may change it depends on its name."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        body = await ann.ask(ApiKey.DELETE_TOPICS, 6, _delete(6, ids=(UUID(int=9),)))
+        assert [int(t.error_code) for t in body.responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
+        assert one.controller.changed == []
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_partitions_are_added_as_the_controller_says(tmp_path: Path, version: int) -> None:
+    shape = request_class(ApiKey.CREATE_PARTITIONS, version)
+    given = build(part(shape, "CreatePartitionsAssignment"), broker_ids=(1, 2))
+    topics = tuple(
+        build(part(shape, "CreatePartitionsTopic"), name=name, count=7, assignments=assignments)
+        for name, assignments in (("orders", (given,)), ("clicks", None))
+    )
+    request = build(shape, topics=topics, timeout=timedelta(seconds=1), validate_only=False)
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        no = TopicResult(name="clicks", error=ErrorCode.INVALID_PARTITIONS, text="it has them")
+        one.controller.results = (TopicResult(name="orders", topic_id=UUID(int=1)), no)
+        body = await ann.ask(ApiKey.CREATE_PARTITIONS, version, request)
+        assert [(t.name, int(t.error_code)) for t in body.results] == [("orders", 0), ("clicks", 37)]
+        assert one.controller.changed == [
+            (
+                GrownTopic(name="orders", partition_count=7, assignments=((1, 2),)),
+                GrownTopic(name="clicks", partition_count=7),
+            )
+        ]
+
+
+async def test_without_a_link_whoever_changes_topics_is_told_to_try_again(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        body = await ann.ask(ApiKey.DELETE_TOPICS, 6, _delete(6, "orders", "clicks"))
+        assert [int(t.error_code) for t in body.responses] == [ErrorCode.NOT_CONTROLLER] * 2

@@ -9,7 +9,7 @@ from broker.core.replica_log import PartitionKey
 from broker.log.files import read_sealed
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
-from broker.log.shelf import HIGH_WATERMARKS, RECOVERY_POINTS, LogShelf
+from broker.log.shelf import HIGH_WATERMARKS, RECOVERY_POINTS, STRAY, LogShelf
 from tests.unit.broker_log.logs import append
 
 FIRST = PartitionKey(UUID(int=1), 0)
@@ -54,7 +54,7 @@ def test_a_start_far_ahead_brings_it_there_too(tmp_path: Path) -> None:
 def test_a_log_that_is_nowhere_can_be_dropped(tmp_path: Path) -> None:
     shelf = _shelf(tmp_path)
     log = _log(shelf)
-    shelf.make_stray(FIRST)
+    shelf.set_aside(FIRST, STRAY)
     assert list(tmp_path.iterdir()) == []
     assert _log(shelf) is not log
 

@@ -11,7 +11,7 @@ from broker.core.replica_log import PartitionKey
 from broker.log.files import OpenFiles, read_sealed
 from broker.log.outcomes import LogSettings
 from broker.log.partition_log import PartitionLog
-from broker.log.shelf import LogShelf
+from broker.log.shelf import STRAY, LogShelf
 from tests.unit.broker_log.logs import append
 
 ORDERS, ORDERS_AGAIN = UUID(int=1), UUID(int=2)
@@ -51,12 +51,12 @@ def test_a_topic_made_anew_never_gets_the_old_log(tmp_path: Path) -> None:
 def test_a_stray_is_kept_for_its_time_and_not_served(tmp_path: Path) -> None:
     shelf = _shelf(tmp_path)
     append(_log(shelf), b"a")
-    shelf.make_stray(FIRST)
+    shelf.set_aside(FIRST, STRAY)
     (stray,) = tmp_path.glob("*-stray")
     born_ms = int(stray.stat().st_mtime * 1000)
     assert _shelf(tmp_path).keys == frozenset()
-    assert shelf.erase_old_strays(born_ms + A_DAY_MS - 1_000, A_DAY_MS) == 0
-    assert shelf.erase_old_strays(born_ms + A_DAY_MS + 1_000, A_DAY_MS) == 1
+    assert shelf.erase_old(born_ms + A_DAY_MS - 1_000, {STRAY: A_DAY_MS}) == 0
+    assert shelf.erase_old(born_ms + A_DAY_MS + 1_000, {STRAY: A_DAY_MS}) == 1
     assert list(tmp_path.glob("*-stray")) == []
 
 
@@ -76,7 +76,7 @@ def test_a_folder_that_names_no_topic_id_is_set_aside(tmp_path: Path) -> None:
 def test_the_longest_topic_name_can_be_set_aside(tmp_path: Path) -> None:
     shelf = _shelf(tmp_path)
     append(shelf.log(FIRST, "t" * 240, LogSettings(), 0), b"a")
-    shelf.make_stray(FIRST)
+    shelf.set_aside(FIRST, STRAY)
     assert len(list(tmp_path.glob("*-stray"))) == 1
 
 

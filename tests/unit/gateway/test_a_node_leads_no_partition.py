@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from gateway.translation.records import RECORD_REQUESTS, creation_refusal, record_refusal
+from gateway.translation.records import RECORD_REQUESTS, change_refusal, record_refusal
 from muster.kafkawire.api_table import SERVED, ApiKey, read_request, read_request_header
 from tests.unit.kafkaserver.kafka_requests import body_of, frame, parts
 
@@ -90,5 +90,28 @@ def test_topics_are_created_elsewhere(version: int) -> None:
     )
     question = frame(ApiKey.CREATE_TOPICS, version, topics=(topic,), timeout=SHORT, validate_only=False)
     header = read_request_header(question)
-    answer = creation_refusal(header, read_request(header, question))
+    answer = change_refusal(header, read_request(header, question))
     assert list(errors_of(body_of(ApiKey.CREATE_TOPICS, version, answer))) == [41]
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_topics_are_deleted_elsewhere(version: int) -> None:
+    if version < 6:
+        named = {"topic_names": ("clicks",)}
+    else:
+        topic = parts(ApiKey.DELETE_TOPICS, 6, "DeleteTopicState", name="clicks", topic_id=None)
+        named = {"topics": (topic,)}
+    question = frame(ApiKey.DELETE_TOPICS, version, timeout=SHORT, **named)
+    header = read_request_header(question)
+    answer = body_of(ApiKey.DELETE_TOPICS, version, change_refusal(header, read_request(header, question)))
+    assert [(one.name, int(one.error_code)) for one in answer.responses] == [("clicks", 41)]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_partitions_are_created_elsewhere(version: int) -> None:
+    key = ApiKey.CREATE_PARTITIONS
+    topic = parts(key, version, "CreatePartitionsTopic", name="clicks", count=3, assignments=None)
+    question = frame(key, version, topics=(topic,), timeout=SHORT, validate_only=False)
+    header = read_request_header(question)
+    answer = body_of(key, version, change_refusal(header, read_request(header, question)))
+    assert [(one.name, int(one.error_code)) for one in answer.results] == [("clicks", 41)]
