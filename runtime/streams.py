@@ -183,8 +183,10 @@ class Stream:
     @property
     def stuck_ms(self) -> int:
         """For how long the present call, or the present retake, has been waiting for the database."""
+        if not self._busy_since and not self._blocked_since:
+            return 0
         now = self._clock()
-        return max((now - since for since in (self._busy_since, self._blocked_since) if since), default=0)
+        return max(now - since for since in (self._busy_since, self._blocked_since) if since)
 
     async def retake(self, seats: Sequence[Seat]) -> None:
         """Take these leases from ourselves (leases.md section 4): waits for what is in flight under the old

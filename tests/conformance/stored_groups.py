@@ -1,6 +1,7 @@
 """This room keeps groups in either database, turn by turn, as a lane would."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
@@ -8,9 +9,11 @@ import msgspec
 from coordinator.store import GroupStore
 from groups.core.records import GroupRecord
 from groups.core.rows import apply
-from groups.core.state import GroupRows
+from groups.core.state import GroupRows, OffsetNote
 from muster.kernel.shards import shard_of
+from muster.messages.partitions import Partition
 from runtime.database import Link
+from runtime.work_table import WorkRow
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(tuple[GroupRecord, ...]).decode
@@ -59,3 +62,25 @@ class Group:
         self.rows = apply(self.rows, turn)
         self.folded = apply(self.folded, _decode(_encode(turn)))
         return self.rows
+
+    def commit(self, positions: Mapping[Partition, int], notes: Mapping[Partition, OffsetNote]) -> None:
+        """One batch of this group's commits: written, and known to the owner; no journal tells of it."""
+        stored = {(self.name, one): offset for one, offset in positions.items()}
+        noted = {(self.name, one): (positions[one], note) for one, note in notes.items()}
+        self.link.transaction(lambda connection: self.store.write_offsets(connection, {**stored, **noted}))
+        kept = {one: note for one, note in self.rows.offset_notes.items() if one not in positions}
+        for rows in ("rows", "folded"):
+            before: GroupRows = getattr(self, rows)
+            after = replace(before, offsets={**before.offsets, **positions}, offset_notes={**kept, **notes})
+            setattr(self, rows, after)
+
+    def ask(self, request: WorkRow) -> None:
+        """Store a request that its owner is to answer."""
+
+        def store(connection: Any) -> None:
+            work = connection.work_table
+            work.insert(request)
+            claimed = work.claim(request.id, "tests")
+            work.finish(request.id, claimed.claim_epoch, None, "")
+
+        self.link.transaction(store)

@@ -1,12 +1,18 @@
-"""Whatever happens to a group, its owner's cache, the fold of its journal and a fresh load are equal."""
+"""Whatever happens to a group, its owner's cache, the fold of its journal and a fresh load are equal.
+
+Commits, which take no turn and which no journal tells, and operators' requests are among it.
+"""
 
 import random
 from collections.abc import Callable, Iterator
 from itertools import count
+from uuid import UUID
 
 import pytest
 from django.core.management import call_command
 
+from coordinator.core import offsets
+from coordinator.core.classic.offsets import judge
 from coordinator.core.decide import decide, load
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import (
@@ -25,9 +31,27 @@ from coordinator.core.events import (
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core.consumer_protocol import assignment, subscription
 from groups.core.phases import Phase
-from groups.core.records import GroupDeleted
+from groups.core.records import GroupDeleted, RequestDecided
+from groups.core.requests import (
+    KIND,
+    Asked,
+    DeleteGroup,
+    DeleteOffsets,
+    Findings,
+    Found,
+    GroupRequest,
+    LiftQuarantine,
+    Rebalance,
+    RemoveMember,
+    ResetOffsets,
+    Scope,
+    SetStrategy,
+    Verdict,
+)
+from groups.core.state import OffsetNote
 from muster.kernel.instants import Instant
 from muster.messages.member import LeaveRequest
+from runtime.work_table import WorkRow
 from tests.conformance.databases import Breakable
 from tests.conformance.stored_groups import Group
 from tests.unit.coordinator.shards import MemoryGroups, registering
@@ -49,6 +73,8 @@ class Walk:
         self.ids: list[str] = []
         self.worlds: set[str] = set()
         self.phases: set[Phase] = set()
+        self.verdicts: set[Verdict] = set()
+        self.commits = 0
         self._load()
 
     def _load(self) -> None:
@@ -59,6 +85,9 @@ class Walk:
         self.now = Instant(self.now + self.chance.choice((0, 10, 3_000, 70_000)))
         if self.chance.random() < 0.1:
             self._load()
+            return
+        if self.chance.random() < 0.15:
+            self._commit()
             return
         events = [self._event() for _ in range(self.chance.randint(0, 3))]
         self._conclude(decide(self.state, events, self.now, SETTINGS, Surroundings()))
@@ -72,16 +101,45 @@ class Walk:
             self.group.rows = self.group.folded = self.group.stored()
             self._load()
             return
-        assert self.state.rows == rows == self.group.folded
-        assert self.group.stored() == self.group.stored_in_bulk() == rows
+        self._compare()
         self.worlds.add(rows.protocol)
         self.phases.add(rows.phase)
+        for record in decision.records:
+            if isinstance(record, RequestDecided):
+                self.verdicts.add(record.answer.verdict)
+
+    def _compare(self) -> None:
+        rows = self.state.rows
+        assert rows == self.group.rows == self.group.folded
+        if rows.version:
+            assert self.group.stored() == self.group.stored_in_bulk() == rows
+
+    def _commit(self) -> None:
+        """A batch of one commit: what is judged is written, and then remembered."""
+        rows = self.state.rows
+        if rows.protocol == "native" or not rows.version:
+            return
+        classic = rows.classic
+        member = self.chance.choice(["", "stranger", *(classic.members if classic else ())])
+        generation = rows.generation if member else -1
+        positions = {
+            orders(number): self.chance.randrange(1_000) for number in self.chance.sample(range(6), 2)
+        }
+        noted = [one for one in positions if self.chance.random() < 0.5]
+        notes = {one: OffsetNote(self.chance.randint(0, 9), f"as far as {one}") for one in noted}
+        judgement = judge(self.state, member, None, generation, positions, notes)
+        if not judgement.accepted:
+            return
+        self.commits += 1
+        self.group.commit(judgement.accepted, judgement.notes)
+        self.state = offsets.committed(self.state, judgement.accepted, judgement.notes)
+        self._compare()
 
     def _event(self) -> GroupEvent:
         seat, waiter = self.chance.choice(SEATS), Waiter(next(self.waiters))
         rows = self.state.rows
         members = list(rows.classic.members) if rows.classic else []
-        kind = self.chance.choice("jjjjjjsssssslrroadt")
+        kind = self.chance.choice("jjjjjjsssssslrroadtqqq")
         if kind == "j":
             return self._join(seat, waiter, members)
         if kind == "s":
@@ -102,7 +160,29 @@ class Walk:
             return Swept(rows.version, retention_ms=1_000, empty_ms=self.chance.choice((0, 2_000)))
         if kind == "d":
             return GroupDeletion(seat, waiter)
+        if kind == "q":
+            return self._request(members)
         return TopicsDeleted(frozenset({orders(0).topic_id}))
+
+    def _request(self, members: list[str]) -> GroupRequest:
+        """One that is stored, as its door would have."""
+        name = str(UUID(int=self.chance.getrandbits(128)))
+        self.group.ask(WorkRow(name, KIND, "coordinator/0", self.group.name, None))
+        partition = orders(self.chance.randrange(6))
+        found = Found(partition.topic, partition.topic_id, partition.number, 0, 5_000)
+        wish = self.chance.choice(
+            (
+                RemoveMember(self.chance.choice([*members, "ann"]), self.chance.choice((0, 2_000, 90_000))),
+                LiftQuarantine("ann"),
+                Rebalance(),
+                SetStrategy("range"),
+                DeleteGroup(),
+                DeleteOffsets((Scope("orders"),)),
+                ResetOffsets("offset", value=77),
+            )
+        )
+        asked = Asked(wish, dry_run=self.chance.random() < 0.2)
+        return GroupRequest(name, "olga", "it is stuck", asked, Findings((found,)))
 
     def _join(self, seat: ConnectionId, waiter: Waiter, members: list[str]) -> Join:
         fresh = f"{seat}-{waiter}"
@@ -146,3 +226,5 @@ def test_whatever_happens_all_three_are_equal_at_every_step(
     walks = [walked(seed) for seed in seeds]
     assert {world for walk in walks for world in walk.worlds} == {"native", "classic"}
     assert {phase for walk in walks for phase in walk.phases} == set(Phase)
+    assert any(walk.commits for walk in walks)
+    assert {Verdict.DONE, Verdict.REFUSED} <= {verdict for walk in walks for verdict in walk.verdicts}

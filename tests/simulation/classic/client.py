@@ -21,22 +21,20 @@ from coordinator.core.events import (
     SyncAnswer,
     Waiter,
 )
-from coordinator.subject import refusal
 from groups.core.consumer_protocol import assigned_partitions, assignment, subscription
 from muster.kernel.error_codes import ErrorCode
-from tests.simulation.native.rows import GROUP
+from tests.simulation.classic.reader import PARTITIONS, Reader
+from tests.simulation.classic.seat import Seat
 from tests.simulation.native.world import SESSION_MS
 
 if TYPE_CHECKING:
     from tests.simulation.classic.cluster import Cluster
-    from tests.simulation.native.node import Node
 
 HEARTBEAT_MS = SESSION_MS / 3
 REBALANCE_MS = 12_000
 REQUEST_TIMEOUT_MS = 8_000
 JOIN_TIMEOUT_MS = REBALANCE_MS + 5_000
 BACKOFF_MS = 100
-PARTITIONS = 6
 JOIN_AGAIN = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -45,62 +43,12 @@ JOIN_AGAIN = frozenset(
     }
 )
 LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-
-
-class Seat:
-    """A client's connection to one node, at the node's end."""
-
-    closing = False
-
-    def __init__(self, client: Client, node: Node, number: int) -> None:
-        self.client, self.node = client, node
-        self.id = ConnectionId(f"{client.name}/{number}")
-        self.broken = False
-        self.waiting: dict[Waiter, ClassicRequest] = {}
-        self._refused: set[Waiter] = set()
-        node.service.premises.callers.add(self, node.service.shard)
-
-    def ask(self, event: ClassicRequest) -> None:
-        """A request reaches the node."""
-        self.waiting[event.waiter] = event
-        self.node.service.request(self, GROUP, event)
-
-    def say(self, message: Any) -> None:
-        event = self.waiting.pop(message.waiter, None)
-        if message.waiter in self._refused:
-            return
-        self.client.world.forbid(event is None, f"{self.id} is answered what it did not ask, or twice")
-        self.client.world.soon(lambda: self._told(message))
-
-    def _told(self, message: Any) -> None:
-        if not self.broken:
-            self.client.hear(self, message)
-
-    def hang_up(self, error: ErrorCode, text: str) -> None:
-        for event in list(self.waiting.values()):
-            self.say(refusal(event, error))
-            # It may have been asked when the hang-up was on its way: what answers it then finds nobody.
-            self._refused.add(event.waiter)
-
-    def beat(
-        self, member_id: str, instance: str | None, generation: int, told: Callable[[ErrorCode], None]
-    ) -> None:
-        """A heartbeat reaches the node."""
-        error = self.node.service.heartbeat(GROUP, member_id, instance, generation)
-        if error is None:
-            asked = self.node.service.heartbeat_later(GROUP, member_id, instance, generation)
-            task = self.node.loop.create_task(asked)
-            task.add_done_callback(lambda done: None if done.cancelled() else told(done.result()))
-        else:
-            told(error)
-
-    def leave_node(self) -> None:
-        """The node sees the connection end."""
-        self.node.service.premises.callers.remove(self, self.node.service.shard)
+RESTART_MS = 1_000
+"""A client that was told that its group speaks otherwise is started again by whoever runs it."""
 
 
 class Client:
-    """One consumer. `gone`: it left, was fenced or died. `shares` is what it reads in its generation."""
+    """One consumer. `gone`: it left, was fenced or died."""
 
     def __init__(self, cluster: Cluster, name: str, instance: str | None) -> None:
         self.cluster, self.world = cluster, cluster.world
@@ -109,14 +57,24 @@ class Client:
         self.strategies = ["range"]
         self.version = 0
         self.state = "finding"
-        self.shares: frozenset[int] = frozenset()
         self.gone = self.paused = False
         self.proved_at = self.world.now
         self._seat: Seat | None = None
         self._asked: Waiter | None = None
         self._request = 0
         self.timeouts = 0
+        self.reader = Reader(self)
         self.world.soon(self.find)
+
+    @property
+    def shares(self) -> frozenset[int]:
+        """What it reads."""
+        return self.reader.shares
+
+    @property
+    def seat(self) -> Seat | None:
+        """Where it speaks, if its connection is whole as far as it knows."""
+        return self._seat
 
     # -- the coordinator --------------------------------------------------------------------
 
@@ -137,7 +95,7 @@ class Client:
         node = max(nodes, key=lambda one: one.epoch)
         if self.world.chance.random() < 0.05:
             node = self.world.chance.choice(self.cluster.nodes)
-        self._seat = Seat(self, node, self.cluster.next_number())
+        self._seat = Seat(self.cluster, node, self.name, self.hear)
         if self.state != "stable":
             self.join()
 
@@ -145,9 +103,7 @@ class Client:
         seat, self._seat = self._seat, None
         self._asked = None
         if seat is not None:
-            seat.broken = True
-            node = seat.node
-            self.world.soon(lambda: node.loop.perform(seat.leave_node))
+            seat.leave_node()
 
     def break_connection(self) -> None:
         """Requests on their way may be decided, their answers are lost."""
@@ -165,7 +121,7 @@ class Client:
         assert seat is not None
         waiter = self._asked = Waiter(self.cluster.next_number())
         event = make(seat.id, waiter)
-        self.world.soon(lambda: None if seat.node.loop.over else seat.node.loop.perform(seat.ask, event))
+        seat.send(seat.ask, event)
 
         def give_up() -> None:
             if self._asked == waiter and not self.gone:
@@ -176,14 +132,15 @@ class Client:
         self.world.later(timeout_ms, give_up)
 
     def join(self) -> None:
-        """JoinGroup with what it knows of itself."""
+        """JoinGroup with what it knows of itself; it reads no further before it has its next share."""
         if self.gone or self._seat is None:
             return
+        self.reader.stop()
         self.state = "joining"
         self._ask(self._joining, JOIN_TIMEOUT_MS)
 
     def _joining(self, connection: ConnectionId, waiter: Waiter) -> Join:
-        said = subscription([f"orders{self.version}"])
+        said = subscription(["orders", f"news{self.version}"])
         return Join(
             connection=connection,
             waiter=waiter,
@@ -225,7 +182,8 @@ class Client:
 
     def die(self) -> None:
         """Nothing more comes from it."""
-        self.gone, self.shares = True, frozenset()
+        self.gone = True
+        self.reader.stop()
 
     # -- answers ----------------------------------------------------------------------------
 
@@ -248,7 +206,7 @@ class Client:
 
     def _joined(self, answer: JoinAnswer) -> None:
         self.cluster.checks.joined(self, answer)
-        self.shares = frozenset()
+        self.reader.stop()
         self.member_id, self.generation = answer.member_id, answer.generation
         self.proved_at = self.world.now
         self._beat_later()
@@ -278,14 +236,17 @@ class Client:
         self.state = "stable"
         self.cluster.checks.synced(self, answer)
         topics = assigned_partitions(answer.assignment) if answer.assignment else {}
-        self.shares = frozenset((topics or {}).get("orders", ()))
+        self.reader.start(frozenset((topics or {}).get("orders", ())))
 
     def _refused(self, answer: Any) -> None:
         error = answer.error
         self.world.tell(f"    {self.name} hears {error.name}")
-        self.shares = frozenset()
-        if error is ErrorCode.FENCED_INSTANCE_ID:
+        self.reader.stop()
+        if error in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED):
             self.die()
+        elif error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            self.member_id, self.generation = "", -1
+            self.world.later(RESTART_MS, self._if_idle(self.find))
         elif error is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             self.join()
@@ -322,31 +283,21 @@ class Client:
             self.break_connection()
         if seat.broken:
             return
-        member_id, generation = self.member_id, self.generation
+        member_id, generation, sent_at = self.member_id, self.generation, self.world.now
 
         def told(error: ErrorCode) -> None:
-            self.world.soon(lambda: self._beaten(seat, member_id, generation, error, mine))
+            if mine == self._request and (member_id, generation) == (self.member_id, self.generation):
+                self._beaten(seat, error, sent_at)
 
-        def arrive() -> None:
-            if not seat.node.loop.over:
-                seat.node.loop.perform(seat.beat, member_id, self.instance, generation, told)
+        seat.send(seat.beat, member_id, self.instance, generation, told)
 
-        self.world.soon(arrive)
-
-    def _beaten(self, seat: Seat, member_id: str, generation: int, error: ErrorCode, mine: int) -> None:
-        if (
-            self.gone
-            or seat.broken
-            or mine != self._request
-            or (member_id, generation)
-            != (
-                self.member_id,
-                self.generation,
-            )
-        ):
+    def _beaten(self, seat: Seat, error: ErrorCode, sent_at: float) -> None:
+        if self.gone or seat.broken:
             return
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.cluster.checks.lives(self)
+            self.cluster.checks.lives(self, sent_at)
+        if error is ErrorCode.NONE:
+            self.reader.commit_now_and_then()
         if error is ErrorCode.NONE or self.state != "stable":
             return
         if error in LOOK_AGAIN:
@@ -354,11 +305,11 @@ class Client:
         elif error is ErrorCode.FENCED_INSTANCE_ID:
             self.die()
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
-            self.shares = frozenset()
+            self.reader.commit_late()
             self.member_id, self.generation = "", -1
             self.join()
         elif error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.shares = frozenset()
+            self.reader.commit_late()
             self.join()
 
     # -- what people do to it ---------------------------------------------------------------

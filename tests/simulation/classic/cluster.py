@@ -2,41 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+from uuid import UUID
 
+from coordinator import cluster_view
 from coordinator.core.draft import GroupDecision
-from coordinator.core.events import GroupEvent, JoinAnswer, SyncAnswer
-from coordinator.core.memory import GroupState
+from coordinator.core.events import ClassicRequest, GroupEvent, Waiter
+from coordinator.core.memory import ClassicMemory, GroupState
 from coordinator.core.settings import GroupSettings
-from groups.core import records
+from coordinator.settings import CoordinatorSettings
+from coordinator.store import GroupOffsets
 from groups.core.phases import Phase
 from groups.core.state import GroupRows
+from muster.kernel.ids import TopicName
 from muster.kernel.instants import Instant
-from tests.simulation.classic.client import PARTITIONS, Client
+from muster.messages.partitions import Partition
+from runtime.ports import Connection as DatabaseConnection
+from tests.simulation.classic.checks import Checks
+from tests.simulation.classic.client import Client
+from tests.simulation.classic.ledger import Ledger
+from tests.simulation.classic.operators import Operators
+from tests.simulation.classic.reader import NEVER_READ, PARTITIONS
+from tests.simulation.classic.rows import RETENTION_MINUTES, KafkaStore
+from tests.simulation.classic.seat import Seat
 from tests.simulation.native import cluster as native
 from tests.simulation.native.node import Node
-from tests.simulation.native.world import SESSION_MS, World
+from tests.simulation.native.topics import layout
+from tests.simulation.native.world import World
 
-CLOCKS_APART = 0.99
-"""Clocks run at most a third of a percent fast or slow."""
+SWEEP_MS = 2_000
+Result = TypeVar("Result")
 
 
 class KafkaNode(Node):
     """A node whose clients speak Kafka: decisions are looked at as they pass."""
 
+    store_kind = KafkaStore
+    cluster: Cluster  # type: ignore[assignment]
+
+    def _settings(self) -> CoordinatorSettings:
+        return replace(
+            super()._settings(),
+            offsets_retention_minutes=RETENTION_MINUTES,
+            offsets_retention_check_interval_ms=SWEEP_MS,
+        )
+
+    async def query(self, function: Callable[[DatabaseConnection], Result]) -> Result:
+        if function.__module__ == cluster_view.__name__:
+            return await super().query(function)
+        return await self.side.query(function)
+
     def _watch(self) -> None:
-        groups = self.groups
-        decide, revive, settle = groups.decide, groups.revive, groups.settle
+        groups, checks = self.groups, self.cluster.checks
+        decide, revive, settle, preload = groups.decide, groups.revive, groups.settle, groups.preload
 
         def decided(key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant) -> Any:
             self.decision = cast(GroupDecision, decide(key, state, events, now))
+            checks.left_a_trace(self, state, events, now, self.decision)
             return self.decision
 
         def revived(key: str, loaded: GroupRows, now: Instant) -> Any:
             state, decision = revive(key, loaded, now)
             self.decision = cast(GroupDecision, decision)
+            checks.loaded()
             return state, decision
+
+        def preloaded(loaded: GroupRows, now: Instant) -> bool:
+            checks.loaded()
+            return preload(loaded, now)
 
         def settled(key: str, state: GroupState, decision: Any) -> None:
             self.settling = bool(decision.records)
@@ -45,122 +80,62 @@ class KafkaNode(Node):
             finally:
                 self.settling = False
 
-        for name, watched in (("decide", decided), ("revive", revived), ("settle", settled)):
+        for name, watched in (
+            ("decide", decided),
+            ("revive", revived),
+            ("preload", preloaded),
+            ("settle", settled),
+        ):
             setattr(groups, name, watched)
+        self._watch_who_waits()
 
+    def _watch_who_waits(self) -> None:
+        """Whoever waits for what will not be decided any more is told, at once."""
+        groups, service = self.groups, self.service
+        drop, refuse, give_up = groups.drop, groups.refuse, service.give_up
 
-class Checks:
-    """What was written of each generation, beside what clients hear of it."""
+        def dropped(key: str) -> None:
+            state = groups.states.get(key)
+            memory = ClassicMemory() if state is None else state.classic
+            drop(key)
+            parked = {one.waiter for one in (*memory.joins.values(), *memory.syncs.values())}
+            self.world.forbid(parked & self._waited_for(), "a cache was dropped, and who is parked waits on")
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.world = cluster, cluster.world
-        self.leaders: dict[int, str] = {}
-        self.assigned: dict[int, Mapping[str, bytes]] = {}
-        self.replaced: dict[str, str] = {}
+        def refused(key: str, events: Sequence[GroupEvent], error: Exception) -> None:
+            refuse(key, events, error)
+            asked = {event.waiter for event in events if isinstance(event, ClassicRequest)}
+            self.world.forbid(asked & self._waited_for(), "a turn came to nothing, and who asked waits on")
 
-    def written(self, flushed: object) -> None:
-        """The world tells it of offsets, of which there are none."""
+        async def gave_up(new_owner: str | None) -> None:
+            await give_up(new_owner)
+            self.world.forbid(self._waited_for(), "the shard is another's, and somebody waits on here")
 
-    def committed(self, turn: Sequence[Any], before: GroupRows, rows: GroupRows) -> None:
-        """A turn is durable."""
-        generation = before.generation
-        for record in turn:
-            match record:
-                case records.GenerationOpened():
-                    self.world.forbid(record.generation != generation + 1, "a generation was left out")
-                    generation = record.generation
-                case records.ProtocolChosen(leader=leader) if leader:
-                    if record.protocol_name is not None:
-                        self.world.forbid(
-                            generation in self.leaders, f"generation {generation} has two leaders"
-                        )
-                        self.leaders[generation] = leader
-                case records.ClassicAssigned():
-                    self.world.forbid(
-                        generation in self.assigned, f"generation {generation} is assigned twice"
-                    )
-                    self.assigned[generation] = record.assignments
-                case records.InstanceReplaced():
-                    self.replaced[record.member.member_id] = record.old_member_id
-                case records.MemberRemoved():
-                    self._removed(record)
-                case _:
-                    pass
-        classic = rows.classic
-        if classic is not None:
-            self.world.forbid(
-                classic.leader is not None and classic.leader not in classic.members, "a stranger leads"
-            )
-            members = bool(classic.members)
-            self.world.forbid(rows.phase is Phase.EMPTY and members, "an Empty group has members")
+        for owner, name, watched in (
+            (groups, "drop", dropped),
+            (groups, "refuse", refused),
+            (service, "give_up", gave_up),
+        ):
+            setattr(owner, name, watched)
 
-    def _removed(self, record: records.MemberRemoved) -> None:
-        if record.why != "session over":
-            return
-        for client in self.cluster.alive():
-            if client.member_id == record.member_id:
-                silent = self.world.now - client.proved_at
-                self.world.forbid(
-                    silent < SESSION_MS * CLOCKS_APART, f"{client.name} expired after {silent:.0f} ms"
-                )
-
-    def joined(self, client: Client, answer: JoinAnswer) -> None:
-        """A client hears of its generation."""
-        self.world.forbid(
-            answer.generation < client.generation, f"{client.name} hears of an older generation"
-        )
-        leader = self._first_id(answer.leader)
-        expected = self._first_id(self.leaders.get(answer.generation, ""))
-        self.world.forbid(leader != expected, f"{client.name} hears that {leader} leads, not {expected}")
-        if answer.members:
-            self.world.forbid(
-                self._first_id(answer.member_id) != expected, "members are listed for a follower"
-            )
-
-    def synced(self, client: Client, answer: SyncAnswer) -> None:
-        """A client hears what it is to read."""
-        assigned = self.assigned.get(client.generation)
-        self.world.forbid(assigned is None, f"{client.name} has an assignment that nobody wrote")
-        names = [client.member_id]
-        while names[-1] in self.replaced:
-            names.append(self.replaced[names[-1]])
-        given = next((assigned[name] for name in names if assigned and name in assigned), b"")
-        self.world.forbid(answer.assignment != given, f"{client.name} has what another was given")
-
-    def lives(self, client: Client) -> None:
-        """A heartbeat was answered; the coordinator heard it no later than now, and not long before."""
-        client.proved_at = max(client.proved_at, self.world.now - 2 * FLIGHT_MS)
-
-    def _first_id(self, member_id: str) -> str:
-        while member_id in self.replaced:
-            member_id = self.replaced[member_id]
-        return member_id
-
-    def look(self) -> None:
-        """Nobody of one generation reads what another of it reads."""
-        held: dict[tuple[int, int], Client] = {}
-        for client in self.cluster.alive():
-            for share in client.shares:
-                other = held.setdefault((client.generation, share), client)
-                self.world.forbid(
-                    other is not client
-                    and other.member_id != client.member_id
-                    and other.instance != client.instance,
-                    f"{other.name} and {client.name} of one generation read partition {share}",
-                )
-
-
-FLIGHT_MS = 400
+    def _waited_for(self) -> set[Waiter]:
+        callers = self.service.premises.callers.of_shard(self.service.shard)
+        return {waiter for seat in callers if isinstance(seat, Seat) for waiter in seat.waiting}
 
 
 class KafkaWorld(World):
     """The world of one seed, in which turns are looked at as those of a classic group."""
 
     checks: Checks
+    ledger: Ledger
 
     def turn_committed(self, node: Node, before: GroupRows, written: Sequence[Any]) -> None:
         super().turn_committed(node, before, written)
         self.checks.committed(written, before, self.rows.rows)
+        self.ledger.turn(node, before, written, self.rows.rows)
+
+    def batch_committed(self, node: Node, written: GroupOffsets) -> None:
+        self.ledger.batch(written, self.rows.rows)
+        self.checks.batch(self.rows.rows)
 
 
 class Cluster:
@@ -168,17 +143,22 @@ class Cluster:
 
     def __init__(self, seed: int) -> None:
         self.world = KafkaWorld(seed)
-        delay = self.world.chance.choice((0, 300, 3_000))
-        self.world.settings = GroupSettings(lease_ttl_ms=5_000, group_initial_rebalance_delay_ms=delay)
+        chance = self.world.chance
+        self.world.settings = GroupSettings(
+            lease_ttl_ms=5_000,
+            group_initial_rebalance_delay_ms=chance.choice((0, 300, 3_000)),
+            group_max_size=chance.choice((100, 100, 100, 3)),
+        )
+        self.world.layouts[TopicName(NEVER_READ)] = layout(NEVER_READ, 100, 1)
         self.checks = self.world.checks = Checks(self)
+        self.ledger = self.world.ledger = Ledger(self)
+        self.operators = Operators(self)
         self.nodes: list[Node] = []
         self.clients: list[Client] = []
         self._numbers = 0
         self.world.woken = self.woken
         for _ in range(2):
             self.start_node()
-
-    start_node_name = "node"
 
     @property
     def owner(self) -> Node | None:
@@ -194,7 +174,7 @@ class Cluster:
         """It dies, and after a while another starts in its place."""
         node.crash()
         for client in self.alive():
-            if client._seat is not None and client._seat.node is node:
+            if client.seat is not None and client.seat.node is node:
                 client.break_connection()
         self.world.later(self.world.chance.uniform(200, 5_000), self.start_node)
 
@@ -207,6 +187,23 @@ class Cluster:
         self._numbers += 1
         return self._numbers
 
+    # -- topics -----------------------------------------------------------------------------
+
+    def partition(self, topic: str, number: int) -> Partition:
+        """As whoever commits finds it by name: a topic that was made anew has another id."""
+        return Partition(topic, self.world.layouts[TopicName(topic)].topic_id, number)
+
+    def topic_ids(self) -> frozenset[UUID]:
+        """Of the topics that there are."""
+        return frozenset(one.topic_id for one in self.world.layouts.values())
+
+    def make_anew(self, topic: str) -> None:
+        """Somebody deletes a topic, and creates another one of its name."""
+        self.world.layouts[TopicName(topic)] = layout(topic, 100 + self.next_number(), 1)
+        self.woken("topics")
+
+    # -- clients ----------------------------------------------------------------------------
+
     def start(self, name: str, instance: str | None = None) -> Client:
         """A new process of this client."""
         client = Client(self, name, instance)
@@ -216,11 +213,23 @@ class Cluster:
     def alive(self) -> list[Client]:
         return [client for client in self.clients if not client.gone]
 
+    def nobody_comes(self) -> bool:
+        """Nobody who is alive can be a member."""
+        return not self.alive()
+
     def why_unsettled(self) -> str:
         """Empty when all who are alive share the topic in one generation."""
         owner, rows = self.owner, self.world.rows.rows
         if owner is None or owner.status != "up" or not owner.service.accepting:
             return "no owner"
+        if rows.members:
+            return f"{sorted(rows.members)} are native members"
+        if owner.state is not None and owner.state.classic.pending:
+            return f"{sorted(owner.state.classic.pending)} have ids and do not join"
+        if unanswered := self.operators.unanswered():
+            return f"nobody answered {unanswered}"
+        if orphans := self.ledger.orphans():
+            return f"offsets of deleted topics stay: {orphans}"
         alive = self.alive()
         if not alive:
             members = rows.classic.members if rows.classic else {}
@@ -232,5 +241,7 @@ class Cluster:
             return f"members are {sorted(rows.classic.members)}, alive are {ids}"
         if {client.generation for client in alive} != {rows.generation}:
             return "somebody is in another generation"
+        if not all(client.reader.ready for client in alive):
+            return "somebody does not know where to begin"
         shares = sorted(share for client in alive for share in client.shares)
         return "" if shares == list(range(PARTITIONS)) else f"read are {shares}"

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from tests.simulation.classic.client import Client
 from tests.simulation.classic.cluster import Cluster
+from tests.simulation.classic.reader import NEVER_READ
 from tests.simulation.native import faults as native
 
 CAST = ("ann", "ben", "cleo", "pod-0", "pod-1")
@@ -27,6 +28,11 @@ class Faults(native.Faults):
             (3, self._rejoin),
             (2, self._roll),
             (2, self._second_of_an_instance),
+            (3, self._commit_of_old),
+            (4, self.kafka.operators.ask_something),
+            (3, self.kafka.operators.use_a_tool),
+            (1, self.kafka.operators.visit),
+            (1, self._make_anew),
             (3, self._crash_node),
             (3, self._pause_node),
             (3, self._cut_off),
@@ -102,6 +108,17 @@ class Faults(native.Faults):
             return ""
         client.changes_its_mind()
         return f"{client.name} subscribes to something else"
+
+    def _commit_of_old(self) -> str:
+        client = self._client()
+        if client is None:
+            return ""
+        client.reader.commit_as_of_old()
+        return f"a commit of {client.name} that lay about is sent"
+
+    def _make_anew(self) -> str:
+        self.kafka.make_anew(NEVER_READ)
+        return f"the topic {NEVER_READ} is made anew"
 
     def _roll(self) -> str:
         for client in self.kafka.alive():

@@ -25,7 +25,7 @@ SEEN_BY_SEEDS = (
         "waiting_expires",
         "the session of a member ends while its answer is held back",
         (Patch(leaving._look_after, "if waits and not session.fresh:", "if False:"),),
-        seeds=(9,),
+        seeds=(8,),
     ),
     Mutant(
         "heartbeats_unheard",
@@ -37,7 +37,7 @@ SEEN_BY_SEEDS = (
         "no_join_timer_after_load",
         "after a takeover nothing ends a join phase",
         (Patch(loading.load, "draft.join_phase = JoinPhase(after(now, longest_ms))", "pass"),),
-        seeds=(0,),
+        seeds=(5,),
     ),
     Mutant(
         "any_member_leads",

@@ -4,11 +4,16 @@ import traceback
 
 from tests.simulation.classic.cluster import Cluster
 from tests.simulation.classic.faults import CAST, Faults
-from tests.simulation.native.runner import CALM_MS, CHAOS_MS, STEP_MS, Outcome, errors_told
+from tests.simulation.classic.liveness import SETTLED_MS, Waits
+from tests.simulation.native.runner import STEP_MS, Outcome, errors_told
 from tests.simulation.native.world import Violation
 
+CHAOS_MS = 20_000
+LOOK_MS = 100
+RESTLESS_MS = 13_000
 
-def run_seed(seed: int, calm_ms: int = CALM_MS) -> Outcome:
+
+def run_seed(seed: int, calm_ms: float = SETTLED_MS) -> Outcome:
     """One seed; equal seeds run equally."""
     cluster = Cluster(seed)
     with errors_told(cluster.world):
@@ -25,7 +30,7 @@ def run_seed(seed: int, calm_ms: int = CALM_MS) -> Outcome:
     return Outcome(seed, violation, tuple(cluster.world.trail))
 
 
-def _run(cluster: Cluster, calm_ms: int) -> str:
+def _run(cluster: Cluster, calm_ms: float) -> str:
     world = cluster.world
     for name in CAST[: world.chance.randint(1, 3)]:
         cluster.start(name)
@@ -34,28 +39,35 @@ def _run(cluster: Cluster, calm_ms: int) -> str:
     faults.unleash(CHAOS_MS)
     _pass(cluster, CHAOS_MS)
     faults.heal()
+    waits = Waits(cluster)
+    waits.begin()
     end, settled = world.now + calm_ms, 0
     while settled < 4:
         if world.now > end:
             return f"not settled after {calm_ms} ms of calm: {cluster.why_unsettled()}"
-        _pass(cluster, STEP_MS)
+        _pass(cluster, STEP_MS, waits)
         settled = 0 if cluster.why_unsettled() else settled + 1
-    return _why_restless(cluster)
+    return _why_restless(cluster, waits)
 
 
-def _pass(cluster: Cluster, ms: float) -> None:
+def _pass(cluster: Cluster, ms: float, waits: Waits | None = None) -> None:
     end = cluster.world.now + ms
     while cluster.world.now < end:
-        cluster.world.run_until(min(end, cluster.world.now + 50))
+        cluster.world.run_until(min(end, cluster.world.now + LOOK_MS))
         cluster.checks.look()
+        if waits is not None:
+            waits.look()
 
 
-def _why_restless(cluster: Cluster) -> str:
+def _why_restless(cluster: Cluster, waits: Waits) -> str:
     """A group that has settled stays as it is, and everybody is answered."""
-    generation, timeouts = cluster.world.rows.rows.generation, [one.timeouts for one in cluster.alive()]
-    _pass(cluster, 30_000)
-    if cluster.world.rows.rows.generation != generation:
+    generation, alive = cluster.world.rows.rows.generation, cluster.alive()
+    timeouts, commits = [one.timeouts for one in alive], [one.reader.commits for one in alive]
+    _pass(cluster, RESTLESS_MS, waits)
+    if alive and cluster.world.rows.rows.generation != generation:
         return "a settled group was shared anew"
-    if [one.timeouts for one in cluster.alive()] != timeouts:
+    if [one.timeouts for one in alive] != timeouts:
         return "somebody was not answered in the calm"
-    return cluster.why_unsettled()
+    if any(now <= before for now, before in zip((one.reader.commits for one in alive), commits, strict=True)):
+        return "somebody committed nothing in the calm"
+    return cluster.operators.answered_wrongly() or cluster.why_unsettled()

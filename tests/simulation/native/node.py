@@ -50,6 +50,7 @@ class Node:
     """One node process, and NodeContext for its shard. `status`: up, paused, over."""
 
     tokens_known = True
+    store_kind = Store
 
     def __init__(self, cluster: Cluster, number: int) -> None:
         self.cluster, self.world = cluster, cluster.world
@@ -60,8 +61,9 @@ class Node:
         self.fails = 0
         self.loses_words = self.settling = False
         self.clock = Clock(self.world)
+        self.now = self.clock.now
         self.loop = SimulatedLoop(self.world)  # type: ignore[abstract]  # no sockets, no children
-        self.store = Store(self)
+        self.store = self.store_kind(self)
         self.database = NodesDatabase(self.world.rows, self)
         self.decision: GroupDecision | None = None
         self.lines: dict[str, Line] = {}
@@ -72,8 +74,7 @@ class Node:
     def _begin(self) -> None:
         world = self.world
         threads = partial(SimulatedThread, world, self.loop)
-        settings = CoordinatorSettings(group=world.settings, offset_commit_interval_ms=700)
-        premises = Premises(cast(Any, self), settings)
+        premises = Premises(cast(Any, self), self._settings())
         premises.store = self.store
         if world.is_wordy:
             premises.speech = SlowSpeech(premises.callers, self.now, self)
@@ -103,29 +104,38 @@ class Node:
             threads=threads,
         )
         self.loop.create_task(self.keeper.keep(), name="keeper")
-        self.loop.create_task(self._duties(), name="duties")
+        self._begin_duties()
 
-    async def _duties(self) -> None:
+    def _settings(self) -> CoordinatorSettings:
+        return CoordinatorSettings(group=self.world.settings, offset_commit_interval_ms=700)
+
+    def _begin_duties(self) -> None:
+        self._expected = self._swept_at = self.now()
+        self.freshness.tick(self._expected)
+        self._expected = Instant(self._expected + TICK_MS)
+        self._wait_for_duty()
+
+    def _wait_for_duty(self) -> None:
+        delay_ms = max(self._expected - self.now(), 0)
+        self.world.later(delay_ms, lambda: self.loop.perform(self._duty))
+
+    def _duty(self) -> None:
         """What node.duties does by the clock."""
-        expected = swept_at = self.now()
-        self.freshness.tick(expected)
-        while True:
-            expected = Instant(expected + TICK_MS)
-            await asyncio.sleep(max(expected - self.now(), 0) / 1000)
-            now = self.now()
-            late_ms = elapsed_ms(expected, now)
-            if late_ms > TICK_MS:
-                self.keeper.postpone(late_ms)
-                expected = now
-            self.freshness.tick(now)
-            self.keeper.watch(now)
-            if self.freshness.frozen:
-                continue
+        now = self.now()
+        late_ms = elapsed_ms(self._expected, now)
+        if late_ms > TICK_MS:
+            self.keeper.postpone(late_ms)
+            self._expected = now
+        self._expected = Instant(self._expected + TICK_MS)
+        self.freshness.tick(now)
+        self.keeper.watch(now)
+        if not self.freshness.frozen:
             for service in self.keeper.running():
                 service.tick(now)
-            if elapsed_ms(swept_at, now) >= SWEEP_MS:
-                swept_at = now
+            if elapsed_ms(self._swept_at, now) >= SWEEP_MS:
+                self._swept_at = now
                 self.desk.look()
+        self._wait_for_duty()
 
     def _finished(self, lane: str, kind: str, key: str) -> None:
         if lane in self.keeper.accepted:
@@ -185,9 +195,6 @@ class Node:
     @property
     def frozen(self) -> bool:
         return self.freshness.frozen
-
-    def now(self) -> Instant:
-        return self.clock.now()
 
     def live_nodes(self) -> tuple[LiveNode, ...]:
         return self.keeper.live_nodes()

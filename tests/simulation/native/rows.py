@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from coordinator.store import REBALANCE, GroupStore
-from groups.core.records import GroupDeleted, GroupRecord, HandlerAsked, ItemAdopted
+from coordinator.store import REBALANCE, GroupOffsets, GroupStore, StoredOffset
+from groups.core.records import GroupDeleted, GroupRecord, HandlerAsked, ItemAdopted, RequestDecided
 from groups.core.rows import apply
-from groups.core.state import GroupRows
+from groups.core.state import GroupRows, OffsetNote
 from muster.kernel.shards import shard_of
-from muster.messages.partitions import Partition
-from runtime import work
+from runtime import requests, work
 from runtime.database import Backend, Held, JournalRow, Written
 from runtime.memory import MemoryDatabase, MemoryLink
 from runtime.ports import ConnectionLost, VersionConflict, shard_lane
@@ -37,8 +36,13 @@ class Rows(MemoryDatabase):
     @property
     def rows(self) -> GroupRows:
         """The group as it is stored."""
-        found: GroupRows = self.tables["groups"].get(GROUP, self.empty)
-        return found
+        found: GroupRows | None = self.tables["groups"].get(GROUP)
+        return self.absent(self.tables.get("floor", {})) if found is None else found
+
+    def absent(self, floors: Mapping[str, int]) -> GroupRows:
+        """A group that does not exist; one that did before goes on above its generations."""
+        floor = floors.get(GROUP, 0)
+        return replace(self.empty, generation=floor) if floor else self.empty
 
     @property
     def lease(self) -> tuple[str | None, int]:
@@ -105,10 +109,12 @@ class Store(GroupStore):
     def __init__(self, node: Node) -> None:
         super().__init__(node.name)
         self._owner = node
-        self.written: Mapping[tuple[str, Partition], int] = {}
+        self.written: GroupOffsets = {}
 
     def load(self, connection: Any, key: str) -> GroupRows:
-        rows: GroupRows = connection.table("groups").get(key, self._owner.world.rows.empty)
+        rows: GroupRows | None = connection.table("groups").get(key)
+        if rows is None:
+            rows = self._owner.world.rows.absent(connection.table("floor"))
         return replace(rows, handler_asked=bool(work.open_keys(connection, REBALANCE, [key])))
 
     def load_shard(self, connection: Any, shard: int) -> dict[str, GroupRows]:
@@ -121,19 +127,31 @@ class Store(GroupStore):
         now = self.load(connection, key)
         if now.version != before.version:
             raise VersionConflict(key)
-        table[key] = apply(now, records)
+        after = apply(now, records)
+        if after.version != now.version:
+            table[key] = after
         for record in records:
             if isinstance(record, HandlerAsked):
                 work.offer(connection, REBALANCE, key, now.version, {})
             elif isinstance(record, ItemAdopted):
                 work.adopt(connection, record.item_id)
+            elif isinstance(record, RequestDecided):
+                requests.conclude(connection, record.request_id, record.answer)
             elif isinstance(record, GroupDeleted):
-                raise NotImplementedError("no group of the simulation is deleted")
+                connection.table("floor")[key] = table.pop(key).generation + 1
+                work.withdraw(connection, REBALANCE, key)
 
-    def write_offsets(self, connection: Any, offsets: Mapping[Any, Any]) -> None:
+    def write_offsets(self, connection: Any, offsets: GroupOffsets) -> None:
         self._owner.may_fail()
         self.written = offsets
         table = connection.table("groups")
-        for (key, partition), offset in offsets.items():
-            rows = table[key]
-            table[key] = replace(rows, offsets={**rows.offsets, partition: offset})
+        for (key, partition), stored in offsets.items():
+            rows, (offset, note) = table[key], _parts(stored)
+            notes = {one: kept for one, kept in rows.offset_notes.items() if one != partition}
+            if note is not None:
+                notes[partition] = note
+            table[key] = replace(rows, offsets={**rows.offsets, partition: offset}, offset_notes=notes)
+
+
+def _parts(stored: StoredOffset) -> tuple[int, OffsetNote | None]:
+    return (stored, None) if isinstance(stored, int) else stored

@@ -1,0 +1,310 @@
+"""This room watches generations, members and requests for what must never be (S1 to S5, S11 to S15, L4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from coordinator.core.decide import decide
+from coordinator.core.draft import GroupDecision
+from coordinator.core.events import (
+    ClassicRequest,
+    GroupEvent,
+    Join,
+    JoinAnswer,
+    LeaveAnswer,
+    Say,
+    Sync,
+    SyncAnswer,
+)
+from coordinator.core.memory import ClassicMemory, GroupState
+from groups.core import records
+from groups.core.classic import CLASSIC, ClassicMember
+from groups.core.phases import Phase
+from groups.core.requests import GroupRequest, Verdict
+from groups.core.rows import apply
+from groups.core.state import GroupRows
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from tests.simulation.native.rows import GROUP
+from tests.simulation.native.world import SESSION_MS
+
+if TYPE_CHECKING:
+    from tests.simulation.classic.client import Client
+    from tests.simulation.classic.cluster import Cluster
+    from tests.simulation.native.node import Node
+
+CLOCKS_APART = 0.99
+"""Clocks run at most a third of a percent fast or slow."""
+
+LEAPS_MS = 300
+"""Of a leap of its clock a node gives back all but what had passed of a tick."""
+
+LEAVES_A_TRACE = frozenset({ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.GROUP_MAX_SIZE_REACHED})
+"""A Join that hears one of these may have changed something."""
+
+LIVES = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+_encode = msgspec.json.encode
+_decode = msgspec.json.Decoder(tuple[records.GroupRecord, ...]).decode
+
+
+class Checks:
+    """What was written of each generation, beside what clients hear of it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.world = cluster, cluster.world
+        self.leaders: dict[int, str] = {}
+        self.assigned: dict[int, Mapping[str, bytes]] = {}
+        self.replaced: dict[str, str] = {}
+        self.loaded_at = 0.0
+        self.folded = self.world.rows.rows
+        self.decided: dict[str, records.RequestDecided] = {}
+        self.deletions = 0
+        self._kept_out_since: dict[str, float] = {}
+
+    # -- turns that are decided -------------------------------------------------------------
+
+    def left_a_trace(
+        self,
+        node: Node,
+        state: GroupState,
+        events: Sequence[GroupEvent],
+        now: Instant,
+        decision: GroupDecision,
+    ) -> None:
+        """A turn of nothing but refused requests changes what time alone would have changed (S14)."""
+        answers = {
+            one.message.waiter: one.message.error
+            for one in decision.replies
+            if isinstance(one, Say) and isinstance(one.message, JoinAnswer | SyncAnswer)
+        }
+        done = {
+            one.request_id
+            for one in decision.records
+            if isinstance(one, records.RequestDecided) and one.answer.verdict is Verdict.DONE
+        }
+
+        def refused(event: GroupEvent) -> bool:
+            if isinstance(event, GroupRequest):
+                return event.id not in done
+            error = answers.get(event.waiter, ErrorCode.NONE) if isinstance(event, Join | Sync) else None
+            return error is not None and error not in LEAVES_A_TRACE
+
+        if not events or not all(map(refused, events)):
+            return
+        alone = decide(state, (), now, node.world.settings, node.groups._view.surroundings())
+        written = tuple(one for one in decision.records if not isinstance(one, records.RequestDecided))
+        self.world.forbid(written != alone.records, "a refused request left a trace in the rows")
+        self.world.forbid(
+            _remembered(decision.state.classic) != _remembered(alone.state.classic),
+            "a refused request left a trace in the owner's memory",
+        )
+
+    # -- turns that are written -------------------------------------------------------------
+
+    def written(self, flushed: object) -> None:
+        """The world tells of offsets, which the ledger looks at."""
+
+    def committed(self, turn: Sequence[Any], before: GroupRows, rows: GroupRows) -> None:
+        """A turn is durable."""
+        generation = before.generation
+        for record in turn:
+            match record:
+                case records.GenerationOpened():
+                    self.world.forbid(record.generation != generation + 1, "a generation was left out")
+                    generation = record.generation
+                case records.ProtocolChosen(leader=leader) if leader and record.protocol_name is not None:
+                    self.world.forbid(generation in self.leaders, f"generation {generation} has two leaders")
+                    self.leaders[generation] = leader
+                case records.ClassicAssigned():
+                    self.world.forbid(
+                        generation in self.assigned, f"generation {generation} is assigned twice"
+                    )
+                    self.assigned[generation] = record.assignments
+                case records.ClassicMemberAdded() | records.InstanceReplaced():
+                    if isinstance(record, records.InstanceReplaced):
+                        self.replaced[record.member.member_id] = record.old_member_id
+                    self._check_admission(record.member, before)
+                case records.MemberRemoved():
+                    self._removed(record)
+                case records.MemberQuarantined():
+                    self._kept_out_since[record.member_id] = self.world.now
+                case records.QuarantineEnded():
+                    self._quarantine_ended(record, before, turn)
+                case records.RequestDecided():
+                    self._request_decided(record, rows, turn)
+                case records.GroupDeleted():
+                    self.deletions += 1
+                    self._kept_out_since.clear()
+        self._check_rows(before, rows)
+        self._fold(turn, rows)
+
+    def _fold(self, turn: Sequence[Any], rows: GroupRows) -> None:
+        """The journal tells what is stored (S11); offsets in batches are told by nobody but the rows."""
+        if isinstance(turn[-1], records.GroupDeleted):
+            self.folded = rows
+            return
+        self.folded = apply(self.folded, _decode(_encode(turn)))
+        self.world.forbid(self.folded != rows, "the journal tells of another group than is stored")
+
+    def batch(self, rows: GroupRows) -> None:
+        """A batch raises no version and tells no record."""
+        self.folded = rows
+
+    def _check_rows(self, before: GroupRows, rows: GroupRows) -> None:
+        classic = rows.classic
+        self.world.forbid((classic is None) != (rows.protocol != CLASSIC), "a group is in two worlds")
+        if classic is None:
+            return
+        members = classic.members
+        self.world.forbid(rows.members or rows.owned, "a classic group has native members")
+        self.world.forbid(classic.leader is not None and classic.leader not in members, "a stranger leads")
+        self.world.forbid(rows.phase is Phase.EMPTY and members, "an Empty group has members")
+        instances = [one.group_instance_id for one in members.values() if one.group_instance_id is not None]
+        self.world.forbid(len(instances) != len(set(instances)), "two members are one instance")
+        if rows.phase is Phase.COMPLETING_REBALANCE and before.phase is not rows.phase:
+            # Static members that did not join keep their places beside those who did.
+            joined = len(members) - len(instances)
+            self.world.forbid(joined > self.world.settings.group_max_size, "more have joined than may")
+
+    def _check_admission(self, member: ClassicMember, before: GroupRows) -> None:
+        name = member.group_instance_id or member.client_id
+        self.world.forbid(name in before.quarantined, f"{name} came in though it is kept out")
+
+    def _removed(self, record: records.MemberRemoved) -> None:
+        if record.why != "session over":
+            return
+        for client in self.cluster.alive():
+            if client.member_id == record.member_id:
+                silent = self.world.now - max(client.proved_at, self.loaded_at)
+                self.world.forbid(
+                    silent < SESSION_MS * CLOCKS_APART, f"{client.name} expired after {silent:.0f} ms"
+                )
+
+    def _quarantine_ended(
+        self, record: records.QuarantineEnded, before: GroupRows, turn: Sequence[Any]
+    ) -> None:
+        asked = {one.asked for one in turn if isinstance(one, records.RequestDecided)}
+        kept = before.quarantined.get(record.member_id)
+        since = self._kept_out_since.pop(record.member_id, None)
+        if "lift_quarantine" in asked or kept is None or since is None:
+            return
+        lasted = self.world.now - since
+        self.world.forbid(
+            lasted < kept.length_ms * CLOCKS_APART - LEAPS_MS,
+            f"{record.member_id} was kept out for {lasted:.0f} ms of {kept.length_ms}",
+        )
+
+    def _request_decided(self, record: records.RequestDecided, rows: GroupRows, turn: Sequence[Any]) -> None:
+        """Each request is answered once, and what it is told is so."""
+        name, answer = record.request_id, record.answer
+        self.world.forbid(name in self.decided, f"request {name} was decided twice")
+        self.decided[name] = record
+        self.world.tell(f"        request {record.asked}: {answer.verdict} {answer.text}")
+        if answer.verdict is not Verdict.DONE:
+            return
+        ended = isinstance(turn[-1], records.GroupDeleted)
+        if record.asked == "delete_group":
+            self.world.forbid(not ended, "a group was not deleted that was said to be")
+        for change in answer.changes:
+            stored = {(one.topic_id, one.number): offset for one, offset in rows.offsets.items()}
+            at = stored.get((change.topic_id, change.partition), -1)
+            later = sum(isinstance(one, records.RequestDecided) for one in turn) > 1 or ended
+            self.world.forbid(at != change.after and not later, f"request {name} is told of other offsets")
+
+    # -- what clients hear ------------------------------------------------------------------
+
+    def answered(self, event: ClassicRequest, message: Any) -> None:
+        """An answer leaves a node."""
+        self.world.forbid(
+            isinstance(message, SyncAnswer) and message.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            "a Sync hears of loading, at which Java's consumers fail",
+        )
+        if isinstance(message, LeaveAnswer) and message.error is ErrorCode.NONE:
+            asked = [(one.member_id, one.group_instance_id) for one in cast(Any, event).members]
+            told = [(one.member_id, one.group_instance_id) for one in message.members]
+            self.world.forbid(asked != told, "who leaves is told of others, or in another order")
+
+    def beaten(self, node: Node, member_id: str, generation: int, error: ErrorCode) -> None:
+        """The owner says that a member lives, or is none: so it is stored (S4), also while it loads (L4)."""
+        if node is not self.cluster.owner or node.groups.in_turn(GROUP):
+            return
+        rows = self.world.rows.rows
+        members = rows.classic.members if rows.classic else {}
+        known = member_id in members
+        self.world.forbid(
+            known and error is ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} hears that it is no member"
+        )
+        if GROUP in node.groups.states and error in LIVES:
+            self.world.forbid(
+                not known or generation != rows.generation,
+                f"{member_id} of generation {generation} hears that it lives",
+            )
+
+    def joined(self, client: Client, answer: JoinAnswer) -> None:
+        """A client hears of its generation."""
+        self.world.forbid(
+            answer.generation < client.generation, f"{client.name} hears of an older generation"
+        )
+        leader = self._first_id(answer.leader)
+        expected = self._first_id(self.leaders.get(answer.generation, ""))
+        self.world.forbid(leader != expected, f"{client.name} hears that {leader} leads, not {expected}")
+        if answer.members:
+            self.world.forbid(
+                self._first_id(answer.member_id) != expected, "members are listed for a follower"
+            )
+
+    def synced(self, client: Client, answer: SyncAnswer) -> None:
+        """A client hears what it is to read."""
+        assigned = self.assigned.get(client.generation)
+        self.world.forbid(assigned is None, f"{client.name} has an assignment that nobody wrote")
+        names = [client.member_id]
+        while names[-1] in self.replaced:
+            names.append(self.replaced[names[-1]])
+        given = next((assigned[name] for name in names if assigned and name in assigned), b"")
+        self.world.forbid(answer.assignment != given, f"{client.name} has what another was given")
+
+    def lives(self, client: Client, sent_at: float) -> None:
+        """A heartbeat, or a commit, was answered; the coordinator heard it no earlier than it was sent."""
+        client.proved_at = max(client.proved_at, sent_at)
+
+    def loaded(self) -> None:
+        """A node has read the rows anew: every session is full again (L4)."""
+        self.loaded_at = self.world.now
+
+    def _first_id(self, member_id: str) -> str:
+        while member_id in self.replaced:
+            member_id = self.replaced[member_id]
+        return member_id
+
+    # -- what clients do --------------------------------------------------------------------
+
+    def look(self) -> None:
+        """No two of a generation read one partition (S1), and nobody reads on who has joined anew (S2)."""
+        held: dict[tuple[int, int], Client] = {}
+        rows = self.world.rows.rows
+        members = rows.classic.members if rows.classic else {}
+        for client in self.cluster.alive():
+            if not client.shares:
+                continue
+            self.world.forbid(
+                client.instance is None
+                and client.generation != rows.generation
+                and client.member_id in members
+                and rows.phase in (Phase.COMPLETING_REBALANCE, Phase.STABLE),
+                f"{client.name} joined generation {rows.generation} and reads on as of {client.generation}",
+            )
+            for share in client.shares:
+                other = held.setdefault((client.generation, share), client)
+                self.world.forbid(
+                    other is not client
+                    and other.member_id != client.member_id
+                    and other.instance != client.instance,
+                    f"{other.name} and {client.name} of one generation read partition {share}",
+                )
+
+
+def _remembered(memory: ClassicMemory) -> tuple[Mapping[str, Any], ...]:
+    return tuple(map(dict, (memory.pending, memory.joins, memory.syncs, memory.owing, memory.sessions)))
