@@ -18,7 +18,7 @@ from coordinator.core.native.sessions import LOOKED_AFTER_MAX, asked, next_slot,
 from coordinator.core.offsets import refusal
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core.layered import Layered
-from groups.core.state import Tenure
+from groups.core.state import NATIVE, Tenure
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.messages.member import PingResponse
@@ -35,11 +35,14 @@ class Pinged(NamedTuple):
 
 
 def ping(state: GroupState, now: Instant, surroundings: Surroundings) -> Pinged | None:
-    """Ping whose slot has come. None: more than that may be due, or somebody's last ping is unanswered.
+    """Ping whose slot has come. None: more than that may be due, or somebody's last ping is unanswered;
+    and of a classic group, where what is due is never a ping.
 
     Must not be asked while the owner is frozen, as `decide`.
     """
     memory = state.memory
+    if state.rows.protocol != NATIVE:
+        return None
     if memory.wanted or memory.finished is not None or state.quarantine_ends:
         return None
     timers, sessions = list(memory.timers), Layered.fork(memory.sessions)

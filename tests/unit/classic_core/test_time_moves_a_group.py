@@ -1,8 +1,10 @@
 """The initial delay, the join timer and sessions (conformance 94 to 102)."""
 
-from coordinator.core.settings import GroupSettings
+from coordinator.core.native.beats import ping
+from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core.phases import Phase
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
 from tests.unit.classic_core.group import DELAY_MS, REBALANCE_MS, SESSION_MS, ClassicGroup
 
 DELAYED = GroupSettings(group_initial_rebalance_delay_ms=DELAY_MS)
@@ -130,3 +132,10 @@ def test_thousands_whose_sessions_end_together_are_looked_after_in_several_turns
         group.turn()
         left.append(len(group.members))
     assert left == [700, 200, 0] and group.is_in(Phase.EMPTY)
+
+
+def test_what_is_due_in_a_classic_group_is_never_a_ping() -> None:
+    group = ClassicGroup()
+    group.stable("app")
+    later = Instant(group.now + SESSION_MS)
+    assert ping(group.state, later, Surroundings()) is None
