@@ -18,6 +18,7 @@ from coordinator.core.events import (
     Say,
     Sync,
     SyncAnswer,
+    Waiter,
 )
 from coordinator.core.memory import ClassicMemory, GroupState
 from groups.core import records
@@ -60,11 +61,18 @@ class Checks:
         self.replaced: dict[str, str] = {}
         self.loaded_at = 0.0
         self.folded = self.world.rows.rows
-        self.decided: dict[str, records.RequestDecided] = {}
+        self.requests: dict[str, records.RequestDecided] = {}
         self.deletions = 0
+        self.decided_at: dict[Waiter, float] = {}
         self._kept_out_since: dict[str, float] = {}
 
     # -- turns that are decided -------------------------------------------------------------
+
+    def decided(self, decision: GroupDecision) -> None:
+        """Sessions begin when an answer is decided, however long it is under way."""
+        for one in decision.replies:
+            if isinstance(one, Say) and isinstance(one.message, JoinAnswer | SyncAnswer):
+                self.decided_at[one.message.waiter] = self.world.now
 
     def left_a_trace(
         self,
@@ -200,8 +208,8 @@ class Checks:
     def _request_decided(self, record: records.RequestDecided, rows: GroupRows, turn: Sequence[Any]) -> None:
         """Each request is answered once, and what it is told is so."""
         name, answer = record.request_id, record.answer
-        self.world.forbid(name in self.decided, f"request {name} was decided twice")
-        self.decided[name] = record
+        self.world.forbid(name in self.requests, f"request {name} was decided twice")
+        self.requests[name] = record
         self.world.tell(f"        request {record.asked}: {answer.verdict} {answer.text}")
         if answer.verdict is not Verdict.DONE:
             return
@@ -245,6 +253,7 @@ class Checks:
 
     def joined(self, client: Client, answer: JoinAnswer) -> None:
         """A client hears of its generation."""
+        self.lives(client, self.decided_at[answer.waiter])
         self.world.forbid(
             answer.generation < client.generation, f"{client.name} hears of an older generation"
         )
@@ -258,6 +267,7 @@ class Checks:
 
     def synced(self, client: Client, answer: SyncAnswer) -> None:
         """A client hears what it is to read."""
+        self.lives(client, self.decided_at[answer.waiter])
         assigned = self.assigned.get(client.generation)
         self.world.forbid(assigned is None, f"{client.name} has an assignment that nobody wrote")
         names = [client.member_id]

@@ -208,7 +208,6 @@ class Client:
         self.cluster.checks.joined(self, answer)
         self.reader.stop()
         self.member_id, self.generation = answer.member_id, answer.generation
-        self.proved_at = self.world.now
         self._beat_later()
         if answer.members and not answer.skip_assignment:
             names = [one.member_id for one in answer.members]
@@ -232,7 +231,6 @@ class Client:
             self.sync(shares)
 
     def _synced(self, answer: SyncAnswer) -> None:
-        self.proved_at = self.world.now
         self.state = "stable"
         self.cluster.checks.synced(self, answer)
         topics = assigned_partitions(answer.assignment) if answer.assignment else {}

@@ -60,6 +60,7 @@ class KafkaNode(Node):
 
         def decided(key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant) -> Any:
             self.decision = cast(GroupDecision, decide(key, state, events, now))
+            checks.decided(self.decision)
             checks.left_a_trace(self, state, events, now, self.decision)
             return self.decision
 
@@ -118,8 +119,11 @@ class KafkaNode(Node):
             setattr(owner, name, watched)
 
     def _waited_for(self) -> set[Waiter]:
-        callers = self.service.premises.callers.of_shard(self.service.shard)
-        return {waiter for seat in callers if isinstance(seat, Seat) for waiter in seat.waiting}
+        """Of whoever has all that was said to it."""
+        premises = self.service.premises
+        seats = [seat for seat in premises.callers.of_shard(self.service.shard) if isinstance(seat, Seat)]
+        unsaid = premises.speech._unsaid
+        return {waiter for seat in seats if seat.id not in unsaid for waiter in seat.waiting}
 
 
 class KafkaWorld(World):

@@ -120,7 +120,7 @@ class Operators:
 
     def answered_wrongly(self) -> str:
         """A row says what its turn decided, or that no turn could be taken; never both."""
-        work, decided = self.world.rows.tables["work"], self.cluster.checks.decided
+        work, decided = self.world.rows.tables["work"], self.cluster.checks.requests
         for name in self._asked:
             row = work[name]
             if name in decided and row.error:
