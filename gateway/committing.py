@@ -50,10 +50,8 @@ class CommitHandler:
             self._cluster.look_again(partial(self._commit_rest, request, unknown, answer, reply))
 
     def _unserved(self, group_id: str) -> ErrorCode | None:
-        service = self._shards.of(group_id)
-        if service.accepting:
-            return None
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if service.serving else ErrorCode.NOT_COORDINATOR
+        """While the shard is loading a commit waits: librdkafka tells its application after two tries."""
+        return None if self._shards.of(group_id).serving else ErrorCode.NOT_COORDINATOR
 
     def _positions(self, request: Any, reply: Reply) -> tuple[Positions, offsets.Refused]:
         return offsets.asked_positions(request, self._cluster.topics, caller_of(reply).may_read)

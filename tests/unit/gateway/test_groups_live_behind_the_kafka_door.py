@@ -1,5 +1,7 @@
 """Members join, sync, beat and leave over Kafka's wire; a door that moves answers and closes nothing."""
 
+import asyncio
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -189,6 +191,31 @@ async def test_a_commit_to_the_wrong_node_is_refused_partition_by_partition() ->
         await door.shards.services[shard_of(KEY)].give_up("ws://two")
         body = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
         assert [int(one.error_code) for one in body.topics[0].partitions] == [16]
+
+
+async def test_a_commit_waits_while_its_shard_is_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka tries three times within a moment, and then its application hears of the error."""
+    async with kafka_door() as door:
+        ann = await door.peer()
+        await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
+        service, store = door.shards.services[shard_of(KEY)], door.shards.store
+        await service.give_up(None)
+        may_load, load_shard = threading.Event(), store.load_shard
+
+        def slowly(connection: Any, shard: int) -> Any:
+            assert may_load.wait(10)
+            return load_shard(connection, shard)
+
+        monkeypatch.setattr(store, "load_shard", slowly)
+        accepting = asyncio.create_task(service.accept(door.shards.held[service.shard]))
+        ann.send(ApiKey.OFFSET_COMMIT, 9, **commit_fields(6))
+        await eventually(lambda: service._orders._lines)
+        assert not service.accepting
+        may_load.set()
+        body = await ann.hear()
+        assert [int(one.error_code) for one in body.topics[0].partitions] == [0]
+        await accepting
+        assert set(door.shards.rows(KEY).offsets.values()) == {6}
 
 
 async def test_a_group_without_members_is_deleted_with_its_offsets() -> None:
