@@ -256,9 +256,9 @@ class MemberSession:
     def leave(self, now: Instant, reason: str = "") -> list[Directive]:
         """End fetchers, commit, leave: each step after the answer to the one before, all within a session.
 
-        `reason` is for people: the journal keeps it.
+        Asked again, it goes on leaving. `reason` is for people: the journal keeps it.
         """
-        if self.stage is Stage.OVER:
+        if self.stage in (Stage.LEAVING, Stage.OVER):
             return []
         if self.stage is not Stage.REGISTERED or not self.may_fetch(now):
             return [*self._end(self.fetching), *self._over()]

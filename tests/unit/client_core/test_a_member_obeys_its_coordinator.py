@@ -238,6 +238,16 @@ def test_leaving_ends_fetchers_commits_then_leaves() -> None:
     assert [type(each) for each in gone] == [Disconnect, Left]
 
 
+def test_who_is_asked_to_leave_twice_leaves_once() -> None:
+    """One task closes the consumer, and another ends the block that holds it."""
+    session = registered(3)
+    (ending,) = session.leave(NOW)
+    assert session.leave(NOW) == []
+    assert isinstance(ending, EndFetchers) and ending.answer is not None
+    (commit,) = said(session.fetchers_ended(ending.answer, NOW))
+    assert isinstance(commit, CommitOffsetsRequest)
+
+
 def test_a_record_in_hand_can_be_committed_while_leaving() -> None:
     session = registered(3)
     (ending,) = session.leave(NOW)
