@@ -68,6 +68,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self._early_bytes = False
         self._rest = bytearray()
         self._resting = False
+        self._cut_off: asyncio.TimerHandle | None = None
 
     # --- for the application --------------------------------------------------------------------------------
 
@@ -92,12 +93,18 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self.transport.write(header + payload)
         return True
 
-    def cut_off(self) -> None:
-        """Free the socket, whatever still lies in its buffer; nothing if that is done."""
-        if self.transport is not None:
-            self.transport.abort()
+    def cut_off_within(self, seconds: float) -> None:
+        """Free the socket by then, whatever still lies in its buffer; nothing if that is done."""
+        if not self.disconnected:
+            self._cut_off = self.loop.call_later(seconds, self.transport.abort)
 
     # --- for uvicorn ----------------------------------------------------------------------------------------
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As uvicorn; no timer keeps alive what nobody needs any more."""
+        super().connection_lost(exc)
+        if self._cut_off is not None:
+            self._cut_off.cancel()
 
     def handle_connect(self, event: Request) -> None:
         """Add the extension to the scope."""
@@ -111,6 +118,9 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.accept":
             # Bytes that came too early lie in the parser, which then goes on alone.
             self._by_frame = self.conn.state is OPEN and not self._early_bytes
+        elif message["type"] == "websocket.http.response.body" and self.close_sent:
+            # A refusal completes a handshake as well; uvicorn would log each as an application's mistake.
+            self.handshake_complete = True
 
     def data_received(self, data: bytes) -> None:
         """Take whole texts out of what came; the parser gets the other frames."""
@@ -127,11 +137,15 @@ class TextWebSocket(WebSocketsSansIOProtocol):
 
     def send_receive_event_to_app(self) -> None:
         """A message that the parser put together: a text goes to whoever hears."""
-        if self._hear is None or self.curr_msg_data_type != "text":
-            super().send_receive_event_to_app()
-            return
-        payload, self.frames = b"".join(self.frames), []
-        self._heard(payload)
+        if self.curr_msg_data_type == "text":
+            payload = b"".join(self.frames)
+            if self._hear is not None:
+                self.frames = []
+                self._heard(payload)
+                return
+            if self._text_of(payload) is None:
+                return
+        super().send_receive_event_to_app()
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -169,19 +183,24 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         super().data_received(bytes(frames))
 
     def _heard(self, payload: bytes) -> None:
-        if self.close_sent or self._hear is None:
-            return
-        try:
-            text = payload.decode()
-        except UnicodeDecodeError:
-            self.conn.fail(1007, "the text is not UTF-8")
-            self.handle_parser_exception()
+        if self.close_sent or self._hear is None or (text := self._text_of(payload)) is None:
             return
         pause_s = self._hear(text)
         if pause_s > 0 and not self._resting:
             self._resting = True
             self.transport.pause_reading()
             self.loop.call_later(pause_s, self._go_on)
+
+    def _text_of(self, payload: bytes) -> str | None:
+        """None, and the peer is told why, if it is no text: uvicorn would tell it nothing, and log that."""
+        try:
+            return payload.decode()
+        except UnicodeDecodeError:
+            if not self.close_sent:
+                self.conn.fail(1007, "the text is not UTF-8")
+                self.handle_parser_exception()
+            self.frames = []
+            return None
 
     def _go_on(self) -> None:
         self._resting = False

@@ -37,7 +37,10 @@ def frame(payload: bytes, opcode: int = TEXT, *, last: bool = True, masked: bool
 
 
 class Application:
-    """Echoes each text by the short way; `pause_s` is what it answers to each."""
+    """Echoes each text by the short way, if it takes it; `pause_s` is what it answers to each."""
+
+    takes_the_short_way = True
+    answers = 101
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -50,7 +53,13 @@ class Application:
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         self.line = scope["extensions"][TEXT_EXTENSION]
         await receive()
-        self.line.hear_by(self.hear)
+        if self.answers != 101:
+            await send({"type": "websocket.http.response.start", "status": self.answers, "headers": []})
+            await send({"type": "websocket.http.response.body", "body": b""})
+            self.ended.set()
+            return
+        if self.takes_the_short_way:
+            self.line.hear_by(self.hear)
         await send({"type": "websocket.accept"})
         while (event := await receive())["type"] != "websocket.disconnect":
             self.events.append(event["type"])
@@ -100,7 +109,7 @@ async def connected(application: Application) -> AsyncIterator[Peer]:
         port = server.servers[0].sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(REQUEST)
-        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 %d" % application.answers)
         try:
             yield Peer(reader, writer)
         finally:
@@ -199,3 +208,29 @@ async def test_a_peer_that_reads_nothing_is_told_nothing_at_once() -> None:
         assert application.refusals >= 1
         for _ in range(len(application.heard) - application.refusals):
             assert await peer.next_frame() == (TEXT, b"z" * 60_000)
+
+
+@pytest.mark.parametrize("pieces", [(b"\xff",), (b"a", b"\xff")])
+async def test_who_hears_the_long_way_gets_no_broken_text_either(
+    pieces: tuple[bytes, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    application = Application()
+    application.takes_the_short_way = False
+    async with connected(application) as peer:
+        first, *others = pieces
+        peer.send(frame(first, last=not others))
+        for place, piece in enumerate(others, 1):
+            peer.send(frame(piece, CONTINUATION, last=place == len(others)))
+        opcode, payload = await peer.next_frame()
+        assert (opcode, payload) == (CLOSE, (1007).to_bytes(2) + b"the text is not UTF-8")
+    assert application.events == []
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_whoever_is_refused_is_no_error_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    application = Application()
+    application.answers = 401
+    async with connected(application):
+        pass
+    await asyncio.sleep(0)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
