@@ -30,6 +30,9 @@ NOBODY: Final = -1
 BROKERS: Final = 1
 """The one type of endpoint that DescribeCluster lists."""
 
+FIRST_BY_ID: Final = 12
+"""Metadata has had topic ids since version 10; and since this one names may be missing."""
+
 _INT = struct.Struct(">i")
 _PARTITION = struct.Struct(">hii")
 _PARTITION_WITH_EPOCH = struct.Struct(">hiii")
@@ -209,7 +212,9 @@ def _with_elements(version: int, empty: bytes, tail_bytes: int, elements: Sequen
 
 def _asked_topic(version: int, view: MetadataView, asked: Any, may_see: Callable[[str], bool]) -> bytes:
     topic_id = getattr(asked, "topic_id", None)
-    if asked.name is not None:
+    if asked.name is None and version < FIRST_BY_ID:
+        known, refusal = None, ErrorCode.INVALID_REQUEST
+    elif asked.name is not None:
         known = view.topics.get(asked.name)
         refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
@@ -224,7 +229,7 @@ def _asked_topic(version: int, view: MetadataView, asked: Any, may_see: Callable
         build(
             part(response_class(ApiKey.METADATA, version), "MetadataResponseTopic"),
             error_code=refusal,
-            name=asked.name,
+            name="" if asked.name is None and version < FIRST_BY_ID else asked.name,
             topic_id=topic_id,
             is_internal=False,
             partitions=(),

@@ -134,3 +134,10 @@ def test_a_version_that_is_too_high_gets_the_table_in_the_oldest_form() -> None:
     body = read_body(response_class(ApiKey.API_VERSIONS, 0), answer, 4)
     assert int(body.error_code) == 35
     assert len(body.api_keys) == len(SERVED)
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_a_topic_without_a_name_is_refused_where_answers_have_names(version: int) -> None:
+    """As Kafka: these versions have the field of ids, and no answer could leave the name out."""
+    body = _metadata(version, [{"name": None, "topic_id": UUID(int=9)}, {"name": None, "topic_id": ORDERS}])
+    assert [(topic.name, int(topic.error_code)) for topic in body.topics] == [("", 42), ("", 42)]
