@@ -26,6 +26,9 @@ from muster.kernel.instants import Instant, after
 OLDEST_VERSION: Final = 15
 """From 15 on a fetch states the follower's broker epoch (KIP-903)."""
 
+FOLLOWERS_ELEMENTS: Final = 50_000
+"""A broker that begins to follow names all that it follows here in its first fetch."""
+
 WHOLE_PASS_MS: Final = 1_000
 """How often positions that did not move count as fetched again, where that may change something."""
 
@@ -339,7 +342,7 @@ class ReplicaFetchHandler:
         """Answer or park. Raises MalformedFrame, UnsupportedRequest for a fetch without a broker epoch."""
         if header.api_version < OLDEST_VERSION:
             raise UnsupportedRequest(f"a replica fetch of version {header.api_version}")
-        request = read_request(header, frame)
+        request = read_request(header, frame, FOLLOWERS_ELEMENTS)
         follower = replica_id(request)
         if follower != reply.identity or follower not in self._plane.broker_epochs:
             self._refuse(header, reply, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -80,7 +80,8 @@ SERVED: Final[dict[int, Api]] = {
     api.key: api
     for api in (
         Api(ApiKey.PRODUCE, 0, 3, 12, 9, DEFAULT_LIMIT_BYTES, limit_elements=20_000),
-        Api(ApiKey.FETCH, 4, 4, 16, 12),
+        # Eight microseconds each; of what a leader has, a client that never stops asks all.
+        Api(ApiKey.FETCH, 4, 4, 16, 12, limit_elements=20_000),
         Api(ApiKey.LIST_OFFSETS, 1, 1, 6, 6),
         Api(ApiKey.METADATA, 0, 0, 12, 9),
         Api(ApiKey.OFFSET_COMMIT, 2, 2, 9, 8),
@@ -89,8 +90,8 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.JOIN_GROUP, 0, 0, 9, 6, limit_elements=1_000),
         Api(ApiKey.HEARTBEAT, 0, 0, 4, 4, limit_bytes=64 * 1024),
         Api(ApiKey.LEAVE_GROUP, 0, 0, 5, 4, limit_elements=20_000),
-        # One for each member of the largest group, and thousands of partitions with what a strategy adds.
-        Api(ApiKey.SYNC_GROUP, 0, 0, 5, 4, 16 * 1024 * 1024, limit_elements=100_000),
+        # One for each member of the largest group; its bytes are partitions, and what a strategy adds.
+        Api(ApiKey.SYNC_GROUP, 0, 0, 5, 4, 16 * 1024 * 1024, limit_elements=20_000),
         Api(ApiKey.DESCRIBE_GROUPS, 0, 0, 6, 5, limit_elements=1_000),
         Api(ApiKey.LIST_GROUPS, 0, 0, 5, 3, limit_bytes=64 * 1024, limit_elements=100),
         Api(ApiKey.SASL_HANDSHAKE, 0, 0, 1, NEVER_FLEXIBLE, limit_bytes=1024),
@@ -259,13 +260,15 @@ def read_body(entity: Any, frame: Buffer, start: int, most_elements: int = bound
     return body
 
 
-def read_request(header: RequestHeader, frame: Buffer) -> Any:
-    """The body of the request that `header` announces, as kio's class.
+def read_request(header: RequestHeader, frame: Buffer, most_elements: int | None = None) -> Any:
+    """The body of the request that `header` announces, as kio's class; `most_elements` is for whoever may
+    ask more than strangers.
 
     Raises MalformedFrame, FrameTooLarge.
     """
     shape = request_class(header.api_key, header.api_version)
-    return read_body(shape, frame, header.body_start, SERVED[header.api_key].limit_elements)
+    most = SERVED[header.api_key].limit_elements if most_elements is None else most_elements
+    return read_body(shape, frame, header.body_start, most)
 
 
 def shapes_loaded() -> Iterator[None]:
