@@ -240,7 +240,8 @@ class HeldLane:
             self.look_again(subject, key, at)
             return
         self._timers.pop((id(subject), key), None)
-        if self._closed or self.is_lost:
+        if self._closed or self.is_lost or self._stream.stopped:
+            # There is nobody to be told, and nobody who may decide.
             return
         again = None if self._lanes.freshness.resting else subject.beat(key, self.now())
         if again is None:

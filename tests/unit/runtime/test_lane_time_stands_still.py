@@ -1,5 +1,6 @@
 """Time in which nothing could be heard is no time: it is given back to a whole lane at once."""
 
+import asyncio
 from collections.abc import Sequence
 
 from muster.kernel.decision import Decision
@@ -106,3 +107,17 @@ async def test_an_outage_in_which_something_was_due_uses_up_no_time() -> None:
         rig.at += 2
         await until(lambda: len(timed.asked_at) == 2)
         assert timed.asked_at[-1] - began < 60_000
+
+
+async def test_what_is_due_after_the_end_of_all_lanes_asks_nobody() -> None:
+    mistakes: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: mistakes.append(context))
+    async with lanes_in_memory() as rig:
+        lane, timed = await rig.take(), Timed()
+        timed.asked_at, timed.due = [], Instant(lane.now() + 1)
+        await lane.submit_turn(timed, "orders", 0)
+        [timer] = lane._timers.values()
+    rig.at += 5_000
+    await until(lambda: not lane._timers)
+    assert timer.when() <= asyncio.get_running_loop().time()
+    assert (len(timed.asked_at), mistakes) == (1, [])
