@@ -91,6 +91,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_came()
+        # uvicorn forgets this timer when a connection breaks; it would hold on to it for seconds.
+        self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def _expect_a_head(self) -> None:

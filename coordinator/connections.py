@@ -65,6 +65,7 @@ class MemberConnection:
         "_end_socket",
         "_outbox",
         "_outbox_bytes",
+        "_patience",
         "_say_now",
         "_send",
         "_writer",
@@ -104,6 +105,7 @@ class MemberConnection:
         self._close: tuple[int, str] | None = None
         self._end_socket: Callable[[], None] | None = None
         self._writer: asyncio.Task[None] | None = None
+        self._patience: asyncio.TimerHandle | None = None
 
     def begin(self, end_socket: Callable[[], None]) -> None:
         """The handshake is over: what waits may leave. `end_socket` is called when nothing more will."""
@@ -161,7 +163,15 @@ class MemberConnection:
             self._writer = asyncio.create_task(self._write(), name=f"writer of {self.id}")
         if self._close is not None:
             # A peer that does not let the farewell through in time is not waited for.
-            asyncio.get_running_loop().call_later(CLOSE_WITHIN_S, self._writer.cancel)
+            self._forget_patience()
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(CLOSE_WITHIN_S, self._writer.cancel)
+
+    def _forget_patience(self) -> None:
+        """For seconds the timer would hold on to all that this connection holds."""
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     async def _write(self) -> None:
         """Send what lies in the outbox, and the close if there is one."""
@@ -179,6 +189,7 @@ class MemberConnection:
             logger.debug("connection %s: %r", self.id, gone)
         finally:
             self._writer = None
+            self._forget_patience()
             if over and self._end_socket is not None:
                 self._end_socket()
 

@@ -29,8 +29,8 @@ class TextLine(Protocol):
     def say_now(self, payload: bytes) -> bool:
         """Send a text. False, and nothing is sent, when it would have to wait or is too late."""
 
-    def cut_off(self) -> None:
-        """Free the socket, whatever of what was sent still lies in its buffer; nothing if that is done."""
+    def cut_off_within(self, seconds: float) -> None:
+        """Free the socket by then, whatever of what was sent still lies in its buffer."""
 
 
 class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no types
@@ -65,7 +65,7 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
             self._door.closed(admission)
             if line is not None:
                 # A close waits for its peer to read what was said before it, and a peer may never read.
-                asyncio.get_running_loop().call_later(connections.CLOSE_WITHIN_S, line.cut_off)
+                line.cut_off_within(connections.CLOSE_WITHIN_S)
 
     async def _serve(self, connection: MemberConnection, listening: "_Listening", receive: Receive) -> None:
         """Listen until the peer is gone, or the writer has said good-bye, or could not in time."""

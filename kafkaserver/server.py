@@ -128,7 +128,8 @@ class KafkaServer:
             session = self._session(peer) if self._session is not None else None
             connection = Connection(self, behind, peer, gate, session)
             if gate is not None:
-                self.loop.call_later(self.limits.admission_ms / 1000, connection.close_unless_admitted)
+                within_s = self.limits.admission_ms / 1000
+                connection.admission = self.loop.call_later(within_s, connection.close_unless_admitted)
             self._connections.add(connection)
             self.counters.accepted += 1
             self.loop.add_reader(behind, connection.on_readable)

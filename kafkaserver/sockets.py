@@ -80,6 +80,7 @@ class Connection:
         "_starved_of_bytes",
         "_wanted",
         "_writing",
+        "admission",
         "identity",
         "is_closed",
         "peer",
@@ -97,6 +98,8 @@ class Connection:
     ) -> None:
         self._server = server
         self._gate = gate
+        self.admission: asyncio.TimerHandle | None = None
+        """Ends this connection unless its peer has said by then who it is."""
         self.identity: object = None
         self.session = session
         self._socket = connection
@@ -436,6 +439,9 @@ class Connection:
         if self.is_closed:
             return
         self.is_closed = True
+        if self.admission is not None:
+            # It would hold on to all that this connection holds.
+            self.admission.cancel()
         loop = self._server.loop
         loop.remove_reader(self._socket)
         loop.remove_writer(self._socket)

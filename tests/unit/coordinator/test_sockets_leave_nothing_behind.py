@@ -1,6 +1,8 @@
 """However a socket ends, its place at the door is free again, also when the peer reads nothing."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -42,6 +44,9 @@ class Peer:
         self.heard: list[dict[str, Any]] = []
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._events.put_nowait({"type": "websocket.connect"})
+
+    def goes(self) -> None:
+        self._events.put_nowait({"type": "websocket.disconnect"})
 
     async def receive(self) -> dict[str, Any]:
         return await self._events.get()
@@ -108,3 +113,24 @@ async def test_what_waits_for_a_peer_is_counted_in_bytes(monkeypatch: pytest.Mon
     assert not connection.closing
     connection.say_text("€")
     assert connection.closing
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_no_timer_holds_on_to_a_connection_that_is_gone(reads: bool) -> None:
+    """What a peer did not read may be megabytes; hung up on, it cost them for five seconds more."""
+    door, peer = new_door(), Peer(reads=reads)
+    serving = asyncio.create_task(ConsumerSocket(door)(SCOPE, peer.receive, peer.send))
+    async with asyncio.timeout(BOUND_S):
+        while not (opened := door._connections.all()):
+            await asyncio.sleep(0.005)
+        [connection] = opened
+        connection.say_text("{}")
+        await asyncio.sleep(0.005)
+        connection.close(1000, "enough")
+        if not reads:
+            peer.goes()
+        await serving
+    gone = weakref.ref(connection)
+    del connection, opened, serving
+    gc.collect()
+    assert gone() is None

@@ -2,19 +2,23 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
 import struct
 import tracemalloc
+import weakref
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkaserver.guard import Guard
 from kafkaserver.limits import ServerLimits
 from kafkaserver.replies import Reply
+from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import RequestHeader
 from muster.kafkawire.errors import MalformedFrame
-from tests.unit.kafkaserver.served import answer, request, served, until
+from tests.unit.kafkaserver.served import LIMITS, answer, request, served, until
 
 
 def _echo(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
@@ -141,6 +145,33 @@ async def test_who_takes_not_one_byte_of_its_answers_is_idle() -> None:
             await until(lambda: server.counters.requests == 1)
             await until(lambda: server.counters.idle == 1)
             assert server.connection_count == 0
+
+
+class _Session:
+    """What a door keeps for a connection (replies.Session)."""
+
+    def admitted(self, identity: object) -> None: ...
+
+    def ended(self) -> None: ...
+
+
+async def test_no_timer_holds_on_to_whoever_came_and_went_without_a_word() -> None:
+    """A door with a gate waits five seconds for a proof; a stranger who is gone is not waited for."""
+    sessions: weakref.WeakSet[_Session] = weakref.WeakSet()
+
+    def session(_peer: str) -> _Session:
+        sessions.add(made := _Session())
+        return made
+
+    gated = KafkaServer("test", _echo, LIMITS, Guard(sasl=True).gate, session)
+    port = gated.listen("127.0.0.1", 0)
+    with socket.create_connection(("127.0.0.1", port)):
+        await until(lambda: gated.connection_count == 1)
+        assert len(sessions) == 1
+    await until(lambda: gated.connection_count == 0)
+    gc.collect()
+    assert len(sessions) == 0
+    await gated.drain(grace_ms=0)
 
 
 @settings(max_examples=40, deadline=None)
