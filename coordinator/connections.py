@@ -119,6 +119,7 @@ class MemberConnection:
         if self._writer is not None:
             self._writer.cancel()
             await asyncio.wait([self._writer])
+        self._forget_patience()
 
     def say(self, message: Frame) -> None:
         """Send a message, at once if nothing waits before it; an overflowing outbox closes the connection."""
