@@ -10,11 +10,11 @@ from coordinator.commits import Commit
 from coordinator.connections import Connections, MemberConnection, SayNow, never_now
 from coordinator.core.memory import GroupState
 from coordinator.core.native import frames
+from coordinator.core.native.handle import may_subscribe
 from coordinator.core.offsets import Judgement, judge
 from coordinator.service import MemberMessage, ShardService
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import elapsed_ms
-from muster.kernel.scopes import Scope
 from muster.kernel.shards import shard_of
 from muster.messages import limits
 from muster.messages.errors import POLICY_VIOLATION_CLOSE
@@ -24,7 +24,6 @@ from muster.messages.member import (
     CommitOffsetsRequest,
     RegisterConsumerRequest,
     RegisterConsumerResponse,
-    TopicCount,
 )
 from muster.messages.partitions import each_position
 from runtime.ports import NodeContext
@@ -133,7 +132,9 @@ class ConsumerDoor:
         """A refusal of what the token does not name; a pattern needs one that is good for every topic."""
         error, what = ErrorCode.GROUP_AUTHORIZATION_FAILED, f"group {message.group_id}"
         if connection.groups.covers(message.group_id):
-            beyond = [wish.topic for wish in message.topic_count if not _covers(connection.topics, wish)]
+            beyond = [
+                wish.topic for wish in message.topic_count if not may_subscribe(connection.topics, wish)
+            ]
             if not beyond:
                 return None
             error, what = ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {beyond[0]}"
@@ -226,12 +227,12 @@ class ConsumerDoor:
             if caller is None or not caller.may(Operation.CONSUME):
                 return False
             connection.groups, connection.topics = caller.groups, caller.topics
-            return bool(caller.groups.covers(connection.group_id or ""))
+            if not caller.groups.covers(connection.group_id or ""):
+                return False
+            service = self._service_of(connection)
+            if service is not None and not caller.topics.is_everything:
+                service.token_is_good_for(connection, connection.group_id or "", caller.topics)
         return True
-
-
-def _covers(topics: Scope, wish: TopicCount) -> bool:
-    return topics.is_everything if wish.is_pattern else topics.covers(wish.topic)
 
 
 class _MembersCommit(Commit):

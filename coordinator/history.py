@@ -61,8 +61,8 @@ class History:
                 case MemberRemoved(member_id=member_id, why=why):
                     summary = {"event": "left"}
                     causes.append(f"{member_id}: {why}")
-                case MemberChanged(member_id=member_id):
-                    causes.append(f"{member_id} registered with other wishes")
+                case MemberChanged(member_id=member_id, why=why):
+                    causes.append(f"{member_id} {why or 'registered with other wishes'}")
                 case HandlerAsked(cause=cause):
                     self._cause = cause
                     summary = summary or {"event": "asked"}

@@ -25,9 +25,11 @@ from coordinator.core.events import (
     Resumed,
     Say,
     Sync,
+    TokenNarrowed,
     TopicsChanged,
     Waiter,
 )
+from coordinator.core.native.handle import may_subscribe
 from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import interests
 from coordinator.housekeeping import Housekeeping
@@ -43,6 +45,7 @@ from groups.core.requests import KIND as REQUEST
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.scopes import Scope
 from muster.kernel.shards import shard_of
 from muster.messages.member import (
     LeaveRequest,
@@ -270,6 +273,16 @@ class ShardService(LeasedShard):
         state = self._groups.states.get(key)
         member_id = state.memory.bound.get(caller.id) if state else None
         return state.rows.owned.get(member_id, {}).keys() if state and member_id else ()
+
+    def token_is_good_for(self, caller: Caller, key: str, topics: Scope) -> None:
+        """The door looked at a token that names topics: its member loses what is not among them any more."""
+        state = self._groups.states.get(key)
+        member_id = state.memory.bound.get(caller.id) if state else None
+        if state is None or member_id is None:
+            return
+        wishes = state.rows.members[member_id].topic_count
+        if not wishes or not all(may_subscribe(topics, wish) for wish in wishes):
+            self._hand_in(key, TokenNarrowed(caller.id, topics))
 
     # What Kafka clients ask.
 

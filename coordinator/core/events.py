@@ -15,6 +15,7 @@ from msgspec import Struct
 from coordinator.core.proposal import Proposal
 from groups.core.requests import GroupRequest
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.scopes import Scope
 from muster.messages.member import (
     LeaveRequest,
     PingResponse,
@@ -66,6 +67,14 @@ class ItemFailed:
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
     """Topics or partitions that the group may be interested in came, grew or went (000 chapter 6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenNarrowed:
+    """The token on a native member's connection is good for these topics only, by now."""
+
+    connection: ConnectionId
+    topics: Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +202,7 @@ GroupEvent = (
     | ItemFinished
     | ItemFailed
     | TopicsChanged
+    | TokenNarrowed
     | TopicsDeleted
     | Swept
     | Resumed

@@ -26,9 +26,12 @@ class MemberAdded(Record, MemberWishes, frozen=True, kw_only=True, tag=True):
 
 
 class MemberChanged(Record, MemberWishes, frozen=True, kw_only=True, tag=True):
-    """A member came back with other wishes; its identity and its partitions stay."""
+    """A member came back with other wishes, or may have fewer by now, and `why`; its identity and its
+    partitions stay.
+    """
 
     member_id: str
+    why: str = ""
 
 
 class MemberRemoved(Record, frozen=True, tag=True):

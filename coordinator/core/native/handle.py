@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from coordinator.core.events import (
     Leave,
     Resumed,
     Sync,
+    TokenNarrowed,
     TopicsChanged,
 )
 from coordinator.core.memory import Session
@@ -29,6 +31,7 @@ from groups.core.wishes import MemberWishes
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
 from muster.kernel.invariants import InvariantViolation
+from muster.kernel.scopes import Scope
 from muster.messages.member import (
     PATTERN_LENGTH_MAX,
     LeaveRequest,
@@ -38,6 +41,7 @@ from muster.messages.member import (
     RegisterConsumerResponse,
     StartFetcherResponse,
     StopFetcherResponse,
+    TopicCount,
 )
 from muster.messages.partitions import Partition, by_topic, each_position
 
@@ -57,6 +61,8 @@ def happened(draft: Draft, event: GroupEvent) -> None:
             draft.want(f"the handler failed: {event.text}", not_before=attempts.after_backoff(draft))
         case TopicsChanged():
             draft.want("topics changed")
+        case TokenNarrowed():
+            _token_narrowed(draft, event)
         case Resumed():
             draft.hasten_pings(event.by_ms)
         case Join() | Sync() | Leave():
@@ -180,6 +186,36 @@ def _change(draft: Draft, request: RegisterConsumerRequest, present: Member, cli
         draft.record(records.MemberChanged(member_id=request.consumer_id, **wishes))
     if request.topic_count != present.topic_count:
         draft.want(f"{request.consumer_id} changed its subscription")
+
+
+def may_subscribe(topics: Scope, wish: TopicCount) -> bool:
+    """Whether a token that is good for these topics allows this wish; a pattern needs one that is for all."""
+    return topics.is_everything if wish.is_pattern else topics.covers(wish.topic)
+
+
+def _token_narrowed(draft: Draft, event: TokenNarrowed) -> None:
+    """What the token names no more is given up by a rebalance; who is left with nothing at all leaves.
+
+    First its partitions go, in order: it fetches until it has answered StopFetcher.
+    """
+    member_id = draft.bound.get(event.connection)
+    if member_id is None:
+        return
+    member = draft.rows.members[member_id]
+    beyond = [wish for wish in member.topic_count if not may_subscribe(event.topics, wish)]
+    if beyond:
+        why = f"lost {_named(beyond)}: its token is not good for that any more"
+        kept = tuple(wish for wish in member.topic_count if wish not in beyond)
+        wishes = {**member.by_name(), "topic_count": kept}
+        draft.record(records.MemberChanged(member_id=member_id, why=why, **wishes))
+        draft.want(f"{member_id} {why}")
+    elif not member.topic_count and not draft.rows.owned_by(member_id):
+        sessions.remove(draft, member_id, "its token is good for none of its topics any more")
+
+
+def _named(wishes: Sequence[TopicCount]) -> str:
+    more = f" and {len(wishes) - 1} more" if len(wishes) > 1 else ""
+    return f"{'pattern' if wishes[0].is_pattern else 'topic'} {wishes[0].topic}{more}"
 
 
 def _connect(draft: Draft, member_id: str, connection: ConnectionId) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gateway import session
 from gateway.translation import groups
-from kafkaserver.callers import ANYBODY, OPERATE
+from kafkaserver.callers import ANYBODY, OPERATE, VIEW
 from muster.kafkawire.api_table import SERVED, ApiKey, part, request_class
 from muster.kernel.scopes import Scope
 from muster.kernel.shards import shard_of
@@ -311,3 +311,23 @@ async def test_offsets_of_a_topic_that_the_token_does_not_name_stay_and_are_not_
         errors = {topic.name: int(topic.partitions[0].error_code) for topic in body.topics}
         assert errors == {"orders": 29, "nowhere": 29, "payments": 3}
         assert len(door.shards.rows(KEY).offsets) == 1
+
+
+async def test_who_may_look_at_a_group_and_a_topic_is_told_of_its_offsets() -> None:
+    """OffsetFetch asks for Kafka's DESCRIBE, which who may view has and who may read is not needed for."""
+    async with kafka_door() as door:
+        ann = await door.peer()
+        await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
+        [connection] = door.listener.server._connections
+        assert connection.session is not None
+        shape = request_class(ApiKey.OFFSET_FETCH, 7)
+        topics = (part(shape, "OffsetFetchRequestTopic")(name="orders", partition_indexes=(0,)),)
+        answers = []
+        for names in ("orders",), ("payments",):
+            viewer = replace(ANYBODY, name="v", operations=frozenset({VIEW}), topics=Scope.of(names))
+            connection.identity = viewer
+            connection.session.admitted(viewer)
+            body = await ann.ask(ApiKey.OFFSET_FETCH, 7, group_id=KEY, topics=topics, require_stable=False)
+            [told] = body.topics[0].partitions
+            answers.append((int(told.error_code), told.committed_offset))
+        assert answers == [(0, 5), (29, -1)]

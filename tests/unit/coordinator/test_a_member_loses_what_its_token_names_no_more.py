@@ -1,0 +1,78 @@
+"""The door looks at a member's token again and again: topics that it names no more are taken away."""
+
+from typing import Any
+
+from access.grants import Role
+from access.tokens import Caller
+from coordinator.connections import MemberConnection
+from coordinator.door import VERIFY_AGAIN_MS, ConsumerDoor
+from coordinator.history import History
+from coordinator.service import ShardService
+from groups.core.records import MemberChanged
+from groups.core.state import GroupRows
+from muster.kernel.instants import Instant
+from muster.kernel.scopes import Scope
+from muster.messages.member import PingResponse, TopicCount
+from runtime.ports import shard_lane
+from tests.unit.coordinator import shards
+from tests.unit.coordinator.shards import Shards, eventually, registering
+
+KEY = "readers"
+
+
+class Node(shards.Node):
+    """A node whose clock and token are the test's."""
+
+    topics: tuple[str, ...] = ("orders", "clicks")
+    at = Instant(0)
+
+    def now(self) -> Any:
+        return self.at
+
+    def verify_token(self, presented: str) -> Any:
+        return Caller("ann", Role.CONSUMER, "ann", Scope.of(self.topics))
+
+
+async def _send(message: dict[str, Any]) -> None: ...
+
+
+def _door(node: Node, service: ShardService) -> tuple[ConsumerDoor, MemberConnection]:
+    door = ConsumerDoor(node, {shard_lane(service.shard): service})
+    connection = door.admit({b"authorization": b"Bearer x"}, "127.0.0.1", _send, lambda _: True)
+    assert isinstance(connection, MemberConnection)
+    door.register(connection, registering(KEY, "ann", "orders", "clicks"))
+    return door, connection
+
+
+async def test_it_loses_them_at_the_next_look() -> None:
+    async with Shards() as held:
+        service, node = await held.serve(KEY), Node()
+        door, connection = _door(node, service)
+        await held.settled(KEY)
+        node.topics = ("orders",)
+        door.heard(connection, PingResponse(consumer_id="ann", number=9))
+        await held.settled(KEY)
+        assert len(held.rows(KEY).members["ann"].topic_count) == 2
+        node.at = Instant(VERIFY_AGAIN_MS)
+        door.heard(connection, PingResponse(consumer_id="ann", number=9))
+        await eventually(lambda: held.rows(KEY).members["ann"].topic_count == (TopicCount("orders"),))
+        # The row fits: nothing more is asked at the look after it.
+        before = held.rows(KEY).version
+        node.at = Instant(2 * VERIFY_AGAIN_MS)
+        door.heard(connection, PingResponse(consumer_id="ann", number=9))
+        await held.settled(KEY)
+        assert held.rows(KEY).version == before
+        assert not connection.closing
+
+
+def test_the_journal_says_why() -> None:
+    changed = MemberChanged(
+        member_id="ann",
+        topic_count=(),
+        session_timeout_ms=9_000,
+        why="lost topic clicks: its token is not good for that any more",
+    )
+    rows = GroupRows(KEY)
+    state: Any = type("State", (), {"rows": rows})
+    entry = History(rows).entry([changed], state, Instant(0))
+    assert entry.cause == "ann lost topic clicks: its token is not good for that any more"
