@@ -1,6 +1,7 @@
 """This room reads brokers, topics and partitions for the rest of the house; it writes nothing."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -14,6 +15,12 @@ _LAYOUTS = "SELECT name, topic_id, partition_count FROM topic ORDER BY name"
 _LIVE_BROKERS = """
 SELECT broker_id, rack, endpoints FROM broker WHERE NOT fenced ORDER BY broker_id"""
 
+
+_RACKS = """
+SELECT topic.name, partition.partition, array_agg(DISTINCT broker.rack)
+FROM topic JOIN partition USING (topic_id) CROSS JOIN unnest(partition.assigned) AS replica
+JOIN broker ON broker.broker_id = replica
+WHERE topic.name = ANY (%s) AND broker.rack <> '' GROUP BY 1, 2"""
 
 _PARTITIONS = """
 SELECT topic_id, partition, assigned, leader, leader_epoch, isr, version FROM partition
@@ -42,6 +49,21 @@ def layouts(connection: Connection[Any]) -> Layouts:
     return {
         TopicName(name): TopicLayout(TopicName(name), TopicId(UUID(str(topic_id))), partition_count)
         for name, topic_id, partition_count in rows
+    }
+
+
+def with_racks(connection: Connection[Any], layouts: Layouts) -> Layouts:
+    """The same, with the racks that hold a replica of each partition."""
+    with connection.cursor() as cursor:
+        rows = cursor.execute(_RACKS, (list(layouts),)).fetchall()
+    racks = {(name, number): frozenset(found) for name, number, found in rows}
+    nowhere: frozenset[str] = frozenset()
+    return {
+        name: replace(
+            layout,
+            racks=tuple(racks.get((name, number), nowhere) for number in range(layout.partition_count)),
+        )
+        for name, layout in layouts.items()
     }
 
 

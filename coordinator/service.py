@@ -269,10 +269,14 @@ class ShardService(LeasedShard):
         self._orders.turn(caller.id, (key, ConnectionClosed(caller.id)), last=True)
 
     def owned(self, caller: Caller, key: str) -> Collection[Partition]:
-        """The partitions that the member of a connection owns: so much may it say in one frame."""
+        """What the member of a connection owns or stands by for: so much may it say in one frame."""
         state = self._groups.states.get(key)
         member_id = state.memory.bound.get(caller.id) if state else None
-        return state.rows.owned.get(member_id, {}).keys() if state and member_id else ()
+        if state is None or member_id is None:
+            return ()
+        owned = state.rows.owned.get(member_id, {}).keys()
+        standbys = state.rows.standbys.get(member_id)
+        return owned | standbys if standbys else owned
 
     def token_is_good_for(self, caller: Caller, key: str, topics: Scope) -> None:
         """The door looked at a token that names topics: its member loses what is not among them any more."""

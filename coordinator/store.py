@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator import store_classic, store_outlived
+from coordinator import store_classic, store_outlived, store_standbys
 from coordinator.statements import statement
 from groups.core.classic import CLASSIC, ClassicRows
 from groups.core.phases import Phase
@@ -79,6 +79,7 @@ class GroupColumns(NamedTuple):
     ephemeral: bool
     rebalance_mode: str
     assignor: str
+    copies: int
     protocol: str
     protocol_type: str
     protocol_name: str | None
@@ -92,16 +93,20 @@ class _Tables:
         self.groups = groups
         self._members: dict[str, list[Any]] = defaultdict(list)
         self._owned: dict[str, dict[str, dict[Partition, Tenure]]] = defaultdict(lambda: defaultdict(dict))
+        self._standbys: dict[str, dict[str, set[Partition]]] = defaultdict(lambda: defaultdict(set))
         self._offsets: dict[str, dict[Partition, int]] = defaultdict(dict)
         self._notes: dict[str, dict[Partition, OffsetNote]] = defaultdict(dict)
         native = {"groups": [one.name for one in groups if one.protocol == NATIVE]}
         if native["groups"]:
             for name, *row in connection.execute(statement("load_members"), native):
                 self._members[name].append(row)
-            for name, owner, topic, topic_id, number, since, running in connection.execute(
+            for name, owner, copy, topic, topic_id, number, since, running in connection.execute(
                 statement("load_ownership"), native
             ):
-                self._owned[name][owner][Partition(topic, topic_id, number)] = Tenure(since, running)
+                if copy:
+                    self._standbys[name][owner].add(Partition(topic, topic_id, number))
+                else:
+                    self._owned[name][owner][Partition(topic, topic_id, number)] = Tenure(since, running)
         classic = [one.name for one in groups if one.protocol == CLASSIC]
         self._classic_members = store_classic.load(connection, classic) if classic else {}
         names = [one.name for one in groups]
@@ -136,9 +141,11 @@ class _Tables:
             protocol=group.protocol,
             rebalance_mode=group.rebalance_mode,
             assignor=group.assignor,
+            copies=group.copies,
             handler_asked=name in self._asked,
             members={member.member_id: member for member in map(_member, self._members[name])},
             owned={owner: dict(rows) for owner, rows in self._owned[name].items()},
+            standbys={member: frozenset(mine) for member, mine in self._standbys[name].items()},
             offsets=self._offsets[name],
             offset_notes=self._notes[name],
             classic=classic,
@@ -207,7 +214,10 @@ class GroupStore:
         }
         self._save_members(connection, after, touched_members)
         store_classic.save(connection, key, before.classic, after.classic, self._node)
+        others_stand_by = store_standbys.touched(before, after)
+        store_standbys.delete(connection, key, others_stand_by)
         self._save_ownership(connection, before, after, records)
+        store_standbys.insert(connection, after, others_stand_by)
         # Last, because the rows that name a member go before it does only by the deferred foreign key.
         flushed = {
             (key, partition): position.offset
@@ -243,6 +253,7 @@ class GroupStore:
             "version_before": before.version,
             "rebalance_mode": after.rebalance_mode,
             "assignor": after.assignor,
+            "copies": after.copies,
             "error": after.error,
             "ephemeral": after.ephemeral,
         }
@@ -268,6 +279,8 @@ class GroupStore:
                     "auto_offset_resets": [member.auto_offset_reset for member in kept],
                     "client_ids": [member.client_id for member in kept],
                     "client_hosts": [member.client_host for member in kept],
+                    "racks": [member.rack for member in kept],
+                    "stand_by": [member.stands_by for member in kept],
                 },
             )
         gone = sorted(touched - after.members.keys())
@@ -422,7 +435,8 @@ def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> se
 
 def _member(row: Sequence[Any]) -> Member:
     """Raises msgspec.DecodeError for a subscription that is none."""
-    member_id, token_hash, subscription, session_timeout_ms, auto_commit, reset, client_id, client_host = row
+    member_id, token_hash, subscription, session_timeout_ms, auto_commit, reset, client_id, *place = row
+    client_host, rack, stands_by = place
     return Member(
         member_id=member_id,
         token_hash=token_hash,
@@ -432,4 +446,6 @@ def _member(row: Sequence[Any]) -> Member:
         auto_offset_reset=reset,
         client_id=client_id,
         client_host=client_host,
+        rack=rack,
+        stands_by=stands_by,
     )

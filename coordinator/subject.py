@@ -32,7 +32,7 @@ from coordinator.core.events import (
 )
 from coordinator.core.memory import START, ClassicMemory, GroupState
 from coordinator.core.native import beats
-from coordinator.core.rebalance import compute
+from coordinator.core.rebalance import RACK_AWARE, compute
 from coordinator.core.settings import GroupSettings
 from coordinator.history import History
 from coordinator.speech import Speech
@@ -137,9 +137,9 @@ class Groups:
         """Whether a handler would find nothing to do, by the topics as this node knows them.
 
         If it knows them too late it hears of the change, and so does the group. Of a large group a handler is
-        to find out, because the loop waits here.
+        to find out, because the loop waits here, and of one by racks, which no node knows.
         """
-        if rows.error or len(rows.members) > LOOKED_THROUGH_MAX:
+        if rows.error or len(rows.members) > LOOKED_THROUGH_MAX or rows.assignor == RACK_AWARE:
             return False
         if sum(map(len, rows.owned.values())) > LOOKED_THROUGH_MAX:
             return False

@@ -35,6 +35,9 @@ WHY_NOT_LET_IN = (
 def compute_target(connection: Connection, item: WorkRow) -> Callable[[], Any]:
     """Read the group `item.key`; the computation returns its snapshot of members and the target, as JSON."""
     rows, layouts = GroupStore().load(connection, item.key), catalog.layouts(connection)
+    if rows.assignor == rebalance.RACK_AWARE:
+        read = rebalance.topics_read(rows, layouts, matches)
+        layouts = catalog.with_racks(connection, {name: layouts[name] for name in read})
     return lambda: msgspec.to_builtins(rebalance.compute(rows, layouts, matches))
 
 

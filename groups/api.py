@@ -68,6 +68,7 @@ class GroupShape(serializers.Serializer[Any]):
     shard=39,
     assignor="sticky",
     rebalance_mode="incremental",
+    copies=2,
     leader=None,
     ephemeral=False,
     error="",
@@ -81,7 +82,8 @@ class GroupDetailShape(serializers.Serializer[Any]):
 
     `protocol_type` is what the members of a classic group are, such as consumer; empty where only offsets are
     known. There `assignor` is the strategy that all members know, null while none is chosen, and `leader`
-    the member that assigns; `rebalance_mode` is theirs, and null here.
+    the member that assigns; `rebalance_mode` is theirs, and null here, and so is `copies`, to how many
+    members the redundant assignor gives a partition.
 
     `members` ends after 100 of them, or when they own 1,000 partitions; `member_count` counts all.
     """
@@ -95,6 +97,7 @@ class GroupDetailShape(serializers.Serializer[Any]):
     shard = Int32Field()
     assignor = serializers.CharField(allow_null=True)
     rebalance_mode = serializers.CharField(allow_null=True)
+    copies = Int32Field(allow_null=True)
     leader = serializers.CharField(allow_null=True)
     ephemeral = serializers.BooleanField()
     error = serializers.CharField(allow_blank=True)
@@ -219,6 +222,7 @@ def group_detail(group: ConsumerGroup) -> dict[str, Any]:
         "shard": group.shard,
         "assignor": group.assignor if native else group.protocol_name,
         "rebalance_mode": group.rebalance_mode if native else None,
+        "copies": group.copies if native else None,
         "leader": None if native else group.leader,
         "ephemeral": group.ephemeral,
         "error": group.error,

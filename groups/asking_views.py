@@ -139,6 +139,8 @@ def _body(kind: str, stated: Any) -> dict[str, Any]:
     for word in _WORDS:
         if stated.get(word):
             body[word] = stated[word]
+    if stated.get("copies"):
+        body["copies"] = _whole(stated["copies"])
     if stated.get("minutes"):
         body["quarantine_ms"] = _whole(stated["minutes"]) * _MINUTE_MS
     if kind in ("delete_offsets", "reset_offsets"):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -30,7 +30,9 @@ _STROKE = 4
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One partition in the lane of one member: `kept`, `came`, `left` for another, `passes` by, or empty."""
+    """One partition in the lane of one member: `kept`, `came`, `left` for another, `standby`, `passes` by, or
+    empty.
+    """
 
     standing: queries.PartitionStanding
     kind: str = ""
@@ -108,6 +110,7 @@ class MemberRow:
     partitions: list[queries.PartitionStanding]
     since_generation: int | None
     stated: Subscription | None = None
+    standby_for: list[queries.PartitionStanding] = field(default_factory=list)
 
     @property
     def lag(self) -> int | None:
@@ -126,14 +129,23 @@ class MemberRow:
     @property
     def names(self) -> str:
         """`0, 1` of one topic, `orders 0, 1 · clicks 4` of several; a long list says how many."""
-        if len(self.partitions) > 24:
-            return f"{len(self.partitions)} partitions"
-        topics: dict[str, list[str]] = {}
-        for row in self.partitions:
-            topics.setdefault(row.topic_name, []).append(str(row.partition))
-        if len(topics) <= 1:
-            return ", ".join(number for numbers in topics.values() for number in numbers)
-        return " · ".join(f"{topic} {', '.join(numbers)}" for topic, numbers in topics.items())
+        return _names(self.partitions)
+
+    @property
+    def standby_names(self) -> str:
+        """The same, of what it stands by for."""
+        return _names(self.standby_for)
+
+
+def _names(partitions: Sequence[queries.PartitionStanding]) -> str:
+    if len(partitions) > 24:
+        return f"{len(partitions)} partitions"
+    topics: dict[str, list[str]] = {}
+    for row in partitions:
+        topics.setdefault(row.topic_name, []).append(str(row.partition))
+    if len(topics) <= 1:
+        return ", ".join(number for numbers in topics.values() for number in numbers)
+    return " · ".join(f"{topic} {', '.join(numbers)}" for topic, numbers in topics.items())
 
 
 @dataclass(frozen=True)
@@ -183,6 +195,19 @@ class GroupPage:
     def many_columns(self) -> bool:
         """More than fit side by side on a telephone."""
         return len(self.standings) > COLUMNS_OF_A_TELEPHONE
+
+    @property
+    def standbys_wanted(self) -> int:
+        return self.group.copies - 1
+
+    @property
+    def racks(self) -> bool:
+        """True if any member says where it runs."""
+        return any(isinstance(row.member, GroupMember) and row.member.rack for row in self.members)
+
+    @property
+    def standbys(self) -> bool:
+        return any(row.standby_for for row in self.members)
 
     @property
     def session_least_ms(self) -> int:
@@ -312,10 +337,13 @@ def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPag
     """Read the page of one group with a constant number of statements."""
     standings = queries.partitions_of_group(group.name)
     owned: dict[str, list[queries.PartitionStanding]] = {}
+    stood_by: dict[str, list[queries.PartitionStanding]] = {}
     for row in standings:
         if row.owner is not None:
             owned.setdefault(row.owner, []).append(row)
-    members, classic = _members(group, owned)
+        for member in row.standbys or ():
+            stood_by.setdefault(member, []).append(row)
+    members, classic = _members(group, owned, stood_by)
     return GroupPage(
         group,
         standings,
@@ -330,11 +358,16 @@ def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPag
 
 
 def _members(
-    group: ConsumerGroup, owned: Mapping[str, list[queries.PartitionStanding]]
+    group: ConsumerGroup,
+    owned: Mapping[str, list[queries.PartitionStanding]],
+    stood_by: Mapping[str, list[queries.PartitionStanding]],
 ) -> tuple[list[MemberRow], ClassicFacts | None]:
     if group.protocol == Protocol.NATIVE:
         native = GroupMember.objects.filter(group=group).defer("token_hash").order_by("member_id")
-        return [_member(member, owned) for member in native], None
+        return [
+            replace(_member(member, owned), standby_for=stood_by.get(member.member_id, []))
+            for member in native
+        ], None
     members = list(ClassicMember.objects.filter(group=group).defer("assignment").order_by("member_id"))
     rows = [_member(member, owned, stated_by(member, group)) for member in members]
     return rows, facts_of(group, members)
@@ -362,6 +395,8 @@ def _cell(
         return Cell(row, "came" if move else "kept", before or "", _down(place, before, after))
     if before == owner:
         return Cell(row, "left", after or "", _down(place, before, after))
+    if owner in (row.standbys or ()):
+        return Cell(row, "standby")
     if before in place and after in place and before is not None and after is not None:
         between = min(place[before], place[after]) < place[owner] < max(place[before], place[after])
         return Cell(row, "passes" if between else "")

@@ -35,11 +35,12 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class OwningMember:
-    """A member, and what it owns in the order of topic and partition."""
+    """A member, what it owns, and what it stands by for, in the order of topic and partition."""
 
     member: GroupMember | ClassicMember
     owned: Sequence[Owned]
     stated: Subscription | None = None
+    standby_for: Sequence[Owned] = ()
 
 
 def find_group(name: str) -> ConsumerGroup:
@@ -81,14 +82,19 @@ def members_after(
     weighed = rows.annotate(number=Coalesce(Subquery(counted), 0)).values_list("member_id", "number")
     listed = list(weighed[: limit + 1])
     chosen = [member_id for member_id, _ in _light_enough(listed[:limit], most_owned)]
-    told: dict[str, list[Owned]] = {member_id: [] for member_id in chosen}
+    owns: dict[str, list[Owned]] = {member_id: [] for member_id in chosen}
+    standby_for: dict[str, list[Owned]] = {member_id: [] for member_id in chosen}
     ownership = PartitionOwnership.objects.filter(group=group, owner__in=chosen)
-    for row in ownership.order_by("topic_name", "partition", "copy"):
+    for row in ownership.order_by("topic_name", "partition"):
+        told = standby_for if row.copy else owns
         told[row.owner].append(
             Owned(row.topic_name, row.topic_id, row.partition, row.state, row.since_generation)
         )
     found = rows.filter(member_id__in=chosen).defer("token_hash")
-    return [OwningMember(one, told[one.member_id]) for one in found], len(listed) > len(chosen)
+    members = [
+        OwningMember(one, owns[one.member_id], standby_for=standby_for[one.member_id]) for one in found
+    ]
+    return members, len(listed) > len(chosen)
 
 
 def _classic_after(

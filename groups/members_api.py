@@ -16,6 +16,14 @@ MOST_OWNED = 5_000
 """Owned partitions of a page; one member is told whatever it owns."""
 
 
+class StandbyShape(serializers.Serializer[Any]):
+    """A partition that another member owns, and that this one reads along."""
+
+    topic = serializers.CharField()
+    topic_id = serializers.UUIDField()
+    partition = Int32Field()
+
+
 class OwnedShape(serializers.Serializer[Any]):
     """Of a classic member the generation is not known, and the id is null if there is no such topic."""
 
@@ -38,14 +46,18 @@ class OwnedShape(serializers.Serializer[Any]):
     auto_offset_reset="latest",
     strategies=[],
     subscription=[{"topic": "flights", "threads": 1}],
+    rack="",
+    stands_by=False,
     joined_at="2026-11-21T03:12:41Z",
     owns=[],
+    standby_for=[],
 )
 class MemberShape(serializers.Serializer[Any]):
     """A member of either world. `strategies`, best first, the rebalance timeout and a static member's
     `group_instance_id` are classic; `auto_commit` and `auto_offset_reset`, null there, are native.
 
-    `subscription` is null if what a classic member says can be read by nobody but its leader.
+    `subscription` is null if what a classic member says can be read by nobody but its leader. `stands_by`
+    says whether a native member may stand by, `standby_for` for what it does.
     """
 
     member = serializers.CharField()
@@ -59,8 +71,11 @@ class MemberShape(serializers.Serializer[Any]):
     auto_offset_reset = serializers.CharField(allow_null=True)
     strategies = serializers.ListField(child=serializers.CharField())
     subscription = serializers.JSONField(allow_null=True)
+    rack = serializers.CharField(allow_blank=True)
+    stands_by = serializers.BooleanField()
     joined_at = serializers.DateTimeField()
     owns = OwnedShape(many=True)
+    standby_for = StandbyShape(many=True)
 
 
 class MemberList(APIView):
@@ -94,6 +109,10 @@ def shown(row: OwningMember) -> dict[str, Any]:
             }
             for owned in row.owned
         ],
+        "standby_for": [
+            {"topic": one.topic_name, "topic_id": one.topic_id, "partition": one.partition}
+            for one in row.standby_for
+        ],
     }
 
 
@@ -105,6 +124,8 @@ def _native(member: GroupMember) -> dict[str, Any]:
         "auto_offset_reset": member.auto_offset_reset,
         "strategies": [],
         "subscription": member.subscription,
+        "rack": member.rack,
+        "stands_by": member.stands_by,
     }
 
 
@@ -117,4 +138,6 @@ def _classic(member: ClassicMember, row: OwningMember) -> dict[str, Any]:
         "auto_offset_reset": None,
         "strategies": member.protocol_names,
         "subscription": None if stated is None else [{"topic": topic} for topic in stated.topics],
+        "rack": stated.rack if stated else "",
+        "stands_by": False,
     }

@@ -70,6 +70,9 @@ class ConsumerGroup(models.Model):
     version = models.BigIntegerField(default=0, help_text="Rises with each turn of this group.")
     rebalance_mode = models.CharField(max_length=11, choices=RebalanceMode, default=RebalanceMode.INCREMENTAL)
     assignor = models.CharField(max_length=32, default="sticky")
+    copies = models.SmallIntegerField(
+        db_default=2, help_text="To how many members the redundant assignor gives a partition."
+    )
     # What follows is of classic groups: native ones have no leader among their members.
     protocol_type = models.TextField(
         db_default="", blank=True, help_text="What a classic group's members say they are; consumer, connect."
@@ -98,6 +101,7 @@ class ConsumerGroup(models.Model):
             models.CheckConstraint(
                 name="consumer_group_rebalance_mode", condition=Q(rebalance_mode__in=RebalanceMode.values)
             ),
+            models.CheckConstraint(name="consumer_group_copies", condition=Q(copies__gte=2)),
             models.CheckConstraint(
                 name="consumer_group_counts_upwards", condition=Q(generation__gte=0, version__gte=0)
             ),
@@ -127,6 +131,12 @@ class GroupMember(models.Model):
     )
     client_id = models.CharField(max_length=NAME_LENGTH, default="", blank=True)
     client_host = models.CharField(max_length=64, default="", blank=True)
+    rack = models.CharField(
+        max_length=NAME_LENGTH, db_default="", blank=True, help_text="Where it says that it runs."
+    )
+    stands_by = models.BooleanField(
+        db_default=False, help_text="It may stand by for partitions that another member owns."
+    )
     node = models.CharField(max_length=64, default="", blank=True, help_text="Node of its last connection.")
     joined_at = models.DateTimeField(db_default=Now())
     registered_at = models.DateTimeField(
@@ -245,10 +255,11 @@ class ObservedAssignment(models.Model):
 
 
 class PartitionOwnership(models.Model):
-    """Who owns a partition within a group; a partition without a row is owned by nobody.
+    """Who owns a partition within a group, and who stands by; a partition without a row is owned by nobody.
 
-    Two owners cannot be stored: (group, topic id, partition, copy) is unique, and the migration adds a
-    foreign key of (group, owner) to the member, so that no row can name a stranger.
+    The owner's `copy` is 0. Others are of standbys (the redundant assignor): they read along, and own and
+    commit nothing. Two owners cannot be stored: (group, topic id, partition, copy) is unique, and the
+    migration adds a foreign key of (group, owner) to the member, so that no row can name a stranger.
     """
 
     group = models.ForeignKey(
@@ -261,7 +272,6 @@ class PartitionOwnership(models.Model):
     topic_id = models.UUIDField()
     topic_name = models.CharField(max_length=NAME_LENGTH, db_collation="C")
     partition = models.IntegerField()
-    # 0 except with the redundant assignor, which gives a partition to several members.
     copy = models.SmallIntegerField(default=0)
     owner = models.CharField(max_length=NAME_LENGTH, db_collation="C", help_text="Member id.")
     since_generation = models.BigIntegerField(help_text="Generation whose close gave it to this owner.")

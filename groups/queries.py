@@ -198,6 +198,7 @@ class PartitionStanding:
     owner: str | None
     state: str | None
     since_generation: int | None
+    standbys: Sequence[str] | None
     committed: int | None
     version: int | None
     committed_s: float | None
@@ -326,12 +327,15 @@ def partitions_of_group(name: str) -> list[PartitionStanding]:
     statement = f"""
         WITH owned AS MATERIALIZED (
                 SELECT topic_id, topic_name, partition, copy, owner, state, since_generation
-                FROM partition_ownership WHERE group_name = %(name)s UNION ALL
+                FROM partition_ownership WHERE group_name = %(name)s AND copy = 0 UNION ALL
                 SELECT topic_id, topic_name, partition,
                        row_number() OVER (PARTITION BY topic_id, partition ORDER BY owner) - 1, owner,
                        'running', NULL
                 FROM ({_OBSERVED}) AS observed WHERE group_name = %(name)s),
              committed AS MATERIALIZED (SELECT * FROM committed_offset WHERE group_name = %(name)s),
+             standbys AS MATERIALIZED (
+                SELECT topic_id, partition, array_agg(owner ORDER BY owner) AS standbys
+                FROM partition_ownership WHERE group_name = %(name)s AND copy > 0 GROUP BY 1, 2),
              stated AS (
                 SELECT topic_id, topic.name, stated.partition, leader, leader_epoch, isr, assigned,
                        high_watermark, extract(epoch FROM progress.at)::float8 AS progress_s
@@ -339,13 +343,14 @@ def partitions_of_group(name: str) -> list[PartitionStanding]:
                 LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
                 WHERE topic_id = ANY (ARRAY(SELECT topic_id FROM owned UNION SELECT topic_id FROM committed)))
         SELECT topic_id, COALESCE(owned.topic_name, committed.topic_name, stated.name) AS topic_name,
-               partition, owned.owner, owned.state, owned.since_generation,
+               partition, owned.owner, owned.state, owned.since_generation, standbys.standbys,
                committed.committed_offset AS committed, committed.version,
                extract(epoch FROM committed.committed_at)::float8 AS committed_s,
                stated.leader, stated.leader_epoch, stated.isr, stated.assigned,
                stated.high_watermark, stated.progress_s
         FROM stated FULL JOIN owned USING (topic_id, partition)
         FULL JOIN committed USING (topic_id, partition)
+        LEFT JOIN standbys USING (topic_id, partition)
         ORDER BY 2, 3, owned.copy
     """
     return _rows(PartitionStanding, statement, {"name": name})
@@ -417,7 +422,7 @@ def groups_that_wait_for(partition_ids: Sequence[int]) -> dict[str, list[str]]:
         SELECT owned.group_name, owned.topic_name || '-' || owned.partition
         FROM partition JOIN partition_ownership AS owned
           ON owned.topic_id = partition.topic_id AND owned.partition = partition.partition
-        WHERE partition.id = ANY (%(ids)s) UNION
+        WHERE partition.id = ANY (%(ids)s) AND owned.copy = 0 UNION
         SELECT observed.group_name, topic.name || '-' || partition.partition
         FROM partition JOIN topic USING (topic_id) JOIN observed_assignment AS observed
           ON observed.topic_name = topic.name AND partition.partition = ANY (observed.partitions)

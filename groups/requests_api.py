@@ -24,6 +24,7 @@ from groups import asking
 from groups.api import group_detail
 from groups.core.requests import (
     ASSIGNORS,
+    COPIES_MAX,
     PARTITIONS_MAX,
     QUARANTINE_MAX_MS,
     REBALANCE_MODES,
@@ -113,10 +114,14 @@ class RebalanceWishShape(WishShape):
 
 @example(kind="set_strategy", reason="ranges for the join", assignor="range")
 class SetStrategyWishShape(WishShape):
-    """Assign otherwise from now on; what is left out stays."""
+    """Assign otherwise from now on; what is left out stays.
+
+    `copies` is for the redundant assignor: an owner, and so many less one that stand by.
+    """
 
     assignor = serializers.ChoiceField(ASSIGNORS, required=False)
     rebalance_mode = serializers.ChoiceField(REBALANCE_MODES, required=False)
+    copies = Int32Field(required=False, min_value=2, max_value=COPIES_MAX)
 
 
 @example(kind="delete_group", reason="its program was retired")

@@ -47,7 +47,8 @@ class Attempt(Struct, frozen=True):
     """An open rebalance attempt: whom it concerns, who has not answered, what its close will write.
 
     `members` are those of the handler's snapshot that were there at the opening; `losers` were told
-    to stop. `lost` and `gained` are the difference between the rows and the target.
+    to stop. `lost` and `gained` are the difference between the rows and the target, `standbys` what those
+    stand by for in the target who stand by for something else in the rows.
     """
 
     key: Key
@@ -56,6 +57,7 @@ class Attempt(Struct, frozen=True):
     waiting: frozenset[str]
     lost: Mapping[str, frozenset[Partition]]
     gained: Mapping[str, frozenset[Partition]]
+    standbys: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
 
     def concerns(self, member_id: str) -> bool:
         return member_id in self.members or member_id in self.losers

@@ -21,7 +21,7 @@ class Share(Struct, frozen=True, array_like=True):
 
 
 class Proposal(Struct, frozen=True):
-    """The result of a rebalance handler's work item; JSON by msgspec.
+    """The result of a rebalance handler's work item; JSON by msgspec. `standbys`: who stands by for what.
 
     `why` is the first of the four tests of 000 chapter 9 that asks for a rebalance; empty: none is
     necessary, and the shares are what is stored.
@@ -30,3 +30,4 @@ class Proposal(Struct, frozen=True):
     members: tuple[SeenMember, ...]
     shares: tuple[Share, ...]
     why: str = ""
+    standbys: tuple[Share, ...] = ()

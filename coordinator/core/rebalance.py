@@ -5,10 +5,12 @@ A worker runs it on rows that it read; the owner of the group's shard adopts the
 
 from collections.abc import Callable, Iterable, Mapping
 
+from coordinator.core.assignors import redundant
 from coordinator.core.assignors.interface import Question, Shares
 from coordinator.core.assignors.registry import ASSIGNORS, DEFAULT_ASSIGNOR
 from coordinator.core.proposal import Proposal, SeenMember, Share
 from groups.core.state import GroupRows, Member
+from muster.kernel.ids import TopicName
 from muster.kernel.topology import Layouts
 from muster.messages.partitions import by_topic
 
@@ -18,19 +20,34 @@ NOTHING_OWNED = "no ownership is registered"
 SOME_UNOWNED = "some partitions are not owned"
 SOME_GONE = "some owned partitions exist no longer"
 OTHER_OWNERS = "the ownership is not the computed one"
+OTHER_STANDBYS = "the standbys are not the computed ones"
+
+RACK_AWARE, REDUNDANT = "rackaware", "redundant"
 
 
 def compute(rows: GroupRows, layouts: Layouts, matches: Matches) -> Proposal:
-    """The snapshot and the target; needs members and ownership of `rows`, nothing else of them."""
+    """The snapshot and the target; needs members, ownership and standbys of `rows`, nothing else of them.
+
+    Racks are those that the layouts tell.
+    """
     question = _question(rows, layouts, matches)
     shares = ASSIGNORS.get(rows.assignor, ASSIGNORS[DEFAULT_ASSIGNOR])(question)
+    standbys = redundant.stand_by(question, shares) if rows.assignor == REDUNDANT else {}
     return Proposal(
         members=tuple(seen(member) for _, member in sorted(rows.members.items())),
-        shares=tuple(
-            Share(member_id, by_topic(partitions)) for member_id, partitions in shares.items() if partitions
-        ),
-        why=why_necessary(rows, shares),
+        shares=_stated(shares),
+        why=why_necessary(rows, shares) or _why_others_stand_by(rows, standbys),
+        standbys=_stated(standbys),
     )
+
+
+def _stated(shares: Shares) -> tuple[Share, ...]:
+    return tuple(Share(member, by_topic(partitions)) for member, partitions in shares.items() if partitions)
+
+
+def _why_others_stand_by(rows: GroupRows, standbys: Shares) -> str:
+    target = {member: frozenset(partitions) for member, partitions in standbys.items()}
+    return "" if target == rows.standbys else OTHER_STANDBYS
 
 
 def reads(member: Member, topic: str, matches: Matches) -> bool:
@@ -71,6 +88,12 @@ def interests(rows: GroupRows) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(names), frozenset(patterns)
 
 
+def topics_read(rows: GroupRows, layouts: Layouts, matches: Matches) -> list[TopicName]:
+    """The topics that exist and that any member subscribes to."""
+    names, patterns = interests(rows)
+    return [name for name in layouts if name in names or any(matches(pattern, name) for pattern in patterns)]
+
+
 def _question(rows: GroupRows, layouts: Layouts, matches: Matches) -> Question:
     known = {str(name): layout for name, layout in layouts.items()}
     _, patterns = interests(rows)
@@ -81,6 +104,10 @@ def _question(rows: GroupRows, layouts: Layouts, matches: Matches) -> Question:
         members=members,
         topics={name: known[name] for name in read},
         owner_of={partition: member_id for member_id, tenures in rows.owned.items() for partition in tenures},
+        rack_of={member_id: member.rack for member_id, member in rows.members.items() if member.rack},
+        copies=rows.copies,
+        willing=frozenset(member_id for member_id, member in rows.members.items() if member.stands_by),
+        standbys=rows.standbys,
     )
 
 

@@ -7,7 +7,7 @@ from coordinator.core.classic import leaving
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.draft import Draft
 from coordinator.core.native import sessions
-from coordinator.core.rebalance import reads
+from coordinator.core.rebalance import REDUNDANT, reads
 from coordinator.core.resetting import NOTHING
 from groups.core import records
 from groups.core.consumer_protocol import CONSUMER, subscribed_topics
@@ -199,16 +199,22 @@ def _set_strategy(draft: AnyDraft, request: GroupRequest, wish: SetStrategy) -> 
     rows = draft.rows
     assignor = wish.assignor or rows.assignor
     rebalance_mode = wish.rebalance_mode or rows.rebalance_mode
-    if (assignor, rebalance_mode) == (rows.assignor, rows.rebalance_mode):
+    copies = wish.copies or rows.copies
+    if (assignor, rebalance_mode, copies) == (rows.assignor, rows.rebalance_mode, rows.copies):
         return Answer(Verdict.DONE, text="It is so already."), lambda: None
 
     def carry_out() -> None:
-        again = assignor != rows.assignor and bool(rows.members)
-        draft.record(records.StrategySet(assignor, rebalance_mode))
+        again = (assignor, copies) != (rows.assignor, rows.copies) and bool(rows.members)
+        draft.record(records.StrategySet(assignor, rebalance_mode, wish.copies or 0))
         if again:
             draft.want(_cause(request))
 
-    return Answer(Verdict.DONE, text=f"Assignor {assignor}, rebalance mode {rebalance_mode}."), carry_out
+    text = f"Assignor {assignor}, rebalance mode {rebalance_mode}."
+    if assignor == REDUNDANT:
+        text += f" Each partition has an owner and {copies - 1} more where so many are willing to stand by."
+        if not any(member.stands_by for member in rows.members.values()):
+            text += " No member is, so far."
+    return Answer(Verdict.DONE, text=text), carry_out
 
 
 def _delete_group(draft: AnyDraft) -> Plan | Answer:

@@ -1,14 +1,15 @@
 INSERT INTO group_member (group_name, member_id, token_hash, subscription, session_timeout_ms,
-                          auto_commit, auto_offset_reset, client_id, client_host, node)
+                          auto_commit, auto_offset_reset, client_id, client_host, rack, stands_by, node)
 SELECT %(group)s, member_id, decode(token_hash, 'hex'), subscription::jsonb, session_timeout_ms,
-       auto_commit, auto_offset_reset, client_id, client_host, %(node)s
+       auto_commit, auto_offset_reset, client_id, client_host, rack, stands_by, %(node)s
 FROM unnest(%(member_ids)s::text[], %(token_hashes)s::text[], %(subscriptions)s::text[],
             %(session_timeouts_ms)s::int[], %(auto_commits)s::bool[], %(auto_offset_resets)s::text[],
-            %(client_ids)s::text[], %(client_hosts)s::text[])
+            %(client_ids)s::text[], %(client_hosts)s::text[], %(racks)s::text[], %(stand_by)s::bool[])
      AS u (member_id, token_hash, subscription, session_timeout_ms,
-           auto_commit, auto_offset_reset, client_id, client_host)
+           auto_commit, auto_offset_reset, client_id, client_host, rack, stands_by)
 ON CONFLICT (group_name, member_id) DO UPDATE
 SET token_hash = EXCLUDED.token_hash, subscription = EXCLUDED.subscription,
     session_timeout_ms = EXCLUDED.session_timeout_ms, auto_commit = EXCLUDED.auto_commit,
     auto_offset_reset = EXCLUDED.auto_offset_reset, client_id = EXCLUDED.client_id,
-    client_host = EXCLUDED.client_host, node = EXCLUDED.node, registered_at = now()
+    client_host = EXCLUDED.client_host, rack = EXCLUDED.rack, stands_by = EXCLUDED.stands_by,
+    node = EXCLUDED.node, registered_at = now()

@@ -149,6 +149,7 @@ class Fold:
                 case (
                     records.OffsetsFlushed()
                     | records.PartitionsRunning()
+                    | records.StandbysChanged()
                     | records.GroupMarkedEphemeral()
                     | records.ItemAdopted()
                     | records.ErrorShown()

@@ -75,6 +75,12 @@ class PartitionsRunning(Record, frozen=True, tag=True):
     partitions: tuple[TopicPartitions, ...]
 
 
+class StandbysChanged(Record, frozen=True, tag=True):
+    """These members stand by for these partitions from now on, and for no others; the rest as before."""
+
+    standbys: dict[str, tuple[TopicPartitions, ...]]
+
+
 class PhaseEntered(Record, frozen=True, tag=True):
     """The group's phase, as pages show it; `cause` says why a classic group's rebalance began."""
 
@@ -160,10 +166,14 @@ class OffsetsSet(Record, frozen=True, tag=True):
 
 
 class StrategySet(Record, frozen=True, tag=True):
-    """By which assignor the group is assigned from now on, and whether a rebalance stops everybody."""
+    """By which assignor the group is assigned from now on, and whether a rebalance stops everybody.
+
+    `copies`, to how many members the redundant one gives a partition; 0: to as many as before.
+    """
 
     assignor: str
     rebalance_mode: str
+    copies: int = 0
 
 
 class MemberQuarantined(Record, frozen=True, tag=True):
@@ -204,6 +214,7 @@ GroupRecord = (
     | PartitionsReleased
     | PartitionsAssigned
     | PartitionsRunning
+    | StandbysChanged
     | PhaseEntered
     | GroupMarkedEphemeral
     | HandlerAsked

@@ -12,7 +12,10 @@ from msgspec import Struct
 
 from muster.kernel.error_codes import ErrorCode
 
-ASSIGNORS = ("sticky", "range", "roundrobin", "copartitioned")
+ASSIGNORS = ("sticky", "range", "roundrobin", "copartitioned", "rackaware", "redundant")
+COPIES_MAX = 16
+"""Members that the redundant assignor gives a partition to: its owner, the rest stands by."""
+
 REBALANCE_MODES = ("incremental", "eager")
 
 QUARANTINE_MAX_MS = 7 * 24 * 3_600_000
@@ -49,6 +52,7 @@ class SetStrategy(Wish, frozen=True, tag="set_strategy"):
 
     assignor: str | None = None
     rebalance_mode: str | None = None
+    copies: int | None = None
 
 
 class DeleteGroup(Wish, frozen=True, tag="delete_group"):

@@ -34,9 +34,11 @@ class RowsBuilder:
         self.handler_asked = rows.handler_asked
         self.assignor = rows.assignor
         self.rebalance_mode = rows.rebalance_mode
+        self.copies = rows.copies
         self.changed = False
         self.members: Mapping[str, Member] = rows.members
         self.owned: Mapping[str, Mapping[Partition, Tenure]] = rows.owned
+        self.standbys: Mapping[str, frozenset[Partition]] = rows.standbys
         self.offsets: Mapping[Partition, int] = rows.offsets
         self.offset_notes: Mapping[Partition, OffsetNote] = rows.offset_notes
         self.quarantined: Mapping[str, Quarantine] = rows.quarantined
@@ -79,6 +81,7 @@ class RowsBuilder:
                 self._drop_notes(positions)
             case records.StrategySet():
                 self.assignor, self.rebalance_mode = record.assignor, record.rebalance_mode
+                self.copies = record.copies or self.copies
             case records.MemberQuarantined():
                 self.quarantined = {
                     **self.quarantined,
@@ -98,6 +101,8 @@ class RowsBuilder:
                 self._assign(record)
             case records.PartitionsRunning():
                 self._run(record)
+            case records.StandbysChanged():
+                self._set_standbys(record)
             case records.PhaseEntered():
                 self.phase = record.phase
             case records.GroupMarkedEphemeral():
@@ -134,8 +139,10 @@ class RowsBuilder:
             handler_asked=self.handler_asked,
             assignor=self.assignor,
             rebalance_mode=self.rebalance_mode,
+            copies=self.copies,
             members=self.members,
             owned=self.owned,
+            standbys=self.standbys,
             offsets=self.offsets,
             offset_notes=self.offset_notes,
             quarantined=self.quarantined,
@@ -181,6 +188,12 @@ class RowsBuilder:
         del self._write_members()[member_id]
         self.assigned_change -= sum(not tenure.running for tenure in self.owned_by(member_id).values())
         self._drop_tenures(member_id)
+        if member_id in self.standbys:
+            self.standbys = {name: one for name, one in self.standbys.items() if name != member_id}
+
+    def _set_standbys(self, record: records.StandbysChanged) -> None:
+        changed = {name: frozenset(each_partition(told)) for name, told in record.standbys.items()}
+        self.standbys = {name: one for name, one in {**self.standbys, **changed}.items() if one}
 
     def _release(self, record: records.PartitionsReleased) -> None:
         tenures = self._write_tenures(record.member_id)
@@ -206,7 +219,7 @@ class RowsBuilder:
     def _delete(self) -> None:
         invariant(not self.members and not self.classic.members, "only an empty group is deleted")
         self.phase, self.error, self.ephemeral = Phase.EMPTY, "", False
-        self.members, self.owned, self.quarantined = {}, {}, {}
+        self.members, self.owned, self.standbys, self.quarantined = {}, {}, {}, {}
         self.offsets, self.offset_notes = {}, {}
         self.protocol, self._classic = NATIVE, ClassicBuilder(ClassicRows())
 

@@ -15,6 +15,9 @@ from muster.messages.partitions import Partition
 
 NATIVE = "native"
 
+COPIES = 2
+"""An owner and a standby."""
+
 
 class Key(NamedTuple):
     """What orders frames: generation and version of the turn that decided them."""
@@ -74,7 +77,9 @@ class GroupRows:
 
     `protocol` says in which world it is: `classic` holds the members of a classic group, and is None in the
     native world; `members` and `owned` are native and empty in the classic world. `owned` has an entry only
-    for members that own something. `handler_asked`: a work item of this group was offered and not yet
+    for members that own something, and so has `standbys`, what members stand by for: they read it along, own
+    nothing of it and commit nothing of it (ADR 14). `copies` is to how many members the redundant assignor
+    gives a partition. `handler_asked`: a work item of this group was offered and not yet
     adopted. `offset_notes` holds the notes of the offsets that have one.
     """
 
@@ -87,9 +92,11 @@ class GroupRows:
     protocol: str = NATIVE
     rebalance_mode: str = "incremental"
     assignor: str = "sticky"
+    copies: int = COPIES
     handler_asked: bool = False
     members: Mapping[str, Member] = field(default_factory=dict)
     owned: Owned = field(default_factory=dict)
+    standbys: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
     offsets: Mapping[Partition, int] = field(default_factory=dict)
     offset_notes: Mapping[Partition, OffsetNote] = field(default_factory=dict)
     quarantined: Mapping[str, Quarantine] = field(default_factory=dict)

@@ -8,7 +8,10 @@ from muster.messages.member import TopicCount
 
 
 class MemberWishes(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may change at each Register; `client_host` is the peer's address as the door saw it."""
+    """What may change at each Register; `client_host` is the peer's address as the door saw it.
+
+    `stands_by`: the member may be given partitions to stand by for, of which it is no owner.
+    """
 
     topic_count: tuple[TopicCount, ...]
     session_timeout_ms: int
@@ -16,6 +19,8 @@ class MemberWishes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     auto_offset_reset: str = "latest"
     client_id: str = ""
     client_host: str = ""
+    rack: str = ""
+    stands_by: bool = False
 
     def by_name(self) -> dict[str, Any]:
         """The wishes alone, of whatever holds them."""

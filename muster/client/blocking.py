@@ -20,6 +20,7 @@ from muster.client.metrics import Metrics
 from muster.client.processing import Hand, the_hand
 from muster.client.readers import Readers
 from muster.client.record import Record, TopicPartition
+from muster.client.standby import Standby
 from muster.client.standing import State
 
 Answer = TypeVar("Answer")
@@ -43,6 +44,45 @@ class Options(TypedDict, total=False):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None
     sasl_mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"]
     ca_file: str | PathLike[str] | None
+    rack: str
+    stands_by: bool
+
+
+class BlockingStandby:
+    """What a BlockingConsumer stands by for, as `Standby`; one thread iterates it, which may be any."""
+
+    def __init__(self, standby: Standby, call: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._standby = standby
+        self._call = call
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record:
+        async def next_record() -> Record | None:
+            return await anext(self._standby, None)
+
+        try:
+            record: Record | None = self._call(next_record())
+        except (RuntimeError, CancelledError):
+            # The loop has ended with the consumer.
+            record = None
+        if record is None:
+            raise StopIteration
+        return record
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """As `Standby.assignment`."""
+        return self._standby.assignment
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """As `Standby.seek`."""
+
+        async def seek() -> None:
+            self._standby.seek(topic, partition, offset)
+
+        self._call(seek())
 
 
 class BlockingConsumer:
@@ -74,6 +114,7 @@ class BlockingConsumer:
         self._guard = threading.RLock()
         self._conversation.hold_under(self._guard)
         self._conversation.listening.call = self._call_listener
+        self.standby = BlockingStandby(self._consumer.standby, self._call)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()

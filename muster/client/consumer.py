@@ -18,6 +18,7 @@ from muster.client.listening import RebalanceListener
 from muster.client.metrics import Metrics
 from muster.client.processing import the_hand
 from muster.client.record import Record, TopicPartition
+from muster.client.standby import Standby
 from muster.client.standing import State
 from muster.client.tenure import UNKNOWN, Tenure
 from muster.client.working import Handler, work
@@ -40,6 +41,9 @@ class Consumer:
     `consumer_id` must be unique within the group; by default it is made at random. A record is finished
     when the next one is asked for, or when it is committed; with `auto_commit` what is finished is committed
     with each ping and at the end. `listener` hears of partitions that come and go.
+
+    `rack` is where it runs, as brokers name their racks. `stands_by`: it may be told to read along what
+    another member owns; `standby` then hands out these records, and `listener.on_standby` hears of them.
 
     `ready_timeout_ms` is how long the group may take to let it in, `max_poll_interval_ms` how long the
     application may take to ask for the next record before others get its partitions; 0: any time.
@@ -77,6 +81,8 @@ class Consumer:
         security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None = None,
         sasl_mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"] = "SCRAM-SHA-256",
         ca_file: str | PathLike[str] | None = None,
+        rack: str = "",
+        stands_by: bool = False,
     ) -> None:
         arguments.words("group", group)
         arguments.words("client_id", client_id)
@@ -85,6 +91,9 @@ class Consumer:
         arguments.one_of("auto_offset_reset", auto_offset_reset, _RESET_TO)
         arguments.flag("auto_commit", auto_commit)
         arguments.flag("ephemeral", ephemeral)
+        arguments.flag("stands_by", stands_by)
+        if rack:
+            arguments.words("rack", rack)
         arguments.at_least("session_timeout_ms", session_timeout_ms, 1)
         arguments.at_least("ready_timeout_ms", ready_timeout_ms, 0)
         arguments.at_least("max_poll_interval_ms", max_poll_interval_ms, 0)
@@ -100,6 +109,8 @@ class Consumer:
             auto_offset_reset=auto_offset_reset,
             ephemeral=ephemeral,
             client_id=client_id,
+            rack=rack,
+            stands_by=stands_by,
         )
         arguments.registrable(wishes.in_a_frame(0, 0))
         token = arguments.checked_token(token)
@@ -358,6 +369,11 @@ class Consumer:
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are being fetched now, paused ones included."""
         return frozenset(tenure.place for tenure in self._conversation.fetching.tenures())
+
+    @property
+    def standby(self) -> Standby:
+        """What it stands by for: an asynchronous iterator over these records, always the same object."""
+        return self._conversation.standby
 
     @property
     def paused(self) -> frozenset[TopicPartition]:

@@ -20,6 +20,7 @@ from muster.client.core.directives import (
     Rediscover,
     Refused,
     Send,
+    StandBy,
     StartFetchers,
 )
 from muster.client.core.session import MemberSession, Stage
@@ -32,6 +33,7 @@ from muster.client.metrics import Metrics
 from muster.client.ownership import Ownership
 from muster.client.processing import Processing, the_hand
 from muster.client.record import TopicPartition
+from muster.client.standby import Standby
 from muster.client.standing import Standing, State
 from muster.client.telling import Telling
 from muster.client.tenure import UNKNOWN, Tenure
@@ -109,6 +111,7 @@ class Conversation:
             self._obey,
         )
         self.processing.on_close = self.ownership.streams_changed.set
+        self.standby = Standby(options, self._ask_for_brokers, self.listening, self._begin)
         self.failure: ConsumerError | None = None
         self.left = asyncio.Event()
         self.absent = False
@@ -158,6 +161,7 @@ class Conversation:
             if self._found is not None:
                 self._found.hang_up()
             self.processing.close()
+            self.standby.close()
             self.committing.end()
             self.left.set()
             with suppress(ConsumerError, TimeoutError):
@@ -362,10 +366,10 @@ class Conversation:
 
     def _learn_brokers(self, brokers: Iterable[BrokerInfo]) -> None:
         known = {broker.id: broker for broker in brokers}
-        self.fetching.learn_brokers(
-            {number: f"{broker.host}:{broker.port}" for number, broker in known.items()},
-            {number: broker.security for number, broker in known.items()},
-        )
+        addresses = {number: f"{broker.host}:{broker.port}" for number, broker in known.items()}
+        security = {number: broker.security for number, broker in known.items()}
+        self.fetching.learn_brokers(addresses, security)
+        self.standby.learn_brokers(addresses, security)
 
     # What the session asks.
 
@@ -388,6 +392,9 @@ class Conversation:
             case StartFetchers(offsets, kept):
                 self._learn_brokers(self.session.brokers)
                 self.ownership.start(offsets, kept)
+            case StandBy(offsets):
+                self._learn_brokers(self.session.brokers)
+                self.standby.become(offsets)
             case Disconnect(text):
                 logger.info("hanging up: %s", text)
                 self._hang_up()

@@ -34,6 +34,11 @@ class RebalanceListener:
     def on_lost(self, partitions: Places) -> Awaitable[None] | None:
         """Others may have had these already; what was not committed comes again."""
 
+    def on_standby(self, partitions: Places) -> Awaitable[None] | None:
+        """The whole of what this consumer stands by for, whenever it changes; nothing of what is new in it is
+        handed out before this returns: `standby.seek` here.
+        """
+
 
 async def call(method: Callable[[Places], Any], places: Places) -> None:
     """Call it on this loop; how another flavour of the Consumer calls listeners is its own affair."""
@@ -77,6 +82,11 @@ class Listening:
         if self._listener is not None:
             await self._tell(self._listener.on_lost, places)
 
+    async def stands_by(self, places: Iterable[TopicPartition]) -> None:
+        """Also of nothing. Raises ListenerFailed."""
+        if self._listener is not None:
+            await self._tell(self._listener.on_standby, places, even_of_nothing=True)
+
     async def settle(self, within_s: float) -> None:
         """Wait until everything was told, at most `within_s`."""
         try:
@@ -94,9 +104,11 @@ class Listening:
         places: Iterable[TopicPartition],
         too_late: Callable[[Places], Any] | None = None,
         is_late: Callable[[], bool] = lambda: False,
+        *,
+        even_of_nothing: bool = False,
     ) -> None:
         told = frozenset(places)
-        if not told:
+        if not told and not even_of_nothing:
             return
         task = asyncio.current_task()
         self._waiting += 1

@@ -140,7 +140,8 @@ class RegisterConsumerRequest(
     """Join a group, or come back to it: the same consumer id and token are the same member.
 
     `token` is the member's own secret, 32 random bytes as text; the coordinator keeps its SHA-256.
-    `generation` is the highest the member has seen, 0 at first.
+    `generation` is the highest the member has seen, 0 at first. `rack` is where the member runs, as brokers
+    name their racks. `stands_by`: it may be told of partitions that it does not own, to read them along.
     """
 
     correlation_id: Number
@@ -154,6 +155,8 @@ class RegisterConsumerRequest(
     ephemeral: bool = False
     generation: Number = 0
     client_id: ClientId = ""
+    rack: ClientId = ""
+    stands_by: bool = False
 
 
 class RegisterConsumerResponse(Frame, frozen=True, kw_only=True, tag="RegisterConsumerResponse"):
@@ -184,7 +187,8 @@ class PingRequest(Frame, frozen=True, kw_only=True, tag="Ping"):
 class PingResponse(Frame, frozen=True, kw_only=True, tag="PingResponse", forbid_unknown_fields=True):
     """Everything that is being fetched; offsets are −1 with auto_commit off.
 
-    `generation` is the highest the member has seen; each entry states its own.
+    `generation` is the highest the member has seen; each entry states its own. `standby_info` is what it
+    stands by for.
     """
 
     consumer_id: Identifier
@@ -192,6 +196,7 @@ class PingResponse(Frame, frozen=True, kw_only=True, tag="PingResponse", forbid_
     generation: Number = 0
     error_code: int = 0
     offset_info: OffsetInfo = ()
+    standby_info: Annotated[tuple[TopicPartitions, ...], Meta(max_length=OWNED_TOPICS_MAX)] = ()
 
 
 class StopFetcherRequest(Frame, frozen=True, kw_only=True, tag="StopFetcher"):
@@ -216,13 +221,18 @@ class StopFetcherResponse(
 
 
 class StartFetcherRequest(Frame, frozen=True, kw_only=True, tag="StartFetcher"):
-    """The member's whole ownership: stop what is not named, start what is missing, leave the rest alone."""
+    """The member's whole ownership: stop what is not named, start what is missing, leave the rest alone.
+
+    `standby_info` is, whole as well, what the member stands by for, and what is committed there: it may read
+    these, and commits nothing of them.
+    """
 
     consumer_id: Identifier
     generation: Number
     version: Number
     num_threads: int = 0
     ownership_info: tuple[ThreadOwnership, ...] = ()
+    standby_info: tuple[AssignedTopic, ...] = ()
     nodes: tuple[NodeInfo, ...] = ()
     brokers_info: tuple[BrokerInfo, ...] = ()
 

@@ -20,6 +20,8 @@ def test_every_default_of_a_consumer_is_told_as_it_is() -> None:
 
 def _written(default: object) -> str:
     """As the page writes it: None stands for a consumer id of its own making."""
+    if isinstance(default, bool):
+        return str(default)
     if default is None:
         return "random"
     if isinstance(default, int) and default and default % MIB == 0:

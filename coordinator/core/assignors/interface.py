@@ -1,7 +1,7 @@
 """This room says what every assignor is: members, topics and present owners in, shares out."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 
@@ -17,11 +17,19 @@ Shares = dict[str, list[Partition]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an assignor is asked: `topics` that exist, and in `owner_of` members that own something now."""
+    """What an assignor is asked: `topics` that exist, and in `owner_of` members that own something now.
+
+    `rack_of` are the members that told their rack. `copies` is to how many members a partition is to be
+    given, its owner included; `willing` are those who may stand by, `standbys` what they stand by for now.
+    """
 
     members: Mapping[str, Threads]
     topics: Mapping[str, TopicLayout]
     owner_of: Mapping[Partition, str] = field(default_factory=dict)
+    rack_of: Mapping[str, str] = field(default_factory=dict)
+    copies: int = 1
+    willing: frozenset[str] = frozenset()
+    standbys: Mapping[str, Collection[Partition]] = field(default_factory=dict)
 
     def readers(self) -> dict[str, list[str]]:
         """The members that read each topic, by id; topics by name."""

@@ -48,7 +48,8 @@ def adopt(draft: Draft, item: ItemFinished) -> None:
         draft.want(MEMBERS_CHANGED)
     target = _fitting(draft, proposal)
     lost, gained = _difference(draft, target)
-    if not lost and not gained:
+    standbys = _other_standbys(draft, proposal, target)
+    if not lost and not gained and not standbys:
         _clear_error(draft)
         return
     snapshot = frozenset(one.member_id for one in proposal.members if one.member_id in rows.members)
@@ -62,6 +63,7 @@ def adopt(draft: Draft, item: ItemFinished) -> None:
         waiting=frozenset(lost),
         lost=lost,
         gained=gained,
+        standbys=standbys,
     )
     draft.attempt, draft.waiting = attempt, set(lost)
     if not lost:
@@ -87,7 +89,10 @@ def close(draft: Draft) -> None:
             draft.record(records.PartitionsReleased(member_id, by_topic(partitions)))
     for member_id, partitions in attempt.gained.items():
         draft.record(records.PartitionsAssigned(member_id, generation, by_topic(partitions)))
-    for member_id in sorted(attempt.losers | attempt.gained.keys()):
+    if attempt.standbys:
+        told = {member_id: by_topic(partitions) for member_id, partitions in attempt.standbys.items()}
+        draft.record(records.StandbysChanged(told))
+    for member_id in sorted(attempt.losers | attempt.gained.keys() | attempt.standbys.keys()):
         draft.tell_ownership(member_id)
     draft.attempt = None
     draft.failures = 0
@@ -193,6 +198,29 @@ def _difference(draft: Draft, target: Shares) -> tuple[Shares, Shares]:
         if gains := gets - has:
             gained[member_id] = gains
     return lost, gained
+
+
+def _other_standbys(draft: Draft, proposal: Proposal, target: Shares) -> Shares:
+    """Who is to stand by for something else than now, as far as the proposal still fits.
+
+    Nobody stands by for what it owns itself, or reads no longer.
+    """
+    standbys = draft.rows.standbys
+    if not proposal.standbys and not standbys:
+        return {}
+    members, reads = draft.rows.members, _Readers(draft)
+    wanted: Shares = dict.fromkeys(standbys, frozenset())
+    for share in proposal.standbys:
+        member = members.get(share.member_id)
+        if member is not None and member.stands_by:
+            owns = target.get(share.member_id, frozenset())
+            read = (topic for topic in share.partitions if reads(share.member_id, topic.topic))
+            wanted[share.member_id] = frozenset(each_partition(read)) - owns
+    return {
+        member_id: mine
+        for member_id, mine in sorted(wanted.items())
+        if mine != standbys.get(member_id, frozenset())
+    }
 
 
 def _clear_error(draft: Draft) -> None:

@@ -69,11 +69,14 @@ def ping(state: GroupState, now: Instant, surroundings: Surroundings) -> Pinged 
 def answered(state: GroupState, event: Heard, now: Instant, settings: GroupSettings) -> GroupState | None:
     """The state after a ping was answered; the same for an answer that proves nothing.
 
-    None: an attempt is open, the member fetches other than its rows, or was not heard to fetch some.
+    None: an attempt is open, the member fetches other than its rows, was not heard to fetch some, or the
+    group has standbys.
     """
     memory, answer = state.memory, event.message
     member_id = memory.bound.get(event.connection)
     if not isinstance(answer, PingResponse) or member_id is None or memory.attempt is not None:
+        return None
+    if state.rows.standbys or answer.standby_info:
         return None
     if member_id != answer.consumer_id:
         return state

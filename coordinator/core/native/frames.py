@@ -119,9 +119,17 @@ def start_fetcher(state: GroupState, member_id: str, surroundings: Surroundings)
             ThreadOwnership(f"{member_id}-{thread}", tuple(topics))
             for thread, topics in sorted(by_thread.items())
         ),
+        standby_info=tuple(_stood_by(state, member_id)),
         nodes=surroundings.nodes,
         brokers_info=surroundings.brokers,
     )
+
+
+def _stood_by(state: GroupState, member_id: str) -> Iterable[AssignedTopic]:
+    for one in by_topic(state.rows.standbys.get(member_id, ())):
+        places = (Partition(one.topic, one.topic_id, number) for number in one.partitions)
+        told = tuple(AssignedPartition(place.number, start_offset(state, place)) for place in places)
+        yield AssignedTopic(one.topic, one.topic_id, told)
 
 
 def threads_of(member: Member, topic: str) -> int:

@@ -43,7 +43,7 @@ from muster.messages.member import (
     StopFetcherResponse,
     TopicCount,
 )
-from muster.messages.partitions import Partition, by_topic, each_position
+from muster.messages.partitions import by_topic, each_partition, each_position
 
 
 def happened(draft: Draft, event: GroupEvent) -> None:
@@ -168,6 +168,8 @@ def _wishes(request: RegisterConsumerRequest, client_host: str) -> MemberWishes:
         auto_offset_reset=request.auto_offset_reset,
         client_id=request.client_id,
         client_host=client_host,
+        rack=request.rack,
+        stands_by=request.stands_by,
     )
 
 
@@ -186,6 +188,8 @@ def _change(draft: Draft, request: RegisterConsumerRequest, present: Member, cli
         draft.record(records.MemberChanged(member_id=request.consumer_id, **wishes))
     if request.topic_count != present.topic_count:
         draft.want(f"{request.consumer_id} changed its subscription")
+    elif (request.rack, request.stands_by) != (present.rack, present.stands_by):
+        draft.want(f"{request.consumer_id} came back with another rack, or as another kind of standby")
 
 
 def may_subscribe(topics: Scope, wish: TopicCount) -> bool:
@@ -260,19 +264,31 @@ def _ping_answered(draft: Draft, member_id: str, answer: PingResponse, *, repair
     sessions.restart(draft, member_id)
     draft.note_offsets(member_id, answer.offset_info)
     if draft.attempt is None and repair:
-        _repair(draft, member_id, frozenset(one for one, _ in each_position(answer.offset_info)))
+        _repair(draft, member_id, answer)
 
 
-def _repair(draft: Draft, member_id: str, fetched: frozenset[Partition]) -> None:
-    """The member fetches other than its rows, or was not heard to have started: tell it its rows."""
+def _repair(draft: Draft, member_id: str, answer: PingResponse) -> None:
+    """The member fetches, or stands by for, other than its rows, or has not started: tell it its rows."""
+    fetched = frozenset(one for one, _ in each_position(answer.offset_info))
     assigned = sessions.has_assigned(draft, member_id)
-    if not assigned and fetched == draft.rows.owned_by(member_id).keys():
+    as_told = fetched == draft.rows.owned_by(member_id).keys() and _stands_as_told(draft, member_id, answer)
+    if not assigned and as_told:
         return
     draft.tell_ownership(member_id)
     session = draft.sessions[member_id]
     if assigned and session.repair_due_at is None:
         due = after(draft.now, 2 * third_of(draft.rows.members[member_id]))
         draft.set_session(member_id, replace(session, repair_due_at=due))
+
+
+def _stands_as_told(draft: Draft, member_id: str, answer: PingResponse) -> bool:
+    standbys = draft.rows.standbys
+    if not standbys and not answer.standby_info:
+        return True
+    if not draft.rows.members[member_id].stands_by:
+        # It may know nothing of standbys, and then it would be told for ever.
+        return True
+    return standbys.get(member_id, frozenset()) == frozenset(each_partition(answer.standby_info))
 
 
 def _stop_answered(draft: Draft, member_id: str, answer: StopFetcherResponse) -> None:

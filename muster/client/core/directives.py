@@ -40,6 +40,13 @@ class StartFetchers:
 
 
 @dataclass(frozen=True, slots=True)
+class StandBy:
+    """Stand by for these and no others: read them along, commit nothing. Offsets as in StartFetchers."""
+
+    offsets: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Disconnect:
     """Close the connection and drop its unread frames before anything else is opened."""
 
@@ -87,6 +94,7 @@ Directive = (
     Send
     | EndFetchers
     | StartFetchers
+    | StandBy
     | Disconnect
     | Rediscover
     | CommitAnswered

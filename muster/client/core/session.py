@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+from muster.client.core import told
 from muster.client.core.directives import (
     CommitAnswered,
     CommitLost,
@@ -27,6 +28,7 @@ from muster.client.core.directives import (
     Rediscover,
     Refused,
     Send,
+    StandBy,
     StartFetchers,
 )
 from muster.client.core.wishes import Wishes
@@ -51,7 +53,7 @@ from muster.messages.member import (
     TopicCount,
     TopicOffsets,
 )
-from muster.messages.partitions import Partition, Position, each_partition, positions_by_topic
+from muster.messages.partitions import Partition, Position, by_topic, each_partition, positions_by_topic
 
 NO_OFFSET = -1
 RETRY_MS = 500
@@ -92,6 +94,7 @@ class MemberSession:
 
     `told` is true from the first StartFetcher of the present connection on: what it fetches is what it owns.
     `threads` is to which consumer thread the coordinator dealt each partition; a new mapping at each word.
+    `standbys` is what it stands by for, and what was committed there when it was told.
     """
 
     def __init__(self, wishes: Wishes) -> None:
@@ -103,6 +106,7 @@ class MemberSession:
         self.brokers: tuple[BrokerInfo, ...] = ()
         self.fetching: dict[Partition, Position] = {}
         self.threads: Mapping[Partition, str] = {}
+        self.standbys: Mapping[Partition, int] = {}
         self.told = False
         self._obeyed = (0, 0)
         self._registered_at = Instant(0)
@@ -289,7 +293,7 @@ class MemberSession:
             wait_ms = SOON_MS if error in _CHANGING_HANDS else RETRY_MS
             not_before = now if redirected else after(now, wait_ms)
             return [*self._hang_up(answer.error_text), Rediscover(not_before, answer.coordinator_address)]
-        ended = self._end(self.fetching)
+        ended = [*self._end(self.fetching), *self._stand_by({})]
         parted = self._hang_up(answer.error_text)
         self.stage, self.deadline = Stage.OVER, None
         return [*ended, *parted, Refused(error, answer.error_text)]
@@ -314,6 +318,7 @@ class MemberSession:
                     number=ping.number,
                     generation=self.generation,
                     offset_info=positions_by_topic(positions),
+                    standby_info=by_topic(self.standbys),
                 )
             )
         ]
@@ -331,8 +336,9 @@ class MemberSession:
         self.told = True
         directives: list[Directive] = []
         if self.stage is Stage.REGISTERED:
-            self.threads = _threads(request)
-            directives = self._become(_whole_ownership(request), request.generation)
+            self.threads = told.threads(request)
+            directives = self._become(told.whole_ownership(request), request.generation)
+            directives += self._stand_by(told.standbys(request))
         answer = StartFetcherResponse(
             consumer_id=self.wishes.consumer_id, generation=request.generation, version=request.version
         )
@@ -352,6 +358,12 @@ class MemberSession:
         if missing:
             directives.append(StartFetchers(missing, kept))
         return directives
+
+    def _stand_by(self, standbys: Mapping[Partition, int]) -> list[Directive]:
+        if standbys.keys() == self.standbys.keys():
+            return []
+        self.standbys = standbys
+        return [StandBy(standbys)]
 
     def _nobody_else_had(self, partition: Partition, generation: int) -> bool:
         """It lapsed here, and the only generation that was opened since, if one was, gave it back.
@@ -401,7 +413,7 @@ class MemberSession:
         return [CommitLost(lost)] if lost else []
 
     def _over(self) -> list[Directive]:
-        directives = [*self._end(self.fetching), *self._hang_up("leaving")]
+        directives = [*self._end(self.fetching), *self._stand_by({}), *self._hang_up("leaving")]
         self.stage, self.deadline = Stage.OVER, None
         return [*directives, Left()]
 
@@ -468,24 +480,6 @@ class MemberSession:
             offset_info=offset_info,
             client_id=self.wishes.client_id,
         )
-
-
-def _whole_ownership(request: StartFetcherRequest) -> dict[Partition, int]:
-    return {
-        Partition(topic.topic, topic.topic_id, one.partition): one.offset
-        for thread in request.ownership_info
-        for topic in thread.assigned_parts
-        for one in topic.partitions
-    }
-
-
-def _threads(request: StartFetcherRequest) -> dict[Partition, str]:
-    return {
-        Partition(topic.topic, topic.topic_id, one.partition): thread.consumer_thread_id
-        for thread in request.ownership_info
-        for topic in thread.assigned_parts
-        for one in topic.partitions
-    }
 
 
 def _error_of(code: int) -> ErrorCode:

@@ -18,6 +18,8 @@ class Wishes:
     auto_offset_reset: AutoOffsetReset = "latest"
     ephemeral: bool = False
     client_id: str = ""
+    rack: str = ""
+    stands_by: bool = False
 
     def in_a_frame(self, correlation_id: int, generation: int) -> RegisterConsumerRequest:
         """As they are said to the coordinator; `generation` is the highest that the member has seen."""
@@ -33,4 +35,6 @@ class Wishes:
             ephemeral=self.ephemeral,
             generation=generation,
             client_id=self.client_id,
+            rack=self.rack,
+            stands_by=self.stands_by,
         )

@@ -6,7 +6,9 @@ from uuid import UUID
 import psycopg
 import pytest
 from django.core.management import call_command
+from msgspec import structs
 
+from controller import catalog
 from coordinator.store import GroupStore
 from groups.core import records
 from groups.core.classic import ClassicMember
@@ -102,6 +104,63 @@ def test_a_partition_that_changes_hands_in_one_turn_has_one_row(
     )
     assert turns.store.load(connection, "departures").owned == turns.rows.owned
     assert connection.execute("SELECT count(*) FROM partition_ownership").fetchone() == (4,)
+
+
+def test_standbys_are_stored_beside_owners_and_may_change_places_with_them(
+    connection: LaneConnection,
+) -> None:
+    turns = Turns(connection)
+    settled(turns)
+    turns.take(records.StrategySet("redundant", "incremental", copies=3), joins("cleo"))
+    turns.take(
+        records.StandbysChanged({"ann": by_topic(P[2:]), "ben": by_topic(P[:2]), "cleo": by_topic(P[:1])})
+    )
+    turns.take(
+        records.GenerationOpened(2),
+        records.PartitionsReleased("ann", by_topic(P[:1])),
+        records.PartitionsAssigned("ben", 2, by_topic(P[:1])),
+        records.StandbysChanged({"ann": by_topic(P[:1]), "ben": by_topic(P[1:2])}),
+    )
+    assert turns.store.load(connection, "departures") == turns.rows
+    assert turns.rows.standbys == {
+        "ann": frozenset(P[:1]),
+        "ben": frozenset(P[1:2]),
+        "cleo": frozenset(P[:1]),
+    }
+    turns.take(records.MemberRemoved("ann", "left"))
+    found = turns.store.load_shard(connection, shard_of("departures"))["departures"]
+    assert found == turns.rows and found.standbys.keys() == {"ben", "cleo"} and found.copies == 3
+
+
+def test_where_a_member_runs_and_whether_it_stands_by_are_kept(connection: LaneConnection) -> None:
+    turns = Turns(connection)
+    turns.take(structs.replace(joins("ann"), rack="b", stands_by=True), joins("ben"))
+    members = turns.store.load(connection, "departures").members
+    assert members == turns.rows.members
+    assert (members["ann"].rack, members["ann"].stands_by) == ("b", True)
+
+
+def test_racks_are_found_by_the_replicas_of_a_partition(connection: LaneConnection) -> None:
+    connection.execute(
+        "INSERT INTO broker (broker_id, secret_hash, endpoints, rack, broker_epoch, incarnation, fenced,"
+        " metadata_version) SELECT n, sha256('x'), '{}', CASE WHEN n < 3 THEN 'a' WHEN n = 3 THEN 'b' ELSE ''"
+        " END, 1, gen_random_uuid(), n = 3, 0 FROM generate_series(1, 4) AS n"
+    )
+    connection.execute(
+        "INSERT INTO topic (topic_id, name, partition_count, replication_factor, configs, metadata_version)"
+        " VALUES (%s, 'orders', 3, 2, '{}', 0)",
+        (ORDERS,),
+    )
+    for number, assigned in enumerate(([1, 2], [2, 3], [4])):
+        connection.execute(
+            "INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch,"
+            " isr, version) VALUES (%s, %s, %s, '{}', '{}', -1, 0, '{}', 0)",
+            (ORDERS, number, assigned),
+        )
+    layouts = catalog.layouts(connection)
+    assert all(not one.racks for one in layouts.values())
+    [found] = catalog.with_racks(connection, layouts).values()
+    assert found.racks == (frozenset("a"), frozenset("ab"), frozenset())
 
 
 def test_a_turn_on_an_old_version_writes_nothing(

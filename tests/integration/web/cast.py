@@ -147,6 +147,23 @@ def own(
     )
 
 
+def stand_by(group: ConsumerGroup, topic: Topic, member_id: str, partitions: Sequence[int]) -> None:
+    """The member reads these along; nobody else does."""
+    PartitionOwnership.objects.bulk_create(
+        PartitionOwnership(
+            group=group,
+            topic_id=topic.topic_id,
+            topic_name=topic.name,
+            partition=number,
+            copy=1,
+            owner=member_id,
+            since_generation=1,
+            state="assigned",
+        )
+        for number in partitions
+    )
+
+
 def commit(
     group: ConsumerGroup, topic: Topic, partition: int, offset: int, at: datetime | None = None
 ) -> None:

@@ -48,6 +48,7 @@ OF_PARTITIONS: dict[str, Callable[[], None]] = {
     "owner": turn,
     "state": turn,
     "since_generation": turn,
+    "standbys": turn,
     "committed": commit,
     "version": commit,
     "committed_s": commit,

@@ -160,6 +160,8 @@ class Cluster:
                 return f"{member_id} is not registered"
             if process.fetchers.keys() != owned.keys() or process.session.fetching.keys() != owned.keys():
                 return f"{member_id} fetches other than its rows"
+            if process.stands_by != rows.standbys.get(member_id, frozenset()):
+                return f"{member_id} stands by for other than its rows"
             if not all(tenure.running for tenure in owned.values()):
                 return f"a row of {member_id} is not running"
         return self._why_incomplete(rows)

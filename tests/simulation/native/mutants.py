@@ -176,6 +176,18 @@ MUTANTS = (
         seeds=(32, 36),
     ),
     Mutant(
+        "owner_stands_by",
+        "who comes to own a partition stands by for it as before",
+        (
+            Patch(
+                attempts._other_standbys,
+                "frozenset(each_partition(read)) - owns",
+                "frozenset(each_partition(read))",
+            ),
+        ),
+        seeds=(231,),
+    ),
+    Mutant(
         "no_wanted_at_load",
         "a load does not want a rebalance",
         (Patch(decide._awakened, 'wanted=LOADED if rows.members and not settled else ""', 'wanted=""'),),

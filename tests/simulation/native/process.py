@@ -14,6 +14,7 @@ from muster.client.core.directives import (
     Rediscover,
     Refused,
     Send,
+    StandBy,
     StartFetchers,
 )
 from muster.client.core.session import MemberSession, Stage
@@ -48,10 +49,18 @@ class Process:
         self.mute = False
         self.finishes_a_step = False
         self.fetchers: dict[Partition, int] = {}
+        self.stands_by: frozenset[Partition] = frozenset()
         self.consumed = 0
         self.ended = 0
         self.session = MemberSession(
-            Wishes("readers", member_id, token.ljust(43, "."), topic_count, session_timeout_ms=SESSION_MS)
+            Wishes(
+                "readers",
+                member_id,
+                token.ljust(43, "."),
+                topic_count,
+                session_timeout_ms=SESSION_MS,
+                stands_by=self.world.redundant,
+            )
         )
         self._connection: Connection | None = None
         self._unread: list[ToMember] = []
@@ -203,6 +212,8 @@ class Process:
                 self._end(directive)
             case StartFetchers():
                 self._start(directive)
+            case StandBy():
+                self._stand_by(directive)
             case Disconnect():
                 # A node that does not know yet that its lease is another's may still say old things.
                 self.world.forbid(
@@ -246,6 +257,11 @@ class Process:
                 self._in_hand[partition] = Position(position, self._truth[partition])
         if directive.answer is not None:
             self._obey(self.session.fetchers_ended(directive.answer, self.clock.now()))
+
+    def _stand_by(self, directive: StandBy) -> None:
+        self.stands_by = frozenset(directive.offsets)
+        both = sorted(map(str, self.stands_by & self.fetchers.keys()))
+        self.world.forbid(bool(both), f"{self.member_id} fetches and stands by for {both}")
 
     def _start(self, directive: StartFetchers) -> None:
         lapsed = not self.session.may_fetch(self.clock.now())

@@ -40,12 +40,14 @@ Place = tuple[str, int]
 class LoneCoordinator:
     """The coordinator of one member: it owns `shares`, by stream; each change is said by `stop` and `start`.
 
-    `committed` is what it keeps, by topic and partition; `commit_errors` are answered first, one a commit.
+    `standbys` is what it stands by for, told with each start. `committed` is what it keeps, by topic and
+    partition; `commit_errors` are answered first, one a commit.
     """
 
     def __init__(self, topic_ids: Mapping[str, UUID], broker: str = "", security: str = PLAINTEXT) -> None:
         self.address = ""
         self.shares: list[set[Place]] = [set()]
+        self.standbys: set[Place] = set()
         self.committed: dict[Place, int] = {}
         self.commit_errors: list[ErrorCode] = []
         self.answers_commits = True
@@ -144,6 +146,7 @@ class LoneCoordinator:
             version=self.generation,
             num_threads=len(streams),
             ownership_info=streams,
+            standby_info=self._topics(self.standbys),
             brokers_info=self._brokers,
         )
         await self.say(request)

@@ -28,6 +28,8 @@ ROWS = f"""
  "partitions": [{{"topic": "orders", "topic_id": "{TOPIC}", "partitions": [0]}}]}}
 {{"record": "PartitionsRunning", "member_id": "ann",
  "partitions": [{{"topic": "orders", "topic_id": "{TOPIC}", "partitions": [0]}}]}}
+{{"record": "StandbysChanged", "standbys": {{"ben":
+ [{{"topic": "orders", "topic_id": "{TOPIC}", "partitions": [0]}}], "cleo": []}}}}
 {{"record": "PhaseEntered", "phase": "Stable"}}
 {{"record": "GroupMarkedEphemeral"}}
 {{"record": "HandlerAsked", "cause": "ann joined"}}
