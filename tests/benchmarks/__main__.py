@@ -13,8 +13,8 @@ import traceback
 from pathlib import Path
 
 BENCHMARKS = (
-    *("produce_consume", "sdk", "members", "failover", "commits", "elections", "pages", "idle"),
-    *("heartbeats", "classic_groups", "kafka_commits"),
+    *("produce_consume", "sdk", "native_groups", "failover", "commits", "elections", "pages", "idle"),
+    *("heartbeats", "classic_groups", "kafka_commits", "idle_members"),
 )
 """Modules of this folder, each with `run(home) -> lines`; one at a time, so that none disturbs another."""
 

@@ -78,7 +78,7 @@ class Committer:
 
 async def _be_clients(address: str, first: int, count: int) -> None:
     members = [
-        RawMember(f"bench-{number // MEMBERS_OF_A_GROUP}", f"member-{number}", TOPIC)
+        RawMember(f"bench-{number // MEMBERS_OF_A_GROUP}", f"member-{number}", [TOPIC])
         for number in range(first, first + count)
     ]
     token = os.environ["MUSTER_TOKEN"]

@@ -65,16 +65,20 @@ def group_doors(home: Path, name: str) -> Iterator[list[GroupDoor]]:
     """Muster with a topic's rows instead of brokers, and Kafka if it can be run; both run all the time."""
     libraries = kafka_libraries(home)
     with contextlib.ExitStack() as stack:
-        doors = [stack.enter_context(_muster(home, name))]
+        doors = [stack.enter_context(node_door(home, name))]
         if libraries is not None:
             doors.append(stack.enter_context(_kafka(home, name, libraries)))
         yield doors
 
 
 @contextmanager
-def _muster(home: Path, name: str) -> Iterator[GroupDoor]:
+def node_door(home: Path, name: str, **more: str) -> Iterator[GroupDoor]:
+    """A node, with topics' rows instead of brokers; `more` are settings."""
     (port,) = free_ports(1)
     settings = {
+        # All members of a benchmark connect before the first one registers.
+        "MUSTER_CONSUMER_DOOR_REGISTRATION_TIMEOUT_MS": "300000",
+        **more,
         "MUSTER_NODE_KAFKA_LISTEN": f"127.0.0.1:{port}",
         "MUSTER_NODE_KAFKA_CONNECTIONS": CONNECTIONS,
         "MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS": INITIAL_DELAY_MS,

@@ -8,7 +8,7 @@ import base64
 import os
 import secrets
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -123,13 +123,16 @@ class RawSocket(asyncio.Protocol):
 
 
 class RawMember:
-    """Registers and obeys; `commit_answered` gets each CommitOffsetsResponse."""
+    """Registers and obeys, and counts what it hears; `commit_answered` gets each CommitOffsetsResponse."""
 
-    def __init__(self, group: str, consumer_id: str, topic: str, session_timeout_ms: int = 30_000) -> None:
+    def __init__(
+        self, group: str, consumer_id: str, topics: Sequence[str], session_timeout_ms: int = 30_000
+    ) -> None:
         self.group = group
         self.consumer_id = consumer_id
-        self.topic = topic
+        self.topics = topics
         self.session_timeout_ms = session_timeout_ms
+        self.pings = self.stops = self.starts = self.losses = 0
         self.fetching: dict[Partition, Position] = {}
         self.registered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.owns: asyncio.Event = asyncio.Event()
@@ -152,12 +155,16 @@ class RawMember:
                 group_id=self.group,
                 consumer_id=self.consumer_id,
                 token=secrets.token_hex(32),
-                topic_count=(TopicCount(self.topic),),
+                topic_count=tuple(map(TopicCount, self.topics)),
                 session_timeout_ms=self.session_timeout_ms,
                 auto_commit=False,
             )
         )
-        await self.registered
+        assert self.socket is not None
+        await asyncio.wait((self.registered, self.socket.lost), return_when=asyncio.FIRST_COMPLETED)
+        if not self.registered.done():
+            raise RuntimeError(f"{self.consumer_id} was hung up on: {self.socket.lost.result()}")
+        self.registered.result()
 
     def _say(self, message: Frame) -> None:
         assert self.socket is not None
@@ -176,6 +183,7 @@ class RawMember:
                 else:
                     self.registered.set_result(None)
             case PingRequest():
+                self.pings += 1
                 self._say(
                     PingResponse(
                         consumer_id=self.consumer_id,
@@ -185,8 +193,9 @@ class RawMember:
                     )
                 )
             case StopFetcherRequest():
+                self.stops += 1
                 for partition in each_partition(message.partitions):
-                    self.fetching.pop(partition, None)
+                    self.losses += self.fetching.pop(partition, None) is not None
                 self._say(
                     StopFetcherResponse(
                         consumer_id=self.consumer_id, generation=message.generation, version=message.version
@@ -198,6 +207,7 @@ class RawMember:
                 pass
 
     def _start(self, message: StartFetcherRequest) -> None:
+        self.starts += 1
         whole = {
             Partition(topic.topic, UUID(str(topic.topic_id)), one.partition)
             for thread in message.ownership_info
