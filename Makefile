@@ -16,7 +16,8 @@ FLIGHTS ?= 0
 EXIT ?=
 SEEDS ?= 300
 FRAMES ?= 100000
-SEED ?= 1
+MINUTES ?= 10
+SEED ?= 0
 BESIDE ?=
 WHAT ?=
 # Of the tests: what to hand to pytest, such as TESTS=tests/unit, and how many files of them at a time.
@@ -24,7 +25,7 @@ TESTS ?= tests
 JOBS ?= 2
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
-.PHONY: help setup runtime jars browser demo up stop start status login test lint bench sim fuzz accept docs lock clean
+.PHONY: help setup runtime jars browser demo up stop start status login test lint bench sim fuzz soak accept docs lock clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -73,8 +74,11 @@ bench: setup jars  ## measure beside Apache Kafka in the same run, with BESIDE=F
 sim: setup  ## more seeds of the simulation (SEEDS=300)
 	$(PY) -m tests.simulation.run --seeds $(SEEDS)
 
-fuzz: setup  ## throw spoilt frames at every door (FRAMES=100000 SEED=1)
+fuzz: setup  ## throw spoilt frames at every door (FRAMES=100000 SEED=0)
 	$(PY) -m tests.fuzz.run --frames $(FRAMES) --seed $(SEED)
+
+soak: setup  ## 200 members of every kind, and faults, on a whole stack (MINUTES=10 SEED=0)
+	@exec $(PY) -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)
 
 accept: setup  ## write the transcripts of tests/scenarios anew, as the rules now run; read the diff
 	$(PY) -m tests.scenarios.native.transcripts
