@@ -61,6 +61,8 @@ def configure(role: str, level: str) -> None:
             "loggers": {
                 # One line for each request of each page says nothing that the metrics do not say.
                 "uvicorn.access": {"level": "WARNING"},
+                # Three lines for each websocket: members that come back have better things to wait for.
+                "uvicorn.error": {"level": "WARNING"},
                 "django.server": {"level": "WARNING"},
                 # Nor does one for each refusal, of which strangers can have as many as they like.
                 "django.request": {"level": "ERROR"},
