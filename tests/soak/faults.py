@@ -66,9 +66,9 @@ class Faults:
                 return partial(stack.kill, target, signal.SIGSTOP), partial(
                     stack.kill, target, signal.SIGCONT
                 )
-            case Fault.RESTART_REDIS | Fault.RESTART_POSTGRES:
+            case Fault.RESTART:
                 return partial(stack.stop_process, target), again
-            case Fault.FLUSH_REDIS:
+            case Fault.FLUSH:
                 return self._flush, None
 
     def _flush(self) -> None:

@@ -7,11 +7,10 @@ from random import Random
 
 
 class Fault(StrEnum):
-    """What is done to whom; all but the first two need a start, or end by themselves."""
+    """What is done to whom."""
 
-    FLUSH_REDIS = "FLUSHALL"
-    RESTART_REDIS = "restart of"
-    RESTART_POSTGRES = "restart of the"
+    FLUSH = "FLUSHALL of"
+    RESTART = "restart of"
     KILL = "kill -9 of"
     PAUSE = "SIGSTOP of"
 
@@ -68,9 +67,9 @@ def _all_kinds(dice: Random, nodes: int, brokers: int, workers: int) -> list[Eve
         Event(0, Fault.PAUSE, other, dice.uniform(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)),
         Event(0, Fault.KILL, worker, dice.uniform(1, 5)),
         Event(0, Fault.KILL, broker, dice.uniform(1, 8)),
-        Event(0, Fault.FLUSH_REDIS, "redis"),
-        Event(0, Fault.RESTART_REDIS, "redis", dice.uniform(0, 3)),
-        Event(0, Fault.RESTART_POSTGRES, "postgres", dice.uniform(0, 3)),
+        Event(0, Fault.FLUSH, "redis"),
+        Event(0, Fault.RESTART, "redis", dice.uniform(0, 3)),
+        Event(0, Fault.RESTART, "postgres", dice.uniform(0, 3)),
     ]
     dice.shuffle(kinds)
     return kinds

@@ -4,6 +4,7 @@ import asyncio
 import json
 import secrets
 import time
+from random import Random
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -47,6 +48,7 @@ class RawNative:
 
     async def run(self) -> None:
         """Be a member until cancelled."""
+        dice = Random(self.name)
         while True:
             for node in list(self._nodes):
                 try:
@@ -56,7 +58,7 @@ class RawNative:
                         await self._serve(address)
                 except (OSError, TimeoutError, WebSocketException):
                     continue
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(dice.uniform(0.2, 1.0))
 
     async def read(self) -> None:
         """Read what is there of its partitions, now and then."""

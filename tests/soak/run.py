@@ -30,6 +30,7 @@ from standalone.stack import Stack
 from standalone.supervision import NotRunning
 from standalone.surroundings import keep_what_reaches_a_stack
 from tests.soak.faults import Faults
+from tests.soak.machine import OURS_BELOW, Machine
 from tests.soak.memory import Memory
 from tests.soak.plan import plan
 from tests.soak.reading import WholeLog
@@ -126,6 +127,7 @@ class Soak:
         self.lasts_s = minutes * 60
         self.groups = [f"{name}-{number}" for name, (_, many, _) in CAST.items() for number in range(many)]
         self.broken: list[str] = []
+        self._machine = Machine()
         self._folder = stack.home.parent / "soak-clients"
 
     def run(self) -> bool:
@@ -252,6 +254,7 @@ class Soak:
 
     def _expelled(self, faults: Faults) -> None:
         """Sessions that ended although nobody left: told, and no promise of ours where the client stalled."""
+        say(f"others took {self._machine.on_average:.0%} of the machine")
         gaps = {
             name: one["largest_gap_s"]
             for number, one in enumerate(self._told_after(0))
@@ -259,8 +262,10 @@ class Soak:
         }
         for group, member, why, at in self._rows(_REMOVED):
             name = group.rpartition("-")[0]
-            stalled = gaps.get(name, 0.0) >= STALL_S
-            say(f"removed: {member[:40]} of {group}: {why}; then: {faults.around(at.timestamp())}")
+            others = self._machine.others(at.timestamp())
+            stalled = gaps.get(name, 0.0) >= STALL_S or others > OURS_BELOW
+            around = f"{faults.around(at.timestamp())}; others took {others:.0%} of the machine"
+            say(f"removed: {member[:40]} of {group}: {why}; {around}")
             if name in OURS_BY_NATURE and not stalled:
                 self.broken.append(f"{member} of {group} was removed ({why}) and had not missed its session")
 
