@@ -11,6 +11,9 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kafkaserver import open_files
+from kafkaserver.strangers import IN_ALL, Strangers
+from muster.kernel.addresses import network_of
+from runtime import metrics
 
 LARGEST_HEAD_BYTES = 32_768
 HEAD_WITHIN_MS = 10_000
@@ -23,15 +26,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass
 class _Crowd:
-    """Whoever is half open at one server, oldest first, and how many were sent away since it was said."""
+    """Whoever is half open at one server, and how many were sent away since it was said."""
 
-    half_open: dict["BoundedHttp", None] = field(default_factory=dict)
+    half_open: "Strangers[BoundedHttp]"
     sent_away: Counter[str] = field(default_factory=Counter)
     said_at: float = -SAY_EVERY_S
 
     def say(self, why: str, now: float) -> None:
         """A stranger must not write our log for us: one line a second."""
         self.sent_away[why] += 1
+        metrics.strangers_closed.labels("http", why).inc()
         if now - self.said_at >= SAY_EVERY_S:
             log.info("connections were closed before their request was whole", **self.sent_away)
             self.sent_away.clear()
@@ -42,8 +46,11 @@ class BoundedHttp(HttpToolsProtocol):
     """uvicorn's protocol, which by itself takes headers of any size and waits for them for ever.
 
     Whoever has sent no whole head is half open. When the process cannot hold more connections, or half of
-    them are half open, the oldest of those makes room.
+    them are half open, or too many of one address, the oldest of those makes room.
     """
+
+    of_one_address: ClassVar[int] = 0
+    """So many of one address may be half open; 0: any number."""
 
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
@@ -52,14 +59,21 @@ class BoundedHttp(HttpToolsProtocol):
 
     @property
     def _crowd(self) -> _Crowd:
-        return self._crowds.setdefault(self.server_state, _Crowd())
+        crowd = self._crowds.get(self.server_state)
+        if crowd is None:
+            most = max(open_files.connections_max() // 2, 1)
+            crowd = self._crowds[self.server_state] = _Crowd(Strangers(most, self.of_one_address))
+        return crowd
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._expect_a_head()
-        most, half_open = open_files.connections_max(), self._crowd.half_open
-        if len(self.connections) > most or len(half_open) > max(most // 2, 1):
-            next(iter(half_open))._refuse("too_many")
+        crowding = self._expect_a_head()
+        if crowding is None and len(self.connections) > open_files.connections_max():
+            oldest = self._crowd.half_open.oldest()
+            crowding = (oldest, IN_ALL) if oldest is not None else None
+        if crowding is not None:
+            oldest, why = crowding
+            oldest._refuse(why)
 
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data)
@@ -95,13 +109,14 @@ class BoundedHttp(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
-    def _expect_a_head(self) -> None:
+    def _expect_a_head(self) -> "tuple[BoundedHttp, str] | None":
+        """It is half open from now on; who makes room for it, and why."""
         self._head_bytes = 0
-        self._crowd.half_open[self] = None
         self._deadline = self.loop.call_later(HEAD_WITHIN_MS / 1000, self._refuse, "too_slow")
+        return self._crowd.half_open.enter(self, network_of(self.client[0]) if self.client else "")
 
     def _head_came(self) -> None:
-        self._crowd.half_open.pop(self, None)
+        self._crowd.half_open.leave(self)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -111,3 +126,8 @@ class BoundedHttp(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._crowd.say(why, self.loop.time())
             self.transport.abort()
+
+
+def bounded(of_one_address: int) -> type[BoundedHttp]:
+    """The protocol for a server at which so many of one address may be half open; 0: any number."""
+    return type("BoundedHttp", (BoundedHttp,), {"of_one_address": of_one_address})

@@ -1,6 +1,6 @@
 """This room says from which address a request came, for the audit and for the bounds on strangers."""
 
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Any
 
 from django.conf import settings
@@ -22,12 +22,8 @@ def address_of(request: Any) -> str:
         return peer
 
 
-def network_of(address: str) -> str:
-    """What one stranger can have of addresses: an IPv4 address, or a /64 of IPv6."""
-    try:
-        known = ip_address(address)
-    except ValueError:
-        return address
-    if not isinstance(known, IPv6Address):
-        return str(known)
-    return known.ipv4_mapped.compressed if known.ipv4_mapped else known.exploded[:19]
+def strangers_per_address() -> int:
+    """How many connections of one address may be half open at an HTTP door; 0: any number, as all come
+    from our proxy.
+    """
+    return 0 if getattr(settings, "SECURE_PROXY_SSL_HEADER", None) else settings.MUSTER_STRANGERS_PER_ADDRESS

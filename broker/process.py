@@ -27,6 +27,7 @@ from broker.replication_listener import ReplicationListener
 from broker.settings import Address, BrokerSettings
 from kafkaserver.guard import Guard
 from kafkaserver.limits import client_limits, peer_limits
+from kafkaserver.strangers import IN_ALL, OF_ONE_ADDRESS
 from muster.kafkawire.api_table import shapes_loaded
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.kernel.security_protocols import PLAINTEXT
@@ -64,6 +65,7 @@ FLUSH_INTERVAL_S: Final = 5.0
 SHAPE_INTERVAL_S: Final = 0.05
 """Between two shapes of requests that are loaded ahead; each takes some milliseconds."""
 RETENTION_INTERVAL_S: Final = 300.0
+WATCH_INTERVAL_S: Final = 1.0
 ERASE_INTERVAL_S: Final = 10.0
 
 
@@ -107,7 +109,8 @@ class BrokerProcess:
         self._forwarding = Forwarding(self._link.send)
         self._followers = Replication(self._plane, settings)
         self._guard = guard or Guard()
-        self._clients = ClientListener(self._plane, self._forwarding, client_limits(), self._guard)
+        limits = client_limits(strangers_of_one_address=settings.strangers_per_address)
+        self._clients = ClientListener(self._plane, self._forwarding, limits, self._guard)
         self._callers: tuple[CallerRow, ...] = ()
         """Of a telling that is under way on the present link."""
         self._peers = ReplicationListener(self._plane, peer_limits())
@@ -171,6 +174,7 @@ class BrokerProcess:
         yield _every(settings.replica_lag_time_max_ms / 2000, self._propose_everywhere)
         yield _every(settings.high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
         yield _every(RETENTION_INTERVAL_S, self._clean_up)
+        yield _every(WATCH_INTERVAL_S, lambda: self._guard.watch(clock_ms(), self._clients.server))
         yield self._erase()
         yield self._flush()
 
@@ -215,7 +219,8 @@ class BrokerProcess:
             case CreateTopicsAnswer() | TopicResults() | ProducerIds():
                 self._forwarding.hear(frame)
             case BrokerPingAnswer():
-                pass  # It was heard: the session goes on.
+                # It was heard: the session goes on. Whoever sent it knows how old its look at tokens is.
+                self._guard.confirmed(Instant(clock_ms() - frame.callers_age_ms))
             case Nodes():
                 self._know_nodes(frame)
             case Callers():
@@ -270,6 +275,7 @@ class BrokerProcess:
         if frame.last:
             callers, self._callers = self._callers, ()
             self._clients.know_callers(callers)
+            self._guard.confirmed(clock_ms())
 
     def _know_nodes(self, frame: Nodes) -> None:
         """Where the controller may be, and who coordinates which groups, for clients to be told."""
@@ -410,6 +416,13 @@ class BrokerProcess:
             "muster_broker_client_requests_total": counters.requests,
             "muster_broker_client_malformed_total": counters.malformed,
             "muster_broker_client_greedy_total": counters.greedy,
+            "muster_broker_client_strangers": self._clients.server.stranger_count,
+            "muster_broker_client_late_total": counters.late,
+            **{
+                f'muster_broker_client_crowding_total{{why="{why}"}}': counters.crowding.get(why, 0)
+                for why in (OF_ONE_ADDRESS, IN_ALL)
+            },
+            "muster_broker_callers_age_ms": self._guard.age_ms,
             "muster_broker_client_accept_pauses_total": counters.accept_pauses,
             "muster_broker_client_request_bytes_held": self._clients.server.memory.held_bytes,
             "muster_broker_client_parked_partitions": self._clients.server.parked_elements,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from kafkaserver.guard import CERTIFICATE, KEY, SASL, Guard
+from kafkaserver.guard import CERTIFICATE, KEY, NEW, SASL, STANDING, Belief, Guard
 from muster.kernel.addresses import is_loopback
 from muster.kernel.environment import Environment, SettingError
 from muster.kernel.settings import DECLARED
@@ -41,6 +41,8 @@ class BrokerSettings:
     rack: str = ""
     cluster_id: str = ""
     """If given, the cluster that this broker belongs to; it refuses any other."""
+    strangers_per_address: int = 0
+    """Connections of one address that have not said yet who they are; 0: any number."""
     http_listen: Address | None = None
     """/livez, /readyz, /metrics; None: not served."""
     heartbeat_interval_ms: int = 500
@@ -98,6 +100,7 @@ def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
         secret=environment.text("MUSTER_BROKER_SECRET"),
         rack=environment.text("MUSTER_BROKER_RACK"),
         cluster_id=environment.text("MUSTER_CLUSTER_ID"),
+        strangers_per_address=environment.number("MUSTER_STRANGERS_PER_ADDRESS"),
         http_listen=_address("MUSTER_BROKER_HTTP_LISTEN", http_listen) if http_listen else None,
         **{name: environment.number(variable(name)) for name in NUMBERS},
     )
@@ -105,7 +108,8 @@ def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
 
 def guard_of(environment: Environment) -> Guard:
     """What the listener of clients asks of them. Raises SettingError."""
-    return Guard.of(environment.switch(SASL), environment.text(CERTIFICATE), environment.text(KEY))
+    belief = Belief(environment.number(NEW), environment.number(STANDING))
+    return Guard.of(environment.switch(SASL), environment.text(CERTIFICATE), environment.text(KEY), belief)
 
 
 def reader(given: Mapping[str, str] = os.environ) -> Environment:

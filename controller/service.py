@@ -167,7 +167,8 @@ class ControllerService:
         if self._node.frozen or not self.cluster.heard(link, ping.metadata_version):
             return
         self._progress.add(ping.high_watermarks)
-        link.say(BrokerPingAnswer(number=ping.number))
+        age_ms = elapsed_ms(self._node.kafka_callers_at, self._node.now())
+        link.say(BrokerPingAnswer(number=ping.number, callers_age_ms=age_ms))
 
     def _tell(self, event: told.Event) -> None:
         """Queue an event for the next turn; without a lane nobody decides, and links are hung up."""

@@ -23,6 +23,7 @@ from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
 from muster.kernel.instants import Instant
 from muster.messages.link.callers import CallerRow
+from runtime import metrics
 from runtime.ports import NodeContext
 
 
@@ -39,6 +40,7 @@ class NodeListener:
         self._node = node
         self._guard = guard or Guard()
         self._known: tuple[CallerRow, ...] | None = None
+        self._counted: dict[str, int] = {}
         self._cluster = ClusterOfNode(node)
         self._callers = next(iter(services.values())).premises.callers
         self._later = Later()
@@ -85,6 +87,8 @@ class NodeListener:
         """Called every 100 ms; clients are taken as soon as they can be told of the cluster."""
         self._cluster.tick(now)
         self._know_callers()
+        self._guard.watch(now, self.server)
+        self._count_strangers()
         if self._cluster.is_known and self._guard.may_open:
             self.server.accept()
 
@@ -93,6 +97,15 @@ class NodeListener:
         if callers is not None and callers is not self._known:
             self._known = callers
             self._guard.know(callers, self.server)
+        if callers is not None:
+            self._guard.confirmed(self._node.kafka_callers_at)
+
+    def _count_strangers(self) -> None:
+        """What the door counted since the last tick goes to the metrics of the node."""
+        counters = self.server.counters
+        for why, closed in {**counters.crowding, "too_slow": counters.late}.items():
+            metrics.strangers_closed.labels("kafka", why).inc(closed - self._counted.get(why, 0))
+            self._counted[why] = closed
 
     def woken(self, name: str) -> None:
         """A wake-up came."""

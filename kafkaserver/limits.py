@@ -1,7 +1,7 @@
 """This room says what strangers may make a Kafka door do, and counts what they did."""
 
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.kafkawire.framing import DEFAULT_LIMIT_BYTES
 
@@ -19,7 +19,9 @@ class ServerLimits:
     accept_pause_ms: int = 1_000
     """So long nobody is accepted when the process has no descriptor left."""
     admission_ms: int = 5_000
-    """A door with a gate closes who has not passed it by then."""
+    """A door with a gate closes who has not passed it by then; until then they are strangers."""
+    strangers_of_one_address: int = 0
+    """So many of one address (a /64 of IPv6) may be here; beyond, the oldest goes. 0: any number."""
     idle_ms: int = 600_000
     """Kafka's `connections.max.idle.ms`."""
     parked_replies: int = 128
@@ -42,6 +44,10 @@ class ServerCounters:
 
     accepted: int = 0
     refused: int = 0
+    late: int = 0
+    """Closed because they had not said in time who they are."""
+    crowding: dict[str, int] = field(default_factory=dict)
+    """Closed before they had said who they are, to make room for others, by why (`kafkaserver.strangers`)."""
     accept_pauses: int = 0
     """How often nobody was accepted for a while, because the process had no descriptor left."""
     requests: int = 0
@@ -54,11 +60,13 @@ class ServerCounters:
     """Closed because of our own mistake, not the peer's."""
 
 
-def client_limits(connections: int = ServerLimits().connections) -> ServerLimits:
+def client_limits(
+    connections: int = ServerLimits().connections, strangers_of_one_address: int = 0
+) -> ServerLimits:
     """So many clients, that take at most half of this process's descriptors: whatever else it has needs
     the others.
     """
-    return _taking_one_in(2, connections)
+    return _taking_one_in(2, connections, strangers_of_one_address)
 
 
 def peer_limits() -> ServerLimits:
@@ -66,6 +74,7 @@ def peer_limits() -> ServerLimits:
     return _taking_one_in(8, ServerLimits().connections)
 
 
-def _taking_one_in(share: int, connections: int) -> ServerLimits:
+def _taking_one_in(share: int, connections: int, strangers_of_one_address: int = 0) -> ServerLimits:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return ServerLimits(connections=min(connections, max(descriptors // share, 1)))
+    most = min(connections, max(descriptors // share, 1))
+    return ServerLimits(connections=most, strangers_of_one_address=strangers_of_one_address)

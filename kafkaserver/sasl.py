@@ -25,12 +25,17 @@ from muster.kernel.error_codes import ErrorCode
 from muster.kernel.scram import HASHES, ScramError, ServerSide, Verifier
 
 PLAIN: Final = "PLAIN"
+TOO_OLD: Final = "nobody has confirmed for too long who may come in"
 _REFUSED: Final = "authentication failed"
 _LENGTH = struct.Struct(">i")
 
 
 class Credentials(Protocol):
     """What a door knows of those who may come in; `caller` is whatever its handlers ask about rights."""
+
+    @property
+    def are_fresh(self) -> bool:
+        """False while nobody has confirmed for so long what is known that nobody new is let in by it."""
 
     def verifier(self, mechanism: str, user: str) -> Verifier:
         """Of this user; of a stranger one that nobody can prove, the same each time."""
@@ -123,7 +128,14 @@ class SaslGate:
         self.ended = ""
 
     def hear(self, frame: memoryview) -> bytes:
-        """The whole frame to answer. Raises KafkaWireError for what nobody may say here."""
+        """The whole frame to answer; b"": the connection is ended without an answer.
+
+        Raises KafkaWireError for what nobody may say here.
+        """
+        if not self._credentials.are_fresh:
+            # To say that authentication failed would make clients give up: they come again after a hang-up.
+            self.ended = TOO_OLD
+            return b""
         if self._is_bare:
             return self._hear_bare(bytes(frame))
         header = read_request_header(frame)

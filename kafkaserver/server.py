@@ -16,12 +16,17 @@ from kafkaserver.limits import ServerCounters, ServerLimits
 from kafkaserver.replies import Gate, Handler, Session
 from kafkaserver.request_memory import RequestMemory
 from kafkaserver.sockets import Connection
+from kafkaserver.strangers import Strangers
 from kafkaserver.tls import Certificate
+from muster.kernel.addresses import network_of
 
 log = structlog.get_logger(__name__)
 
 _SHARED_BUFFER_BYTES: Final = 256 * 1024
 _ACCEPTS_PER_EVENT: Final = 64
+
+_SAY_EVERY_S: Final = 1.0
+"""Strangers must not write our log for us."""
 
 _NOTHING_LEFT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -56,6 +61,10 @@ class KafkaServer:
         self._answers_bytes = 0
         self._accepts_again: asyncio.TimerHandle | None = None
         self._connections: set[Connection] = set()
+        self._strangers: Strangers[Connection] = Strangers(
+            max(self.limits.connections // 2, 1), self.limits.strangers_of_one_address
+        )
+        self._said_of_strangers_at = float("-inf")
         self._to_flush: set[Connection] = set()
         self._listening: socket.socket | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -65,6 +74,11 @@ class KafkaServer:
     def connection_count(self) -> int:
         """How many clients are connected."""
         return len(self._connections)
+
+    @property
+    def stranger_count(self) -> int:
+        """How many of them have not said yet who they are."""
+        return len(self._strangers)
 
     def listen(self, host: str, port: int) -> int:
         """`bind`, then `accept`; returns the port. Raises OSError."""
@@ -130,9 +144,27 @@ class KafkaServer:
             if gate is not None:
                 within_s = self.limits.admission_ms / 1000
                 connection.admission = self.loop.call_later(within_s, connection.close_unless_admitted)
+                self._take_in(connection, network_of(address[0]))
             self._connections.add(connection)
             self.counters.accepted += 1
             self.loop.add_reader(behind, connection.on_readable)
+
+    def _take_in(self, connection: Connection, network: str) -> None:
+        """A stranger comes; if that makes too many of them, the one that was here longest goes."""
+        crowding = self._strangers.enter(connection, network)
+        if crowding is None:
+            return
+        oldest, why = crowding
+        self.counters.crowding[why] = self.counters.crowding.get(why, 0) + 1
+        oldest.close(f"others want to say who they are: {why}")
+        if self.loop.time() - self._said_of_strangers_at >= _SAY_EVERY_S:
+            self._said_of_strangers_at = self.loop.time()
+            closed = sum(self.counters.crowding.values())
+            log.warning("kafka_strangers_closed", listener=self.name, why=why, newest=network, closed=closed)
+
+    def admitted(self, connection: Connection) -> None:
+        """It has said who it is."""
+        self._strangers.leave(connection)
 
     def _rest_from_accepting(self, error: OSError) -> None:
         """Whoever knocks stays in the backlog; said once for each time that it begins."""
@@ -206,6 +238,7 @@ class KafkaServer:
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
         self._connections.discard(connection)
+        self._strangers.leave(connection)
 
     def _arm_sweep(self) -> None:
         self._sweep = self.loop.call_later(self.limits.idle_ms / 1000, self._close_idle)

@@ -58,6 +58,9 @@ class Door(Protocol):
     def answers_grew(self, size_bytes: int) -> None:
         """So many bytes of answers more, or fewer, wait in memory for their peers to take them."""
 
+    def admitted(self, connection: "Connection") -> None:
+        """It has said who it is."""
+
     def forget(self, connection: "Connection") -> None:
         """A connection is gone."""
 
@@ -272,6 +275,8 @@ class Connection:
         answer = gate.hear(frame)
         if gate.admitted is not None:
             self.identity, self._gate = gate.admitted, None
+            self._stop_waiting_for_a_word()
+            self._server.admitted(self)
             if self.session is not None:
                 self.session.admitted(self.identity)
         if answer:
@@ -285,7 +290,14 @@ class Connection:
     def close_unless_admitted(self) -> None:
         """The time in which a peer must say who it is has passed."""
         if self._gate is not None:
+            self._server.counters.late += 1
             self.close("it did not say who it is")
+
+    def _stop_waiting_for_a_word(self) -> None:
+        """The timer would hold on to all that this connection holds."""
+        if self.admission is not None:
+            self.admission.cancel()
+            self.admission = None
 
     def _serve(self, frame: memoryview) -> None:
         if self._gate is not None:
@@ -439,9 +451,7 @@ class Connection:
         if self.is_closed:
             return
         self.is_closed = True
-        if self.admission is not None:
-            # It would hold on to all that this connection holds.
-            self.admission.cancel()
+        self._stop_waiting_for_a_word()
         loop = self._server.loop
         loop.remove_reader(self._socket)
         loop.remove_writer(self._socket)

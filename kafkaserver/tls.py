@@ -90,6 +90,8 @@ class Certificate:
         """A context of its own: one into which half a pair was read has lost the pair that it had."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Each costs us a handshake and the peer nothing.
+        context.options |= ssl.OP_NO_RENEGOTIATION
         # A key that wants a password is refused: OpenSSL would ask for it at the terminal, and wait.
         context.load_cert_chain(self._chain, self._key, password="")
         return context

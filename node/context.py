@@ -90,6 +90,11 @@ class NodeHeart:
         self._coalescer.wake(name, key)
 
     @property
+    def kafka_callers_at(self) -> Instant:
+        """When those who may come in at a Kafka door were read."""
+        return self._tokens_at
+
+    @property
     def tokens_known(self) -> bool:
         """False while the map of tokens is missing or too old."""
         return self._tokens is not None and elapsed_ms(self._tokens_at, clock.now()) <= OLDEST_TOKENS_MS

@@ -16,10 +16,11 @@ import controller.routing
 import controller.service
 import coordinator.routing
 import coordinator.service
-from access.bounded_http import BoundedHttp
+from access.bounded_http import bounded
+from access.peers import strangers_per_address
 from gateway.listener import NodeListener
 from kafkaserver import open_files
-from kafkaserver.guard import Guard
+from kafkaserver.guard import Belief, Guard
 from kafkaserver.limits import client_limits
 from node import doors
 from node.context import NodeHeart
@@ -71,10 +72,15 @@ class Node:
         leader = controller.service.build(self.heart)
         services: dict[str, LaneService] = {**leader, **shards}
         guard = Guard.of(
-            settings.MUSTER_KAFKA_SASL, settings.MUSTER_KAFKA_TLS_CERTIFICATE, settings.MUSTER_KAFKA_TLS_KEY
+            settings.MUSTER_KAFKA_SASL,
+            settings.MUSTER_KAFKA_TLS_CERTIFICATE,
+            settings.MUSTER_KAFKA_TLS_KEY,
+            Belief(
+                settings.MUSTER_KAFKA_CALLERS_MAX_AGE_MS, settings.MUSTER_KAFKA_CALLERS_MAX_AGE_STANDING_MS
+            ),
         )
         guard.refuse_open_door("MUSTER_NODE_KAFKA_LISTEN", settings.MUSTER_NODE_KAFKA_LISTEN[0])
-        limits = client_limits(settings.MUSTER_NODE_KAFKA_CONNECTIONS)
+        limits = client_limits(settings.MUSTER_NODE_KAFKA_CONNECTIONS, settings.MUSTER_STRANGERS_PER_ADDRESS)
         self._kafka = NodeListener(self.heart, shards, limits, guard)
         self._publisher = Publisher()
         self._spare = Spare()
@@ -183,7 +189,7 @@ def _server_settings(application: doors.Application) -> uvicorn.Config:
         application,
         host=listen.hostname or "127.0.0.1",
         port=listen.port or 0,
-        http=BoundedHttp,
+        http=bounded(strangers_per_address()),
         ws=TextWebSocket,
         ws_ping_interval=None,
         ws_ping_timeout=None,

@@ -40,6 +40,12 @@ work_items = Counter("muster_work_items", "Work items by what became of them.", 
 publish_skipped = Counter(
     "muster_publish_skipped", "Work that Celery was not asked for.", ["why"], registry=REGISTRY
 )
+strangers_closed = Counter(
+    "muster_strangers_closed",
+    "Connections that were closed before they had said who they are.",
+    ["door", "why"],
+    registry=REGISTRY,
+)
 
 
 def page() -> bytes:

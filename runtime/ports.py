@@ -272,5 +272,9 @@ class NodeContext(Protocol):
     def kafka_callers(self) -> tuple[CallerRow, ...] | None:
         """Who may come in at a Kafka door, as last read; None before that. The same object while alike."""
 
+    @property
+    def kafka_callers_at(self) -> Instant:
+        """When they were read."""
+
     def verify_token(self, presented: str) -> Any | None:
         """The caller to whom a token belongs, by the map refreshed every 10 s; None if nobody."""

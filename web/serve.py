@@ -14,7 +14,8 @@ import uvicorn
 from django.conf import settings
 
 from access import sessions
-from access.bounded_http import BoundedHttp
+from access.bounded_http import bounded
+from access.peers import strangers_per_address
 from config.asgi import application as django_application
 from kafkaserver import open_files
 from runtime.ports import EVERYTHING
@@ -102,7 +103,7 @@ async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
         application,
         host=host,
         port=port,
-        http=BoundedHttp,
+        http=bounded(strangers_per_address()),
         lifespan="on",
         log_config=None,
         access_log=False,

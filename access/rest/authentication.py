@@ -10,10 +10,11 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, Throttled
 from rest_framework.request import Request
 
-from access.peers import address_of, network_of
+from access.peers import address_of
 from access.rest.throttling import wrong_tokens
 from access.service import TokenMap, bearer, token_map, verify
 from access.tokens import Caller
+from muster.kernel.addresses import network_of
 
 KNOWN_FOR_MS: Final = 1_000
 

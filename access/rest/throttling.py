@@ -6,8 +6,9 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from access.buckets import Buckets
-from access.peers import address_of, network_of
+from access.peers import address_of
 from access.tokens import Caller
+from muster.kernel.addresses import network_of
 
 REQUESTS_A_MINUTE: Final = 6_000
 WRONG_TOKENS_A_MINUTE: Final = 120

@@ -1,6 +1,6 @@
 """This room reads addresses, and tells those that only this machine can reach from all others."""
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 
@@ -23,3 +23,14 @@ def host_and_port(text: str) -> tuple[str, int] | None:
     except ValueError:
         return None
     return (host, port) if host and port is not None else None
+
+
+def network_of(address: str) -> str:
+    """What one stranger can have of addresses: an IPv4 address, or a /64 of IPv6."""
+    try:
+        known = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(known, IPv6Address):
+        return str(known)
+    return known.ipv4_mapped.compressed if known.ipv4_mapped else known.exploded[:19]

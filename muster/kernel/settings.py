@@ -49,6 +49,13 @@ EVERY_PROCESS = (
         meaning="Log lines below this level are not written.",
     ),
     _text("MUSTER_HOME", ".muster", "Folder of the stack that `make up` runs; tools work on that stack."),
+    _count(
+        "MUSTER_STRANGERS_PER_ADDRESS",
+        500,
+        "Connections of one address that have not said yet who they are, at a Kafka listener that asks or an"
+        " HTTP or websocket door; beyond, the oldest is closed. 0: any number, for a TCP proxy in between.",
+        least=0,
+    ),
 )
 
 DJANGO_PROCESSES = (
@@ -218,6 +225,20 @@ KAFKA_DOORS = (
         "MUSTER_KAFKA_TLS_CA",
         "",
         "PEM file of whom workers and nodes trust as brokers; whom the system trusts when not set.",
+    ),
+    _ms(
+        "MUSTER_KAFKA_CALLERS_MAX_AGE_MS",
+        3_600_000,
+        "With MUSTER_KAFKA_SASL: when nobody has confirmed for so long who may come in, nobody new does.",
+        least=60_000,
+        most=LARGEST,
+    ),
+    _ms(
+        "MUSTER_KAFKA_CALLERS_MAX_AGE_STANDING_MS",
+        DAY_MS,
+        "The same for connections that stand; 0: they stay.",
+        least=0,
+        most=LARGEST,
     ),
 )
 

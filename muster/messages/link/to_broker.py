@@ -90,9 +90,10 @@ class AlterPartitionAnswer(
 
 
 class BrokerPingAnswer(msgspec.Struct, frozen=True, tag="BrokerPingAnswer", tag_field="type", kw_only=True):
-    """The ping's number."""
+    """The ping's number, and how long ago this node read who may come in at a Kafka door."""
 
     number: int
+    callers_age_ms: int = 0
 
 
 class Nodes(msgspec.Struct, frozen=True, tag="Nodes", tag_field="type", kw_only=True):

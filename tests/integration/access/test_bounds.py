@@ -1,7 +1,7 @@
 """This room tests the bounds on strangers: how often, from where, in how much memory."""
 
 from access.buckets import Buckets
-from access.peers import network_of
+from muster.kernel.addresses import network_of
 
 
 class Clock:

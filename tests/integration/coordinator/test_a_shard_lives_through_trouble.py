@@ -76,6 +76,7 @@ class Node:
         pass
 
     kafka_callers = None
+    kafka_callers_at = Instant(0)
 
     def verify_token(self, presented: str) -> Caller:
         return Caller(presented, Role.CONSUMER, presented)

@@ -214,6 +214,7 @@ class Node:
         """Pages would hear of it."""
 
     kafka_callers = None
+    kafka_callers_at = Instant(0)
 
     def verify_token(self, presented: str) -> Caller:
         return Caller(presented, Role.CONSUMER, presented)

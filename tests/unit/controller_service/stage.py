@@ -34,6 +34,7 @@ class HereAndNow:
         self.nodes: tuple[LiveNode, ...] = (LiveNode("a-run", "node-1", "ws://one"),)
         self.held: dict[str, LiveNode] = {}
         self.kafka_callers: tuple[CallerRow, ...] | None = None
+        self.kafka_callers_at = Instant(0)
 
     def now(self) -> Instant:
         return self.time

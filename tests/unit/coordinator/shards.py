@@ -29,6 +29,7 @@ from groups.core.records import GroupDeleted, GroupRecord, HandlerAsked, ItemAdo
 from groups.core.rows import apply
 from groups.core.state import GroupRows, Member, Tenure
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
 from muster.kernel.shards import shard_of
 from muster.messages.member import RegisterConsumerRequest, TopicCount
 from muster.messages.partitions import Partition, Position, by_topic
@@ -75,6 +76,7 @@ class Node:
         pass
 
     kafka_callers = None
+    kafka_callers_at = Instant(0)
 
     def verify_token(self, presented: str) -> None:
         return None

@@ -29,6 +29,7 @@ class Node:
         return Instant(0)
 
     kafka_callers = None
+    kafka_callers_at = Instant(0)
 
     def verify_token(self, presented: str) -> Caller:
         return Caller(presented, Role.CONSUMER, presented)

@@ -21,6 +21,7 @@ class Known:
 
     def __init__(self) -> None:
         self.shut_out = False
+        self.are_fresh = True
 
     def verifier(self, mechanism: str, user: str) -> Verifier:
         return verifier_of(mechanism, "pencil" if user == "ann" else "nobody knows", SALT)
@@ -89,6 +90,16 @@ def test_who_was_shut_out_proves_in_vain() -> None:
     _, said = authenticate(at, first)
     known.shut_out = True
     assert authenticate(at, proof(SHA_256, "pencil", first, said))[0] is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_nobody_is_refused_by_what_is_too_old_to_be_believed() -> None:
+    """A client that hears of a failed authentication gives up; one that is hung up on comes again."""
+    known = Known()
+    at, first = gate(known=known), b"n,,n=ann,r=client-nonce"
+    handshake(at, SHA_256)
+    known.are_fresh = False
+    assert at.hear(frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=first)) == b""
+    assert at.admitted is None and at.ended
 
 
 def test_plain_shows_a_token() -> None:

@@ -7,6 +7,7 @@ import socket
 import struct
 import tracemalloc
 import weakref
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +17,13 @@ from kafkaserver.guard import Guard
 from kafkaserver.limits import ServerLimits
 from kafkaserver.replies import Reply
 from kafkaserver.server import KafkaServer
+from kafkaserver.strangers import IN_ALL, OF_ONE_ADDRESS
+from muster.client.broker_connection import BrokerConnection
+from muster.client.securing import Security
 from muster.kafkawire.api_table import RequestHeader
 from muster.kafkawire.errors import MalformedFrame
 from tests.unit.kafkaserver.served import LIMITS, answer, request, served, until
+from tests.unit.kafkaserver.test_callers_may_what_their_tokens_say import TOKEN, row
 
 
 def _echo(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
@@ -171,6 +176,56 @@ async def test_no_timer_holds_on_to_whoever_came_and_went_without_a_word() -> No
     await until(lambda: gated.connection_count == 0)
     gc.collect()
     assert len(sessions) == 0
+    await gated.drain(grace_ms=0)
+
+
+async def _come(port: int, count: int) -> "list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]":
+    return [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+
+
+async def test_of_too_many_strangers_of_one_address_the_oldest_goes_and_who_is_known_stays() -> None:
+    guard = Guard(sasl=True)
+    guard.know((row(),))
+    limits = replace(LIMITS, strangers_of_one_address=2)
+    gated = KafkaServer("test", _echo, limits, guard.gate)
+    port = gated.listen("127.0.0.1", 0)
+    known = await BrokerConnection.open(f"127.0.0.1:{port}", "ann", Security("SASL_PLAINTEXT", TOKEN))
+    assert gated.stranger_count == 0
+    half_open = await _come(port, 3)
+    assert await half_open[0][0].read() == b""
+    assert (gated.stranger_count, gated.connection_count) == (2, 3)
+    # Whoever means well comes in beside them.
+    other = await BrokerConnection.open(f"127.0.0.1:{port}", "ann", Security("SASL_PLAINTEXT", TOKEN))
+    assert (gated.stranger_count, gated.connection_count) == (1, 3)
+    assert gated.counters.crowding == {OF_ONE_ADDRESS: 2}
+    for connection in (known, other):
+        connection.close()
+    for _, writer in half_open:
+        writer.close()
+    await until(lambda: gated.connection_count == 0)
+    assert gated.stranger_count == 0
+    await gated.drain(grace_ms=0)
+
+
+async def test_strangers_fill_half_of_a_door_and_no_more() -> None:
+    gated = KafkaServer("test", _echo, replace(LIMITS, connections=6), Guard(sasl=True).gate)
+    port = gated.listen("127.0.0.1", 0)
+    half_open = await _come(port, 5)
+    for reader, _ in half_open[:2]:
+        assert await reader.read() == b""
+    assert (gated.stranger_count, gated.counters.crowding) == (3, {IN_ALL: 2})
+    for _, writer in half_open:
+        writer.close()
+    await gated.drain(grace_ms=0)
+
+
+async def test_who_says_nothing_in_time_is_counted() -> None:
+    gated = KafkaServer("test", _echo, replace(LIMITS, admission_ms=20), Guard(sasl=True).gate)
+    port = gated.listen("127.0.0.1", 0)
+    [(reader, writer)] = await _come(port, 1)
+    assert await reader.read() == b""
+    assert (gated.counters.late, gated.stranger_count) == (1, 0)
+    writer.close()
     await gated.drain(grace_ms=0)
 
 

@@ -15,6 +15,7 @@ from coordinator import connections
 from coordinator.door import ConsumerDoor
 from coordinator.service import build
 from coordinator.sockets import ConsumerSocket
+from muster.kernel.instants import Instant
 from node.websocket import TextWebSocket
 from tests.unit.coordinator.shards import Node, eventually
 
@@ -29,6 +30,7 @@ class KnowingNode(Node):
     """Everybody may consume."""
 
     kafka_callers = None
+    kafka_callers_at = Instant(0)
 
     def verify_token(self, presented: str) -> Any:
         return Caller(presented, Role.CONSUMER, presented)
