@@ -192,6 +192,7 @@ def _awakened(
             bound={connection: member_id for member_id, connection in bound.items()},
             wanted=LOADED if rows.members and not settled else "",
             assigned=count_assigned(rows),
+            members_changed_at=rows.version,
         ),
         quarantine_ends=quarantine.awakened(rows, now),
     )

@@ -71,6 +71,7 @@ class Draft:
         self.wanted = memory.wanted
         self.wanted_from = memory.wanted_from
         self.failures = memory.failures
+        self.members_changed_at = memory.members_changed_at
         self.sessions: Mapping[str, Session] = memory.sessions
         self.bound: Mapping[ConnectionId, str] = memory.bound
         self.dirty: Mapping[Partition, int] = memory.dirty
@@ -90,8 +91,16 @@ class Draft:
 
     def record(self, record: GroupRecord) -> None:
         """Something becomes true."""
+        if self._changes_members(record):
+            # What a handler read before this turn is not what it would read after it.
+            self.members_changed_at = self.key_of_turn.version
         self.rows.apply(record)
         self.records.append(record)
+
+    def _changes_members(self, record: GroupRecord) -> bool:
+        if isinstance(record, records.MemberChanged):
+            return record.topic_count != self.rows.members[record.member_id].topic_count
+        return isinstance(record, records.MemberAdded | records.MemberRemoved)
 
     @property
     def open_attempt(self) -> Attempt:
@@ -233,6 +242,7 @@ class Draft:
                 wanted_from=self.wanted_from,
                 failures=self.failures,
                 assigned=assigned,
+                members_changed_at=self.members_changed_at,
             ),
             self.before.classic,
             self.quarantine_ends,
@@ -274,7 +284,8 @@ def look_again_at(state: GroupState) -> Instant | None:
         instants.append(classic.join_phase.ends_at)
     if classic.sync_ends_at is not None:
         instants.append(classic.sync_ends_at)
-    if memory.wanted and not state.rows.handler_asked and state.rows.members:
+    may_ask = memory.attempt is None and not state.rows.handler_asked
+    if memory.wanted and may_ask and state.rows.members:
         instants.append(memory.wanted_from)
     instants += state.quarantine_ends.values()
     return min(instants, default=None)

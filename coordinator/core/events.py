@@ -5,7 +5,7 @@ message is the event, wrapped only to say on which connection it came. A Kafka c
 that names who waits for its answer; versions of its wire are the door's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, NewType
 from uuid import UUID
@@ -284,6 +284,21 @@ class Say(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class SayLater:
+    """The same, worded when it is said: of thousands in one turn each is made in its own slice.
+
+    `word` is pure and holds the state after the turn, which nothing changes: it words the same at any time.
+    """
+
+    connection: ConnectionId
+    word: Callable[[], ToMember]
+
+    @property
+    def message(self) -> ToMember:
+        return self.word()
+
+
+@dataclass(frozen=True, slots=True)
 class HangUp:
     """Close this connection; `text` may be shown to the peer."""
 
@@ -292,4 +307,4 @@ class HangUp:
     text: str
 
 
-Saying = Say | HangUp
+Saying = Say | SayLater | HangUp

@@ -69,7 +69,8 @@ class Memory(Struct, frozen=True):
     `timers` is a heap of (instant, member id); an entry counts only if the member's session says
     that it is armed for this instant. `wanted` is the cause of the rebalance that is due, empty if none
     is, and not acted on before `wanted_from`. `failures` counts attempts that failed since the last that
-    closed. `assigned` counts the ownership rows that are not yet running.
+    closed. `assigned` counts the ownership rows that are not yet running. `members_changed_at` is the group's
+    version since which nobody came, went or subscribed to something else.
     """
 
     sessions: Mapping[str, Session] = {}
@@ -82,6 +83,7 @@ class Memory(Struct, frozen=True):
     wanted_from: Instant = START
     failures: int = 0
     assigned: int = 0
+    members_changed_at: int = 0
 
 
 class Parked(NamedTuple):

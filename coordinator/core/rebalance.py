@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from coordinator.core.assignors import redundant
 from coordinator.core.assignors.interface import Question, Shares
 from coordinator.core.assignors.registry import ASSIGNORS, DEFAULT_ASSIGNOR
-from coordinator.core.proposal import Proposal, SeenMember, Share
+from coordinator.core.proposal import Move, Proposal, Share
 from groups.core.state import GroupRows, Member
 from muster.kernel.ids import TopicName
 from muster.kernel.topology import Layouts
-from muster.messages.partitions import by_topic
+from muster.messages.partitions import Partition, by_topic
 
 Matches = Callable[[str, str], bool]
+Owners = Mapping[Partition, str]
+
+NOBODY = ""
+"""Stands for an owner in a move."""
 
 NOTHING_OWNED = "no ownership is registered"
 SOME_UNOWNED = "some partitions are not owned"
@@ -26,23 +30,35 @@ RACK_AWARE, REDUNDANT = "rackaware", "redundant"
 
 
 def compute(rows: GroupRows, layouts: Layouts, matches: Matches) -> Proposal:
-    """The snapshot and the target; needs members, ownership and standbys of `rows`, nothing else of them.
+    """Snapshot and moves; needs version, members, ownership, standbys and strategy of `rows`, nothing else.
 
     Racks are those that the layouts tell.
     """
     question = _question(rows, layouts, matches)
     shares = ASSIGNORS.get(rows.assignor, ASSIGNORS[DEFAULT_ASSIGNOR])(question)
+    target = {partition: member for member, partitions in shares.items() for partition in partitions}
     standbys = redundant.stand_by(question, shares) if rows.assignor == REDUNDANT else {}
     return Proposal(
-        members=tuple(seen(member) for _, member in sorted(rows.members.items())),
-        shares=_stated(shares),
-        why=why_necessary(rows, shares) or _why_others_stand_by(rows, standbys),
-        standbys=_stated(standbys),
+        version=rows.version,
+        members=tuple(sorted(rows.members)),
+        moves=moves(question.owner_of, target),
+        why=why_necessary(question.owner_of, target) or _why_others_stand_by(rows, standbys),
+        standbys=tuple(Share(member, by_topic(mine)) for member, mine in standbys.items() if mine),
     )
 
 
-def _stated(shares: Shares) -> tuple[Share, ...]:
-    return tuple(Share(member, by_topic(partitions)) for member, partitions in shares.items() if partitions)
+def moves(stored: Owners, target: Owners) -> tuple[Move, ...]:
+    """What changes its owner, by giver and taker."""
+    moved: dict[tuple[str, str], list[Partition]] = {}
+    for partition, taker in target.items():
+        giver = stored.get(partition, NOBODY)
+        if giver != taker:
+            moved.setdefault((giver, taker), []).append(partition)
+    if len(stored) > len(target) or not stored.keys() <= target.keys():
+        for partition, giver in stored.items():
+            if partition not in target:
+                moved.setdefault((giver, NOBODY), []).append(partition)
+    return tuple(Move(giver, taker, by_topic(moved[giver, taker])) for giver, taker in sorted(moved))
 
 
 def _why_others_stand_by(rows: GroupRows, standbys: Shares) -> str:
@@ -58,15 +74,8 @@ def reads(member: Member, topic: str, matches: Matches) -> bool:
     )
 
 
-def seen(member: Member) -> SeenMember:
-    """The member as a snapshot names it."""
-    return SeenMember(member.member_id, member.token_hash, member.topic_count)
-
-
-def why_necessary(rows: GroupRows, shares: Shares) -> str:
+def why_necessary(stored: Owners, target: Owners) -> str:
     """The first of the four tests that finds the stored ownership wanting; empty if none does."""
-    target = {partition: member for member, partitions in shares.items() for partition in partitions}
-    stored = {partition: member for member, tenures in rows.owned.items() for partition in tenures}
     if target and not stored:
         return NOTHING_OWNED
     if not target.keys() <= stored.keys():

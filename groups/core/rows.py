@@ -203,11 +203,15 @@ class RowsBuilder:
             self._drop_tenures(record.member_id)
 
     def _assign(self, record: records.PartitionsAssigned) -> None:
-        tenures = self._write_tenures(record.member_id)
+        tenures, tenure = self._write_tenures(record.member_id), Tenure(record.generation, running=False)
+        if not tenures:
+            tenures.update(dict.fromkeys(each_partition(record.partitions), tenure))
+            self.assigned_change += len(tenures)
+            return
         for partition in each_partition(record.partitions):
             before = tenures.get(partition)
             self.assigned_change += before is None or before.running
-            tenures[partition] = Tenure(record.generation, running=False)
+            tenures[partition] = tenure
 
     def _run(self, record: records.PartitionsRunning) -> None:
         tenures = self._write_tenures(record.member_id)

@@ -27,20 +27,26 @@ class Position(NamedTuple):
 
 def by_topic(partitions: Iterable[Partition]) -> tuple[TopicPartitions, ...]:
     """Grouped by topic, sorted by topic and number."""
-    groups: dict[tuple[str, UUID], list[int]] = {}
+    # By the id's number: of the id itself the hash is computed in Python, each time.
+    groups: dict[tuple[str, int], tuple[UUID, list[int]]] = {}
+    last_topic, last_id, numbers = "", None, list[int]()
     for topic, topic_id, number in partitions:
-        groups.setdefault((topic, topic_id), []).append(number)
+        if topic_id is not last_id or topic != last_topic:
+            last_topic, last_id = topic, topic_id
+            _, numbers = groups.setdefault((topic, topic_id.int), (topic_id, []))
+        numbers.append(number)
     return tuple(
         TopicPartitions(topic, topic_id, tuple(sorted(numbers)))
-        for (topic, topic_id), numbers in sorted(groups.items())
+        for (topic, _), (topic_id, numbers) in sorted(groups.items())
     )
 
 
 def each_partition(topics: Iterable[TopicPartitions]) -> Iterator[Partition]:
     """The single partitions, in the order in which they travelled."""
     for topic in topics:
+        name, topic_id = topic.topic, topic.topic_id
         for number in topic.partitions:
-            yield Partition(topic.topic, topic.topic_id, number)
+            yield Partition(name, topic_id, number)
 
 
 def positions_by_topic(positions: Mapping[Partition, Position]) -> tuple[TopicOffsets, ...]:

@@ -1,6 +1,6 @@
 """This room opens, closes and fails rebalance attempts (native-protocol section 2: adopt, close, fail)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -8,9 +8,8 @@ from coordinator.core.draft import Draft, third_of
 from coordinator.core.events import ItemFinished
 from coordinator.core.memory import Attempt
 from coordinator.core.proposal import Proposal
-from coordinator.core.rebalance import reads, seen
+from coordinator.core.rebalance import reads
 from groups.core import records
-from groups.core.state import Member
 from muster.kernel.instants import Instant, after
 from muster.kernel.invariants import invariant
 from muster.messages.partitions import Partition, by_topic, each_partition
@@ -25,14 +24,18 @@ BACKOFF_MAX_MS = 10_000
 
 
 def settle(draft: Draft) -> None:
-    """The end of each turn: adopt a finished item if that may be, and ask for a handler if one is due."""
+    """The end of each turn: adopt a finished item if that may be, and ask for a handler if one is due.
+
+    While an attempt is open none is asked: it would read who owns what before the close (`asked_in_prep`).
+    """
     item = draft.finished
     if item is not None and draft.attempt is None and _all_connected(draft, item.proposal):
         draft.finished = None
         adopt(draft, item)
     if not draft.rows.members:
         draft.wanted = ""
-    if draft.wanted and not draft.rows.handler_asked and draft.now >= draft.wanted_from:
+    may_ask = draft.attempt is None and not draft.rows.handler_asked
+    if draft.wanted and may_ask and draft.now >= draft.wanted_from:
         draft.record(records.HandlerAsked(draft.wanted))
         draft.wanted = ""
 
@@ -44,18 +47,17 @@ def adopt(draft: Draft, item: ItemFinished) -> None:
     """
     proposal, rows = item.proposal, draft.rows
     draft.record(records.ItemAdopted(item.item_id))
-    if not _same_members(rows.members, proposal):
+    if proposal.version < draft.members_changed_at:
         draft.want(MEMBERS_CHANGED)
-    target = _fitting(draft, proposal)
-    lost, gained = _difference(draft, target)
-    standbys = _other_standbys(draft, proposal, target)
+    lost, gained = _changes(draft, proposal)
+    standbys = _other_standbys(draft, proposal, lost, gained)
     if not lost and not gained and not standbys:
         _clear_error(draft)
         return
-    snapshot = frozenset(one.member_id for one in proposal.members if one.member_id in rows.members)
+    snapshot = frozenset(member_id for member_id in proposal.members if member_id in rows.members)
     if draft.rows.rebalance_mode == EAGER:
+        gained = _target(draft, lost, gained)
         lost = {member_id: frozenset(rows.owned_by(member_id)) for member_id in sorted(snapshot)}
-        gained = target
     attempt = Attempt(
         key=draft.key_of_turn,
         members=snapshot,
@@ -133,36 +135,48 @@ def after_backoff(draft: Draft, at_most_ms: int = 0) -> Instant:
 
 
 def _all_connected(draft: Draft, proposal: Proposal) -> bool:
-    members, sessions = draft.rows.members, draft.sessions
-    return all(
-        sessions[one.member_id].connection is not None for one in proposal.members if one.member_id in members
-    )
+    sessions = draft.sessions
+    present = (sessions.get(member_id) for member_id in proposal.members)
+    return all(session is None or session.connection is not None for session in present)
 
 
-def _same_members(members: Mapping[str, Member], proposal: Proposal) -> bool:
-    if len(members) != len(proposal.members):
-        return False
-    return all(one.member_id in members and seen(members[one.member_id]) == one for one in proposal.members)
+def _changes(draft: Draft, proposal: Proposal) -> tuple[Shares, Shares]:
+    """Who loses what and who gains what; members that keep all they have appear in neither.
 
-
-def _fitting(draft: Draft, proposal: Proposal) -> Shares:
-    """The target: a share whose receiver is gone or no longer subscribes stays where it is, or is unowned."""
+    What would go to a member that is gone or no longer subscribes stays where it is, or nobody owns it.
+    """
     reads = _Readers(draft)
-    target: Shares = {}
-    homeless: list[Partition] = []
-    for share in proposal.shares:
-        mine: list[Partition] = []
-        for topic in share.partitions:
-            place = mine if reads(share.member_id, topic.topic) else homeless
-            place.extend(each_partition((topic,)))
-        target[share.member_id] = frozenset(mine)
-    if homeless:
-        owner_of = {one: owner for owner, tenures in draft.rows.owned.items() for one in tenures}
-        for partition in homeless:
-            owner = owner_of.get(partition)
-            if owner is not None and reads(owner, partition.topic):
-                target[owner] = target.get(owner, frozenset()) | {partition}
-    return {member_id: partitions for member_id, partitions in target.items() if partitions}
+    lost: dict[str, list[Partition]] = {}
+    gained: dict[str, list[Partition]] = {}
+    for giver, taker, topics in ((move.giver, move.taker, move.partitions) for move in proposal.moves):
+        has = draft.rows.owned_by(giver)
+        for topic in topics:
+            finds_taker = bool(taker) and reads(taker, topic.topic)
+            if not finds_taker and taker and reads(giver, topic.topic):
+                continue
+            partitions = list(each_partition((topic,)))
+            if finds_taker:
+                gained.setdefault(taker, []).extend(partitions)
+            if has and (loses := [one for one in partitions if one in has]):
+                lost.setdefault(giver, []).extend(loses)
+    return _sorted(lost), _sorted(gained)
+
+
+def _sorted(shares: Mapping[str, Iterable[Partition]]) -> Shares:
+    return {member_id: frozenset(shares[member_id]) for member_id in sorted(shares)}
+
+
+def _target(draft: Draft, lost: Shares, gained: Shares) -> Shares:
+    """All that everybody shall have."""
+    members = sorted(draft.rows.owned.keys() | gained.keys())
+    return {one: partitions for one in members if (partitions := _after(draft, one, lost, gained))}
+
+
+def _after(draft: Draft, member_id: str, lost: Shares, gained: Shares) -> frozenset[Partition]:
+    """What this member shall have."""
+    nothing = frozenset[Partition]()
+    kept = frozenset(draft.rows.owned_by(member_id)) - lost.get(member_id, nothing)
+    return kept | gained.get(member_id, nothing)
 
 
 class _Readers:
@@ -184,23 +198,7 @@ class _Readers:
         return member is not None and reads(member, topic, self._matches)
 
 
-def _difference(draft: Draft, target: Shares) -> tuple[Shares, Shares]:
-    """Who loses what and who gains what; members that keep all they have appear in neither."""
-    owned = draft.rows.owned
-    lost: Shares = {}
-    gained: Shares = {}
-    for member_id in sorted(owned.keys() | target.keys()):
-        has, gets = owned.get(member_id, {}).keys(), target.get(member_id, frozenset())
-        if has == gets:
-            continue
-        if loses := frozenset(has - gets):
-            lost[member_id] = loses
-        if gains := gets - has:
-            gained[member_id] = gains
-    return lost, gained
-
-
-def _other_standbys(draft: Draft, proposal: Proposal, target: Shares) -> Shares:
+def _other_standbys(draft: Draft, proposal: Proposal, lost: Shares, gained: Shares) -> Shares:
     """Who is to stand by for something else than now, as far as the proposal still fits.
 
     Nobody stands by for what it owns itself, or reads no longer.
@@ -213,7 +211,7 @@ def _other_standbys(draft: Draft, proposal: Proposal, target: Shares) -> Shares:
     for share in proposal.standbys:
         member = members.get(share.member_id)
         if member is not None and member.stands_by:
-            owns = target.get(share.member_id, frozenset())
+            owns = _after(draft, share.member_id, lost, gained)
             read = (topic for topic in share.partitions if reads(share.member_id, topic.topic))
             wanted[share.member_id] = frozenset(each_partition(read)) - owns
     return {

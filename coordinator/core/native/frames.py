@@ -5,9 +5,10 @@ pings; hang-ups.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from coordinator.core.draft import Draft, Welcome
-from coordinator.core.events import Say, Saying
+from coordinator.core.events import Say, Saying, SayLater
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import NO_OFFSET, Judgement
 from coordinator.core.settings import Surroundings
@@ -50,20 +51,12 @@ def _commands(draft: Draft, state: GroupState) -> Iterable[Saying]:
     for member_id in draft.starts:
         session = draft.sessions.get(member_id)
         if session is not None and session.connection is not None:
-            yield Say(session.connection, start_fetcher(state, member_id, draft.surroundings))
+            yield SayLater(session.connection, partial(start_fetcher, state, member_id, draft.surroundings))
     if draft.attempt is not None:
         for member_id, partitions in draft.stops.items():
             connection = draft.sessions[member_id].connection
             if connection is not None:
-                yield Say(
-                    connection,
-                    StopFetcherRequest(
-                        consumer_id=member_id,
-                        generation=key.generation,
-                        version=key.version,
-                        partitions=by_topic(partitions),
-                    ),
-                )
+                yield SayLater(connection, partial(stop_fetcher, key, member_id, partitions))
     for connection, ping in draft.pings:
         yield Say(connection, ping)
     yield from draft.hang_ups
@@ -91,6 +84,16 @@ def start_offset(state: GroupState, partition: Partition) -> int:
     """Where an owner starts: the dirty offset if there is one, else the committed one, else −1."""
     dirty = state.memory.dirty.get(partition)
     return state.rows.offsets.get(partition, NO_OFFSET) if dirty is None else dirty
+
+
+def stop_fetcher(key: Key, member_id: str, partitions: Iterable[Partition]) -> StopFetcherRequest:
+    """What a loser gives up, with the key of the turn that opened the attempt."""
+    return StopFetcherRequest(
+        consumer_id=member_id,
+        generation=key.generation,
+        version=key.version,
+        partitions=by_topic(partitions),
+    )
 
 
 def start_fetcher(state: GroupState, member_id: str, surroundings: Surroundings) -> StartFetcherRequest:

@@ -37,6 +37,7 @@ from coordinator.core.events import (
     Heard,
     ItemFinished,
     Say,
+    SayLater,
 )
 from coordinator.core.memory import GroupState
 from coordinator.core.proposal import Proposal
@@ -277,7 +278,7 @@ class Player:
             actor = self.actors[name]
             present = saying.connection == actor.connection and not actor.away
             match saying:
-                case Say():
+                case Say() | SayLater():
                     assert not isinstance(saying.message, ClassicAnswer), "nobody speaks Kafka's protocol"
                     self._say(f"  -> {saying.connection} {_text(saying.message)}")
                     if present and actor.session.stage is not Stage.APART:

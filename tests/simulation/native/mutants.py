@@ -191,7 +191,7 @@ MUTANTS = (
         "no_wanted_at_load",
         "a load does not want a rebalance",
         (Patch(decide._awakened, 'wanted=LOADED if rows.members and not settled else ""', 'wanted=""'),),
-        seeds=(1,),
+        seeds=(23,),
     ),
     Mutant(
         "wanted_cleared",
@@ -203,29 +203,35 @@ MUTANTS = (
         seeds=(9,),
     ),
     Mutant(
+        "asked_in_prep",
+        "a handler is asked while an attempt is open, and reads who owned what before its close",
+        (Patch(attempts.settle, "draft.attempt is None and not", "not"),),
+        seeds=(48,),
+    ),
+    Mutant(
         "no_filter",
         "a target is adopted with shares of members that left",
         (Patch(attempts._Readers._look_up, "member = self", "return True\n    member = self"),),
-        seeds=(0,),
+        seeds=(1,),
     ),
     Mutant(
         "repair_in_prep",
         "ping repair while the attempt is open",
         (Patch(handle._ping_answered, "if draft.attempt is None and repair:", "if True:"),),
-        seeds=(40,),
+        seeds=(11,),
     ),
     Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(9,)),
     Mutant(
         "repair_set_only register_no_start",
         "ping repair compares sets only, not `assigned`, and no StartFetcher after Register",
         (SETS_ONLY, Patch(handle._register, "draft.tell_ownership(member_id)", "pass")),
-        seeds=(4,),
+        seeds=(11,),
     ),
     Mutant(
         "repair_set_only no_hang_up",
         "ping repair compares sets only, and whoever said what could not be decided is left waiting",
         (SETS_ONLY, Patch(Groups.refuse, "if isinstance(event, Heard):", "if False:")),
-        seeds=(60,),
+        seeds=(1,),
     ),
     Mutant(
         "no_start_after_fail no_repair",
@@ -249,7 +255,7 @@ MUTANTS = (
                 "not tenure.running",
             ),
         ),
-        seeds=(88,),
+        seeds=(12,),
     ),
     Mutant(
         "no_since",
@@ -282,7 +288,7 @@ MUTANTS = (
         "flush_after",
         "offsets of Stop responses are not written with the ownership",
         (Patch(attempts.close, "draft.flush()", "pass"),),
-        seeds=(28,),
+        seeds=(33,),
     ),
     Mutant(
         "ack_early",
@@ -310,7 +316,7 @@ MUTANTS = (
         "assume_lost",
         "a turn whose outcome is unknown counts as not written",
         (Patch(turn._write, UNKNOWN, "if [await _was_written(lane, row)]:"),),
-        seeds=(5,),
+        seeds=(6,),
     ),
     Mutant(
         "assume_done",
@@ -350,7 +356,7 @@ MUTANTS = (
                 "if False:",
             ),
         ),
-        seeds=(0,),
+        seeds=(34,),
     ),
     Mutant(
         "expiry_unfenced",
@@ -362,7 +368,7 @@ MUTANTS = (
         "expel_at_once",
         "a member that answers pings but not Stop or Start is removed at once",
         (Patch(sessions.cut_off, "expelled=True", "expelled=True, ends_at=draft.now"),),
-        seeds=(40,),
+        seeds=(112,),
     ),
     Mutant(
         "heard_renews",
@@ -385,7 +391,7 @@ MUTANTS = (
         "own_clock_ignored",
         "the member does not stop by its own clock",
         (Patch(MemberSession.may_fetch, "return deadline is None or", "return True or"),),
-        seeds=(181,),
+        seeds=(247,),
     ),
 )
 

@@ -339,8 +339,8 @@ class Line:
         self._say(payload)
         return True
 
-    def cut_off(self) -> None:
-        self._close()
+    def cut_off_within(self, seconds: float) -> None:
+        self.node.loop.call_later(seconds, self._close)
 
     def hear(self, text: str, truth: Truth) -> None:
         if self._hear is not None and not self._closed:

@@ -114,7 +114,7 @@ def test_an_ephemeral_group_ends_before_somebody_joins() -> None:  # 16
 
 
 @pytest.mark.parametrize(
-    "finished", [ItemFinished("7", Proposal(members=(), shares=(), why="")), ItemFailed("7", "broke")]
+    "finished", [ItemFinished("7", Proposal(version=1, members=(), moves=())), ItemFailed("7", "broke")]
 )
 def test_what_a_handler_computed_for_the_native_world_is_of_no_use(finished: GroupEvent) -> None:
     group = ClassicGroup()

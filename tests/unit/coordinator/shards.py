@@ -16,8 +16,8 @@ from coordinator.commits import Commit
 from coordinator.core.events import ClassicAnswer, ConnectionId, Waiter
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement, judge
-from coordinator.core.proposal import Proposal, Share
-from coordinator.core.rebalance import seen
+from coordinator.core.proposal import Proposal
+from coordinator.core.rebalance import moves
 from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
 from coordinator.store import REBALANCE, GroupOffsets, GroupStore
@@ -32,7 +32,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.kernel.shards import shard_of
 from muster.messages.member import RegisterConsumerRequest, TopicCount
-from muster.messages.partitions import Partition, Position, by_topic
+from muster.messages.partitions import Partition, Position
 from runtime import clock, work
 from runtime.freshness import Freshness
 from runtime.lanes import HeldLane, Lanes
@@ -255,9 +255,13 @@ class Shards:
         [open_item] = link.transaction(lambda connection: connection.work_table.open_items([lane]))
         claimed = link.transaction(lambda connection: connection.work_table.claim(open_item.id, "worker"))
         assert claimed is not None
+        rows = self.rows(key)
+        stored = {partition: name for name, tenures in rows.owned.items() for partition in tenures}
+        target = {orders(number): name for name, mine in shares.items() for number in mine}
         proposal = Proposal(
-            tuple(seen(one) for one in self.rows(key).members.values()),
-            tuple(Share(name, by_topic(map(orders, mine))) for name, mine in shares.items()),
+            rows.version,
+            tuple(rows.members),
+            moves(stored, target),
         )
         result = msgspec.to_builtins(proposal)
         link.transaction(

@@ -3,7 +3,7 @@
 from coordinator.core import rebalance
 from coordinator.core.decide import decide, load
 from coordinator.core.draft import GroupDecision
-from coordinator.core.events import ConnectionId, GroupEvent, HangUp, Heard, ItemFinished, Say
+from coordinator.core.events import ConnectionId, GroupEvent, HangUp, Heard, ItemFinished, Say, SayLater
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core.rows import apply
 from groups.core.state import GroupRows
@@ -73,7 +73,7 @@ class Group:
     def obey(self, decision: GroupDecision, *, offset: int = 0) -> GroupDecision:
         """Everybody answers the commands of a decision; the last turn's decision."""
         for saying in decision.commands:
-            if isinstance(saying, Say) and (answer := answer_to(saying.message, offset)):
+            if isinstance(saying, Say | SayLater) and (answer := answer_to(saying.message, offset)):
                 decision = self.turn(Heard(saying.connection, answer))
         return decision
 
@@ -83,7 +83,7 @@ class Group:
             self.register(name)
         for _ in range(6):
             decision = self.rebalance()
-            while any(isinstance(saying, Say) for saying in decision.commands):
+            while any(isinstance(saying, Say | SayLater) for saying in decision.commands):
                 decision = self.obey(decision)
         assert self.rows.phase == "Stable"
         return self
@@ -140,7 +140,7 @@ def said(decision: GroupDecision, kind: type[Frame]) -> list[str]:
     return [
         saying.connection
         for saying in decision.commands
-        if isinstance(saying, Say) and isinstance(saying.message, kind)
+        if isinstance(saying, Say | SayLater) and isinstance(saying.message, kind)
     ]
 
 

@@ -1,7 +1,5 @@
 """000 chapter 9, step 3: the computed assignment against the stored one."""
 
-from msgspec.structs import replace
-
 from coordinator.core import rebalance
 from groups.core.state import GroupRows, Member, Tenure
 from muster.messages.member import TopicCount
@@ -42,7 +40,9 @@ def test_an_owned_partition_exists_no_longer() -> None:
     rows = group({"ann": [0, 1, 2, 3, 4]}, member("ann"))
     proposal = rebalance.compute(rows, LAYOUTS, no_pattern)
     assert proposal.why == rebalance.SOME_GONE
-    assert [one.number for one in each_partition(proposal.shares[0].partitions)] == [0, 1, 2, 3]
+    [move] = proposal.moves
+    assert (move.giver, move.taker) == ("ann", "")
+    assert [one.number for one in each_partition(move.partitions)] == [4]
 
 
 def test_a_topic_that_was_created_anew_is_another_topic() -> None:
@@ -60,10 +60,7 @@ def test_otherwise_it_is_not_necessary() -> None:
     rows = group({"ann": [0, 2], "ben": [1, 3]}, member("ann"), member("ben"))
     proposal = rebalance.compute(rows, LAYOUTS, no_pattern)
     assert proposal.why == ""
-    assert {share.member_id: len(list(each_partition(share.partitions))) for share in proposal.shares} == {
-        "ann": 2,
-        "ben": 2,
-    }
+    assert proposal.moves == ()
 
 
 def test_an_empty_group_needs_none() -> None:
@@ -73,15 +70,19 @@ def test_an_empty_group_needs_none() -> None:
 def test_patterns_read_whatever_matches() -> None:
     everything = member("ann", TopicCount(".*", is_pattern=True))
     proposal = rebalance.compute(group({}, everything), LAYOUTS, lambda pattern, topic: True)
-    assert sorted({topic.topic for topic in proposal.shares[0].partitions}) == ["clicks", "orders"]
+    assert sorted({topic.topic for topic in proposal.moves[0].partitions}) == ["clicks", "orders"]
 
 
-def test_the_snapshot_names_member_token_and_subscription() -> None:
-    ann = member("ann")
-    (seen,) = rebalance.compute(group({}, ann), LAYOUTS, no_pattern).members
-    assert seen == rebalance.seen(ann)
-    assert seen != rebalance.seen(replace(ann, token_hash="another"))
-    assert seen != rebalance.seen(replace(ann, topic_count=(TopicCount("clicks"),)))
+def test_only_what_changes_its_owner_is_named_with_both() -> None:
+    rows = group({"ann": [0, 1, 2, 3]}, member("ann"), member("ben"))
+    [move] = rebalance.compute(rows, LAYOUTS, no_pattern).moves
+    assert (move.giver, move.taker) == ("ann", "ben")
+    assert len(list(each_partition(move.partitions))) == 2
+
+
+def test_the_snapshot_names_the_members_and_the_version_that_was_read() -> None:
+    proposal = rebalance.compute(group({}, member("ben"), member("ann")), LAYOUTS, no_pattern)
+    assert (proposal.version, proposal.members) == (group({}).version, ("ann", "ben"))
 
 
 def test_interests_are_names_and_patterns() -> None:

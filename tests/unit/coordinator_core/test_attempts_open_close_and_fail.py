@@ -10,6 +10,7 @@ from coordinator.core.events import (
     ItemFailed,
     ItemFinished,
     Say,
+    SayLater,
     TopicsChanged,
 )
 from coordinator.core.settings import GroupSettings
@@ -168,7 +169,7 @@ def test_start_offsets_are_the_last_known_positions(offset: int) -> None:
     (start,) = [
         saying.message
         for saying in decision.commands
-        if isinstance(saying, Say)
+        if isinstance(saying, Say | SayLater)
         and saying.connection == "ben/1"
         and isinstance(saying.message, StartFetcherRequest)
     ]
