@@ -185,7 +185,7 @@ MUTANTS = (
                 "frozenset(each_partition(read))",
             ),
         ),
-        seeds=(231,),
+        seeds=(1131,),
     ),
     Mutant(
         "no_wanted_at_load",
@@ -225,7 +225,7 @@ MUTANTS = (
         "repair_set_only register_no_start",
         "ping repair compares sets only, not `assigned`, and no StartFetcher after Register",
         (SETS_ONLY, Patch(handle._register, "draft.tell_ownership(member_id)", "pass")),
-        seeds=(11,),
+        seeds=(0,),
     ),
     Mutant(
         "repair_set_only no_hang_up",
@@ -288,7 +288,7 @@ MUTANTS = (
         "flush_after",
         "offsets of Stop responses are not written with the ownership",
         (Patch(attempts.close, "draft.flush()", "pass"),),
-        seeds=(33,),
+        seeds=(21,),
     ),
     Mutant(
         "ack_early",
@@ -316,7 +316,7 @@ MUTANTS = (
         "assume_lost",
         "a turn whose outcome is unknown counts as not written",
         (Patch(turn._write, UNKNOWN, "if [await _was_written(lane, row)]:"),),
-        seeds=(6,),
+        seeds=(30,),
     ),
     Mutant(
         "assume_done",
@@ -338,7 +338,7 @@ MUTANTS = (
                 Freshness._frozen_at, "self._announced or sent_at is None or", "sent_at is None or False and"
             ),
         ),
-        seeds=(307,),
+        seeds=(250,),
     ),
     Mutant(
         "no_postponement",
@@ -356,7 +356,7 @@ MUTANTS = (
                 "if False:",
             ),
         ),
-        seeds=(34,),
+        seeds=(16,),
     ),
     Mutant(
         "expiry_unfenced",

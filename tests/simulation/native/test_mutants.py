@@ -19,7 +19,7 @@ from tests.simulation.native.scripted import (
 NOTICED = [mutant for mutant in MUTANTS if mutant.seeds]
 SCRIPTS: dict[str, tuple[Callable[[Cluster], None], int]] = {
     "kept_too_long": (a_member_comes_back_after_another_had_its_share, 0),
-    "no_order": (who_is_stopped_commits_the_step_in_hand_behind_its_answer, 19),
+    "no_order": (who_is_stopped_commits_the_step_in_hand_behind_its_answer, 11),
 }
 """For mutants without a seed: the script that notices, and the seed that it is played on."""
 
