@@ -118,6 +118,8 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.accept":
             # Bytes that came too early lie in the parser, which then goes on alone.
             self._by_frame = self.conn.state is OPEN and not self._early_bytes
+            # Read by nobody any more, and four kilobytes.
+            del self.request, self.response
         elif message["type"] == "websocket.http.response.body" and self.close_sent:
             # A refusal completes a handshake as well; uvicorn would log each as an application's mistake.
             self.handshake_complete = True

@@ -8,7 +8,11 @@ from collections.abc import Iterable
 
 def array_of_texts(texts: Iterable[str]) -> str:
     """The literal of a `text[]`, for a parameter; any text but NUL, which PostgreSQL cannot store."""
-    return "{" + ",".join([f'"{_escaped(text)}"' for text in texts]) + "}"
+    quoted = list(texts)
+    together = "".join(quoted)
+    if "\\" in together or '"' in together:
+        quoted = [_escaped(text) for text in quoted]
+    return '{"' + '","'.join(quoted) + '"}' if quoted else "{}"
 
 
 def array_of_numbers(numbers: Iterable[int]) -> str:

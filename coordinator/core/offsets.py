@@ -103,7 +103,7 @@ def _with_offsets(
 ) -> GroupRows:
     rows = state.rows
     changed = Layered.fork(rows.offsets)
-    changed.update(offsets)
+    changed.take_over(offsets)
     if not notes and not rows.offset_notes:
         return replace(rows, offsets=changed)
     noted = Layered.fork(rows.offset_notes)

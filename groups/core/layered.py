@@ -21,17 +21,19 @@ class Layered(MutableMapping[K, V]):
     def __init__(self, base: Mapping[K, V]) -> None:
         self._base: dict[K, V] = dict(base)
         self._top: dict[K, V] = {}
-        self._length = len(self._base)
+        self._length: int | None = len(self._base)
 
     @staticmethod
     def fork(before: Mapping[K, V]) -> "Layered[K, V]":
         """The same entries, to be changed without a change to `before`."""
         if not isinstance(before, Layered):
             return Layered(before)
-        if len(before._top) ** 2 > len(before._base):
-            return Layered(before._poured())
         fork: Layered[K, V] = Layered({})
-        fork._base, fork._top, fork._length = before._base, before._top.copy(), before._length
+        if len(before._top) ** 2 > len(before._base):
+            fork._base = before._poured()
+            fork._length = len(fork._base)
+        else:
+            fork._base, fork._top, fork._length = before._base, before._top.copy(), before._length
         return fork
 
     def _poured(self) -> dict[K, V]:
@@ -59,6 +61,12 @@ class Layered(MutableMapping[K, V]):
         return key in self._base if value is self else value is not _GONE
 
     def __len__(self) -> int:
+        """Counted when it is asked for: a batch of commits only writes."""
+        if self._length is None:
+            base, length = self._base, len(self._base)
+            for key, value in self._top.items():
+                length += (value is not _GONE) - (key in base)
+            self._length = length
         return self._length
 
     def __iter__(self) -> Iterator[K]:
@@ -71,13 +79,18 @@ class Layered(MutableMapping[K, V]):
                 yield key
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._length += key not in self
+        self._length = None
         self._top[key] = value
+
+    def take_over(self, others: Mapping[K, V]) -> None:
+        """As `update`, for any number of entries at the price of a dictionary's."""
+        self._length = None
+        self._top.update(others)
 
     def __delitem__(self, key: K) -> None:
         if key not in self:
             raise KeyError(key)
-        self._length -= 1
+        self._length = None
         if key in self._base:
             self._top[key] = _GONE
         else:

@@ -75,6 +75,14 @@ def test_an_expired_token_is_nobody_also_in_a_map_loaded_before() -> None:
     assert known().verify(text, timezone.now()) is None
 
 
+def test_what_was_proved_once_proves_nothing_else() -> None:
+    text = create_token("ann", Role.VIEWER)
+    loaded = known()
+    for _ in range(2):
+        assert loaded.verify(text, timezone.now()) is not None
+        assert loaded.verify(text[:-2] + ("AA" if text[-2:] != "AA" else "BB"), timezone.now()) is None
+
+
 def test_a_token_taken_back_is_nobody() -> None:
     text = create_token("ann", Role.VIEWER)
     assert revoke_token("ann") == 1

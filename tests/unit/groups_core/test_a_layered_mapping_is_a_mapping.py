@@ -25,6 +25,9 @@ def test_forks_follow_a_dict_and_leave_the_former_alone(
                 assert layered.pop(key, None) == like.pop(key, None)
             else:
                 layered[key] = like[key] = value
+        many = {key: value for key, value in turn[:3] if value is not None}
+        layered.take_over(many)
+        like.update(many)
         assert layered == like and len(layered) == len(like)
         assert {key: (key in layered, layered.get(key)) for key in range(13)} == {
             key: (key in like, like.get(key)) for key in range(13)
