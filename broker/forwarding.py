@@ -10,24 +10,32 @@ from muster.messages import codec
 from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
 from muster.messages.link.from_broker import (
     AllocateProducerIds,
+    AlterReassignments,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     FromBroker,
     GrownTopic,
+    ListReassignments,
     NamedTopic,
     NewTopic,
+    WantedReplicas,
 )
 from muster.messages.link.to_broker import (
     CreatedTopic,
     CreateTopicsAnswer,
+    OngoingReassignment,
+    OngoingReassignments,
     ProducerIds,
+    ReassignmentResult,
+    ReassignmentResults,
     TopicResult,
     TopicResults,
 )
 
 PRODUCER_IDS_TIMEOUT_S = 5.0
-DELETION_TIMEOUT_S = 30.0
+TURN_TIMEOUT_S = 30.0
+"""For what is decided in one turn and waits for nothing more."""
 ANSWER_GRACE_S = 2.0
 """The controller keeps the request's own timeout; this is for its answer's way back."""
 LONGEST_TIMEOUT_MS = 300_000
@@ -36,7 +44,7 @@ REQUESTS = 1_000
 
 SendFrame = Callable[[FromBroker], bool]
 
-_Answer = CreateTopicsAnswer | TopicResults | ProducerIds
+_Answer = CreateTopicsAnswer | TopicResults | ReassignmentResults | OngoingReassignments | ProducerIds
 
 
 class Forwarding:
@@ -95,7 +103,7 @@ class Forwarding:
         """One answer for each topic, in this order. Raises ControllerUnreachable, TooLargeToForward."""
         answer = await self._ask(
             lambda number: DeleteTopics(correlation_id=number, topics=topics, principal=principal),
-            DELETION_TIMEOUT_S,
+            TURN_TIMEOUT_S,
         )
         assert isinstance(answer, TopicResults)
         return answer.topics
@@ -121,6 +129,33 @@ class Forwarding:
         answer = await self._ask(question, timeout_ms / 1000 + ANSWER_GRACE_S)
         assert isinstance(answer, TopicResults)
         return answer.topics
+
+    async def alter_reassignments(
+        self, partitions: tuple[WantedReplicas, ...], may_change_factor: bool, principal: str
+    ) -> tuple[ReassignmentResult, ...]:
+        """One answer for each partition, in this order. Raises ControllerUnreachable, TooLargeToForward."""
+
+        def question(number: int) -> AlterReassignments:
+            return AlterReassignments(
+                correlation_id=number,
+                partitions=partitions,
+                may_change_factor=may_change_factor,
+                principal=principal,
+            )
+
+        answer = await self._ask(question, TURN_TIMEOUT_S)
+        assert isinstance(answer, ReassignmentResults)
+        return answer.results
+
+    async def list_reassignments(
+        self, partitions: tuple[tuple[str, int], ...] | None
+    ) -> tuple[OngoingReassignment, ...]:
+        """What is asked for or under way; None: of all. Raises ControllerUnreachable, TooLargeToForward."""
+        answer = await self._ask(
+            lambda number: ListReassignments(correlation_id=number, partitions=partitions), TURN_TIMEOUT_S
+        )
+        assert isinstance(answer, OngoingReassignments)
+        return answer.ongoing
 
     async def producer_ids(self) -> ProducerIdBlock:
         """A block of producer ids that nobody else was given. Raises ControllerUnreachable."""

@@ -100,7 +100,8 @@ class ForwardedHandlers:
         self.producer_ids = ProducerIds(controller.producer_ids)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def _start(self, work: Coroutine[Any, Any, None], reply: Reply) -> None:
+    def start(self, work: Coroutine[Any, Any, None], reply: Reply) -> None:
+        """Do what has to wait for the controller; a mistake of ours hangs up."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
 
@@ -123,7 +124,7 @@ class ForwardedHandlers:
     def create_topics(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """The controller's answers, in the order of the request. Raises MalformedFrame."""
         request = read_request(header, frame)
-        self._start(self._create(header, request, reply), reply)
+        self.start(self._create(header, request, reply), reply)
 
     async def _create(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         names = Counter(topic.name for topic in request.topics)
@@ -170,7 +171,7 @@ class ForwardedHandlers:
 
     def delete_topics(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """The controller's answers, in the order of the request. Raises MalformedFrame."""
-        self._start(self._delete(header, read_request(header, frame), reply), reply)
+        self.start(self._delete(header, read_request(header, frame), reply), reply)
 
     async def _delete(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         if hasattr(request, "topics"):
@@ -209,7 +210,7 @@ class ForwardedHandlers:
 
     def create_partitions(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """The controller's answers, in the order of the request. Raises MalformedFrame."""
-        self._start(self._grow(header, read_request(header, frame), reply), reply)
+        self.start(self._grow(header, read_request(header, frame), reply), reply)
 
     async def _grow(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)

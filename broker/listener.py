@@ -1,11 +1,14 @@
 """This room is the broker's client listener: it hands each Kafka request to the room that answers it."""
 
 from collections.abc import Iterable
+from typing import Protocol
 
+from broker import handlers_forwarded, handlers_reassigning
 from broker.handlers_fetch import FetchHandler
-from broker.handlers_forwarded import Controller, ForwardedHandlers
+from broker.handlers_forwarded import ForwardedHandlers
 from broker.handlers_offsets import OffsetHandlers
 from broker.handlers_produce import ProduceHandler
+from broker.handlers_reassigning import ReassignmentHandlers
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver import sasl
@@ -19,6 +22,10 @@ from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader
 from muster.messages.link.callers import CallerRow
+
+
+class Controller(handlers_forwarded.Controller, handlers_reassigning.Controller, Protocol):
+    """Whatever a broker asks the controller for its clients."""
 
 
 class ClientListener:
@@ -37,6 +44,7 @@ class ClientListener:
         self._forwarded = ForwardedHandlers(
             controller, plane.clock, lambda topic_id: plane.view.names_by_id.get(topic_id)
         )
+        reassignments = ReassignmentHandlers(controller, self._forwarded.start)
         offsets = OffsetHandlers(plane)
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(plane).handle,
@@ -49,6 +57,8 @@ class ClientListener:
             ApiKey.CREATE_TOPICS: self._forwarded.create_topics,
             ApiKey.DELETE_TOPICS: self._forwarded.delete_topics,
             ApiKey.CREATE_PARTITIONS: self._forwarded.create_partitions,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             **dict.fromkeys(GROUP_REQUESTS, refuse_groups),

@@ -49,7 +49,9 @@ from muster.messages.link.to_broker import (
     CreateTopicsAnswer,
     HelloAccepted,
     Nodes,
+    OngoingReassignments,
     ProducerIds,
+    ReassignmentResults,
     SnapshotChunk,
     ToBroker,
     TopicResults,
@@ -216,7 +218,13 @@ class BrokerProcess:
 
     async def obey(self, frame: ToBroker) -> None:
         match frame:
-            case CreateTopicsAnswer() | TopicResults() | ProducerIds():
+            case (
+                CreateTopicsAnswer()
+                | TopicResults()
+                | ReassignmentResults()
+                | OngoingReassignments()
+                | ProducerIds()
+            ):
                 self._forwarding.hear(frame)
             case BrokerPingAnswer():
                 # It was heard: the session goes on. Whoever sent it knows how old its look at tokens is.

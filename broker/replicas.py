@@ -234,7 +234,9 @@ class DataPlane:
             hosted = self._host(key)
             if hosted is None:
                 return
-        self._heed(hosted, hosted.replica.obey(row, self.clock(), from_snapshot))
+        outcome = hosted.replica.obey(row, self.clock(), from_snapshot)
+        # A turn that moved the partition away says so; a snapshot may be of a database that was restored.
+        self._heed(hosted, outcome, is_moved=not from_snapshot)
 
     def hear_answer(
         self, topic_id: UUID, partition: int, base_version: int, row: PartitionRow | None
@@ -244,9 +246,9 @@ class DataPlane:
         if hosted is not None:
             self._heed(hosted, hosted.replica.hear_answer(base_version, row, self.clock()))
 
-    def _heed(self, hosted: HostedPartition, outcome: Obeyed) -> None:
+    def _heed(self, hosted: HostedPartition, outcome: Obeyed, *, is_moved: bool = False) -> None:
         if outcome is Obeyed.STOPPED:
-            self.stop(*hosted.key)
+            self.stop(*hosted.key, is_deleted=is_moved)
             return
         if outcome is Obeyed.NEW_LEADER:
             hosted.leadership_changed()

@@ -18,6 +18,7 @@ _WORDS = {
     "TopicDeleted": ("topic deleted", "topics deleted"),
     "PartitionsCreated": ("partition created", "partitions created"),
     "PartitionsChanged": ("partition changed", "partitions changed"),
+    "ReassignmentChanged": ("reassignment changed", "reassignments changed"),
     "PossibleLoss": ("possible loss", "possible losses"),
     "ProducerIdsGiven": ("block of producer ids given", "blocks of producer ids given"),
 }

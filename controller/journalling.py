@@ -9,6 +9,7 @@ from controller.core import records as facts
 from muster.messages.link.from_broker import (
     AllocateProducerIds,
     AlterPartition,
+    AlterReassignments,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -28,6 +29,7 @@ _CAUSES: Final[dict[type, str]] = {
     UnusableLogs: "a broker has logs that cannot be used",
     CreateTopics: "topics were asked for",
     DeleteTopics: "topics were to be deleted",
+    AlterReassignments: "partitions were to be moved",
     CreatePartitions: "partitions were asked for",
     AllocateProducerIds: "a broker needs producer ids",
 }
@@ -48,6 +50,7 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
         "topics": [r.row.name for r in records if isinstance(r, facts.TopicCreated)][:NAMES_SHOWN],
         "topics_grown": [r.row.name for r in records if isinstance(r, facts.TopicChanged)][:NAMES_SHOWN],
         "topics_deleted": [r.name for r in records if isinstance(r, facts.TopicDeleted)][:NAMES_SHOWN],
+        "reassignments": _reassignments(records),
         "partitions_created": _count(created),
         "partitions_changed": _count(changed),
         "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
@@ -64,6 +67,12 @@ def _count(alike: Iterable[AlikePartitions]) -> int:
 def _brokers(records: Sequence[facts.ClusterRecord]) -> tuple[list[int], list[int]]:
     rows = [record.row for record in records if isinstance(record, facts.BrokerChanged)]
     return [row.broker_id for row in rows if not row.live], [row.broker_id for row in rows if row.live]
+
+
+def _reassignments(records: Sequence[facts.ClusterRecord]) -> dict[str, int]:
+    """How many were asked for, began or ended, by the phase that they are in now."""
+    changed = (record.row.phase for record in records if isinstance(record, facts.ReassignmentChanged))
+    return dict(Counter(map(str, changed)))
 
 
 def _cause(events: Sequence[told.Event], fenced: Sequence[int]) -> str:

@@ -178,3 +178,46 @@ class PartitionProgress(models.Model):
 
     def __str__(self) -> str:
         return f"{self.partition_id} up to {self.high_watermark}"
+
+
+class Reassignment(models.Model):
+    """One partition on its way to other brokers, or how that ended (002 E; replication.md section 2)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    topic_id = models.UUIDField(help_text="Of the topic; it may be deleted by now.")
+    topic_name = models.CharField(max_length=NAME_LENGTH)
+    partition = models.IntegerField()
+    origin = ArrayField(models.IntegerField(), help_text="Replicas when it began.")
+    target = ArrayField(models.IntegerField(), help_text="Replicas when it is done.")
+    phase = models.CharField(max_length=10)
+    principal = models.CharField(max_length=NAME_LENGTH, default="", blank=True)
+    reason = models.TextField(default="", blank=True, help_text="Why it ended before its target.")
+    asked_version = models.BigIntegerField(help_text="metadata_version of the turn that was asked for it.")
+    asked_place = models.IntegerField(help_text="Its place among those of that turn.")
+    version = models.BigIntegerField(help_text="metadata_version of the turn that last changed it.")
+    asked_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "reassignment"
+        ordering = ("-asked_version", "asked_place")
+        constraints = (
+            models.UniqueConstraint(
+                name="reassignment_is_the_only_active_one",
+                fields=("topic_id", "partition"),
+                condition=Q(phase__in=("Init", "InProgress")),
+            ),
+            models.CheckConstraint(
+                name="reassignment_phase_is_known",
+                condition=Q(phase__in=("Init", "InProgress", "Done", "Cancelled", "Failed")),
+            ),
+            models.CheckConstraint(
+                name="reassignment_has_replicas",
+                condition=Q(origin__len__gte=1, target__len__gte=1),
+            ),
+        )
+        indexes = (models.Index(name="reassignment_by_turn", fields=("-asked_version", "asked_place")),)
+
+    def __str__(self) -> str:
+        return f"{self.topic_name}-{self.partition} to {self.target}"

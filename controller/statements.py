@@ -28,8 +28,8 @@ READ_CONFIGS: Final = "SELECT topic_id, configs FROM topic WHERE configs <> '{}'
 READ_CONFIGS_OF_TOPIC: Final = "SELECT topic_id, configs FROM topic WHERE topic_id = %(topic_id)s"
 
 READ_PARTITIONS: Final = """
-SELECT coalesce(json_agg(json_build_array(topic_id, partition, assigned, leader, leader_epoch, isr, version)
-    ORDER BY topic_id, partition), '[]')::text FROM partition"""
+SELECT coalesce(json_agg(json_build_array(topic_id, partition, assigned, leader, leader_epoch, isr, version,
+    adding, removing) ORDER BY topic_id, partition), '[]')::text FROM partition"""
 """One text for all rows: msgspec reads it several times faster than a driver makes tuples of arrays."""
 
 
@@ -37,10 +37,12 @@ def _alike(condition: str) -> str:
     """A statement that reads the partitions of `condition`, alike ones together, as StoredPartitions."""
     return f"""
 SELECT coalesce(json_agg(json_build_array(
-    json_build_array(topic_id, assigned, leader, leader_epoch, isr, partitions), versions)), '[]')::text
-FROM (SELECT topic_id, assigned, leader, leader_epoch, isr,
+    json_build_array(topic_id, assigned, leader, leader_epoch, isr, partitions, adding, removing),
+    versions)), '[]')::text
+FROM (SELECT topic_id, assigned, leader, leader_epoch, isr, adding, removing,
           array_agg(partition) AS partitions, array_agg(version) AS versions
-      FROM partition WHERE {condition} GROUP BY topic_id, assigned, leader, leader_epoch, isr) AS alike"""
+      FROM partition WHERE {condition}
+      GROUP BY topic_id, assigned, leader, leader_epoch, isr, adding, removing) AS alike"""
 
 
 READ_ALIKE_OF_BROKER: Final = _alike("assigned @> ARRAY[%(broker_id)s::int]")
@@ -78,9 +80,10 @@ FROM unnest(%(topic_id)s::uuid[], %(name)s::text[], %(partition_count)s::int[],
     AS u(topic_id, name, partition_count, replication_factor, configs)"""
 
 CHANGE_TOPICS: Final = """
-UPDATE topic SET partition_count = u.partition_count, configs = u.configs, metadata_version = %(version)s
-FROM unnest(%(topic_id)s::uuid[], %(partition_count)s::int[], %(configs)s::jsonb[])
-    AS u(topic_id, partition_count, configs)
+UPDATE topic SET partition_count = u.partition_count, replication_factor = u.replication_factor,
+    configs = u.configs, metadata_version = %(version)s
+FROM unnest(%(topic_id)s::uuid[], %(partition_count)s::int[], %(replication_factor)s::smallint[],
+    %(configs)s::jsonb[]) AS u(topic_id, partition_count, replication_factor, configs)
 WHERE topic.topic_id = u.topic_id"""
 
 DELETE_PROGRESS: Final = """
@@ -91,22 +94,48 @@ DELETE_PARTITIONS: Final = "DELETE FROM partition WHERE topic_id = ANY (%(topic_
 
 DELETE_TOPICS: Final = "DELETE FROM topic WHERE topic_id = ANY (%(topic_id)s::uuid[])"
 
+READ_REASSIGNMENTS: Final = """
+SELECT id, topic_id, topic_name, partition, origin, target, phase, principal, reason
+FROM reassignment WHERE phase IN ('Init', 'InProgress') ORDER BY asked_version, asked_place"""
+
+ADD_REASSIGNMENTS: Final = """
+INSERT INTO reassignment (id, topic_id, topic_name, partition, origin, target, phase, principal, reason,
+    asked_version, asked_place, version, started_at, ended_at)
+SELECT id, topic_id, topic_name, partition, origin::int[], target::int[], phase, principal, reason,
+    %(version)s, place, %(version)s, CASE WHEN phase <> 'Init' THEN now() END,
+    CASE WHEN phase IN ('Init', 'InProgress') THEN NULL ELSE now() END
+FROM unnest(%(id)s::uuid[], %(topic_id)s::uuid[], %(topic_name)s::text[], %(partition)s::int[],
+    %(origin)s::text[], %(target)s::text[], %(phase)s::text[], %(principal)s::text[], %(reason)s::text[])
+    WITH ORDINALITY
+    AS u(id, topic_id, topic_name, partition, origin, target, phase, principal, reason, place)"""
+
+CHANGE_REASSIGNMENTS: Final = """
+UPDATE reassignment SET phase = u.phase, origin = u.origin::int[], reason = u.reason, version = %(version)s,
+    started_at = CASE WHEN u.phase = 'InProgress' THEN now() ELSE started_at END,
+    ended_at = CASE WHEN u.phase = 'InProgress' THEN NULL ELSE now() END
+FROM unnest(%(id)s::uuid[], %(phase)s::text[], %(origin)s::text[], %(reason)s::text[])
+    AS u(id, phase, origin, reason)
+WHERE reassignment.id = u.id AND reassignment.phase IN ('Init', 'InProgress')"""
+"""What has ended stays as it ended."""
+
 _ALIKE: Final = """
 WITH alike AS MATERIALIZED (
-    SELECT n::int, topic_id, assigned::int[], leader, leader_epoch, isr::int[], version
+    SELECT n::int, topic_id, assigned::int[], leader, leader_epoch, isr::int[], version, adding::int[],
+        removing::int[]
     FROM unnest(%(topic_id)s::uuid[], %(assigned)s::text[], %(leader)s::int[], %(leader_epoch)s::int[],
-        %(isr)s::text[], %(version)s::bigint[]) WITH ORDINALITY
-        AS u(topic_id, assigned, leader, leader_epoch, isr, version, n))"""
+        %(isr)s::text[], %(version)s::bigint[], %(adding)s::text[], %(removing)s::text[]) WITH ORDINALITY
+        AS u(topic_id, assigned, leader, leader_epoch, isr, version, adding, removing, n))"""
 """What is alike travels once; the numbers of the partitions come beside it, each with its place in here."""
 
 ADD_PARTITIONS: Final = f"""{_ALIKE}
 INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version)
-SELECT topic_id, partition, assigned, '{{}}', '{{}}', leader, leader_epoch, isr, version
+SELECT topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version
 FROM unnest(%(n)s::int[], %(partition)s::int[]) AS u(n, partition) JOIN alike USING (n)"""
 
 CHANGE_PARTITIONS: Final = f"""{_ALIKE}
 UPDATE partition SET assigned = alike.assigned, leader = alike.leader, leader_epoch = alike.leader_epoch,
-    isr = alike.isr, version = alike.version, changed_at = now()
+    isr = alike.isr, version = alike.version, adding = alike.adding, removing = alike.removing,
+    changed_at = now()
 FROM unnest(%(n)s::int[], %(partition)s::int[], %(version_before)s::bigint[])
     AS u(n, partition, version_before) JOIN alike USING (n)
 WHERE partition.topic_id = alike.topic_id AND partition.partition = u.partition

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from psycopg import Cursor
@@ -53,6 +54,9 @@ def load(connection: LaneConnection) -> ClusterRows:
         ]
         topics = [TopicRow(*row) for row in cursor.execute(statements.READ_TOPICS)]
         partitions = partition_rows(cursor.execute(statements.READ_PARTITIONS).fetchone())
+        reassignments = [
+            _reassignment(*row) for row in cursor.execute(statements.READ_REASSIGNMENTS).fetchall()
+        ]
     return ClusterRows.of(
         cluster_id=str(stored.cluster_id),
         metadata_version=stored.metadata_version,
@@ -60,6 +64,31 @@ def load(connection: LaneConnection) -> ClusterRows:
         brokers=brokers,
         topics=topics,
         partitions=partitions,
+        reassignments=reassignments,
+    )
+
+
+def _reassignment(
+    move_id: UUID,
+    topic_id: UUID,
+    topic: str,
+    partition: int,
+    origin: list[int],
+    target: list[int],
+    phase: str,
+    principal: str,
+    reason: str,
+) -> facts.Reassignment:
+    return facts.Reassignment(
+        UUID(str(move_id)),
+        UUID(str(topic_id)),
+        topic,
+        partition,
+        tuple(origin),
+        tuple(target),
+        facts.Phase(phase),
+        principal,
+        reason,
     )
 
 
@@ -82,6 +111,8 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
             _add_partitions(cursor, created)
         if changed := kinds[facts.PartitionsChanged]:
             _change_partitions(cursor, changed)
+        if moved := [record.row for record in kinds[facts.ReassignmentChanged]]:
+            _save_reassignments(cursor, before, moved, version)
     for offered in kinds[facts.WorkOffered]:
         work.offer(connection, offered.kind, offered.key, offered.based_on, {})
     for adopted in kinds[facts.WorkAdopted]:
@@ -160,6 +191,7 @@ def _change_topics(cursor: Cursor[Any], topics: Sequence[TopicRow], version: int
             "version": version,
             "topic_id": uuids(row.topic_id for row in topics),
             "partition_count": numbers(row.partition_count for row in topics),
+            "replication_factor": numbers(row.replication_factor for row in topics),
             "configs": [_json(row.configs) for row in topics],
         },
     )
@@ -191,6 +223,33 @@ def _change_partitions(cursor: Cursor[Any], changed: Sequence[facts.PartitionsCh
     _require(cursor, count, "partition")
 
 
+def _save_reassignments(
+    cursor: Cursor[Any], before: ClusterRows, changed: Sequence[facts.Reassignment], version: int
+) -> None:
+    """What ends makes room for another of the same partition: first those that are stored."""
+    stored = {one.id for one in before.reassignments.values()}
+    if known := [row for row in changed if row.id in stored]:
+        cursor.execute(statements.CHANGE_REASSIGNMENTS, _reassignment_columns(known, version))
+        _require(cursor, len(known), "reassignment")
+    if new := [row for row in changed if row.id not in stored]:
+        cursor.execute(statements.ADD_REASSIGNMENTS, _reassignment_columns(new, version))
+
+
+def _reassignment_columns(rows: Sequence[facts.Reassignment], version: int) -> dict[str, Any]:
+    return {
+        "version": version,
+        "id": uuids(row.id for row in rows),
+        "topic_id": uuids(row.topic_id for row in rows),
+        "topic_name": [row.topic for row in rows],
+        "partition": numbers(row.partition for row in rows),
+        "origin": arrays(row.origin for row in rows),
+        "target": arrays(row.target for row in rows),
+        "phase": [str(row.phase) for row in rows],
+        "principal": [row.principal for row in rows],
+        "reason": [row.reason for row in rows],
+    }
+
+
 def _columns(records: Sequence[facts.PartitionsCreated | facts.PartitionsChanged]) -> dict[str, str]:
     alike = [record.alike for record in records]
     return {
@@ -199,6 +258,8 @@ def _columns(records: Sequence[facts.PartitionsCreated | facts.PartitionsChanged
         "leader": numbers(one.leader for one in alike),
         "leader_epoch": numbers(one.leader_epoch for one in alike),
         "isr": arrays(one.isr for one in alike),
+        "adding": arrays(one.adding for one in alike),
+        "removing": arrays(one.removing for one in alike),
         "version": numbers(record.version for record in records),
         "n": places(len(one.partitions) for one in alike),
         "partition": numbers(chain.from_iterable(one.partitions for one in alike)),

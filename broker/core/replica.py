@@ -336,7 +336,7 @@ class Replica:
 
     @property
     def _fewest(self) -> int:
-        return floor(self.min_insync_replicas, len(self.row.assigned) if self.row else 0)
+        return floor(self.min_insync_replicas, self.row.settled_count if self.row else 0)
 
     def _know_followers(self, row: PartitionRow, now: Instant) -> None:
         """Progress of every assigned follower, kept within the leader epoch, none of anybody else."""

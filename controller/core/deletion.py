@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from controller.core import reassignment
 from controller.core.draft import Draft
 from controller.core.events import LinkId, Say
 from controller.core.topics import Refused
@@ -22,6 +23,7 @@ def delete(draft: Draft, link: LinkId, frame: DeleteTopics) -> None:
                 raise topic
             if times[topic.topic_id] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
+            reassignment.topic_deleted(draft, topic.topic_id)
             draft.delete_topic(topic)
         except Refused as refused:
             results.append(

@@ -20,6 +20,8 @@ from controller.core.records import (
     PartitionsChanged,
     PartitionsCreated,
     PossibleLoss,
+    Reassignment,
+    ReassignmentChanged,
     TopicChanged,
     TopicCreated,
     TopicDeleted,
@@ -34,8 +36,10 @@ from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import AlterPartition
 from muster.messages.link.rows import AlikePartitions, BrokerRow, PartitionKey, PartitionRow, TopicRow
 
-_Alike: TypeAlias = tuple[tuple[int, ...] | None, tuple[int, ...], int, int, tuple[int, ...]]
-"""Replicas before the turn (None: new), then replicas, leader, leader epoch and ISR after it."""
+_Alike: TypeAlias = tuple[
+    tuple[int, ...] | None, tuple[int, ...], int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]
+]
+"""Replicas before the turn (None: new), then replicas, leader, epoch, ISR, adding and removing after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,9 @@ class Draft:
         self.deleted: dict[UUID, TopicRow] = {}
         """Stored topics that this turn deletes; whoever reads the draft does not find them any more."""
         self._topic_ids: dict[str, UUID] = {}
+        self.reassignments: dict[UUID, Reassignment] = {}
+        """Those that this turn changes, by id, as they last are in it."""
+        self._active: dict[PartitionKey, Reassignment | None] = {}
         self.other_records: list[ClusterRecord] = []
         self.replies: list[Saying] = []
         self.hang_ups: list[HangUp] = []
@@ -122,6 +129,15 @@ class Draft:
         drafted = self.partitions.by_topic.get(topic_id)
         return {**stored, **drafted}.values() if drafted else stored.values()
 
+    def reassignment(self, key: PartitionKey) -> Reassignment | None:
+        """The active one of this partition."""
+        return self._active[key] if key in self._active else self.rows.reassignments.get(key)
+
+    def active_reassignments(self) -> list[Reassignment]:
+        """All of them, in the order in which they were asked for."""
+        stored = [one for key, one in self.rows.reassignments.items() if key not in self._active]
+        return stored + [one for one in self._active.values() if one is not None]
+
     def topic_named_like(self, name: str) -> TopicRow | None:
         """The topic whose folded name is that of `name`."""
         topic_id = self.rows.topic_ids.get(folded(name))
@@ -178,6 +194,8 @@ class Draft:
                 row.leader_epoch + elected,
                 choice.isr,
                 self.version,
+                row.adding,
+                row.removing,
             )
         )
         if choice.possible_loss:
@@ -185,11 +203,21 @@ class Draft:
 
     def choose_if_room(self, row: PartitionRow, choice: Choice) -> bool:
         """`choose`, for those who may have ten thousand rows to change. False: the turn is full."""
-        if not self._room:
+        if not self.take_room():
             return False
         self.choose(row, choice)
-        self._room -= 1
         return True
+
+    def take_room(self) -> bool:
+        """True if one more row may change for somebody who changes thousands."""
+        has_room = self._room > 0
+        self._room -= has_room
+        return has_room
+
+    def put_reassignment(self, row: Reassignment) -> None:
+        """It was asked for, began or ended."""
+        self.reassignments[row.id] = row
+        self._active[row.key] = row if row.is_active else None
 
     def note_possible_loss(self, row: PartitionRow, leader: int, reason: str) -> None:
         self.other_records.append(PossibleLoss(row.topic_id, row.partition, leader, reason))
@@ -208,12 +236,16 @@ class Draft:
                     del drafted[number]
                     continue
                 assigned_before = before.assigned if before is not None else None
-                alike = (assigned_before, row.assigned, row.leader, row.leader_epoch, row.isr)
+                seats = row.leader, row.leader_epoch, row.isr, row.adding, row.removing
+                alike = (assigned_before, row.assigned, *seats)
                 numbers, bases = gathered.get(alike) or gathered.setdefault(alike, ([], []))
                 numbers.append(number)
                 bases.append(before.version if before is not None else 0)
-            for (assigned_before, assigned, leader, epoch, isr), (numbers, bases) in gathered.items():
-                partitions = AlikePartitions(topic_id, assigned, leader, epoch, isr, tuple(numbers))
+            for alike, (numbers, bases) in gathered.items():
+                assigned_before, assigned, leader, epoch, isr, adding, removing = alike
+                partitions = AlikePartitions(
+                    topic_id, assigned, leader, epoch, isr, tuple(numbers), adding, removing
+                )
                 changes.append(AlikeChange(assigned_before, partitions, tuple(bases)))
         return changes
 
@@ -232,6 +264,7 @@ class Draft:
             else PartitionsChanged(alike, self.version, base_versions)
             for assigned_before, alike, base_versions in changes
         ]
+        found += [ReassignmentChanged(row) for row in self.reassignments.values()]
         found += self.other_records
         return (TurnStamped(self.version), *found) if found else ()
 
@@ -264,4 +297,6 @@ def _differs(before: PartitionRow, row: PartitionRow) -> bool:
         or before.leader != row.leader
         or before.isr != row.isr
         or before.assigned != row.assigned
+        or before.adding != row.adding
+        or before.removing != row.removing
     )

@@ -66,7 +66,7 @@ def after_loss(
     """What becomes of a partition when `broker_id` is gone from `live`; None: nothing changes."""
     if row.leader != broker_id and broker_id not in row.isr:
         return None
-    isr = without(row, broker_id, floor(policy.min_insync_replicas, len(row.assigned)), lost_tail)
+    isr = without(row, broker_id, floor(policy.min_insync_replicas, row.settled_count), lost_tail)
     if row.leader == broker_id:
         return elect(row.assigned, isr, live, policy.unclean)
     return Choice(row.leader, isr) if isr != row.isr else None

@@ -38,7 +38,8 @@ def remove(draft: Draft, broker_id: int, lost: LostTail) -> bool:
                 continue
             usable = draft.usable(live, row)
             lost_here = lost.covers(row)
-            alike = (usable is live or frozenset(usable), lost_here, row.leader, row.isr, row.assigned)
+            seats = row.leader, row.isr, row.assigned, row.adding
+            alike = (usable is live or frozenset(usable), lost_here, *seats)
             if alike not in judged:
                 judged[alike] = after_loss(row, broker_id, usable, draft.policy(topic_id), lost_here)
             choice = judged[alike]
@@ -184,6 +185,7 @@ def _choices(
             row.leader_epoch,
             row.isr,
             row.assigned,
+            row.adding,
         )
         if alike not in judged:
             proposal = event.proposals[place] if place != _NOWHERE else None
@@ -220,7 +222,7 @@ def _fits(
     gone, isr = int(event.key), set(proposal.isr)
     if not isr <= set(row.isr) or not set(row.isr) - isr <= {gone}:
         return False
-    if isr != set(row.isr) and len(isr) < floor(policy.min_insync_replicas, len(row.assigned)):
+    if isr != set(row.isr) and len(isr) < floor(policy.min_insync_replicas, row.settled_count):
         return False
     if row.leader != gone:
         return proposal.leader == row.leader

@@ -23,7 +23,7 @@ def judge_proposals(draft: Draft, link: LinkId, frame: AlterPartition) -> None:
         if row is None:
             errors.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             continue
-        fewest = floor(draft.policy(row.topic_id).min_insync_replicas, len(row.assigned))
+        fewest = floor(draft.policy(row.topic_id).min_insync_replicas, row.settled_count)
         error = judge(row, proposal, sender, draft.usable(live, row), registered, fewest)
         if error is ErrorCode.NONE and set(proposal.isr) != set(row.isr):
             leaders.change_isr(draft, row, proposal.isr)

@@ -3,12 +3,13 @@
 Records are stored by `controller.store` in the turn's transaction and kept, as JSON, in the journal.
 """
 
+from enum import StrEnum
 from typing import TypeAlias
 from uuid import UUID
 
 import msgspec
 
-from muster.messages.link.rows import AlikePartitions, BrokerRow, TopicRow
+from muster.messages.link.rows import AlikePartitions, BrokerRow, PartitionKey, TopicRow
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="record", tag=True):
@@ -65,6 +66,47 @@ class PartitionsChanged(Record, frozen=True, gc=False):
     base_versions: tuple[int, ...]
 
 
+class Phase(StrEnum):
+    """Where a reassignment stands (002 E)."""
+
+    INIT = "Init"
+    """Asked for; its partition is as before until there is room for it."""
+    IN_PROGRESS = "InProgress"
+    """The new replicas copy beside the old ones."""
+    DONE = "Done"
+    CANCELLED = "Cancelled"
+    FAILED = "Failed"
+
+
+class Reassignment(msgspec.Struct, frozen=True):
+    """One partition on its way from `origin` to `target`; at most one of a partition is active."""
+
+    id: UUID
+    topic_id: UUID
+    topic: str
+    partition: int
+    origin: tuple[int, ...]
+    target: tuple[int, ...]
+    phase: Phase
+    principal: str = ""
+    reason: str = ""
+    """Why it ended before its target."""
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic_id, self.partition
+
+    @property
+    def is_active(self) -> bool:
+        return self.phase in (Phase.INIT, Phase.IN_PROGRESS)
+
+
+class ReassignmentChanged(Record, frozen=True):
+    """A reassignment was asked for, began or ended; the partition's row changes by a record of its own."""
+
+    row: Reassignment
+
+
 class PossibleLoss(Record, frozen=True):
     """`leader` was elected though it may lack committed records; kept in the journal for people."""
 
@@ -103,6 +145,7 @@ ClusterRecord: TypeAlias = (
     | TopicDeleted
     | PartitionsCreated
     | PartitionsChanged
+    | ReassignmentChanged
     | PossibleLoss
     | ProducerIdsGiven
     | WorkOffered

@@ -21,6 +21,10 @@ class ControllerSettings:
     max_changed_in_bulk: int = 10_000
     """Partitions that a turn changes for a worker or for a broker that comes or goes; the rest is done in the
     turns behind it: a transaction of two seconds would be ended."""
+    max_reassignments: int = 500
+    """Reassignments that are in progress at a time; the others wait in the order of asking."""
+    max_reassignments_per_broker: int = 100
+    """Of these, how many a broker may lead or be added to."""
     producer_ids_per_block: int = 1_000
     replication_key: str = field(default="", repr=False, compare=False)
     """Told to every broker: by it they know each other on their replication listeners."""

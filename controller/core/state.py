@@ -14,6 +14,8 @@ from controller.core.records import (
     PartitionsChanged,
     PartitionsCreated,
     ProducerIdsGiven,
+    Reassignment,
+    ReassignmentChanged,
     TopicChanged,
     TopicCreated,
     TopicDeleted,
@@ -86,6 +88,8 @@ class ClusterRows:
         self.topic_ids: dict[str, UUID] = {}
         """By folded name: `.` and `_` are one character there (conformance line 199)."""
         self.partitions = PartitionTable()
+        self.reassignments: dict[PartitionKey, Reassignment] = {}
+        """The active ones, in the order in which they were asked for."""
         self.preferred: Counter[int] = Counter()
         """How many partitions each broker stands first for; counted as rows come, not when topics do."""
 
@@ -98,6 +102,7 @@ class ClusterRows:
         brokers: Iterable[BrokerRow],
         topics: Iterable[TopicRow],
         partitions: Iterable[PartitionRow],
+        reassignments: Iterable[Reassignment] = (),
     ) -> "ClusterRows":
         """What the store read. Brokers that are enrolled but never registered are left out by the caller."""
         rows = cls(cluster_id, metadata_version, next_producer_id)
@@ -108,6 +113,7 @@ class ClusterRows:
         for partition in partitions:
             rows.partitions.put(partition)
             rows.preferred[partition.assigned[0]] += 1
+        rows.reassignments = {one.key: one for one in reassignments}
         return rows
 
     def copy(self) -> "ClusterRows":
@@ -119,6 +125,7 @@ class ClusterRows:
         other.topics = dict(self.topics)
         other.topic_ids = dict(self.topic_ids)
         other.partitions = self.partitions.copy()
+        other.reassignments = dict(self.reassignments)
         other.preferred = self.preferred.copy()
         return other
 
@@ -145,6 +152,7 @@ class ClusterRows:
             self.brokers,
             self.topics,
             self.partitions,
+            self.reassignments,
         )
 
 
@@ -180,10 +188,21 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
                 invariant(row.partition not in known, "a partition is created twice")
                 known[row.partition] = row
                 rows.preferred[row.assigned[0]] += 1
+        case ReassignmentChanged():
+            _reassign(rows, record.row)
         case ProducerIdsGiven():
             rows.next_producer_id = record.first + record.count
         case _:
             pass
+
+
+def _reassign(rows: ClusterRows, row: Reassignment) -> None:
+    active = rows.reassignments.get(row.key)
+    if row.is_active:
+        invariant(active is None or active.id == row.id, "a partition has two active reassignments")
+        rows.reassignments[row.key] = row
+    elif active is not None and active.id == row.id:
+        del rows.reassignments[row.key]
 
 
 def after_records(rows: ClusterRows, records: Sequence[ClusterRecord]) -> ClusterRows:
@@ -254,11 +273,13 @@ class Memory:
     """By broker: the logs that it can neither read nor write, as it last said."""
     giving_away: dict[int, tuple[PartitionKey, ...]] = field(default_factory=dict)
     """Of these, by broker, what is still to be led by others; the next turn goes on with them."""
+    reassigning: bool = False
+    """Reassignments wait for room in a turn; the next goes on with them."""
 
     @property
     def is_unfinished(self) -> bool:
         """True if the next turn goes on with something at once."""
-        return bool(self.adopting or self.returning or self.giving_away)
+        return bool(self.adopting or self.returning or self.giving_away or self.reassigning)
 
     def copy(self) -> "Memory":
         """Another memory with the same Session objects: what is heard meanwhile counts in both."""
@@ -270,6 +291,7 @@ class Memory:
             dict(self.returning),
             dict(self.unusable),
             dict(self.giving_away),
+            self.reassigning,
         )
 
     def broker_of(self, link: LinkId) -> int | None:

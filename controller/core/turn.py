@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from controller.core import brokers, deletion, growing, leaders, partitions, topics
+from controller.core import brokers, deletion, growing, leaders, partitions, reassignment, topics
 from controller.core.dispatch import frames_for
 from controller.core.draft import ClusterDecision, Draft
 from controller.core.events import (
@@ -32,11 +32,13 @@ from muster.kernel.instants import Instant, after
 from muster.messages.link.from_broker import (
     AllocateProducerIds,
     AlterPartition,
+    AlterReassignments,
     BrokerHello,
     BrokerPing,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ListReassignments,
     UnusableLogs,
 )
 
@@ -96,6 +98,10 @@ def _heard(draft: Draft, event: Heard) -> None:
             deletion.delete(draft, event.link, event.frame)
         case CreatePartitions():
             growing.grow(draft, event.link, event.frame)
+        case AlterReassignments():
+            reassignment.alter(draft, event.link, event.frame, event.fresh)
+        case ListReassignments():
+            reassignment.answer_list(draft, event.link, event.frame)
         case AllocateProducerIds():
             brokers.give_producer_ids(draft, event.link, event.frame)
         case BrokerHello():
@@ -108,6 +114,7 @@ def _heard(draft: Draft, event: Heard) -> None:
 
 
 def _finish(draft: Draft) -> ClusterDecision:
+    reassignment.go_on(draft)
     changes = draft.partition_changes()
     records = draft.records(changes)
     topics.release_answers(draft)
@@ -138,6 +145,8 @@ def not_written(event: Event) -> Saying | None:
             return Say(event.link, deletion.not_written(frame))
         case Heard(frame=CreatePartitions() as frame):
             return Say(event.link, growing.not_written(frame))
+        case Heard(frame=AlterReassignments() as frame):
+            return Say(event.link, reassignment.not_written(frame))
         case Hello() | Heard() | LinkClosed():
             return HangUp(event.link, "our own mistake")
         case _:

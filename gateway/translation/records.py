@@ -81,10 +81,20 @@ def _create_partitions(shape: Any, request: Any) -> dict[str, Any]:
     return {"results": tuple(build(result, name=topic.name, **_NOT_HERE) for topic in request.topics)}
 
 
+def _alter_reassignments(_shape: Any, _request: Any) -> dict[str, Any]:
+    return {"allow_replication_factor_change": True, "responses": (), **_NOT_HERE}
+
+
+def _list_reassignments(_shape: Any, _request: Any) -> dict[str, Any]:
+    return {"topics": (), **_NOT_HERE}
+
+
 _CHANGES: Final[dict[int, Callable[[Any, Any], dict[str, Any]]]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
 }
 CHANGE_REQUESTS: Final = frozenset(_CHANGES)
 """What only the controller decides; brokers forward it."""

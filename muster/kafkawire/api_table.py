@@ -50,6 +50,8 @@ class ApiKey(IntEnum):
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
 
@@ -103,6 +105,8 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.SASL_AUTHENTICATE, 0, 0, 2, 2, limit_bytes=4 * 1024),
         Api(ApiKey.CREATE_PARTITIONS, 0, 0, 3, 2),
         Api(ApiKey.DELETE_GROUPS, 0, 0, 2, 2, limit_elements=1_000),
+        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, 1, 0),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0, 0),
         Api(ApiKey.OFFSET_DELETE, 0, 0, 0, NEVER_FLEXIBLE),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 0, 1, 0),
     )

@@ -26,9 +26,14 @@ from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.link.callers import CallerRow
-from muster.messages.link.from_broker import GrownTopic, NamedTopic, NewTopic
+from muster.messages.link.from_broker import GrownTopic, NamedTopic, NewTopic, WantedReplicas
 from muster.messages.link.rows import PartitionRow
-from muster.messages.link.to_broker import CreatedTopic, TopicResult
+from muster.messages.link.to_broker import (
+    CreatedTopic,
+    OngoingReassignment,
+    ReassignmentResult,
+    TopicResult,
+)
 
 ALONE = 1
 PORT = "MUSTER_LONE_BROKER_PORT"
@@ -87,6 +92,24 @@ class LoneController:
         self, topics: tuple[GrownTopic, ...], timeout_ms: int, validate_only: bool, principal: str
     ) -> tuple[TopicResult, ...]:
         return _refused(topics)
+
+    async def alter_reassignments(
+        self, partitions: tuple[WantedReplicas, ...], may_change_factor: bool, principal: str
+    ) -> tuple[ReassignmentResult, ...]:
+        return tuple(
+            ReassignmentResult(
+                topic=one.topic,
+                partition=one.partition,
+                error=ErrorCode.POLICY_VIOLATION,
+                text="this broker has no controller",
+            )
+            for one in partitions
+        )
+
+    async def list_reassignments(
+        self, partitions: tuple[tuple[str, int], ...] | None
+    ) -> tuple[OngoingReassignment, ...]:
+        return ()
 
     async def producer_ids(self) -> ProducerIdBlock:
         first = self._next_producer_id

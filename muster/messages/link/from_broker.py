@@ -136,6 +136,32 @@ class CreatePartitions(msgspec.Struct, frozen=True, tag="CreatePartitions", tag_
     principal: str = ""
 
 
+class WantedReplicas(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a partition is to be; None: it stays where it was before the reassignment under way."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None = None
+
+
+class AlterReassignments(
+    msgspec.Struct, frozen=True, tag="AlterReassignments", tag_field="type", kw_only=True
+):
+    """A client's AlterPartitionReassignments, forwarded once."""
+
+    correlation_id: int
+    partitions: tuple[WantedReplicas, ...]
+    may_change_factor: bool = True
+    principal: str = ""
+
+
+class ListReassignments(msgspec.Struct, frozen=True, tag="ListReassignments", tag_field="type", kw_only=True):
+    """A client's ListPartitionReassignments; None: all."""
+
+    correlation_id: int
+    partitions: tuple[tuple[str, int], ...] | None = None
+
+
 class AllocateProducerIds(
     msgspec.Struct, frozen=True, tag="AllocateProducerIds", tag_field="type", kw_only=True
 ):
@@ -152,5 +178,7 @@ FromBroker = (
     | CreateTopics
     | DeleteTopics
     | CreatePartitions
+    | AlterReassignments
+    | ListReassignments
     | AllocateProducerIds
 )

@@ -34,12 +34,21 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     leader_epoch: int
     isr: tuple[int, ...]
     version: int
+    adding: tuple[int, ...] = ()
+    """Replicas that a reassignment under way adds; they count for no floor before it has switched."""
+    removing: tuple[int, ...] = ()
+    """Replicas that leave when it has."""
 
     # gc=False, here and below: numbers and ids make no cycles, and a collection need not walk through them.
 
     @property
     def key(self) -> PartitionKey:
         return self.topic_id, self.partition
+
+    @property
+    def settled_count(self) -> int:
+        """How many replicas count for the floor: those that no reassignment is still adding."""
+        return len(self.assigned) - len(self.adding)
 
 
 class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -55,11 +64,21 @@ class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     leader_epoch: int
     isr: tuple[int, ...]
     partitions: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
     def row(self, partition: int, version: int) -> PartitionRow:
         """The row of one of them."""
         return PartitionRow(
-            self.topic_id, partition, self.assigned, self.leader, self.leader_epoch, self.isr, version
+            self.topic_id,
+            partition,
+            self.assigned,
+            self.leader,
+            self.leader_epoch,
+            self.isr,
+            version,
+            self.adding,
+            self.removing,
         )
 
     def rows(self, version: int) -> list[PartitionRow]:

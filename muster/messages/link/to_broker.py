@@ -143,6 +143,43 @@ class TopicResults(msgspec.Struct, frozen=True, tag="TopicResults", tag_field="t
     topics: tuple[TopicResult, ...]
 
 
+class ReassignmentResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the wish for one partition."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    text: str = ""
+
+
+class ReassignmentResults(
+    msgspec.Struct, frozen=True, tag="ReassignmentResults", tag_field="type", kw_only=True
+):
+    """Answers AlterReassignments, in the order of the request."""
+
+    correlation_id: int
+    results: tuple[ReassignmentResult, ...]
+
+
+class OngoingReassignment(msgspec.Struct, frozen=True, array_like=True):
+    """One that is asked for or under way: replicas as they are while it is, and which of them come and go."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class OngoingReassignments(
+    msgspec.Struct, frozen=True, tag="OngoingReassignments", tag_field="type", kw_only=True
+):
+    """Answers ListReassignments."""
+
+    correlation_id: int
+    ongoing: tuple[OngoingReassignment, ...]
+
+
 class ProducerIds(msgspec.Struct, frozen=True, tag="ProducerIds", tag_field="type", kw_only=True):
     """A block of producer ids that nobody else was given: `first` to `first + count − 1`."""
 
@@ -168,6 +205,8 @@ ToBroker = (
     | Callers
     | CreateTopicsAnswer
     | TopicResults
+    | ReassignmentResults
+    | OngoingReassignments
     | ProducerIds
     | NotController
 )

@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from controller import catalog, store
 from controller.core import records as facts
@@ -224,3 +225,28 @@ def test_a_topic_grows(connection: LaneConnection) -> None:
     )
     assert store.load(connection) == rows
     assert catalog.layouts(connection)["orders"].partition_count == 4  # type: ignore[index]
+
+
+def test_a_reassignment_is_kept_through_its_phases_and_two_are_never_active(
+    connection: LaneConnection,
+) -> None:
+    rows = with_orders(connection)
+    asked = facts.Reassignment(uuid4(), ORDERS, "orders", 0, (1, 2, 3), (3, 2), facts.Phase.INIT, "mira", "")
+    turn(connection, rows, facts.ReassignmentChanged(asked))
+    assert store.load(connection) == rows
+    begun = replace(asked, phase=facts.Phase.IN_PROGRESS)
+    moving = PartitionRow(ORDERS, 0, (3, 2, 1), -1, 0, (), 3, (), (1,))
+    turn(connection, rows, changed(moving, 1), facts.ReassignmentChanged(begun))
+    loaded = store.load(connection)
+    assert loaded == rows and loaded.partitions[ORDERS, 0] == moving
+
+    another = replace(asked, id=uuid4(), target=(1,))
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        store.save(connection, rows, (facts.TurnStamped(4), facts.ReassignmentChanged(another)))
+    connection.rollback()
+    ended = replace(begun, phase=facts.Phase.CANCELLED, reason="replaced by another")
+    turn(connection, rows, facts.ReassignmentChanged(ended), facts.ReassignmentChanged(another))
+    assert store.load(connection) == rows
+    with pytest.raises(VersionConflict, match="reassignment"):
+        rows.reassignments[ORDERS, 0] = begun
+        store.save(connection, rows, (facts.TurnStamped(5), facts.ReassignmentChanged(ended)))

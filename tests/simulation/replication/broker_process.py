@@ -10,7 +10,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import AlterPartition, BrokerHello, IsrProposal
 from muster.messages.link.rows import PartitionRow
-from muster.messages.link.to_broker import HelloAccepted, HelloRefused, SnapshotChunk
+from muster.messages.link.to_broker import HelloAccepted, HelloRefused, ReassignmentResults, SnapshotChunk
 from tests.simulation.replication.controller_process import Controller, Link
 from tests.simulation.replication.memory_log import MemoryLog, Stored
 
@@ -126,6 +126,8 @@ class Broker:
             return
         if isinstance(frame, HelloRefused):
             self._leave_link()
+            return
+        if isinstance(frame, ReassignmentResults):
             return
         if isinstance(frame, HelloAccepted):
             self._accepted(frame)

@@ -1,7 +1,7 @@
 """This room runs the real controller core in the simulation: a database, an owner with a cache, links.
 
-Elections by an operator and reassignment are the simulation's own turns here: the product does not have them
-yet (`Controller.operate`), so what the walks say about a moved partition holds for this code, not for it.
+Elections by an operator are the simulation's own turns here: the product does not have them yet
+(`Controller.operate`), so what the walks say about a moved leader holds for this code, not for it.
 """
 
 from collections import deque
@@ -78,6 +78,7 @@ class Database:
             rows.brokers.values(),
             rows.topics.values(),
             rows.partitions.values(),
+            rows.reassignments.values(),
         )
 
     def write(self, lease_epoch: int, records: Sequence[ClusterRecord]) -> bool:

@@ -48,6 +48,7 @@ def random_world(rng: Random) -> World:
         "move": rng.randint(0, 2),
         "zombie": rng.randint(0, 1),
         "reassign": rng.choice((0, 0, 1, 2, 3)),
+        "cancel": rng.choice((0, 0, 1)),
         "power": rng.randint(1, 3) if power else 0,
         "break": rng.randint(0, 3),
     }
@@ -177,12 +178,13 @@ def _unsettled(world: World, key: tuple) -> str:  # type: ignore[type-arg]
     if not set(row.assigned) & up <= set(row.isr):
         return "a live replica stays out of the ISR"
     if set(row.isr) <= up:
-        enough = len(row.isr) >= min(world.min_insync, len(row.assigned))
+        enough = len(row.isr) >= min(world.min_insync, row.settled_count)
         if enough and replica.high_watermark != replica.log.end_offset:
             return "the high watermark stands still"
         records = leader.logs[key].records
         if any(world.brokers[b].logs[key].records != records for b in row.isr):
             return "replicas differ at rest"
-    if key in world.targets and set(world.targets[key]) <= up:
+    active = world.rows().reassignments.get(key)
+    if active is not None and set(active.target) <= up:
         return "the reassignment does not end"
     return ""

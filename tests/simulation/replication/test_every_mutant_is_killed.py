@@ -22,9 +22,10 @@ from tests.scenarios.replication import (
 from tests.scenarios.replication import (
     test_who_was_fenced_stays_fenced as fenced,
 )
-from tests.simulation.replication.mutants import MUTANTS
+from tests.simulation.replication.move_mutants import MUTANTS
 from tests.simulation.replication.runner import run_seed
 from tests.unit.controller_core import test_a_broker_says_hello as hellos
+from tests.unit.controller_core import test_a_partition_is_moved as moves
 
 SEEDS = 300
 
@@ -40,6 +41,10 @@ SCENES: dict[str, Callable[[], None]] = {
     "resp_no_epoch": numbers.test_an_answer_of_an_earlier_leader_epoch_is_dropped,
     "fenced_are_live": fenced.test_a_takeover_does_not_elect_a_broker_that_was_dead_before_it,
     "twin_admitted": twins.test_the_empty_one_does_not_take_the_seat_of_the_one_that_has_the_records,
+    "cancel_empties_isr": moves.test_a_cancel_that_leaves_fewer_than_the_floor_in_sync_is_refused,
+    "drain_waits_for_the_dead": moves.test_a_kept_replica_that_is_dead_blocks_no_drain,
+    "floor_counts_adding": moves.test_from_one_replica_to_two_the_floor_is_that_of_one_until_the_switch,
+    "switch_no_epoch": moves.test_a_leader_that_stays_keeps_leading_under_another_epoch,
     "two_links": links.test_an_answer_left_in_the_old_link_does_not_end_a_proposal_of_the_new_one,
 }
 """What walks find only slowly."""

@@ -4,7 +4,6 @@ An action is a tuple (name, arguments). `possible` lists what may happen without
 fate may do; `do` performs one and then looks at every invariant of replication.md section 6.
 """
 
-from functools import partial
 from random import Random
 from uuid import UUID
 
@@ -13,10 +12,12 @@ from broker.core.producers import Append, Duplicate
 from broker.core.replica import Replica
 from controller.core.draft import Draft
 from controller.core.election import Choice
-from controller.core.events import ProposalsReady
+from controller.core.events import Heard, ProposalsReady
+from controller.core.records import Phase
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, folded
 from muster.kernel.instants import Instant
+from muster.messages.link.from_broker import AlterReassignments, WantedReplicas
 from muster.messages.link.rows import NO_LEADER, PartitionRow, TopicRow
 from tests.simulation.replication.broker_process import (
     ALWAYS_LAGS,
@@ -69,7 +70,7 @@ class World:
         self.late: list[FetchRequest] = []
         self.committed: dict[PartitionKey, list[Stored]] = {}
         self.checked_leaders: set[tuple[PartitionKey, int]] = set()
-        self.targets: dict[PartitionKey, tuple[int, ...]] = {}
+        self.wishes = 0
         self.keys: list[PartitionKey] = []
         self._begin(assignments)
 
@@ -180,9 +181,11 @@ class World:
                     found.append(("move", b, key))
         if self.left("takeover"):
             found.append(("takeover",))
-        for key in self.keys if self.left("reassign") else ():
-            if self._target(key) is None:
+        for key in self.keys:
+            if self.left("reassign"):
                 found += [("reassign", key, b) for b in self.brokers]
+            if self.left("cancel") and key in self.rows().reassignments:
+                found.append(("cancel", key))
         return found
 
     def left(self, fault: str) -> int:
@@ -202,7 +205,6 @@ class World:
             self.brokers[action[1]].crash_machine(lambda log: rng.randint(0, log.end_offset))  # type: ignore[index]
         else:
             getattr(self, f"_{name}")(*action[1:])
-        self._complete_moves()
         self._look()
 
     def _control(self, index: int) -> None:
@@ -334,8 +336,15 @@ class World:
 
     # ------------------------------------------------------------------------------ reassignment
 
-    def _target(self, key: PartitionKey) -> tuple[int, ...] | None:
-        return self.targets.get(key)
+    def _wish(self, key: PartitionKey, replicas: tuple[int, ...] | None) -> None:
+        """An operator asks over the link of whichever broker is bound, and hears of it there."""
+        sessions = self.controller.state.memory.sessions.values()
+        link = next((one.link for one in sessions if one.link is not None), None)
+        if link is not None:
+            self.wishes += 1
+            wish = WantedReplicas(topic="orders", partition=key[1], replicas=replicas)
+            frame = AlterReassignments(correlation_id=self.wishes, partitions=(wish,))
+            self.controller.turn([Heard(link, frame, UUID(int=1_000 + self.wishes))], self.now)
 
     def _reassign(self, key: PartitionKey, newcomer: int) -> None:
         """The replica set loses its last broker, or grows by `newcomer` if that is not one of it."""
@@ -344,25 +353,10 @@ class World:
             target = (*assigned[:-1], newcomer) if len(assigned) > 2 else (*assigned, newcomer)
         else:
             target = tuple(b for b in assigned if b != newcomer) if len(assigned) > 2 else assigned[::-1]
-        self.targets[key] = target
+        self._wish(key, target)
 
-        def ask(draft: Draft) -> None:
-            row = draft.partition(key)
-            assert row is not None
-            both = target + tuple(b for b in row.assigned if b not in target)
-            draft.put_partition(
-                PartitionRow(*key, both, row.leader, row.leader_epoch, row.isr, draft.version)
-            )
-
-        self.controller.operate(ask, self.now)
-
-    def _complete_moves(self) -> None:
-        """RAR within the live ISR: one transaction switches all (table 2, last line)."""
-        for key, target in list(self.targets.items()):
-            row, live = self.rows().partitions[key], set(self.controller.state.memory.sessions)
-            if set(target) <= set(row.isr) & live:
-                self.targets.pop(key)
-                self.controller.operate(partial(_switch, key=key, target=target), self.now)
+    def _cancel(self, key: PartitionKey) -> None:
+        self._wish(key, None)
 
     # ------------------------------------------------------------------------------ what must hold
 
@@ -390,6 +384,23 @@ class World:
             raise Broken("empty ISR")
         if not set(row.isr) <= set(row.assigned) or row.leader not in (NO_LEADER, *row.isr):
             raise Broken("leader in ISR within AR is broken")
+        self._look_at_reassignment(row)
+
+    def _look_at_reassignment(self, row: PartitionRow) -> None:
+        """Adding and removing replicas are those of one that is in progress, and of nothing else."""
+        active = self.rows().reassignments.get(row.key)
+        in_progress = active is not None and active.phase is Phase.IN_PROGRESS
+        adding, removing, assigned = set(row.adding), set(row.removing), set(row.assigned)
+        if not adding | removing <= assigned or adding & removing:
+            raise Broken("adding and removing replicas are not two parts of the assignment")
+        if (adding or removing) and not in_progress:
+            raise Broken("replicas come and go without a reassignment in progress")
+        between = active is None or (set(active.origin), set(active.target)) == (
+            assigned - adding,
+            assigned - removing,
+        )
+        if in_progress and not between:
+            raise Broken("the row is not between origin and target")
 
     def _look_at_members(self, key: PartitionKey, row: PartitionRow) -> None:
         committed = self.committed[key]
@@ -439,7 +450,7 @@ class World:
             other_log = other.logs.get(key)
             held = other_log is not None and other_log.records[: len(seen)] == seen
             copies += held or bool(other.crashed and other_id in replica.isr)
-        if copies < min(self.min_insync, len(self.rows().partitions[key].assigned)):
+        if copies < min(self.min_insync, self.rows().partitions[key].settled_count):
             raise Broken("committed with fewer copies than min.insync.replicas")
 
     def _look_at_logs(self, key: PartitionKey) -> None:
@@ -458,13 +469,3 @@ def laggards(replica: Replica) -> list[int]:
     end_offset = replica.log.end_offset
     followers = [b for b in replica.isr if b != replica.broker_id]
     return [b for b in followers if replica.end_offset_of(b) < end_offset]
-
-
-def _switch(draft: Draft, key: PartitionKey, target: tuple[int, ...]) -> None:
-    row = draft.partition(key)
-    assert row is not None
-    isr = tuple(b for b in target if b in row.isr)
-    leader = row.leader if row.leader in target else next(b for b in target if b in isr and b in draft.live())
-    dropped = set(row.assigned) - set(target)
-    epoch = row.leader_epoch + bool(dropped or leader != row.leader)
-    draft.put_partition(PartitionRow(*key, target, leader, epoch, isr, draft.version))

@@ -23,9 +23,14 @@ from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.connection import ClientConnection
 from muster.kernel.instants import Instant
-from muster.messages.link.from_broker import GrownTopic, NamedTopic, NewTopic
+from muster.messages.link.from_broker import GrownTopic, NamedTopic, NewTopic, WantedReplicas
 from muster.messages.link.rows import PartitionRow
-from muster.messages.link.to_broker import CreatedTopic, TopicResult
+from muster.messages.link.to_broker import (
+    CreatedTopic,
+    OngoingReassignment,
+    ReassignmentResult,
+    TopicResult,
+)
 from tests.unit.kafkawire.made_batches import NO_PRODUCER, made_batch
 
 ORDERS = UUID(int=1)
@@ -42,6 +47,10 @@ class StubbornController:
         self.created: tuple[CreatedTopic, ...] | None = None
         self.changed: list[tuple[NamedTopic, ...] | tuple[GrownTopic, ...]] = []
         self.results: tuple[TopicResult, ...] | None = None
+        self.wished: list[tuple[WantedReplicas, ...]] = []
+        self.reassigned: tuple[ReassignmentResult, ...] | None = None
+        self.listed: list[tuple[tuple[str, int], ...] | None] = []
+        self.ongoing: tuple[OngoingReassignment, ...] | None = None
         self.asked_for_blocks = 0
         self.delay: asyncio.Event | None = None
         """Until it is set, nobody who asks for a block is answered."""
@@ -67,6 +76,22 @@ class StubbornController:
         if self.results is None:
             raise ControllerUnreachable("no link")
         return self.results
+
+    async def alter_reassignments(
+        self, partitions: tuple[WantedReplicas, ...], may_change_factor: bool, principal: str
+    ) -> tuple[ReassignmentResult, ...]:
+        self.wished.append(partitions)
+        if self.reassigned is None:
+            raise ControllerUnreachable("no link")
+        return self.reassigned
+
+    async def list_reassignments(
+        self, partitions: tuple[tuple[str, int], ...] | None
+    ) -> tuple[OngoingReassignment, ...]:
+        self.listed.append(partitions)
+        if self.ongoing is None:
+            raise ControllerUnreachable("no link")
+        return self.ongoing
 
     async def producer_ids(self) -> ProducerIdBlock:
         self.asked_for_blocks += 1

@@ -14,8 +14,8 @@ from broker.handlers_forwarded import MOST_TOPICS, TooLargeToForward
 from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.link.from_broker import FromBroker, GrownTopic, NamedTopic, NewTopic
-from muster.messages.link.to_broker import CreatedTopic, TopicResult
+from muster.messages.link.from_broker import FromBroker, GrownTopic, NamedTopic, NewTopic, WantedReplicas
+from muster.messages.link.to_broker import CreatedTopic, OngoingReassignment, ReassignmentResult, TopicResult
 from tests.unit.broker_data_plane.planes import ORDERS, broker, client
 
 
@@ -216,3 +216,57 @@ async def test_without_a_link_whoever_changes_topics_is_told_to_try_again(tmp_pa
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         body = await ann.ask(ApiKey.DELETE_TOPICS, 6, _delete(6, "orders", "clicks"))
         assert [int(t.error_code) for t in body.responses] == [ErrorCode.NOT_CONTROLLER] * 2
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_partitions_are_moved_as_the_controller_says(tmp_path: Path, version: int) -> None:
+    key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+    shape = request_class(key, version)
+    places = tuple(
+        build(part(shape, "ReassignablePartition"), partition_index=number, replicas=replicas)
+        for number, replicas in ((0, (1, 2)), (1, None))
+    )
+    topic = build(part(shape, "ReassignableTopic"), name="orders", partitions=places)
+    request = build(
+        shape, topics=(topic,), timeout=timedelta(seconds=1), allow_replication_factor_change=False
+    )
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        no = ReassignmentResult(
+            topic="orders", partition=1, error=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text="no"
+        )
+        one.controller.reassigned = (ReassignmentResult(topic="orders", partition=0), no)
+        body = await ann.ask(key, version, request)
+        [told] = body.responses
+        assert [(p.partition_index, int(p.error_code)) for p in told.partitions] == [(0, 0), (1, 85)]
+        assert one.controller.wished == [
+            (
+                WantedReplicas(topic="orders", partition=0, replicas=(1, 2)),
+                WantedReplicas(topic="orders", partition=1),
+            )
+        ]
+
+
+@pytest.mark.parametrize("asked", [None, (("orders", 0), ("orders", 1))])
+async def test_what_moves_is_listed_by_topic(
+    tmp_path: Path, asked: tuple[tuple[str, int], ...] | None
+) -> None:
+    key = ApiKey.LIST_PARTITION_REASSIGNMENTS
+    shape = request_class(key, 0)
+    topics = None
+    if asked is not None:
+        numbers = tuple(number for _, number in asked)
+        named = build(
+            part(shape, "ListPartitionReassignmentsTopics"), name="orders", partition_indexes=numbers
+        )
+        topics = (named,)
+    request = build(shape, topics=topics, timeout=timedelta(seconds=1))
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        body = await ann.ask(key, 0, request)
+        assert int(body.error_code) == ErrorCode.NOT_CONTROLLER
+        one.controller.ongoing = (OngoingReassignment("orders", 0, (4, 1), (4,), (1,)),)
+        body = await ann.ask(key, 0, request)
+        [topic] = body.topics
+        [place] = topic.partitions
+        assert (topic.name, place.partition_index, place.replicas) == ("orders", 0, (4, 1))
+        assert (place.adding_replicas, place.removing_replicas) == ((4,), (1,))
+        assert one.controller.listed == [asked, asked]

@@ -115,3 +115,15 @@ def test_partitions_are_created_elsewhere(version: int) -> None:
     header = read_request_header(question)
     answer = body_of(key, version, change_refusal(header, read_request(header, question)))
     assert [(one.name, int(one.error_code)) for one in answer.results] == [("clicks", 41)]
+
+
+def test_partitions_are_moved_and_listed_elsewhere() -> None:
+    key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+    question = frame(key, 1, topics=(), timeout=SHORT, allow_replication_factor_change=True)
+    header = read_request_header(question)
+    answer = body_of(key, 1, change_refusal(header, read_request(header, question)))
+    assert int(answer.error_code) == 41
+    key = ApiKey.LIST_PARTITION_REASSIGNMENTS
+    question = frame(key, 0, topics=None, timeout=SHORT)
+    header = read_request_header(question)
+    assert int(body_of(key, 0, change_refusal(header, read_request(header, question))).error_code) == 41

@@ -21,7 +21,7 @@ def stored(rows: Iterable[PartitionRow]) -> list[StoredPartitions]:
     """Rows as a worker reads them: alike ones together."""
     gathered: dict[object, list[PartitionRow]] = {}
     for row in rows:
-        kind = (row.topic_id, row.assigned, row.leader, row.leader_epoch, row.isr)
+        kind = (row.topic_id, row.assigned, row.leader, row.leader_epoch, row.isr, row.adding, row.removing)
         gathered.setdefault(kind, []).append(row)
     return [StoredPartitions(_alike(some), tuple(row.version for row in some)) for some in gathered.values()]
 
@@ -30,5 +30,12 @@ def _alike(rows: list[PartitionRow]) -> AlikePartitions:
     first = rows[0]
     numbers = tuple(row.partition for row in rows)
     return AlikePartitions(
-        first.topic_id, first.assigned, first.leader, first.leader_epoch, first.isr, numbers
+        first.topic_id,
+        first.assigned,
+        first.leader,
+        first.leader_epoch,
+        first.isr,
+        numbers,
+        first.adding,
+        first.removing,
     )

@@ -1,0 +1,132 @@
+"""This room switches single rules of reassignment off, to show that walks and scenes would notice.
+
+The names are those of the table of replication.md section 2; registered with the other mutants.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from controller.core import reassignment
+from controller.core.draft import Draft
+from controller.core.records import Phase, Reassignment
+from controller.core.state import ClusterRows
+from muster.messages.link.rows import PartitionRow
+from tests.simulation.replication.mutants import MUTANTS, mutant, replaced
+
+__all__ = ["MUTANTS"]
+
+
+def _without_epoch(draft: Draft, row: PartitionRow, changed: PartitionRow) -> PartitionRow:
+    kept = changed.leader == row.leader
+    return msgspec.structs.replace(changed, leader_epoch=row.leader_epoch) if kept else changed
+
+
+MUTANTS["switch_no_epoch"] = replaced(
+    reassignment,
+    "_with_replicas",
+    lambda make: lambda draft, row, *seats: _without_epoch(draft, row, make(draft, row, *seats)),
+)
+
+
+@mutant("switch_early")
+def _() -> Iterator[None]:
+    """One of the target in sync is enough, whoever is still copying."""
+    switch = reassignment._switch
+
+    def switch_early(draft: Draft, one: Reassignment) -> bool:
+        row = draft.partition(one.key)
+        assert row is not None
+        kept = set(row.isr).intersection(one.target)
+        if kept and not draft.live().isdisjoint(kept):
+            settled = tuple(b for b in row.assigned if b in row.isr or b in one.target)
+            draft.put_partition(msgspec.structs.replace(row, adding=(), assigned=settled))
+            with patch.object(reassignment, "floor", lambda *_: 1):
+                return switch(draft, one)
+        return False
+
+    with patch.object(reassignment, "_switch", switch_early):
+        yield
+
+
+@mutant("init_is_done")
+def _() -> Iterator[None]:
+    """Beginning takes the new replicas for replicas in sync."""
+    begin = reassignment._beginning
+
+    def begin_in_sync(draft: Draft, row: PartitionRow, target: tuple[int, ...]) -> PartitionRow:
+        began = begin(draft, row, target)
+        return msgspec.structs.replace(
+            began, isr=tuple(b for b in began.assigned if b in (*row.isr, *target))
+        )
+
+    with patch.object(reassignment, "_beginning", begin_in_sync):
+        yield
+
+
+@mutant("cancel_empties_isr")
+def _() -> Iterator[None]:
+    with patch.object(reassignment, "_require_isr", lambda draft, changed: None):
+        yield
+
+
+@mutant("two_writes")
+def _() -> Iterator[None]:
+    """The new replicas first, the end of the reassignment in a turn that may never come."""
+    switch = reassignment._switch
+
+    def switch_row_alone(draft: Draft, one: Reassignment) -> bool:
+        switched = switch(draft, one)
+        if switched:
+            draft.put_reassignment(one)
+        return switched
+
+    with patch.object(reassignment, "_switch", switch_row_alone):
+        yield
+
+
+@mutant("two_active")
+def _() -> Iterator[None]:
+    """A new wish does not end the one before it."""
+    put = Draft.put_reassignment
+
+    def put_unless_replaced(self: Draft, row: Reassignment) -> None:
+        if row.phase is not Phase.CANCELLED or "replaced" not in row.reason:
+            put(self, row)
+
+    with patch.object(Draft, "put_reassignment", put_unless_replaced):
+        yield
+
+
+@mutant("takeover_forgets")
+def _() -> Iterator[None]:
+    """A new owner loads the rows and not what moves them."""
+    make = ClusterRows.of
+
+    def without_reassignments(*stored: Any) -> ClusterRows:
+        return make(*stored[:6])
+
+    with patch.object(ClusterRows, "of", without_reassignments):
+        yield
+
+
+@mutant("floor_counts_adding")
+def _() -> Iterator[None]:
+    with patch.object(PartitionRow, "settled_count", property(lambda row: len(row.assigned))):
+        yield
+
+
+@mutant("drain_waits_for_the_dead")
+def _() -> Iterator[None]:
+    """The whole target must be in sync: a kept replica that is dead blocks the move."""
+    switch = reassignment._switch
+
+    def switch_whole(draft: Draft, one: Reassignment) -> bool:
+        row = draft.partition(one.key)
+        assert row is not None
+        return set(one.target) <= set(row.isr) and switch(draft, one)
+
+    with patch.object(reassignment, "_switch", switch_whole):
+        yield
