@@ -5,19 +5,22 @@ Each is handed to the shard of its group, in the order of its connection; nothin
 
 from collections.abc import Awaitable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from access.grants import Operation
 from coordinator.core.events import JoinAnswer, LeaveAnswer, SyncAnswer
 from gateway.asking import Later, Shards, refused_group
-from gateway.session import KafkaSession
+from gateway.session import Beat, KafkaSession
 from gateway.translation import groups
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, read_request
 from muster.kafkawire.heartbeats import heartbeat_answer, read_heartbeat
 from muster.kernel.error_codes import ErrorCode
+
+REMEMBERED_BYTES: Final = 1_024
+"""Of a heartbeat that is longer nothing is kept; ids that clients make are a tenth of it."""
 
 
 class MemberHandlers:
@@ -70,16 +73,23 @@ class MemberHandlers:
 
     def heartbeat(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Heartbeat, answered at once from what the shard has in memory. Raises MalformedFrame."""
-        request = read_heartbeat(header, frame)
-        error = refused_group(reply.session, request.group_id, Operation.CONSUME)
-        if error is None:
-            group_id, generation, member_id, instance_id = request
-            service = self._shards.of(group_id)
-            error = service.heartbeat(group_id, member_id, instance_id, generation)
-            if error is None:
-                later = service.heartbeat_later(group_id, member_id, instance_id, generation)
-                self._later.start(reply, _heartbeat_later(later, header, reply))
+        session: KafkaSession = reply.session
+        said = frame[header.body_start :]
+        beat = session.beat
+        if beat is None or beat.said != said or beat.version != header.api_version:
+            request = read_heartbeat(header, frame)
+            refused = refused_group(session, request.group_id, Operation.CONSUME)
+            if refused is not None:
+                reply.send(heartbeat_answer(header, refused))
                 return
+            beat = Beat(header.api_version, bytes(said), request, self._shards.of(request.group_id))
+            session.beat = beat if len(said) <= REMEMBERED_BYTES else None
+        group_id, generation, member_id, instance_id = beat.meaning
+        error = beat.service.heartbeat(group_id, member_id, instance_id, generation)
+        if error is None:
+            later = beat.service.heartbeat_later(group_id, member_id, instance_id, generation)
+            self._later.start(reply, _heartbeat_later(later, header, reply))
+            return
         reply.send(heartbeat_answer(header, error))
 
 

@@ -1,8 +1,12 @@
 """This room is one Kafka connection as groups know it: who speaks there, and a seat in each of its groups."""
 
+from typing import NamedTuple
+
 from coordinator.callers import Callers
+from coordinator.service import ShardService
 from gateway.seats import Seat
 from kafkaserver.callers import ANYBODY, KafkaCaller
+from muster.kafkawire.heartbeats import HeartbeatRequest
 
 SEATS_MAX = 1_000
 """Groups of one connection; an administrator's tool speaks of many and waits in none."""
@@ -10,10 +14,19 @@ SEATS_MAX = 1_000
 CLIENT_HOST_LENGTH = 64
 
 
+class Beat(NamedTuple):
+    """A heartbeat as its member says it again and again: read, and let in, once."""
+
+    version: int
+    said: bytes
+    meaning: HeartbeatRequest
+    service: ShardService
+
+
 class KafkaSession:
     """One connection. Its end removes no member: only a session's time, or LeaveGroup, does."""
 
-    __slots__ = ("_caller", "_callers", "_seats", "client_host")
+    __slots__ = ("_caller", "_callers", "_seats", "beat", "client_host")
 
     def __init__(self, peer: str, callers: Callers) -> None:
         self._caller = ANYBODY
@@ -21,12 +34,15 @@ class KafkaSession:
         self.client_host = f"/{host}"[:CLIENT_HOST_LENGTH]
         """As Kafka's tools show it (conformance 140); a port would change with each connection."""
         self._callers = callers
+        self.beat: Beat | None = None
+        """The last heartbeat, if it is short: mostly the next one is the same."""
         self._seats: dict[str, Seat] = {}
 
     def admitted(self, identity: object) -> None:
         """The client has proved who it is; where the door does not ask, anybody may everything."""
         assert isinstance(identity, KafkaCaller)
         self._caller = identity
+        self.beat = None
 
     def may(self, operation: str, group_id: str) -> bool:
         """Whether who speaks here may do this with the group; a group's members may look at it, too."""

@@ -23,6 +23,7 @@ from muster.kernel.addresses import network_of
 log = structlog.get_logger(__name__)
 
 _SHARED_BUFFER_BYTES: Final = 256 * 1024
+_FEW_BYTES: Final = 4 * 1024
 _ACCEPTS_PER_EVENT: Final = 64
 
 _SAY_EVERY_S: Final = 1.0
@@ -52,6 +53,7 @@ class KafkaServer:
         self.limits = limits or ServerLimits()
         self.counters = ServerCounters()
         self.shared_buffer = memoryview(bytearray(_SHARED_BUFFER_BYTES))
+        self.few_bytes = min(_FEW_BYTES, self.limits.outbox_bytes, self.limits.answers_bytes)
         self.is_draining = False
         self.memory: RequestMemory[Connection] = RequestMemory(
             self.limits.requests_in_memory_bytes, self._memory_is_there

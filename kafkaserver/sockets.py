@@ -45,6 +45,8 @@ class Door(Protocol):
     handler: Handler
     loop: asyncio.AbstractEventLoop
     shared_buffer: memoryview
+    few_bytes: int
+    """As long as no more wait for a connection, no limit of bytes is reached."""
     memory: "RequestMemory[Connection]"
     is_draining: bool
     parked_elements: int
@@ -81,6 +83,7 @@ class Connection:
         "_server",
         "_socket",
         "_starved_of_bytes",
+        "_tls",
         "_wanted",
         "_writing",
         "admission",
@@ -106,6 +109,7 @@ class Connection:
         self.identity: object = None
         self.session = session
         self._socket = connection
+        self._tls = connection if isinstance(connection, TlsSocket) else None
         self.peer = peer
         self._buffer: memoryview | None = None
         self._filled = 0
@@ -127,7 +131,7 @@ class Connection:
         """Receive, serve every whole frame, send all answers together."""
         self.was_active = True
         self._guarded(self._receive)
-        if isinstance(self._socket, TlsSocket) and not self.is_closed and self._socket.pending_bytes:
+        if self._tls is not None and not self.is_closed and self._tls.pending_bytes:
             # The kernel has handed these over already, and announces nothing.
             self._server.loop.call_soon(self._read_what_is_pending)
 
@@ -189,6 +193,7 @@ class Connection:
         server = self._server
         limit_bytes = server.limits.request_bytes
         self._wanted = 0
+        replies, outbox = self._replies, self._outbox
         while filled - start >= LENGTH_BYTES:
             most = limit_bytes if self._gate is None else _GATE_FRAME_BYTES
             length = frame_bytes(buffer, start, most, SMALLEST_REQUEST_BYTES)
@@ -200,10 +205,16 @@ class Connection:
             start = end
             if self.is_closed:
                 return
-            if self._has_enough_waiting() or (start < filled and server.loop.time() > until):
+            # Mostly it was answered at once, so that hardly anything waits.
+            some_wait = replies or outbox.waiting_bytes > server.few_bytes
+            enough = some_wait and self._has_enough_waiting()
+            if enough or (start < filled and server.loop.time() > until):
                 self._pause()
                 break
-        self._keep(buffer, start, filled)
+        if start < filled or self._buffer is not None:
+            self._keep(buffer, start, filled)
+        else:
+            self._filled = 0
 
     # -- the buffer of a frame that has begun
 
@@ -258,7 +269,7 @@ class Connection:
 
     def _read_again(self) -> None:
         self._server.loop.add_reader(self._socket, self.on_readable)
-        if isinstance(self._socket, TlsSocket) and self._socket.pending_bytes:
+        if self._tls is not None and self._tls.pending_bytes:
             self._server.loop.call_soon(self._read_what_is_pending)
 
     def _hold(self, buffer: memoryview | None) -> None:
@@ -380,14 +391,17 @@ class Connection:
     def _flush(self) -> None:
         if self.is_closed:
             return
+        outbox = self._outbox
+        if not outbox.waiting_bytes and not self._writing and not self._counted_answers_bytes:
+            return
         try:
-            done = self._outbox.send_to(self._socket)
+            done = outbox.send_to(self._socket)
         except FileEnded as error:
             self._server.counters.failed += 1
             log.warning("kafka_region_ended", peer=self.peer, reason=str(error))
             self.close(str(error))
             return
-        if self._outbox.in_memory_bytes != self._counted_answers_bytes:
+        if outbox.in_memory_bytes != self._counted_answers_bytes:
             self._count_answers()
         if done == self._writing:
             self._writing = not done

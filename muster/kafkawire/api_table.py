@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import IntEnum
 from functools import cache
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kio.index import load_entity_module, load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
@@ -117,8 +117,7 @@ _NO_TIME: Final = timedelta(0)
 _CORRELATION_ID = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """What stands before a request's body; `body_start` is where the body begins in its frame."""
 
     api_key: int
@@ -155,7 +154,10 @@ def read_request_header(frame: Buffer) -> RequestHeader:
             raise MalformedFrame("the client id ends behind the frame")
         client_id = str(frame[position - name_bytes : position], "utf-8", "replace")
     if understood and version >= api.first_flexible:
-        position = skip_tags(frame, position)
+        if position < len(frame) and not frame[position]:
+            position += 1
+        else:
+            position = skip_tags(frame, position)
     return RequestHeader(key, version, correlation_id, client_id, position)
 
 

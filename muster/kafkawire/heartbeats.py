@@ -71,10 +71,12 @@ def _string(frame: Buffer, position: int, flexible: bool) -> tuple[str | None, i
 
 def heartbeat_answer(header: RequestHeader, error: int) -> bytes:
     """The whole frame that answers `error`."""
-    body = _body(header.api_version, error)
-    return frame_reply(ApiKey.HEARTBEAT, header.api_version, header.correlation_id, body)
+    before, behind = _around_the_correlation_id(header.api_version, error)
+    return before + _INT.pack(header.correlation_id) + behind
 
 
 @cache
-def _body(version: int, error: int) -> bytes:
-    return encode_body(build(response_class(ApiKey.HEARTBEAT, version), error_code=error))
+def _around_the_correlation_id(version: int, error: int) -> tuple[bytes, bytes]:
+    body = encode_body(build(response_class(ApiKey.HEARTBEAT, version), error_code=error))
+    frame = frame_reply(ApiKey.HEARTBEAT, version, 0, body)
+    return frame[: _INT.size], frame[2 * _INT.size :]
