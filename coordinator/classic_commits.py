@@ -9,7 +9,7 @@ from coordinator.core.classic.offsets import judge
 from coordinator.core.events import ConnectionId
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
-from groups.core.state import NO_NOTE, OffsetNote
+from groups.core.state import OffsetNote
 from muster.messages.partitions import Partition
 
 NO_EPOCH = -1
@@ -42,9 +42,10 @@ class ClassicCommit(Commit):
         member_id: str,
         group_instance_id: str | None,
         generation: int,
-        positions: Mapping[Partition, Committed],
+        positions: Mapping[Partition, tuple[int, int, str, int]],
         answer: Callable[[Judgement], None],
     ) -> None:
+        """`positions` as Committed has them."""
         super().__init__(key, connection)
         self._member_id = member_id
         self._group_instance_id = group_instance_id
@@ -54,8 +55,8 @@ class ClassicCommit(Commit):
         self._notes: dict[Partition, OffsetNote] = {}
         for partition, (offset, leader_epoch, metadata, retention_ms) in positions.items():
             self._offsets[partition] = offset
-            note = OffsetNote(max(leader_epoch, NO_EPOCH), metadata, _expiry(retention_ms))
-            if note != NO_NOTE:
+            if leader_epoch > NO_EPOCH or metadata or retention_ms >= 0:
+                note = OffsetNote(max(leader_epoch, NO_EPOCH), metadata, _expiry(retention_ms))
                 self._notes[partition] = note
 
     def judge(self, state: GroupState) -> Judgement:

@@ -5,10 +5,9 @@ once more. What is known is not held up by it, so commits of one partition keep 
 """
 
 from functools import partial
-from typing import Any
 
 from access.grants import Operation
-from coordinator.classic_commits import ClassicCommit, Committed
+from coordinator.classic_commits import ClassicCommit
 from coordinator.core.offsets import Judgement
 from gateway.asking import KnownTopics, Shards, refused_group
 from gateway.session import KafkaSession
@@ -16,7 +15,8 @@ from gateway.translation import offsets
 from kafkaserver.callers import caller_of
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request
+from muster.kafkawire.api_table import RequestHeader, read_request
+from muster.kafkawire.offset_commits import OffsetCommitRequest, offset_commit_answer, read_offset_commit
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
@@ -32,20 +32,19 @@ class CommitHandler:
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """OffsetCommit. Raises MalformedFrame, FrameTooLarge."""
-        request = read_request(header, frame)
-        asked = offsets.asked_commit(request)
-        error = refused_group(reply.session, asked.group_id, Operation.CONSUME)
+        request = read_offset_commit(header, frame)
+        error = refused_group(reply.session, request.group_id, Operation.CONSUME)
         if error is None:
-            error = self._unserved(asked.group_id)
+            error = self._unserved(request.group_id)
         if error is not None:
-            reply.send(refuse(header, request, error))
+            reply.send(refuse(header, read_request(header, frame), error))
             return
         positions, refused = self._positions(request, reply)
         unknown = {one for one, why in refused.items() if why is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         answer = _Answer(header, request, reply, parts=1 + bool(unknown))
         reply.park(len(positions) + len(unknown), answer.nobody_waits)
         answer.tell({one: why for one, why in refused.items() if one not in unknown})
-        self._commit(asked, positions, answer, reply)
+        self._commit(request, positions, answer, reply)
         if unknown:
             self._cluster.look_again(partial(self._commit_rest, request, unknown, answer, reply))
 
@@ -53,27 +52,26 @@ class CommitHandler:
         """While the shard is loading a commit waits: librdkafka tells its application after two tries."""
         return None if self._shards.of(group_id).serving else ErrorCode.NOT_COORDINATOR
 
-    def _positions(self, request: Any, reply: Reply) -> tuple[Positions, offsets.Refused]:
+    def _positions(self, request: OffsetCommitRequest, reply: Reply) -> tuple[Positions, offsets.Refused]:
         return offsets.asked_positions(request, self._cluster.topics, caller_of(reply).may_read)
 
     def _commit_rest(
-        self, request: Any, unknown: set[tuple[str, int]], answer: "_Answer", reply: Reply
+        self, request: OffsetCommitRequest, unknown: set[tuple[str, int]], answer: "_Answer", reply: Reply
     ) -> None:
         """The catalog was read again since `unknown` was asked for."""
         if not reply.is_wanted:
             return
-        asked = offsets.asked_commit(request)
         positions, refused = self._positions(request, reply)
         answer.tell({one: why for one, why in refused.items() if one in unknown})
         found = {one: what for one, what in positions.items() if (one.topic, one.number) in unknown}
-        error = self._unserved(asked.group_id)
+        error = self._unserved(request.group_id)
         if error is None:
-            self._commit(asked, found, answer, reply)
+            self._commit(request, found, answer, reply)
         else:
             answer.send(found, Judgement(error=error))
 
     def _commit(
-        self, asked: offsets.AskedCommit, positions: Positions, answer: "_Answer", reply: Reply
+        self, asked: OffsetCommitRequest, positions: Positions, answer: "_Answer", reply: Reply
     ) -> None:
         if not positions:
             answer.send(positions, Judgement())
@@ -86,7 +84,7 @@ class CommitHandler:
             member_id=asked.member_id,
             group_instance_id=asked.group_instance_id,
             generation=asked.generation,
-            positions={partition: Committed(*one) for partition, one in positions.items()},
+            positions=positions,
             answer=partial(answer.send, positions),
         )
         if not service.commit(commit):
@@ -98,7 +96,9 @@ class _Answer:
 
     __slots__ = ("_errors", "_header", "_parts", "_reply", "_request")
 
-    def __init__(self, header: RequestHeader, request: Any, reply: Reply | None, parts: int) -> None:
+    def __init__(
+        self, header: RequestHeader, request: OffsetCommitRequest, reply: Reply | None, parts: int
+    ) -> None:
         self._header = header
         self._request = request
         self._reply = reply
@@ -116,15 +116,19 @@ class _Answer:
     def send(self, positions: Positions, judgement: Judgement) -> None:
         """One part is decided; behind the last one tell each partition what became of it."""
         error = offsets.worded(self._header.api_version, judgement.error)
+        if self._parts == 1 and not self._errors and not judgement.refused:
+            self._parts = 0
+            if self._reply is not None:
+                topics = self._request.topics
+                self._reply.send(offset_commit_answer(self._header, topics, lambda topic, number: error))
+            return
         for one in positions:
             # Named twice and refused once, a partition is told of the refusal.
             self._errors.setdefault((one.topic, one.number), judgement.refused.get(one, error))
         self._parts -= 1
         if self._parts or self._reply is None:
             return
-        version = self._header.api_version
-        body = offsets.commit_answer(version, self._request, self._error_of)
-        self._reply.send(encode_reply(self._header.api_key, version, self._header.correlation_id, body))
+        self._reply.send(offset_commit_answer(self._header, self._request.topics, self._error_of))
 
     def _error_of(self, topic: str, number: int) -> ErrorCode:
         return self._errors[topic, number]

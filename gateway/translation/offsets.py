@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from groups.core.state import NO_NOTE, GroupRows
 from kafkaserver.cluster_answers import TopicView
 from muster.kafkawire.api_table import ApiKey, RequestHeader, build, part, response_class
+from muster.kafkawire.offset_commits import OffsetCommitRequest
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
@@ -171,15 +172,6 @@ def _topics(
 # -- OffsetCommit
 
 
-class AskedCommit(NamedTuple):
-    """Who commits, as he says; generation -1 and "" for whoever is no member (conformance 105)."""
-
-    group_id: str
-    member_id: str
-    group_instance_id: str | None
-    generation: int
-
-
 class CommittedOffset(NamedTuple):
     """What is to be committed for one partition; `retention_ms` -1: as long as all others."""
 
@@ -193,18 +185,8 @@ Refused = Mapping[tuple[str, int], ErrorCode]
 """Partitions that are refused before the group is asked."""
 
 
-def asked_commit(request: Any) -> AskedCommit:
-    """Who commits."""
-    return AskedCommit(
-        request.group_id,
-        request.member_id,
-        getattr(request, "group_instance_id", None),
-        request.generation_id_or_member_epoch,
-    )
-
-
 def asked_positions(
-    request: Any, topics: Topics, may_read: MayTopic = anything
+    request: OffsetCommitRequest, topics: Topics, may_read: MayTopic = anything
 ) -> tuple[dict[Partition, CommittedOffset], Refused]:
     """What can be asked of the group, and what cannot (conformance 112, 113).
 
@@ -212,27 +194,23 @@ def asked_positions(
     """
     asked: dict[Partition, CommittedOffset] = {}
     refused: dict[tuple[str, int], ErrorCode] = {}
-    retention = getattr(request, "retention_time", None)
-    retention_ms = -1 if retention is None else round(retention.total_seconds() * 1000)
-    for topic in request.topics:
-        known = topics.get(topic.name)
-        for position in topic.partitions:
-            number = position.partition_index
-            metadata = position.committed_metadata or ""
-            if not may_read(topic.name):
-                refused[topic.name, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif known is None or not 0 <= number < len(known.partitions):
-                refused[topic.name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif len(metadata.encode()) > METADATA_LIMIT_BYTES:
-                refused[topic.name, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            elif position.committed_offset < 0 or "\0" in metadata:
-                refused[topic.name, number] = ErrorCode.INVALID_REQUEST
+    retention_ms = request.retention_ms
+    for name, positions in request.topics:
+        known = topics.get(name)
+        readable = may_read(name)
+        count = 0 if known is None else len(known.partitions)
+        for number, offset, leader_epoch, metadata in positions:
+            if not readable:
+                refused[name, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif known is None or not 0 <= number < count:
+                refused[name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif metadata and len(metadata.encode()) > METADATA_LIMIT_BYTES:
+                refused[name, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            elif offset < 0 or "\0" in metadata:
+                refused[name, number] = ErrorCode.INVALID_REQUEST
             else:
-                asked[Partition(topic.name, known.topic_id, number)] = CommittedOffset(
-                    position.committed_offset,
-                    getattr(position, "committed_leader_epoch", NO_EPOCH),
-                    metadata,
-                    retention_ms,
+                asked[Partition(name, known.topic_id, number)] = CommittedOffset(
+                    offset, leader_epoch, metadata, retention_ms
                 )
     return asked, refused
 
@@ -241,28 +219,3 @@ def worded(version: int, error: ErrorCode) -> ErrorCode:
     """A group that nobody knows is told as such since version 9 (conformance 111)."""
     unknown = error is ErrorCode.GROUP_ID_NOT_FOUND and version < ABSENCE_IS_TOLD_SINCE
     return ErrorCode.ILLEGAL_GENERATION if unknown else error
-
-
-def commit_answer(version: int, request: Any, error_of: Callable[[str, int], ErrorCode]) -> Any:
-    """The answer for each partition, in the order of the request."""
-    shape = response_class(ApiKey.OFFSET_COMMIT, version)
-    topic_answer = part(shape, "OffsetCommitResponseTopic")
-    answer = part(shape, "OffsetCommitResponsePartition")
-    return build(
-        shape,
-        topics=tuple(
-            build(
-                topic_answer,
-                name=topic.name,
-                partitions=tuple(
-                    build(
-                        answer,
-                        partition_index=asked.partition_index,
-                        error_code=error_of(topic.name, asked.partition_index),
-                    )
-                    for asked in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
-    )

@@ -10,8 +10,17 @@ from gateway.translation import offsets
 from gateway.translation.offsets import AskedOffsets, CommittedOffset, FoundOffset
 from groups.core.state import GroupRows
 from kafkaserver.cluster_answers import PartitionView, TopicView
-from muster.kafkawire.api_table import ApiKey, encode_body, read_body, read_request, response_class
+from muster.kafkawire.api_table import (
+    ApiKey,
+    RequestHeader,
+    encode_body,
+    read_body,
+    read_request,
+    reply_body_start,
+    response_class,
+)
 from muster.kafkawire.api_table import read_request_header as header_of
+from muster.kafkawire.offset_commits import offset_commit_answer, read_offset_commit
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 from tests.unit.kafkaserver.kafka_requests import frame, parts
@@ -158,14 +167,14 @@ def commit_request(version: int, **fields: Any) -> Any:
         retention_time=timedelta(hours=1),
         topics=(topic,),
     )
-    return read_request(header_of(question), question)
+    return read_offset_commit(header_of(question), question)
 
 
 @pytest.mark.parametrize("version", COMMITS)
 def test_a_commit_means_the_same_in_every_version(version: int) -> None:
     request = commit_request(version)
     instance = "till-1" if version >= 7 else None
-    assert offsets.asked_commit(request) == ("readers", "ann-1", instance, 2)
+    assert request[:4] == ("readers", 2, "ann-1", instance)
     epoch, retention_ms = (3 if version >= 6 else -1), (3_600_000 if version <= 4 else -1)
     assert offsets.asked_positions(request, TOPICS) == (
         {Partition("orders", ORDERS, 1): CommittedOffset(5, epoch, "note", retention_ms)},
@@ -196,10 +205,11 @@ def test_no_metadata_is_empty_metadata() -> None:
 
 @pytest.mark.parametrize("version", COMMITS)
 def test_each_partition_is_answered(version: int) -> None:
-    body = offsets.commit_answer(
-        version, commit_request(version), lambda topic, number: ErrorCode.ILLEGAL_GENERATION
-    )
-    told = answered(ApiKey.OFFSET_COMMIT, version, body)
+    header = RequestHeader(ApiKey.OFFSET_COMMIT, version, 7, "ann", 0)
+    topics = commit_request(version).topics
+    frame = offset_commit_answer(header, topics, lambda topic, number: ErrorCode.ILLEGAL_GENERATION)
+    start = reply_body_start(ApiKey.OFFSET_COMMIT, version, frame[4:])
+    told = read_body(response_class(ApiKey.OFFSET_COMMIT, version), frame[4:], start)
     [topic] = told.topics
     assert (topic.name, [(one.partition_index, int(one.error_code)) for one in topic.partitions]) == (
         "orders",

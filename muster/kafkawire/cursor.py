@@ -1,0 +1,90 @@
+"""This room reads the fields of one frame by hand, one after the other."""
+
+import struct
+
+from muster.kafkawire.api_table import skip_tags
+from muster.kafkawire.bounds import Elements
+from muster.kafkawire.errors import MalformedFrame
+from muster.kafkawire.numbers import read_uvarint
+
+_SHORT = struct.Struct(">h")
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+
+
+class Cursor:
+    """A place in a frame; reading moves it. Raises MalformedFrame or struct.error at the frame's end.
+
+    `limit_elements`: all arrays of the frame have no more elements together. Raises FrameTooLarge.
+    """
+
+    __slots__ = ("elements", "flexible", "position", "view")
+
+    def __init__(self, view: memoryview, position: int, flexible: bool, limit_elements: int) -> None:
+        self.elements = Elements(limit_elements)
+        self.view = view
+        self.position = position
+        self.flexible = flexible
+
+    def int16(self) -> int:
+        """Two bytes."""
+        value: int = _SHORT.unpack_from(self.view, self.position)[0]
+        self.position += 2
+        return value
+
+    def int32(self) -> int:
+        """Four bytes."""
+        value: int = _INT.unpack_from(self.view, self.position)[0]
+        self.position += 4
+        return value
+
+    def int64(self) -> int:
+        """Eight bytes."""
+        value: int = _LONG.unpack_from(self.view, self.position)[0]
+        self.position += 8
+        return value
+
+    def _length(self, wide: bool) -> int:
+        if self.flexible:
+            length, self.position = read_uvarint(self.view, self.position)
+            return length - 1
+        return self.int32() if wide else self.int16()
+
+    def array_size(self) -> int:
+        """Number of elements; each takes at least one byte, so a larger number is a lie."""
+        size = self._length(wide=True)
+        if size < 0 or size > len(self.view) - self.position:
+            raise MalformedFrame(f"an array of {size} elements")
+        self.elements.take(size)
+        return size
+
+    def string(self) -> str | None:
+        """A text, or null. Raises UnicodeDecodeError, too."""
+        data = self._bytes(wide=False)
+        return None if data is None else str(data, "utf-8")
+
+    def text(self) -> str:
+        """A text where the schema knows no null."""
+        found = self.string()
+        if found is None:
+            raise MalformedFrame("null where the schema knows none")
+        return found
+
+    def records(self) -> memoryview | None:
+        """A view of bytes, or null."""
+        return self._bytes(wide=True)
+
+    def _bytes(self, wide: bool) -> memoryview | None:
+        length = self._length(wide)
+        if length == -1:
+            return None
+        start = self.position
+        self.position = start + length
+        if length < 0 or self.position > len(self.view):
+            raise MalformedFrame("a field ends behind the frame")
+        return self.view[start : self.position]
+
+    def tags(self) -> None:
+        """Skip what flexible versions put behind a part."""
+        if self.flexible:
+            self.position = skip_tags(self.view, self.position)
