@@ -102,11 +102,11 @@ class Line:
             self.ended = not some
             self.heard += some
 
-    async def hear_until(self, condition: Callable[[], bool]) -> None:
+    async def hear_until(self, condition: Callable[[bytearray], bool]) -> None:
         """Wait shortly for something; whoever has parked it does not say it."""
         for _ in range(TURNS_AT_MOST):
             self.hear()
-            if self.ended or condition():
+            if self.ended or condition(self.heard):
                 return
             await asyncio.sleep(0)
 
@@ -171,14 +171,14 @@ class Hurler:
             if line.ended:
                 self._end_kafka(dice, line, asked)
                 line, asked = await self._kafka_line(dice, door)
-            version = self._version(dice, door, versions)
-            frame, other = (
-                kafka_request(dice, self.house.known, one, number) for one in (version, dice.choice(versions))
+            version, other = self._version(dice, door, versions), dice.choice(versions)
+            frame = kafka_request(dice, self.house.known, version, number)
+            data = mutations.spoilt_kafka(
+                dice, frame, partial(kafka_request, dice, self.house.known, other, number)
             )
-            data = mutations.spoilt_kafka(dice, frame, other)
             asked.expect(data)
             await line.throw(data, dice.choice((1, 1, 1, 2, 5)))
-            await line.hear_until(lambda: asked.is_answered(line.heard))  # noqa: B023
+            await line.hear_until(asked.is_answered)
         self._end_kafka(dice, line, asked)
 
     async def _kafka_line(self, dice: Random, door: str) -> "tuple[Line, Asked]":
@@ -240,11 +240,11 @@ class Hurler:
                 line = await opening()
                 if dice.random() < 0.75:
                     await line.throw(text_frames.websocket_frame(json.dumps(first).encode()))
-            spoilt = text_frames.spoilt_json(dice, message(), message())
+            spoilt = text_frames.spoilt_json(dice, message(), message)
             is_whole = dice.random() < 0.75
             data = text_frames.websocket_frame(spoilt) if is_whole else text_frames.badly_framed(dice, spoilt)
             await line.throw(data, dice.choice((1, 1, 1, 2, 5)))
-            await line.hear_until(lambda: False)
+            await line.hear_until(lambda _: False)
         if line is not None:
             self._end_websocket(dice, line, decode)
 
@@ -252,7 +252,7 @@ class Hurler:
         """An open websocket; the answer to its handshake is taken."""
         line = await Line.to(self.watch, door, self.house.ports["http"])
         await line.throw(text_frames.handshake(path, headers))
-        await line.hear_until(lambda: b"\r\n\r\n" in line.heard)
+        await line.hear_until(lambda heard: b"\r\n\r\n" in heard)
         head, _, rest = bytes(line.heard).partition(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 101"):
             self.watch.find(f"a good handshake was answered: {head[:80]!r}")
@@ -295,8 +295,8 @@ class Hurler:
                 ("Bearer ann", "Bearer nobody", "Bearer 1:secret", "Basic x", "Bearer " + "x" * 999)
             )
             whole = text_frames.handshake(path, {"Authorization": token})
-            await line.throw(mutations.spoilt(dice, whole, whole), dice.choice((1, 1, 3)))
-            await line.hear_until(lambda: b"\r\n" in line.heard)  # noqa: B023
+            await line.throw(mutations.spoilt(dice, whole, partial(bytes, whole)), dice.choice((1, 1, 3)))
+            await line.hear_until(lambda heard: b"\r\n" in heard)
             if line.heard and not line.heard.startswith(b"HTTP/1.1 "):
                 self.watch.find(f"HTTP was answered {bytes(line.heard[:80])!r}")
             if line.heard.startswith((b"HTTP/1.1 500", b"HTTP/1.1 502")):
@@ -389,7 +389,7 @@ async def _introduce(line: Line, leader: int) -> None:
     """Prove to be broker 2."""
     side = FollowerSide(KEY, Incarnation(2, 1), leader, bytes(NONCE_BYTES))
     await line.throw(framed(side.introduction()))
-    await line.hear_until(lambda: any(_cut(line.heard)))
+    await line.hear_until(lambda heard: any(_cut(heard)))
     for challenge in _cut(line.heard):
         await line.throw(framed(side.proof(challenge)))
     line.heard.clear()

@@ -138,7 +138,7 @@ _VALUES: Sequence[Callable[[Random], str]] = (
 )
 
 
-def spoilt_json(dice: Random, text: bytes, other: bytes) -> bytes:
+def spoilt_json(dice: Random, text: bytes, other: mutations.Other) -> bytes:
     """As it is, spoilt as bytes, or another value, name or member in it."""
     kind = dice.random()
     if kind < 0.2:
@@ -184,7 +184,7 @@ def badly_framed(dice: Random, text: bytes) -> bytes:
     half = len(text) // 2
     match dice.randrange(9):
         case 0:
-            return mutations.spoilt(dice, whole, whole)
+            return mutations.spoilt(dice, whole, lambda: whole)
         case 1:
             return websocket_frame(text, dice.randrange(256))
         case 2:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import redis
 from confluent_kafka import Producer
@@ -362,6 +363,10 @@ def main(arguments: list[str]) -> int:
     except (StartError, NotRunning) as problem:
         say(f"BROKEN: {problem}")
     finally:
+        left = psutil.Process().children(recursive=True)
+        if left:
+            code = 1
+            say(f"BROKEN: left behind: {', '.join(str(one) for one in left)}")
         keep = asked.keep or code == 1
         if keep:
             say(f"logs are kept in {home}/log")
