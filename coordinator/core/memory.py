@@ -57,7 +57,7 @@ class Attempt(Struct, frozen=True):
     waiting: frozenset[str]
     lost: Mapping[str, frozenset[Partition]]
     gained: Mapping[str, frozenset[Partition]]
-    standbys: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
+    standbys: Mapping[str, frozenset[Partition]] = {}
 
     def concerns(self, member_id: str) -> bool:
         return member_id in self.members or member_id in self.losers

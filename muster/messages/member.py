@@ -16,6 +16,8 @@ from muster.kernel.security_protocols import PLAINTEXT
 # No NUL, nothing longer than its column: a turn that could not be written would cost a whole group its cache.
 _NO_NUL = r"\A[^\x00]*\Z"
 Identifier = Annotated[str, Meta(min_length=1, max_length=249, pattern=_NO_NUL)]
+Known = Annotated[str, Meta(min_length=1, max_length=249)]
+"""A name that is only compared with what was stored under `Identifier`: its pattern was half of a decode."""
 ClientId = Annotated[str, Meta(max_length=249, pattern=_NO_NUL)]
 Text = Annotated[str, Meta(max_length=1024, pattern=_NO_NUL)]
 Address = Annotated[str, Meta(max_length=512)]
@@ -57,7 +59,7 @@ class PartitionOffset(Struct, frozen=True, array_like=True, forbid_unknown_field
 class TopicOffsets(Struct, frozen=True, forbid_unknown_fields=True):
     """The offset_info of the seed, for the partitions of one topic."""
 
-    topic: Identifier
+    topic: Known
     topic_id: UUID
     partitions: Annotated[tuple[PartitionOffset, ...], Meta(max_length=PARTITIONS_OF_A_TOPIC_MAX)]
 
@@ -191,7 +193,7 @@ class PingResponse(Frame, frozen=True, kw_only=True, tag="PingResponse", forbid_
     stands by for.
     """
 
-    consumer_id: Identifier
+    consumer_id: Known
     number: Number
     generation: Number = 0
     error_code: int = 0
@@ -213,7 +215,7 @@ class StopFetcherResponse(
 ):
     """The fetchers have ended; their positions."""
 
-    consumer_id: Identifier
+    consumer_id: Known
     generation: Number
     version: Number
     error_code: int = 0
@@ -242,7 +244,7 @@ class StartFetcherResponse(
 ):
     """Obeyed, also when nothing changed."""
 
-    consumer_id: Identifier
+    consumer_id: Known
     generation: Number
     version: Number
     error_code: int = 0
@@ -252,7 +254,7 @@ class CommitOffsetsRequest(Frame, frozen=True, kw_only=True, tag="CommitOffsets"
     """Each offset states the generation under which it was fetched, never the newest."""
 
     correlation_id: Number
-    consumer_id: Identifier
+    consumer_id: Known
     offset_info: OffsetInfo
     client_id: ClientId = ""
 

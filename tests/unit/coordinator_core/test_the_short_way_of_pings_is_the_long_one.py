@@ -1,6 +1,7 @@
 """What is decided about pings and their answers without a turn is what a turn would have decided."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 from msgspec import structs
@@ -11,7 +12,7 @@ from coordinator.core.memory import GroupState
 from coordinator.core.native import beats
 from muster.kernel.instants import Instant
 from muster.messages.member import PingRequest
-from muster.messages.partitions import Partition, Position
+from muster.messages.partitions import Partition, Position, by_topic
 from tests.unit.coordinator_core.group import SESSION_MS, Group, orders, ping_answer, registering
 
 NAMES = ("ann", "ben", "cleo")
@@ -127,3 +128,16 @@ def test_a_ping_names_the_connection_and_the_generation() -> None:
     assert pinged is not None
     request = PingRequest(consumer_id="ann", number=1, num_retries=0, generation=1)
     assert pinged.pings == (Say(ConnectionId("ann/1"), request),)
+
+
+def test_who_stands_by_for_something_is_left_to_the_long_way() -> None:
+    group = Group().settled("ann")
+    group.wait(SESSION_MS // 3)
+    event = ping_answer("ann", 1, {one: Position(5, 1) for one in group.rows.owned["ann"]})
+    assert beats.answered(group.state, event, group.now, group.settings) is not None
+    rows = replace(group.rows, standbys={"ann": frozenset([orders(0)])})
+    others = structs.replace(group.state, rows=rows)
+    assert beats.answered(others, event, group.now, group.settings) is None
+    says_so = structs.replace(event.message, standby_info=by_topic([orders(0)]))
+    event = Heard(event.connection, says_so)
+    assert beats.answered(group.state, event, group.now, group.settings) is None
