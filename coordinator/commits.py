@@ -219,11 +219,16 @@ class Commits:
         self._refuse([commit for commit, _ in batch.answers], code)
 
     def give_up(self, held: Sequence[Commit] = ()) -> None:
-        """The shard goes to another node: what still waits was not written; nor was `held`, behind turns."""
+        """The shard goes to another node: what still waits was not written; nor was `held`, behind turns.
+
+        Of the batch that is under way nobody here may hear any more: its lanes may have been stopped.
+        """
+        batch, self._batch = self._batch, None
+        under_way = [] if batch is None else [commit for commit, _ in batch.answers]
         waiting, self._waiting = self._waiting, []
         parked, self._parked = self._parked, {}
         self._beginning.clear()
-        for commits in (waiting, *parked.values(), held):
+        for commits in (under_way, waiting, *parked.values(), held):
             self._refuse(commits, ErrorCode.NOT_COORDINATOR)
 
     def _answer(self, batch: _Batch) -> None:

@@ -40,6 +40,20 @@ async def test_a_commit_that_waits_for_a_turn_is_refused_when_the_shard_is_given
         shards.store.gate.set()
 
 
+async def test_a_commit_in_the_batch_under_way_is_answered_when_the_shard_is_given_up() -> None:
+    async with Shards(settings=AT_ONCE) as shards:
+        ann, answers = KafkaClient(shards, "ann"), list[Judgement]()
+        await stable(ann)
+        shards.store.gate.clear()
+        commits(ann, answers)
+        await asyncio.to_thread(shards.store.at_the_gate.wait, 10)
+        await ann.service.give_up(None)
+        assert [one.error for one in answers] == [ErrorCode.NOT_COORDINATOR]
+        shards.store.gate.set()
+        await shards.lanes.stop()
+        assert len(answers) == 1
+
+
 async def test_what_a_batch_left_behind_when_the_shard_went_keeps_no_commit_waiting_when_it_is_back() -> None:
     async with Shards(settings=AT_ONCE) as shards:
         ann, answers = KafkaClient(shards, "ann"), list[Judgement]()
