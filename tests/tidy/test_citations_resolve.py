@@ -143,3 +143,17 @@ def test_no_document_is_cited_that_a_reader_does_not_have() -> None:
         for match in words.finditer(path.read_text(encoding="utf-8"))
     ]
     assert not lost, "\n".join(lost)
+
+
+def test_the_proof_names_tests_that_exist() -> None:
+    page = (REFERENCE / "proof.md").read_text(encoding="utf-8")
+    files = [path for path in tracked_files() if path.is_relative_to(ROOT / "tests")]
+    names = {path.name for path in files}
+    defined = {
+        found
+        for path in files
+        if path.suffix == ".py"
+        for found in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.M)
+    }
+    named = set(re.findall(r"\b(test_\w+(?:\.py)?|\w+\.txt)\b", page))
+    assert named and not sorted(named - names - defined)

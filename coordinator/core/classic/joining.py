@@ -29,7 +29,7 @@ def join(draft: ClassicDraft, event: Join) -> None:
     elif quarantine.keeps_out(draft, event.group_instance_id or event.client_id):
         # Kafka's clients come again after a pause, and do not give up.
         _refuse(draft, event, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    elif not _has_room(draft, event.member_id):
+    elif not _has_room(draft, _place_of(draft, event)):
         _turn_away(draft, event)
     elif not _speaks_with_all(draft, event):
         _refuse(draft, event, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -42,6 +42,11 @@ def join(draft: ClassicDraft, event: Join) -> None:
 def _refuse(draft: ClassicDraft, event: Join, error: ErrorCode, member_id: str | None = None) -> None:
     stated = event.member_id if member_id is None else member_id
     draft.say(event.connection, JoinAnswer(event.waiter, error, stated))
+
+
+def _place_of(draft: ClassicDraft, event: Join) -> str:
+    """The member that this is, or whose instance comes back: it has its place already."""
+    return event.member_id or draft.instances.get(event.group_instance_id or "", "")
 
 
 def _has_room(draft: ClassicDraft, member_id: str) -> bool:

@@ -142,7 +142,10 @@ class Checks:
                 case records.QuarantineEnded():
                     self._quarantine_ended(record, before, turn)
                 case records.RequestDecided():
-                    self._request_decided(record, rows, turn)
+                    self._request_decided(record, before, rows, turn)
+                case records.OffsetsSet():
+                    members = before.members or (before.classic.members if before.classic else ())
+                    self.world.forbid(members, "offsets were set under members that commit over them")
                 case records.GroupDeleted():
                     self.deletions += 1
                     self._kept_out_since.clear()
@@ -205,7 +208,9 @@ class Checks:
             f"{record.member_id} was kept out for {lasted:.0f} ms of {kept.length_ms}",
         )
 
-    def _request_decided(self, record: records.RequestDecided, rows: GroupRows, turn: Sequence[Any]) -> None:
+    def _request_decided(
+        self, record: records.RequestDecided, before: GroupRows, rows: GroupRows, turn: Sequence[Any]
+    ) -> None:
         """Each request is answered once, and what it is told is so."""
         name, answer = record.request_id, record.answer
         self.world.forbid(name in self.requests, f"request {name} was decided twice")
@@ -213,6 +218,10 @@ class Checks:
         self.world.tell(f"        request {record.asked}: {answer.verdict} {answer.text}")
         if answer.verdict is not Verdict.DONE:
             return
+        asked = self.cluster.operators.asked[name]
+        self.world.forbid(asked.dry_run, f"a dry run of {record.asked} was carried out")
+        as_expected = asked.expected in (None, before.key)
+        self.world.forbid(not as_expected, f"{record.asked} was carried out on another version")
         ended = isinstance(turn[-1], records.GroupDeleted)
         if record.asked == "delete_group":
             self.world.forbid(not ended, "a group was not deleted that was said to be")

@@ -232,6 +232,8 @@ class Cluster:
             return f"{sorted(owner.state.classic.pending)} have ids and do not join"
         if unanswered := self.operators.unanswered():
             return f"nobody answered {unanswered}"
+        if open_commits := self.ledger.unanswered():
+            return f"nobody answered commits of {open_commits}"
         if orphans := self.ledger.orphans():
             return f"offsets of deleted topics stay: {orphans}"
         alive = self.alive()

@@ -26,12 +26,15 @@ from tests.simulation.classic.rows import RETENTION_MS, database_ms
 
 if TYPE_CHECKING:
     from tests.simulation.classic.cluster import Cluster
+    from tests.simulation.classic.seat import Seat
     from tests.simulation.native.node import Node
 
 Stored = tuple[int, OffsetNote]
 NOTHING: Stored = (NO_OFFSET, NO_NOTE)
 MAY_BE_STORED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 """After these nobody knows what became of a commit."""
+
+ANSWERED_MS = 3_000
 
 ASKED_FOR = GroupRequest | OffsetDeletion | GroupDeletion
 
@@ -63,6 +66,7 @@ class Ledger:
         self._newest: dict[tuple[ConnectionId, Partition], int] = {}
         self._written: dict[Partition, int] = {}
         self._numbers = 0
+        self._open: dict[int, tuple[Seat, float, list[Claim]]] = {}
         self._committed_at: dict[Partition, float] = {}
         self._phase_at = 0.0
 
@@ -70,7 +74,7 @@ class Ledger:
 
     def asked(
         self,
-        connection: ConnectionId,
+        seat: Seat,
         member_id: str,
         instance: str | None,
         generation: int,
@@ -85,7 +89,7 @@ class Ledger:
                 f"{one.offset} of {partition}",
                 partition,
                 self._numbers,
-                connection,
+                seat.id,
                 member_id,
                 instance,
                 generation,
@@ -93,11 +97,13 @@ class Ledger:
             )
             self._claims[partition, one.offset].append(claim)
             claims.append(claim)
+        self._open[self._numbers] = seat, self.world.now, claims
         return claims
 
     def answered(self, claims: Iterable[Claim], judgement: Judgement) -> None:
         """A node is about to answer it: what it says is durable is, what it refuses never will be."""
         for claim in claims:
+            self._open.pop(claim.number, None)
             if judgement.error is ErrorCode.NONE:
                 self.acknowledged += 1
                 overtaken = claim.number < self._written.get(claim.partition, 0)
@@ -107,6 +113,12 @@ class Ledger:
             elif judgement.error not in MAY_BE_STORED:
                 claim.refused = True
                 self.world.forbid(claim.written, f"{claim.text} is refused and stored")
+
+    def unanswered(self) -> list[str]:
+        """Commits that nobody answered for a while, at nodes that are there."""
+        until = self.world.now - ANSWERED_MS
+        late = [claims for seat, at, claims in self._open.values() if at < until and not seat.node.loop.over]
+        return [claim.text for claims in late for claim in claims]
 
     def now(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """How long the histories are at this moment."""

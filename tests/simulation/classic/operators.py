@@ -45,7 +45,7 @@ class Operators:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.world, self.chance = cluster, cluster.world, cluster.world.chance
         self._link = self.world.rows.connect("operators", "door")
-        self._asked: list[str] = []
+        self.asked: dict[str, Asked] = {}
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -67,21 +67,20 @@ class Operators:
     ) -> str:
         """Store a request; returns its id."""
         name = f"request-{self.cluster.next_number()}"
-        payload = msgspec.to_builtins(Asked(wish, expected, dry_run))
+        asked = self.asked[name] = Asked(wish, expected, dry_run)
         row = WorkRow(
             id=name,
             kind=KIND,
             lane=LANE,
             key=GROUP,
             based_on=None,
-            payload=payload,
+            payload=msgspec.to_builtins(asked),
             state="done",
             result=None if findings is None else msgspec.to_builtins(findings),
             principal="olga",
             reason="it is stuck",
         )
         self._link.transaction(lambda connection: connection.work_table.insert(row))
-        self._asked.append(name)
         if self.chance.random() < 0.7:
             self.world.soon(lambda: self.world.woken("work", f"{KIND} {GROUP}"))
         return name
@@ -116,12 +115,12 @@ class Operators:
     def unanswered(self) -> list[str]:
         """Requests that wait for their owner."""
         work = self.world.rows.tables["work"]
-        return [name for name in self._asked if work[name].state != "adopted"]
+        return [name for name in self.asked if work[name].state != "adopted"]
 
     def answered_wrongly(self) -> str:
         """A row says what its turn decided, or that no turn could be taken; never both."""
         work, decided = self.world.rows.tables["work"], self.cluster.checks.requests
-        for name in self._asked:
+        for name in self.asked:
             row = work[name]
             if name in decided and row.error:
                 return f"{name} was decided, and is said not to be"

@@ -91,8 +91,8 @@ class Reader:
         self.stop()
 
     def commit_as_of_old(self) -> None:
-        """A commit that lay about, of a generation that is over."""
-        self._commit(self._had or self.shares, older=1)
+        """A commit that lay about: of a generation that is over, or of one that is not assigned yet."""
+        self._commit(self._had or self.shares, older=0 if self._client.state == "syncing" else 1)
 
     def _commit(self, shares: Iterable[int], older: int = 0) -> None:
         client, chance = self._client, self._world.chance

@@ -2,6 +2,7 @@
 
 import traceback
 
+from tests.simulation.classic.client import HEARTBEAT_MS
 from tests.simulation.classic.cluster import Cluster
 from tests.simulation.classic.faults import CAST, Faults
 from tests.simulation.classic.liveness import SETTLED_MS, Waits
@@ -42,7 +43,7 @@ def _run(cluster: Cluster, calm_ms: float) -> str:
     waits = Waits(cluster)
     waits.begin()
     end, settled = world.now + calm_ms, 0
-    while settled < 4:
+    while settled * STEP_MS < HEARTBEAT_MS + STEP_MS:
         if world.now > end:
             return f"not settled after {calm_ms} ms of calm: {cluster.why_unsettled()}"
         _pass(cluster, STEP_MS, waits)

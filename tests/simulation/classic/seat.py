@@ -108,7 +108,7 @@ class Seat:
             return
         ledger = self.cluster.ledger
 
-        claims = ledger.asked(self.id, member_id, instance, generation, positions)
+        claims = ledger.asked(self, member_id, instance, generation, positions)
 
         def answer(judgement: Judgement) -> None:
             ledger.answered(claims, judgement)

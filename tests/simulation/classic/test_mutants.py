@@ -1,4 +1,4 @@
-"""This room sees that each broken rule of the classic protocol is noticed."""
+"""This room sees that each broken rule of the classic protocol is noticed, in the core and in the shells."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.simulation.classic.mutants import SEEN_BY_A_TEST, SEEN_BY_SEEDS, SEEN_BY_THE_PLAIN_TELLING
+from tests.simulation.classic import mutants, shell_mutants
 from tests.simulation.classic.runner import run_seed
 from tests.simulation.native.mutants import Mutant, applied
 from tests.unit.classic_core.test_a_plain_telling_answers_the_same import Protocol
@@ -22,19 +22,25 @@ ONCE = settings(
 )
 
 
-@pytest.mark.parametrize("mutant", SEEN_BY_SEEDS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant", [*mutants.SEEN_BY_SEEDS, *shell_mutants.SEEN_BY_SEEDS], ids=lambda mutant: mutant.name
+)
 def test_the_simulation_notices(mutant: Mutant) -> None:
     with applied(mutant):
         assert any(run_seed(seed).violation for seed in mutant.seeds), mutant.rule
 
 
-@pytest.mark.parametrize("mutant", SEEN_BY_THE_PLAIN_TELLING, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", mutants.SEEN_BY_THE_PLAIN_TELLING, ids=lambda mutant: mutant.name)
 def test_the_plain_telling_notices(mutant: Mutant) -> None:
     with applied(mutant), pytest.raises(BaseException):  # noqa: B017  # whatever breaks first
         run_state_machine_as_test(Protocol, settings=ONCE)
 
 
-@pytest.mark.parametrize(("mutant", "test"), SEEN_BY_A_TEST, ids=lambda one: getattr(one, "name", ""))
+@pytest.mark.parametrize(
+    ("mutant", "test"),
+    [*mutants.SEEN_BY_A_TEST, *shell_mutants.SEEN_BY_A_TEST],
+    ids=lambda one: getattr(one, "name", ""),
+)
 def test_the_test_notices(mutant: Mutant, test: Callable[[], None]) -> None:
     test()
     with applied(mutant), pytest.raises(AssertionError):

@@ -84,11 +84,13 @@ class Reference:
 
     def _no_room(self, r: Join) -> E | None:
         most = self.settings.group_max_size
+        # An instance that comes back is counted where it was (Kafka counted it twice: KAFKA-20601).
+        member_id = r.member_id or self.holder(r.group_instance_id)
         joined = [name for name, one in self.members.items() if one.join is not None]
         if self.phase == "PreparingRebalance":
-            full = r.member_id not in joined and len(joined) >= most
+            full = member_id not in joined and len(joined) >= most
         else:
-            full = self.phase != "Empty" and r.member_id not in self.members and len(self.members) >= most
+            full = self.phase != "Empty" and member_id not in self.members and len(self.members) >= most
         return E.GROUP_MAX_SIZE_REACHED if full else None
 
     def _no_common(self, r: Join) -> E | None:
