@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -41,6 +42,7 @@ from coordinator.requests import Requests
 from coordinator.settings import read_settings
 from coordinator.store import REBALANCE
 from coordinator.subject import Groups, refusal
+from coordinator.waiting import Waits
 from groups.core.requests import KIND as REQUEST
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
@@ -115,6 +117,7 @@ class ShardService(LeasedShard):
             self._lives,
             premises.speech.answer,
         )
+        self._waits = Waits(self._groups, premises.store)
         self._requests = Requests(self._hand_in, premises.node)
         self._groups.on_refused(self._requests.refused)
         self._inner_seat = InnerSeat(premises.callers, shard)
@@ -134,6 +137,7 @@ class ShardService(LeasedShard):
         self._commits.give_up(self._orders.forget())
         self._liveness.forget()
         self._groups.forget()
+        self._waits.forget()
         rows, finished = await lane.read(self._load)
         if self._lane is not lane:
             return
@@ -175,6 +179,7 @@ class ShardService(LeasedShard):
         self._liveness.forget()
         self._commits.give_up(held)
         self._groups.forget()
+        self._waits.forget()
         for caller in self.premises.callers.of_shard(self.shard):
             self.premises.speech.say(HangUp(caller.id, ErrorCode.NOT_COORDINATOR, new_owner or ""))
 
@@ -202,6 +207,9 @@ class ShardService(LeasedShard):
             self._flushed_at = now
             if self._lane is not None and self._commits.flush():
                 self._offer_commits()
+        if self._lane is not None and self._waits.look(now):
+            with suppress(LaneLost):
+                self._lane.offer_batch(self._waits)
         if self._loaded and self._lane is not None and self._housekeeping.is_due(now):
             self._start(self._housekeeping.look(self._lane))
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator import store_classic, store_outlived, store_standbys
+from coordinator.core.waiting import Waiting
 from coordinator.statements import statement
 from groups.core.classic import CLASSIC, ClassicRows
 from groups.core.phases import Phase
@@ -357,6 +358,19 @@ class GroupStore:
         }
         connection.execute(statement("upsert_noted_offsets"), values)
 
+    def write_waiting(self, connection: LaneConnection, rows: Mapping[str, tuple[Waiting, int]]) -> None:
+        """Note for whom groups wait, and for how many ms at most (−1: nobody knows), in one statement."""
+        told = sorted(rows.items())
+        values = {
+            "groups": array_of_texts(key for key, _ in told),
+            "phases": array_of_texts(one.phase.value for _, (one, _) in told),
+            "names": array_of_texts(msgspec.json.encode(one.names).decode() for _, (one, _) in told),
+            "missing": array_of_numbers(one.missing for _, (one, _) in told),
+            "arrived": array_of_numbers(one.arrived for _, (one, _) in told),
+            "ends_in_ms": array_of_numbers(ends_in_ms for _, (_, ends_in_ms) in told),
+        }
+        connection.execute(statement("upsert_waiting"), values)
+
     def _save_quarantines(
         self, connection: LaneConnection, after: GroupRows, records: Sequence[GroupRecord]
     ) -> None:
@@ -394,7 +408,7 @@ class GroupStore:
             )
 
     def _delete_group(self, connection: LaneConnection, after: GroupRows) -> None:
-        for table in ("delete_every_offset", "delete_quarantines", "delete_group"):
+        for table in ("delete_every_offset", "delete_quarantines", "delete_waiting", "delete_group"):
             connection.execute(statement(table), {"group": after.group_id, "member_id": None})
         # Its members compare keys with the last they obeyed: a group under the same name starts above them.
         cluster.raise_epoch_floor(connection, after.generation + 1)

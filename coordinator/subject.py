@@ -37,6 +37,7 @@ from coordinator.core.settings import GroupSettings
 from coordinator.history import History
 from coordinator.speech import Speech
 from coordinator.store import GroupStore
+from groups.core.phases import Phase
 from groups.core.records import GroupDeleted, GroupRecord, ItemAdopted
 from groups.core.requests import GroupRequest
 from groups.core.state import GroupRows
@@ -61,6 +62,9 @@ LOOKED_THROUGH_MAX = 200
 """Members, and partitions, of a group that its new owner looks through itself: a quarter of a millisecond."""
 
 
+_OPEN_PHASES = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
+
+
 class Groups:
     """The cache of one shard, and `runtime.ports.Subject` for its lane."""
 
@@ -75,6 +79,8 @@ class Groups:
         speech: Speech,
     ) -> None:
         self.states: dict[str, GroupState] = {}
+        self.rebalancing: dict[str, None] = {}
+        """Groups in which a rebalance is open, or was when they were loaded last."""
         self._node = node
         self._store = store
         self._settings = settings
@@ -121,6 +127,7 @@ class Groups:
         state = core.preload(loaded, now, self._settings, self._view.surroundings(), settled=settled)
         if state is not None:
             self.states[loaded.group_id] = state
+            self._note_phase(loaded.group_id, state)
         else:
             self._unloaded.add(loaded.group_id)
         return state is None or look_again_at(state) is not None
@@ -239,6 +246,7 @@ class Groups:
             self._forget(key)
         else:
             self.states[key] = after
+            self._note_phase(key, after)
             self._forget_phantoms(key, after)
         for saying in (*decision.replies, *decision.commands):
             self._say(saying)
@@ -246,6 +254,12 @@ class Groups:
             self._node.wake("group", key)
         self._done(self._deciding.pop(key, ()))
         self._turn_over(key)
+
+    def _note_phase(self, key: str, state: GroupState) -> None:
+        if state.rows.phase in _OPEN_PHASES:
+            self.rebalancing[key] = None
+        else:
+            self.rebalancing.pop(key, None)
 
     def _done(self, events: Sequence[GroupEvent]) -> None:
         """These are durable, or refused: what their callers said after them may go on."""
@@ -263,6 +277,7 @@ class Groups:
 
     def _forget(self, key: str) -> None:
         self.states.pop(key, None)
+        self.rebalancing.pop(key, None)
         self._history.pop(key, None)
         self._adopted.pop(key, None)
         self._phantoms.pop(key, None)
@@ -294,6 +309,7 @@ class Groups:
     def forget(self) -> None:
         """The shard was given up: another node's cache is the one that counts."""
         self.states.clear()
+        self.rebalancing.clear()
         self._history.clear()
         self._still_bound.clear()
         self._adopted.clear()

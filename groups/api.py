@@ -19,6 +19,7 @@ from groups.members import count_members, find_group, members_after
 from groups.members_api import MemberShape, shown
 from groups.models import ConsumerGroup, Phase, Protocol
 from groups.offset_queries import OffsetRow, offset_of, offsets_after
+from groups.waiting import waiting_of
 from muster.kernel.error_codes import ErrorCode
 
 MEMBERS_SHOWN = 100
@@ -58,6 +59,20 @@ class GroupShape(serializers.Serializer[Any]):
     changed_at = serializers.DateTimeField()
 
 
+class WaitingShape(serializers.Serializer[Any]):
+    """For whom an open rebalance waits, as the group's owner said at `told_at`; the first 20 are named.
+
+    They have to join, to give up partitions (a native group), or, in CompletingRebalance, to ask for their
+    share. `arrived` have done it. It goes on without the others at `ends_at`.
+    """
+
+    members = serializers.ListField(child=serializers.CharField())
+    missing = Int32Field()
+    arrived = Int32Field()
+    ends_at = serializers.DateTimeField(allow_null=True)
+    told_at = serializers.DateTimeField()
+
+
 @example(
     group="departures",
     phase="Stable",
@@ -66,6 +81,7 @@ class GroupShape(serializers.Serializer[Any]):
     generation=43,
     version=417,
     shard=39,
+    waiting=None,
     assignor="sticky",
     rebalance_mode="incremental",
     copies=2,
@@ -85,6 +101,8 @@ class GroupDetailShape(serializers.Serializer[Any]):
     the member that assigns; `rebalance_mode` is theirs, and null here, and so is `copies`, to how many
     members the redundant assignor gives a partition.
 
+    `waiting` is null unless a rebalance has been open for a second or two, and waits for somebody.
+
     `members` ends after 100 of them, or when they own 1,000 partitions; `member_count` counts all.
     """
 
@@ -95,6 +113,7 @@ class GroupDetailShape(serializers.Serializer[Any]):
     generation = Int64Field()
     version = Int64Field()
     shard = Int32Field()
+    waiting = WaitingShape(allow_null=True)
     assignor = serializers.CharField(allow_null=True)
     rebalance_mode = serializers.CharField(allow_null=True)
     copies = Int32Field(allow_null=True)
@@ -220,6 +239,7 @@ def group_detail(group: ConsumerGroup) -> dict[str, Any]:
         "generation": group.generation,
         "version": group.version,
         "shard": group.shard,
+        "waiting": _waiting(group),
         "assignor": group.assignor if native else group.protocol_name,
         "rebalance_mode": group.rebalance_mode if native else None,
         "copies": group.copies if native else None,
@@ -230,6 +250,19 @@ def group_detail(group: ConsumerGroup) -> dict[str, Any]:
         "changed_at": group.changed_at,
         "member_count": count_members(group),
         "members": [shown(member) for member in members],
+    }
+
+
+def _waiting(group: ConsumerGroup) -> dict[str, Any] | None:
+    told = waiting_of(group)
+    if told is None:
+        return None
+    return {
+        "members": told.waits_for,
+        "missing": told.missing,
+        "arrived": told.arrived,
+        "ends_at": told.ends_at,
+        "told_at": told.told_at,
     }
 
 

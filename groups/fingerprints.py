@@ -31,6 +31,7 @@ _OF_GROUPS = """
         WHERE partition.topic_id IN (
             SELECT topic_id FROM committed_offset WHERE group_name = grouped.name UNION
             SELECT topic_id FROM partition_ownership WHERE group_name = grouped.name)), '')
+      || COALESCE((SELECT '/' || told_at FROM group_waiting WHERE group_name = grouped.name), '')
     FROM consumer_group AS grouped WHERE grouped.name = ANY (%(names)s)
 """
 

@@ -15,7 +15,8 @@ from groups.core.rebalances import Move
 from groups.history import Partition, Rebalance
 from groups.journal import rebalances_of
 from groups.members import stated_by
-from groups.models import ClassicMember, ConsumerGroup, GroupMember, Phase, Protocol
+from groups.models import ClassicMember, ConsumerGroup, GroupMember, GroupWaiting, Phase, Protocol
+from groups.waiting import waiting_of
 
 LANES_UP_TO = 24
 """More partitions than this, or more members, are drawn as one stroke for each partition."""
@@ -160,6 +161,7 @@ class GroupPage:
     first: int = 0
     coordinator: LeaseHolder | None = None
     topics: list[str] = field(default_factory=list)
+    waiting: GroupWaiting | None = None
     classic: ClassicFacts | None = None
 
     @cached_property
@@ -208,6 +210,23 @@ class GroupPage:
     @property
     def standbys(self) -> bool:
         return any(row.standby_for for row in self.members)
+
+    @property
+    def waited_for(self) -> list[str]:
+        """Those who are named, by what people call them."""
+        names = self.waiting.waits_for if self.waiting else []
+        return [self.labels.get(name, name) for name in names]
+
+    @property
+    def waits_for_leader(self) -> bool:
+        """Nobody gets anything before the leader has assigned."""
+        completing = self.group.phase == Phase.COMPLETING_REBALANCE
+        return completing and self.waiting is not None and self.group.leader in self.waiting.waits_for
+
+    @property
+    def not_named(self) -> int:
+        """How many more are waited for."""
+        return self.waiting.missing - len(self.waiting.waits_for) if self.waiting else 0
 
     @property
     def session_least_ms(self) -> int:
@@ -353,6 +372,7 @@ def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPag
         first if first < len(standings) else 0,
         holder_of(f"coordinator/{group.shard}"),
         sorted({row.topic_name for row in standings}),
+        waiting_of(group),
         classic,
     )
 

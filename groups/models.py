@@ -341,6 +341,34 @@ class CommittedOffset(models.Model):
         return f"{self.group_id}/{self.topic_name}-{self.partition} = {self.offset}"
 
 
+class GroupWaiting(models.Model):
+    """For whom an open rebalance waits, as the group's owner noted it; nothing is decided on it.
+
+    It speaks of the group's present phase if it is of that phase and was noted since the group came into it;
+    else it is of a rebalance that is over.
+    """
+
+    group = models.OneToOneField(
+        ConsumerGroup,
+        on_delete=models.CASCADE,
+        primary_key=True,
+        related_name="waiting",
+        db_column="group_name",
+    )
+    phase = models.CharField(max_length=19)
+    waits_for = models.JSONField(help_text="The first of the members that are missing.")
+    missing = models.IntegerField()
+    arrived = models.IntegerField()
+    ends_at = models.DateTimeField(null=True)
+    told_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "group_waiting"
+
+    def __str__(self) -> str:
+        return f"{self.group_id} waits for {self.missing}"
+
+
 class GroupQuarantine(models.Model):
     """A name that an operator keeps out; the group's owner counts the time, in full again from each load."""
 

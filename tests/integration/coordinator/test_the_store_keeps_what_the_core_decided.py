@@ -9,6 +9,7 @@ from django.core.management import call_command
 from msgspec import structs
 
 from controller import catalog
+from coordinator.core.waiting import Waiting
 from coordinator.store import GroupStore
 from groups.core import records
 from groups.core.classic import ClassicMember
@@ -138,6 +139,18 @@ def test_where_a_member_runs_and_whether_it_stands_by_are_kept(connection: LaneC
     members = turns.store.load(connection, "departures").members
     assert members == turns.rows.members
     assert (members["ann"].rack, members["ann"].stands_by) == ("b", True)
+
+
+def test_for_whom_a_group_waits_is_noted_once_and_goes_with_it(connection: LaneConnection) -> None:
+    turns = Turns(connection)
+    turns.take(joins("ann"))
+    told = Waiting(Phase.PREPARING_REBALANCE, ('a "b"', "cleo"), 2, 1, None)
+    for row in ((told, 5_000), (told._replace(missing=1, names=("cleo",)), -1)):
+        turns.store.write_waiting(connection, {"departures": row, "nobody's": row})
+    found = connection.execute("SELECT group_name, waits_for, missing, arrived, ends_at FROM group_waiting")
+    assert found.fetchall() == [("departures", ["cleo"], 1, 1, None)]
+    turns.take(records.MemberRemoved("ann", "left"), records.GroupDeleted())
+    assert connection.execute("SELECT count(*) FROM group_waiting").fetchone() == (0,)
 
 
 def test_racks_are_found_by_the_replicas_of_a_partition(connection: LaneConnection) -> None:

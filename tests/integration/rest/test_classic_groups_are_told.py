@@ -2,7 +2,7 @@
 
 import pytest
 
-from groups.models import ConsumerGroup
+from groups.models import ConsumerGroup, GroupWaiting
 from tests.integration.rest.conftest import Caller
 from tests.integration.web import cast, classic_cast
 from tests.integration.web.classic_cast import ANN, BEN, CLEO, STRATEGIES
@@ -19,6 +19,21 @@ def test_a_classic_group_tells_what_its_members_agreed_on(viewer: Caller, parcel
     assert (told["assignor"], told["rebalance_mode"]) == ("cooperative-sticky", None)
     assert told["member_count"] == 3
     assert [one["member"] for one in told["members"]] == [ANN, BEN, CLEO]
+
+
+def test_an_open_rebalance_tells_for_whom_it_waits(viewer: Caller, parcels: ConsumerGroup) -> None:
+    assert viewer.get("groups/parcels").json()["waiting"] is None
+    ConsumerGroup.objects.update(phase="PreparingRebalance", phase_entered_at=cast.ago(seconds=9))
+    GroupWaiting.objects.create(
+        group=parcels,
+        phase="PreparingRebalance",
+        waits_for=[BEN],
+        missing=1,
+        arrived=2,
+        told_at=cast.ago(seconds=1),
+    )
+    told = viewer.get("groups/parcels").json()["waiting"]
+    assert (told["members"], told["missing"], told["arrived"], told["ends_at"]) == ([BEN], 1, 2, None)
 
 
 def test_a_classic_member_tells_itself_and_what_it_was_given(viewer: Caller, parcels: ConsumerGroup) -> None:

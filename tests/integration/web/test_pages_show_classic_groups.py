@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from controller.models import PartitionProgress
 from groups import standing
-from groups.models import ClassicMember, CommittedOffset, ConsumerGroup
+from groups.models import ClassicMember, CommittedOffset, ConsumerGroup, GroupWaiting
 from tests.integration.web import cast, classic_cast
 from tests.integration.web.classic_cast import ANN, BEN, CLEO
 from tests.integration.web.test_pages_say_what_is import text
@@ -61,6 +61,41 @@ def test_an_open_rebalance_says_when_it_ends_by_itself(viewer: Client, parcels: 
     assert "Nothing needs attention" in text(viewer, "/")
     ConsumerGroup.objects.update(phase_entered_at=cast.ago(minutes=6), version=418)
     assert "rebalance stuck" in text(viewer, "/groups/")
+
+
+def note(phase: str, *missing: str, arrived: int, seconds_ago: float = 0) -> None:
+    GroupWaiting.objects.update_or_create(
+        group_id="parcels",
+        defaults={
+            "phase": phase,
+            "waits_for": missing,
+            "missing": len(missing),
+            "arrived": arrived,
+            "ends_at": timezone.now(),
+            "told_at": cast.ago(seconds=seconds_ago),
+        },
+    )
+
+
+def test_an_open_rebalance_says_for_whom_it_waits(viewer: Client, parcels: ConsumerGroup) -> None:
+    ConsumerGroup.objects.update(phase="PreparingRebalance", phase_entered_at=cast.ago(seconds=9))
+    note("PreparingRebalance", BEN, CLEO, arrived=1, seconds_ago=2)
+    page = text(viewer, "/groups/parcels/")
+    assert "Waits for parcels-b, cleo-5b1f03c2" in page
+    assert "to join again; 1 has. It goes on without them at" in page
+    note("PreparingRebalance", arrived=3)
+    assert "All 3 members have joined; it waits for more that may come" in text(viewer, "/groups/parcels/")
+    ConsumerGroup.objects.update(phase="CompletingRebalance")
+    assert "Waits for" not in text(viewer, "/groups/parcels/"), "it speaks of the phase before"
+    note("CompletingRebalance", ANN, arrived=2)
+    page = text(viewer, "/groups/parcels/")
+    assert "to ask for its share; 2 have. The leader is among them" in page
+
+
+def test_what_was_noted_of_a_rebalance_before_is_not_told(viewer: Client, parcels: ConsumerGroup) -> None:
+    note("PreparingRebalance", BEN, arrived=2, seconds_ago=60)
+    ConsumerGroup.objects.update(phase="PreparingRebalance", phase_entered_at=cast.ago(seconds=1))
+    assert "Waits for" not in text(viewer, "/groups/parcels/")
 
 
 def test_a_group_of_which_only_offsets_are_known_says_so(viewer: Client) -> None:

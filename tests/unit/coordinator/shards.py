@@ -138,6 +138,9 @@ class MemoryGroups(GroupStore):
                 notes[partition] = note
             table[key] = replace(rows, offsets={**rows.offsets, partition: offset}, offset_notes=notes)
 
+    def write_waiting(self, connection: Any, rows: Mapping[str, Any]) -> None:
+        connection.table("waiting").update(rows)
+
     def _pass_the_gate(self) -> None:
         if not self.gate.is_set():
             self.at_the_gate.set()

@@ -1,0 +1,1 @@
+DELETE FROM group_waiting WHERE group_name = %(group)s
