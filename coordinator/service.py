@@ -207,7 +207,7 @@ class ShardService(LeasedShard):
             self._flushed_at = now
             if self._lane is not None and self._commits.flush():
                 self._offer_commits()
-        if self._lane is not None and self._waits.look(now):
+        if self._lane is not None and self._waits.look(now, self._lane.now()):
             with suppress(LaneLost):
                 self._lane.offer_batch(self._waits)
         if self._loaded and self._lane is not None and self._housekeeping.is_due(now):

@@ -23,17 +23,17 @@ class Waits:
 
     def __init__(self, groups: Groups, store: GroupStore) -> None:
         self._groups = groups
-        self._looked_at = Instant(0)
+        self._looked_at = self._lanes_now = Instant(0)
         self._open: set[str] = set()
         self._told: dict[str, tuple[Waiting, Instant]] = {}
         self._due: dict[str, Waiting] = {}
         self.write = store.write_waiting
 
-    def look(self, now: Instant) -> bool:
-        """Whether something is to be noted; looks once a second."""
+    def look(self, now: Instant, lanes_now: Instant) -> bool:
+        """Whether something is to be noted; looks once a second. What ends, ends by the lane's own time."""
         if elapsed_ms(self._looked_at, now) < EVERY_MS:
             return False
-        self._looked_at = now
+        self._looked_at, self._lanes_now = now, lanes_now
         if not self._groups.rebalancing and not self._open:
             return False
         before, self._open = self._open, set(self._groups.rebalancing)
@@ -52,11 +52,10 @@ class Waits:
     def gather(self) -> Mapping[Hashable, Any]:
         """The rows by group, with the milliseconds that are left, −1 where nobody knows."""
         due, self._due = self._due, {}
-        now = self._looked_at
         for key, waiting in due.items():
-            self._told[key] = (waiting, now)
+            self._told[key] = (waiting, self._looked_at)
         return {
-            key: (one, -1 if one.ends_at is None else max(elapsed_ms(now, one.ends_at), 0))
+            key: (one, -1 if one.ends_at is None else max(elapsed_ms(self._lanes_now, one.ends_at), 0))
             for key, one in due.items()
         }
 

@@ -15,6 +15,7 @@ from access.service import user_may
 from groups import asking, requests_api
 from groups.core.requests import (
     ASSIGNORS,
+    QUARANTINE_MAX_MS,
     REBALANCE_MODES,
     ResetOffsets,
     Verdict,
@@ -44,8 +45,16 @@ _RESETS = (
     ("group", "as another group"),
 )
 _LOSES = ("remove_member", "delete_group", "delete_offsets", "reset_offsets")
-_WORDS = ("member", "assignor", "rebalance_mode", "to", "time", "offset", "by", "from_group", "request")
+_WORDS = ("member", "assignor", "rebalance_mode", "to", "request")
+_VALUE_OF = {"time": "time", "offset": "offset", "shift": "by", "group": "from_group"}
+"""The field that says where offsets are reset to; what was typed into the others is of no account."""
+
+_BY_NAME = ("delete_group", "delete_offsets")
+"""What cannot be taken back is done once the group's name was typed."""
+
 _MINUTE_MS = 60_000
+_MINUTES_MAX = QUARANTINE_MAX_MS // _MINUTE_MS
+MEMBERS_OFFERED = 200
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -69,10 +78,14 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
         "assignors": ASSIGNORS,
         "rebalance_modes": REBALANCE_MODES,
         "resets": _RESETS,
+        "by_name": kind in _BY_NAME,
+        "members": _members(group) if kind == "remove_member" else [],
+        "kept_out": group.quarantines.values_list("member_id", flat=True)[:MEMBERS_OFFERED],
     }
     if request.method != "POST":
         return render(request, "groups/ask.html", context)
-    go = "go" in request.POST
+    hasty = kind in _BY_NAME and request.POST.get("confirm") != group.name
+    go = "go" in request.POST and not hasty
     try:
         expected = _expected(version)
         body = {**_body(kind, request.POST), "dry_run": not go}
@@ -92,7 +105,9 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     context |= _outcome(row) | {
         "may_go": row.answer is not None and row.answer.verdict is Verdict.WOULD_BE_DONE
     }
-    return render(request, "groups/ask.html", context)
+    if "go" in request.POST:
+        context["faults"] = ["Nothing was done: type the name of the group as it is, then send it again."]
+    return render(request, "groups/ask.html", context, status=400 if "go" in request.POST else 200)
 
 
 @require_safe
@@ -104,13 +119,16 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
         raise Http404
     kind = kind_of(row.asked.wish)
     done = row.answer is not None and row.answer.verdict is Verdict.DONE
+    may_operate = user_may(request.user, Operation.OPERATE)
+    refused = row.answer is not None and row.answer.verdict in (Verdict.CHANGED_MEANWHILE, Verdict.REFUSED)
     context = {
         "section": "groups",
         "row": row,
+        "kind": kind,
         "title": TITLES[kind],
-        "undoable": done
-        and isinstance(row.asked.wish, ResetOffsets)
-        and user_may(request.user, Operation.OPERATE),
+        "is_there": ConsumerGroup.objects.filter(name=row.group).exists(),
+        "ask_again": may_operate and refused and kind != "undo_reset",
+        "undoable": done and isinstance(row.asked.wish, ResetOffsets) and may_operate,
     }
     return render(request, "groups/asked.html", context | _outcome(row))
 
@@ -139,10 +157,16 @@ def _body(kind: str, stated: Any) -> dict[str, Any]:
     for word in _WORDS:
         if stated.get(word):
             body[word] = stated[word]
+    value = _VALUE_OF.get(stated.get("to", ""))
+    if kind == "reset_offsets" and value and stated.get(value):
+        body[value] = stated[value]
     if stated.get("copies"):
         body["copies"] = _whole(stated["copies"])
     if stated.get("minutes"):
-        body["quarantine_ms"] = _whole(stated["minutes"]) * _MINUTE_MS
+        minutes = _whole(stated["minutes"])
+        if minutes > _MINUTES_MAX:
+            raise Problem(400, f"A name is kept out for {_MINUTES_MAX} minutes (7 days) at most.")
+        body["quarantine_ms"] = minutes * _MINUTE_MS
     if kind in ("delete_offsets", "reset_offsets"):
         body["scope"] = [_scope(line) for line in stated.get("scope", "").split()]
     return body
@@ -152,6 +176,13 @@ def _scope(word: str) -> dict[str, Any]:
     """`orders`, or `orders:0,2`."""
     topic, _, numbers = word.partition(":")
     return {"topic": topic, "partitions": [_whole(one) for one in numbers.split(",") if one]}
+
+
+def _members(group: ConsumerGroup) -> list[tuple[str, str]]:
+    """The first members by their ids, and what people call them."""
+    native = [(name, "") for name in group.members.values_list("member_id", flat=True)[:MEMBERS_OFFERED]]
+    classic = group.classic_members.values_list("member_id", "group_instance_id")[:MEMBERS_OFFERED]
+    return native + [(name, instance or "") for name, instance in classic]
 
 
 def _whole(text: str) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 BENCHMARKS = (
     *("produce_consume", "sdk", "native_groups", "failover", "commits", "elections", "pages", "idle"),
-    *("heartbeats", "classic_groups", "kafka_commits", "idle_members"),
+    *("heartbeats", "classic_groups", "kafka_commits", "idle_members", "assignors"),
 )
 """Modules of this folder, each with `run(home) -> lines`; one at a time, so that none disturbs another."""
 

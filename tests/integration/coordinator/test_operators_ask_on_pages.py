@@ -47,7 +47,10 @@ def test_offsets_are_deleted_after_it_was_shown_which(plane: ControlPlane, mira:
     page = tried.content.decode()
     assert "Would be done." in page and "orders-2" in page and 'name="go"' in page
     assert len(plane.committed(mira.group)) == 4
-    done = mira.post("delete_offsets", scope="orders:1,2", go="yes")
+    hasty = mira.post("delete_offsets", scope="orders:1,2", go="yes")
+    assert hasty.status_code == 400 and "type the name of the group" in hasty.content.decode()
+    assert 'name="go"' in hasty.content.decode() and len(plane.committed(mira.group)) == 4
+    done = mira.post("delete_offsets", scope="orders:1,2", go="yes", confirm=mira.group)
     assert done.status_code == 302
     told = mira.read(done.headers["Location"])
     assert "Done. 2 offsets deleted." in told and "mira-operator" in told and "we test" in told
@@ -70,7 +73,23 @@ def test_what_does_not_fit_is_said_beside_the_form(mira: Person) -> None:
     assert mira.post("remove_member", member="", minutes="0").status_code == 400
     assert "is not a whole number" in mira.post("remove_member", member="ann", minutes="x").content.decode()
     assert "There is no such group" not in mira.post("reset_offsets", to="time").content.decode()
+    too_long = mira.post("remove_member", member="ann", minutes="10081").content.decode()
+    assert "10080 minutes (7 days) at most" in too_long
     assert mira.client.get(f"/ask/dance/{mira.group}/").status_code == 404
+
+
+def test_what_was_typed_for_another_kind_of_reset_does_not_count(mira: Person) -> None:
+    page = mira.post("reset_offsets", to="earliest", offset="7", scope="orders:9").content.decode()
+    assert "does not take it" not in page and "There is no orders-9." in page
+
+
+def test_whoever_is_refused_asks_again_and_a_group_that_went_is_not_gone_back_to(mira: Person) -> None:
+    refused = mira.post("delete_group", go="yes", confirm=mira.group, version="3-6")
+    told = mira.client.get(refused.headers["Location"]).content.decode()
+    assert "Changed meanwhile." in told and f"/ask/delete_group/{mira.group}/" in told
+    done = mira.post("delete_group", go="yes", confirm=mira.group)
+    told = mira.client.get(done.headers["Location"]).content.decode()
+    assert "Deleted, with 4 committed offsets" in told and f"/groups/{mira.group}/" not in told
 
 
 def test_only_operators_see_and_send_the_forms(plane: ControlPlane, database: None, group: str) -> None:

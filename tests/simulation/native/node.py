@@ -80,7 +80,7 @@ class Node:
             premises.speech = SlowSpeech(premises.callers, self.now, self)
         self.service = ShardService(int(LANE.rpartition("/")[2]), premises)
         # Pages are no part of the simulation.
-        self.service._waits.look = lambda now: False  # type: ignore[method-assign]
+        self.service._waits.look = lambda *_: False  # type: ignore[method-assign]
         self.groups = self.service._groups
         self._watch()
         self.door = ConsumerDoor(cast(Any, self), {LANE: self.service})

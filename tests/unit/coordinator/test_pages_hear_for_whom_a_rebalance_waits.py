@@ -62,7 +62,12 @@ async def test_it_is_noted_when_it_has_waited_and_again_when_it_waits_for_others
     rows = kafka_readers(KEY, ann=[0], ben=[1], cleo=[2])
     async with Shards([rows]) as shards:
         service = await shards.serve(KEY)
-        service.tick(later(0))
+        began = clock.now()
+
+        def later(ms: int) -> Instant:
+            return Instant(began + ms)
+
+        service.tick(began)
         seat = Seat()
         shards.premises.callers.add(seat, shard_of(KEY))
         service.request(seat, KEY, joining(seat, "ann"))
@@ -77,18 +82,11 @@ async def test_it_is_noted_when_it_has_waited_and_again_when_it_waits_for_others
         await shards.settled(KEY)
         service.tick(later(3_000))
         await eventually(lambda: told(shards).names == ("cleo",))
-        assert not service._waits.look(later(4_000)), "it waits for the same"
-        assert service._waits.look(later(9_000)), "and says so now and then"
+        assert not service._waits.look(later(4_000), began), "it waits for the same"
+        assert service._waits.look(later(9_000), began), "and says so now and then"
 
 
 def told(shards: Shards) -> Any:
     waiting, ends_in_ms = shards.database.tables["waiting"][KEY]
     assert 0 < ends_in_ms <= 60_000
     return waiting
-
-
-def later(ms: int) -> Instant:
-    return Instant(START + ms)
-
-
-START = clock.now()
