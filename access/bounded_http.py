@@ -1,6 +1,7 @@
 """This room bounds what connections may do before anybody knows who it is: how much, how slowly, how many."""
 
 import asyncio
+import select
 from collections import Counter
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ HEAD_WITHIN_MS = 10_000
 """From the connection, or from the first byte of a later request, to the end of its headers."""
 
 SAY_EVERY_S = 1.0
+
+_GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 log = structlog.get_logger(__name__)
 
@@ -103,6 +106,19 @@ class BoundedHttp(HttpToolsProtocol):
         if not self._refused:
             super().on_message_complete()
 
+    def handle_websocket_upgrade(self) -> None:
+        """As uvicorn, for a peer that still waits.
+
+        When thousands come back at once, or the processor is short, those behind the first give up before
+        their turn and ask again. A handshake for nobody costs as much as one for somebody: the queue would
+        never again be shorter than their patience.
+        """
+        if _has_given_up(self.transport):
+            self._crowd.say("gave_up", self.loop.time())
+            self.transport.abort()
+        else:
+            super().handle_websocket_upgrade()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_came()
         # uvicorn forgets this timer when a connection breaks; it would hold on to it for seconds.
@@ -131,3 +147,10 @@ class BoundedHttp(HttpToolsProtocol):
 def bounded(of_one_address: int) -> type[BoundedHttp]:
     """The protocol for a server at which so many of one address may be half open; 0: any number."""
     return type("BoundedHttp", (BoundedHttp,), {"of_one_address": of_one_address})
+
+
+def _has_given_up(transport: asyncio.BaseTransport) -> bool:
+    """Whether the peer has closed its end already; where the system cannot tell, nobody has."""
+    asked = select.poll()
+    asked.register(transport.get_extra_info("socket"), _GONE)
+    return bool(asked.poll(0))

@@ -14,7 +14,14 @@ from typing import Any, Final
 
 from muster.client import clock
 from muster.client.errors import ConsumerRefused
-from muster.client.transport import Forbidden, NodeUnreachable, Transport, Unwelcome
+from muster.client.transport import (
+    OPEN_TIMEOUT_S,
+    Forbidden,
+    NodeSlow,
+    NodeUnreachable,
+    Transport,
+    Unwelcome,
+)
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.errors import RemoteMessageError
@@ -31,6 +38,8 @@ ANSWER_TIMEOUT_S: Final = 2.0
 FIRST_BACKOFF_S: Final = 0.05
 LAST_BACKOFF_S: Final = 1.0
 """Between two attempts to reach one node; the others are asked meanwhile."""
+LAST_PATIENCE_S: Final = 10.0
+"""With a node that did not answer; the first attempt has OPEN_TIMEOUT_S, each one after it twice as long."""
 UNWELCOME_MS: Final = 5_000
 """How long nodes may refuse the token before it is believed: not every node has heard of a new one yet."""
 
@@ -89,9 +98,9 @@ class Discovery:
                 return node
         return None
 
-    async def open(self, address: str) -> Transport:
+    async def open(self, address: str, within_s: float) -> Transport:
         """Connect; raises as Transport.open does."""
-        return await Transport.open(address, self._token, self._ca_file)
+        return await Transport.open(address, self._token, self._ca_file, within_s)
 
     async def ask(self, transport: Transport) -> str:
         """Where this node says that the coordinator is; empty: nobody owns the group's shard."""
@@ -150,11 +159,15 @@ class _Search:
 
     async def _insist(self, address: str, then: Callable[[Transport], Coroutine[Any, Any, None]]) -> None:
         """Connect and go on, again and again; what goes wrong is noted."""
-        backoff_s = FIRST_BACKOFF_S
+        backoff_s, patience_s = FIRST_BACKOFF_S, OPEN_TIMEOUT_S
         while not self._found.done():
             try:
-                await then(await self._discovery.open(address))
+                await then(await self._discovery.open(address, patience_s))
                 return
+            except NodeSlow as problem:
+                # Whoever gives up before its turn, again and again, only makes the queue longer.
+                patience_s = min(LAST_PATIENCE_S, patience_s * 2)
+                self._fails(address, str(problem))
             except Unwelcome as refusal:
                 self._fails(address, str(refusal))
                 self._not_welcome(address, refusal)

@@ -26,6 +26,10 @@ class NodeUnreachable(Exception):
         self.reason = reason
 
 
+class NodeSlow(NodeUnreachable):
+    """The node did not answer in time: it hangs, or has too much to do."""
+
+
 class Unwelcome(Exception):
     """The node does not know this token: another node will not either, once it has heard of all tokens."""
 
@@ -43,8 +47,13 @@ class Transport:
         self._hung_up = False
 
     @classmethod
-    async def open(cls, address: str, token: str, ca_file: str | None = None) -> "Transport":
-        """Connect to a node ("ws://host:port"). Raises NodeUnreachable or Unwelcome."""
+    async def open(
+        cls, address: str, token: str, ca_file: str | None = None, within_s: float = OPEN_TIMEOUT_S
+    ) -> "Transport":
+        """Connect to a node ("ws://host:port"). Raises NodeUnreachable, or Unwelcome.
+
+        NodeUnreachable is a NodeSlow when the node did not answer in time.
+        """
         try:
             socket = await connect(
                 address.rstrip("/") + PATH,
@@ -52,7 +61,7 @@ class Transport:
                 ssl=trusting(ca_file) if address.lower().startswith("wss:") else None,
                 compression=None,
                 max_size=FRAME_MAX_BYTES,
-                open_timeout=OPEN_TIMEOUT_S,
+                open_timeout=within_s,
                 # The coordinator's own Ping is the only sign of life that counts.
                 ping_interval=None,
                 proxy=None,
@@ -65,7 +74,9 @@ class Transport:
             if status == 403:
                 raise Forbidden("the role of this token may not consume") from refusal
             raise NodeUnreachable(f"it answered {status}") from refusal
-        except (OSError, TimeoutError, WebSocketException, ValueError) as problem:
+        except TimeoutError as problem:
+            raise NodeSlow(_words(problem)) from problem
+        except (OSError, WebSocketException, ValueError) as problem:
             # ValueError: a host that cannot be one, or a port.
             raise NodeUnreachable(_words(problem)) from problem
         return cls(address, socket)

@@ -22,6 +22,8 @@ class Nodes:
         self.coordinator = ""
         self.status = HTTPStatus.OK
         self.hanging: set[str] = set()
+        self.delay_s = 0.0
+        """So long each handshake lies before it is looked at."""
         self.handshakes: Counter[str] = Counter()
         self.questions: Counter[str] = Counter()
         self.open: Counter[str] = Counter()
@@ -51,6 +53,7 @@ class Nodes:
             self.handshakes[name] += 1
             if name in self.hanging:
                 await self._over.wait()
+            await asyncio.sleep(self.delay_s)
             if self.status is not HTTPStatus.OK:
                 return connection.respond(self.status, "")
             return None

@@ -58,6 +58,16 @@ async def test_a_node_that_hangs_holds_up_nobody() -> None:
             assert await arrives(looking(nodes, first="one")) == nodes.addresses["two"]
 
 
+async def test_a_node_that_is_slow_is_waited_for_a_little_longer_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rooms, "OPEN_TIMEOUT_S", 0.05)
+    async with running("one") as nodes:
+        nodes.coordinator, nodes.delay_s = "one", 0.3
+        assert await arrives(looking(nodes)) == nodes.addresses["one"]
+        assert nodes.handshakes["one"] >= 2
+
+
 async def test_a_hint_that_leads_nowhere_holds_up_nobody() -> None:
     async with running("one", "two") as nodes:
         nodes.hanging, nodes.coordinator = {"one"}, "two"
