@@ -17,6 +17,9 @@ YOUNG_S = 30.0
 GROWTH_MAX = 0.15
 """The last third of the run may show so much more than the first."""
 
+NOISE_MB = 1.0
+"""Redis has two; what a client's connection takes is a tenth of that."""
+
 SHARES_PAGES = "postgres"
 """Its shared buffers fill up to their bound, and are empty after each restart: told, not judged."""
 
@@ -66,7 +69,7 @@ class Memory:
             most = max(size for _, size in samples)
             say(f"{name:<14}{before:>12.1f}{after:>12.1f}{growth:>9.0%}{most:>8.1f}")
             judged = name != SHARES_PAGES and not name.startswith("clients-")
-            if strict and judged and growth > GROWTH_MAX:
+            if strict and judged and growth > GROWTH_MAX and after - before > NOISE_MB:
                 found.append(f"{name} grew by {growth:.0%}, from {before:.1f} to {after:.1f} MB")
         return found
 

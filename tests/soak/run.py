@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -261,14 +262,17 @@ class Soak:
             for number, one in enumerate(self._told_after(0))
             for name in PROCESSES[number]
         }
+        told: Counter[str] = Counter()
         for group, member, why, at in self._rows(_REMOVED):
             name = group.rpartition("-")[0]
             others = self._machine.others(at.timestamp())
             stalled = gaps.get(name, 0.0) >= STALL_S or others > OURS_BELOW
             around = f"{faults.around(at.timestamp())}; others took {others:.0%} of the machine"
-            say(f"removed: {member[:40]} of {group}: {why}; {around}")
+            told[f"{group}: {why}; {around}"] += 1
             if name in OURS_BY_NATURE and not stalled:
                 self.broken.append(f"{member} of {group} was removed ({why}) and had not missed its session")
+        for what, count in told.items():
+            say(f"{count} removed from {what}")
 
     def _logs(self) -> None:
         """An outage is told by warnings; an error or a traceback is a mistake of ours."""
