@@ -71,6 +71,9 @@ STALL_S = 2.0
 MISTAKES = ('"level": "error"', '"level": "critical"', "Traceback")
 """Celery logs tracebacks when its Redis goes: of workers they are told, not judged."""
 
+ENDINGS = {0: "every promise was kept", 1: "not every promise was kept", 130: "ended early"}
+"""By exit code."""
+
 SETTINGS = {"MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS": "500"}
 
 
@@ -377,7 +380,7 @@ def main(arguments: list[str]) -> int:
         else:
             remove(home)
             shutil.rmtree(home.parent, ignore_errors=True)
-    say(f"seed {seed}: {'every promise was kept' if code == 0 else 'see above'}")
+    say(f"seed {seed}: {ENDINGS[code]}")
     return code
 
 
