@@ -21,7 +21,8 @@ class Layered(MutableMapping[K, V]):
     def __init__(self, base: Mapping[K, V]) -> None:
         self._base: dict[K, V] = dict(base)
         self._top: dict[K, V] = {}
-        self._length: int | None = len(self._base)
+        self._length: int | None = None
+        """Known as soon as somebody asks, and kept from then on: a batch of commits only writes."""
 
     @staticmethod
     def fork(before: Mapping[K, V]) -> "Layered[K, V]":
@@ -31,7 +32,6 @@ class Layered(MutableMapping[K, V]):
         fork: Layered[K, V] = Layered({})
         if len(before._top) ** 2 > len(before._base):
             fork._base = before._poured()
-            fork._length = len(fork._base)
         else:
             fork._base, fork._top, fork._length = before._base, before._top.copy(), before._length
         return fork
@@ -61,7 +61,7 @@ class Layered(MutableMapping[K, V]):
         return key in self._base if value is self else value is not _GONE
 
     def __len__(self) -> int:
-        """Counted when it is asked for: a batch of commits only writes."""
+        """Counted once; a group of thousands asks at each of their joins."""
         if self._length is None:
             base, length = self._base, len(self._base)
             for key, value in self._top.items():
@@ -79,7 +79,8 @@ class Layered(MutableMapping[K, V]):
                 yield key
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._length = None
+        if self._length is not None and key not in self:
+            self._length += 1
         self._top[key] = value
 
     def take_over(self, others: Mapping[K, V]) -> None:
@@ -90,7 +91,8 @@ class Layered(MutableMapping[K, V]):
     def __delitem__(self, key: K) -> None:
         if key not in self:
             raise KeyError(key)
-        self._length = None
+        if self._length is not None:
+            self._length -= 1
         if key in self._base:
             self._top[key] = _GONE
         else:
