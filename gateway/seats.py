@@ -14,7 +14,7 @@ import structlog
 from coordinator.core.events import ConnectionId, Waiter
 from gateway.translation.groups import MemberAnswer, answer_body
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, encode_reply
+from muster.kafkawire.api_table import RequestHeader, frame_reply
 from muster.kernel.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
@@ -81,7 +81,7 @@ class Seat:
         header = waiting.header
         try:
             key, body = answer_body(header.api_version, message)
-            frame = encode_reply(key, header.api_version, header.correlation_id, body)
+            frame = frame_reply(key, header.api_version, header.correlation_id, body)
         except Exception:
             log.exception("an answer could not be worded", peer=waiting.reply.peer, seat=self._id)
             waiting.reply.hang_up("our own mistake")

@@ -18,7 +18,8 @@ from coordinator.core.events import (
     SyncAnswer,
     Waiter,
 )
-from muster.kafkawire.api_table import ApiKey, RequestHeader, build, part, response_class
+from muster.kafkawire.api_table import ApiKey, RequestHeader, build, encode_body, part, response_class
+from muster.kafkawire.member_answers import join_answer_body, sync_answer_body
 from muster.kernel.error_codes import ErrorCode
 
 MemberAnswer = JoinAnswer | SyncAnswer | LeaveAnswer
@@ -107,29 +108,19 @@ def join_event(
     )
 
 
-def join_answer(version: int, answer: JoinAnswer) -> Any:
-    """Before version 7 no protocol is "", since then null (conformance 32)."""
-    shape = response_class(ApiKey.JOIN_GROUP, version)
-    member = part(shape, "JoinGroupResponseMember")
+def join_answer(version: int, answer: JoinAnswer) -> bytes:
+    """The body; before version 7 no protocol is "", since then null (conformance 32)."""
     name = answer.protocol_name
-    return build(
-        shape,
-        error_code=answer.error,
-        generation_id=answer.generation,
+    return join_answer_body(
+        version,
+        error=answer.error,
+        generation=answer.generation,
         protocol_type=answer.protocol_type,
         protocol_name=(name or "") if version < NULL_PROTOCOL_SINCE else name,
         leader=answer.leader,
         skip_assignment=answer.skip_assignment,
         member_id=answer.member_id,
-        members=tuple(
-            build(
-                member,
-                member_id=one.member_id,
-                group_instance_id=one.group_instance_id,
-                metadata=one.metadata,
-            )
-            for one in answer.members
-        ),
+        members=((one.member_id, one.group_instance_id, one.metadata) for one in answer.members),
     )
 
 
@@ -158,11 +149,11 @@ def sync_event(request: Any, connection: ConnectionId, waiter: Waiter) -> Sync:
     )
 
 
-def sync_answer(version: int, answer: SyncAnswer) -> Any:
-    """The member's assignment; versions before 5 do not name the protocol."""
-    return build(
-        response_class(ApiKey.SYNC_GROUP, version),
-        error_code=answer.error,
+def sync_answer(version: int, answer: SyncAnswer) -> bytes:
+    """The body, with the member's assignment; versions before 5 do not name the protocol."""
+    return sync_answer_body(
+        version,
+        error=answer.error,
         protocol_type=answer.protocol_type,
         protocol_name=answer.protocol_name,
         assignment=answer.assignment,
@@ -210,7 +201,7 @@ def leave_answer(version: int, answer: LeaveAnswer) -> Any:
 # -- all three
 
 
-def answer_body(version: int, answer: MemberAnswer) -> tuple[ApiKey, Any]:
+def answer_body(version: int, answer: MemberAnswer) -> tuple[ApiKey, bytes]:
     """Which request an answer belongs to, and what it says in this version."""
     match answer:
         case JoinAnswer():
@@ -218,4 +209,4 @@ def answer_body(version: int, answer: MemberAnswer) -> tuple[ApiKey, Any]:
         case SyncAnswer():
             return ApiKey.SYNC_GROUP, sync_answer(version, answer)
         case LeaveAnswer():
-            return ApiKey.LEAVE_GROUP, leave_answer(version, answer)
+            return ApiKey.LEAVE_GROUP, encode_body(leave_answer(version, answer))

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from muster.kafkawire.api_table import SERVED, ApiKey, RequestHeader, is_flexible, reply_prefix, skip_tags
 from muster.kafkawire.cursor import Cursor
 from muster.kafkawire.errors import MalformedFrame
-from muster.kafkawire.numbers import uvarint
+from muster.kafkawire.fields import count, text
 
 _RETENTION_UNTIL: Final = 4
 _INSTANCE_SINCE: Final = 7
@@ -20,7 +20,6 @@ _THROTTLE_TIME_SINCE: Final = 3
 _NO_EPOCH: Final = -1
 
 _LENGTH = struct.Struct(">i")
-_SHORT = struct.Struct(">h")
 _COMPACT = struct.Struct(">iqiBB")
 """A position of a flexible version; of one without metadata also its length, and the number of tags."""
 
@@ -108,11 +107,9 @@ def offset_commit_answer(
     if version >= _THROTTLE_TIME_SINCE:
         parts.append(_LENGTH.pack(0))
     pack = (_COMPACT_ANSWER if flexible else _ANSWER).pack
-    parts.append(_count(len(topics), flexible))
+    parts.append(count(len(topics), flexible))
     for name, positions in topics:
-        text = name.encode()
-        parts += uvarint(len(text) + 1) if flexible else _SHORT.pack(len(text)), text
-        parts.append(_count(len(positions), flexible))
+        parts += text(name, flexible), count(len(positions), flexible)
         parts += [pack(number, error_of(name, number)) for number, _, _, _ in positions]
         if flexible:
             parts.append(b"\0")
@@ -120,7 +117,3 @@ def offset_commit_answer(
         parts.append(b"\0")
     body = b"".join(parts)
     return _LENGTH.pack(len(body)) + body
-
-
-def _count(size: int, flexible: bool) -> bytes:
-    return uvarint(size + 1) if flexible else _LENGTH.pack(size)

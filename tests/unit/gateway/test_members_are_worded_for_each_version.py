@@ -43,7 +43,8 @@ def asked(key: ApiKey, version: int, **fields: Any) -> tuple[RequestHeader, Any]
 
 def answered(key: ApiKey, version: int, body: Any) -> Any:
     """The answer as a client reads it."""
-    return read_body(response_class(key, version), encode_body(body), 0)
+    encoded = body if isinstance(body, bytes) else encode_body(body)
+    return read_body(response_class(key, version), encoded, 0)
 
 
 def join_request(version: int, **fields: Any) -> tuple[RequestHeader, Any]:

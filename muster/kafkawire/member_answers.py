@@ -1,0 +1,81 @@
+"""This room writes the bodies of JoinGroup and SyncGroup answers by hand: thousands leave in one rebalance.
+
+kio makes an object of each, and asks each of its fields what it is. The tests compare with kio's.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from muster.kafkawire.api_table import ApiKey, is_flexible
+from muster.kafkawire.fields import count, octets, text
+
+_JOIN_THROTTLES_SINCE: Final = 2
+_INSTANCES_SINCE: Final = 5
+_PROTOCOL_TYPE_SINCE: Final = 7
+_SKIPS_SINCE: Final = 9
+_SYNC_THROTTLES_SINCE: Final = 1
+_SYNC_NAMES_PROTOCOL_SINCE: Final = 5
+
+_NO_TIME: Final = bytes(4)
+_NO_TAGS: Final = b"\0"
+_ERROR = struct.Struct(">h")
+_ERROR_AND_GENERATION = struct.Struct(">hi")
+
+JoinedMember = tuple[str, str | None, bytes]
+"""Member id, instance id, what it said to the strategy."""
+
+
+def join_answer_body(
+    version: int,
+    *,
+    error: int,
+    generation: int,
+    protocol_type: str | None,
+    protocol_name: str | None,
+    leader: str,
+    skip_assignment: bool,
+    member_id: str,
+    members: Iterable[JoinedMember],
+) -> bytes:
+    """JoinGroup 0 to 9; what a version does not have is left out. Raises struct.error for too long a text."""
+    flexible = is_flexible(ApiKey.JOIN_GROUP, version)
+    tags = _NO_TAGS if flexible else b""
+    listed = [
+        text(one, flexible)
+        + (text(instance, flexible) if version >= _INSTANCES_SINCE else b"")
+        + octets(metadata, flexible)
+        + tags
+        for one, instance, metadata in members
+    ]
+    return b"".join(
+        (
+            _NO_TIME if version >= _JOIN_THROTTLES_SINCE else b"",
+            _ERROR_AND_GENERATION.pack(error, generation),
+            text(protocol_type, flexible) if version >= _PROTOCOL_TYPE_SINCE else b"",
+            text(protocol_name, flexible),
+            text(leader, flexible),
+            (b"\1" if skip_assignment else b"\0") if version >= _SKIPS_SINCE else b"",
+            text(member_id, flexible),
+            count(len(listed), flexible),
+            *listed,
+            tags,
+        )
+    )
+
+
+def sync_answer_body(
+    version: int, *, error: int, protocol_type: str | None, protocol_name: str | None, assignment: bytes
+) -> bytes:
+    """SyncGroup 0 to 5."""
+    flexible = is_flexible(ApiKey.SYNC_GROUP, version)
+    named = version >= _SYNC_NAMES_PROTOCOL_SINCE
+    return b"".join(
+        (
+            _NO_TIME if version >= _SYNC_THROTTLES_SINCE else b"",
+            _ERROR.pack(error),
+            text(protocol_type, flexible) + text(protocol_name, flexible) if named else b"",
+            octets(assignment, flexible),
+            _NO_TAGS if flexible else b"",
+        )
+    )
