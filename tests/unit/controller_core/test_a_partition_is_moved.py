@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -36,7 +37,7 @@ from tests.unit.controller_core.stage import ORDERS, Cluster, heard, hello, row,
 ALL = (1, 2, 3)
 
 
-def cluster_of(*rows: PartitionRow, brokers: int = 4, minimum: int = 1, **settings: int) -> Cluster:
+def cluster_of(*rows: PartitionRow, brokers: int = 4, minimum: int = 1, **settings: Any) -> Cluster:
     made = replace(ControllerSettings(default_min_insync_replicas=minimum), **settings)
     return Cluster(rows or [row(0, ALL, 1, ALL)], brokers=brokers, settings=made)
 
