@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from django.db.models import F, Q, QuerySet
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import F, Func, IntegerField, Q, QuerySet, Value
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,7 +16,7 @@ from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
 from access.scoped_rows import within
-from controller.models import NO_LEADER, Broker, Partition, Topic
+from controller.models import NO_LEADER, PHASES, Broker, Partition, Reassignment, Topic
 from controller.queries import state_of
 from muster.kernel.error_codes import ErrorCode
 
@@ -102,6 +103,67 @@ class PartitionShape(serializers.Serializer[Any]):
     changed_at = serializers.DateTimeField()
     high_watermark = Int64Field(allow_null=True)
     high_watermark_at = serializers.DateTimeField(allow_null=True)
+
+
+@example(
+    id="0192f0c2-7d0e-7c3a-9a44-6c1f2f0b8a11",
+    topic="flights",
+    topic_id="4f6c1c57-58a0-4d1c-8b53-6b3a0f5b8f11",
+    partition=5,
+    origin=[1, 2, 3],
+    target=[4, 2, 3],
+    phase="InProgress",
+    reason="",
+    principal="mira",
+    version=88020,
+    asked_at="2026-11-21T03:12:41Z",
+    started_at="2026-11-21T03:12:41Z",
+    ended_at=None,
+)
+class ReassignmentShape(serializers.Serializer[Any]):
+    """One partition on its way from `origin` to `target`; `reason` says why it ended before."""
+
+    id = serializers.UUIDField()
+    topic = serializers.CharField()
+    topic_id = serializers.UUIDField()
+    partition = Int32Field()
+    origin = serializers.ListField(child=Int32Field())
+    target = serializers.ListField(child=Int32Field())
+    phase = serializers.ChoiceField(choices=[(phase, phase) for phase in PHASES])
+    reason = serializers.CharField(allow_blank=True)
+    principal = serializers.CharField(allow_blank=True)
+    version = Int64Field()
+    asked_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+
+
+class ReassignmentList(APIView):
+    """Reassignments, those that were asked for last first."""
+
+    @lists(
+        "List reassignments",
+        ReassignmentShape,
+        text_filter("topic", "Only of this topic."),
+        word_filter("phase", PHASES, "Only those in this phase."),
+    )
+    def get(self, request: Request, page: PageRequest) -> Response:
+        caller = caller_of(request)
+        refuse_beyond(caller, topic=page.filters.get("topic"))
+        rows = Reassignment.objects.filter(within(caller.topics, "topic_name"))
+        rows = rows.order_by("-asked_version", "asked_place")
+        if "topic" in page.filters:
+            rows = rows.filter(topic_name=page.filters["topic"])
+        if "phase" in page.filters:
+            rows = rows.filter(phase=page.filters["phase"])
+        if page.after:
+            version, place = page.after
+            earlier = Q(asked_version__lt=version)
+            rows = rows.filter(earlier | Q(asked_version=version, asked_place__gt=place))
+        found = list(rows[: page.limit + 1])
+        return page_response(
+            request, page, found, lambda row: [row.asked_version, row.asked_place], _reassignment
+        )
 
 
 class BrokerList(APIView):
@@ -212,7 +274,15 @@ def _troubled(rows: QuerySet[Partition], state: str | None) -> QuerySet[Partitio
         return rows.filter(leader=NO_LEADER)
     if state == "under-replicated":
         live = list(Broker.objects.filter(fenced=False).values_list("broker_id", flat=True))
-        whole = Q(isr__contains=F("assigned"), assigned__contained_by=live)
+        numbers = ArrayField(IntegerField())
+        # What a reassignment is still adding owes nothing: as if it were in sync and live.
+        rows = rows.annotate(
+            in_sync=Func(F("isr"), F("adding"), function="array_cat", output_field=numbers),
+            reached=Func(
+                F("adding"), Value(live, output_field=numbers), function="array_cat", output_field=numbers
+            ),
+        )
+        whole = Q(in_sync__contains=F("assigned"), reached__contains=F("assigned"))
         return rows.filter(~whole | Q(leader=NO_LEADER))
     return rows
 
@@ -240,6 +310,24 @@ def _topic(topic: Topic) -> dict[str, Any]:
         "configs": topic.configs,
         "version": topic.metadata_version,
         "created_at": topic.created_at,
+    }
+
+
+def _reassignment(row: Reassignment) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "topic": row.topic_name,
+        "topic_id": row.topic_id,
+        "partition": row.partition,
+        "origin": row.origin,
+        "target": row.target,
+        "phase": row.phase,
+        "reason": row.reason,
+        "principal": row.principal,
+        "version": row.version,
+        "asked_at": row.asked_at,
+        "started_at": row.started_at,
+        "ended_at": row.ended_at,
     }
 
 

@@ -10,4 +10,5 @@ urlpatterns = [
     *both("topics/<str:topic>", api.TopicDetail.as_view(), "api-topic"),
     *both("partitions", api.PartitionList.as_view(), "api-partitions"),
     *both("partitions/<str:topic>/<int:partition>", api.PartitionDetail.as_view(), "api-partition"),
+    *both("reassignments", api.ReassignmentList.as_view(), "api-reassignments"),
 ]

@@ -21,6 +21,9 @@ FIRST_BROKER_ID, LAST_BROKER_ID = 1, 9_999
 
 NO_LEADER = -1
 
+PHASES = ("Init", "InProgress", "Done", "Cancelled", "Failed")
+"""Of a reassignment; those of `controller.core.records`. The first two are active."""
+
 
 class Broker(models.Model):
     """One enrolled broker: what it stated in its last hello, and whether it counts as live.
@@ -206,11 +209,11 @@ class Reassignment(models.Model):
             models.UniqueConstraint(
                 name="reassignment_is_the_only_active_one",
                 fields=("topic_id", "partition"),
-                condition=Q(phase__in=("Init", "InProgress")),
+                condition=Q(phase__in=PHASES[:2]),
             ),
             models.CheckConstraint(
                 name="reassignment_phase_is_known",
-                condition=Q(phase__in=("Init", "InProgress", "Done", "Cancelled", "Failed")),
+                condition=Q(phase__in=PHASES),
             ),
             models.CheckConstraint(
                 name="reassignment_has_replicas",

@@ -15,11 +15,15 @@ LIVE, FENCED, NEVER_CONNECTED = "Live", "Fenced", "Never connected"
 
 _REPLICAS_BY_BROKER = """
     SELECT replica, sum(held)::int, COALESCE(sum(held) FILTER (WHERE leader = replica), 0)::int,
-           COALESCE(sum(held) FILTER (WHERE NOT (replica = ANY (isr) AND replica = ANY (%(live)s))), 0)::int
-    FROM (SELECT assigned, leader, isr, count(*) AS held FROM partition GROUP BY 1, 2, 3) AS alike,
+           COALESCE(sum(held) FILTER (WHERE NOT (replica = ANY (isr) AND replica = ANY (%(live)s))
+                                            AND replica <> ALL (adding)), 0)::int
+    FROM (SELECT assigned, adding, leader, isr, count(*) AS held FROM partition GROUP BY 1, 2, 3, 4) AS alike,
          unnest(assigned) AS replica
     GROUP BY replica
 """
+
+_SETTLED = "(cardinality(assigned) - cardinality(adding))"
+"""How many replicas a partition is to have in sync: one that a reassignment is still adding owes nothing."""
 
 # Pages count as in sync whoever is in the ISR and has a session (design chapter 7): the row keeps the last
 # min.insync.replicas members even when they are dead. `floor` is that of `muster.kernel.topic_configs`;
@@ -30,7 +34,7 @@ _JUDGED = f"""
            END AS in_sync,
            LEAST(COALESCE(substring(topic.configs ->> '{MIN_INSYNC_REPLICAS}' FROM '^[0-9]{{1,9}}$')::int,
                           %(min_insync_default)s),
-                 cardinality(partition.assigned))
+                 cardinality(partition.assigned) - cardinality(partition.adding))
                AS floor,
            CASE WHEN partition.isr <@ %(live)s::int[] THEN '{{}}'::timestamptz[] ELSE
                ARRAY(SELECT broker.changed_at FROM broker WHERE broker.broker_id = ANY (partition.isr)
@@ -40,14 +44,15 @@ _JUDGED = f"""
 _STATED = f"""
     SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
            partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
+           partition.adding, partition.removing,
            {_JUDGED}
     FROM partition JOIN topic ON topic.topic_id = partition.topic_id
 """
 TROUBLES = {
     "offline": f"leader = {NO_LEADER}",
     "under-min-isr": f"leader <> {NO_LEADER} AND in_sync < floor",
-    "one-copy": f"leader <> {NO_LEADER} AND in_sync = 1 AND cardinality(assigned) > 1",
-    "attention": f"(in_sync < cardinality(assigned) OR leader = {NO_LEADER})",
+    "one-copy": f"leader <> {NO_LEADER} AND in_sync = 1 AND {_SETTLED} > 1",
+    "attention": f"(in_sync < {_SETTLED} OR leader = {NO_LEADER})",
 }
 """What may be asked of partitions by name, in SQL over the stated rows."""
 
@@ -56,7 +61,7 @@ _SINCES = {
     "under-min-isr": "GREATEST(changed_at, lost_at[cardinality(isr) - floor + 1])",
     "one-copy": "GREATEST(changed_at, lost_at[cardinality(isr) - 1])",
     "attention": f"""CASE WHEN leader = {NO_LEADER} THEN changed_at
-                     ELSE GREATEST(changed_at, lost_at[cardinality(isr) - cardinality(assigned) + 1]) END""",
+                     ELSE GREATEST(changed_at, lost_at[cardinality(isr) - {_SETTLED} + 1]) END""",
 }
 """Since when: the row was changed, or so many members of its ISR were lost that the trouble began.
 
@@ -72,8 +77,9 @@ def _alike(asked: str = "") -> str:
     """
     return f"""
         SELECT topic.name AS topic_name, partition.*, {_JUDGED}
-        FROM (SELECT topic_id, assigned, leader, isr, count(*)::int AS held, min(changed_at) AS changed_at
-              FROM partition {asked} GROUP BY 1, 2, 3, 4) AS partition
+        FROM (SELECT topic_id, assigned, adding, leader, isr, count(*)::int AS held,
+                     min(changed_at) AS changed_at
+              FROM partition {asked} GROUP BY 1, 2, 3, 4, 5) AS partition
         JOIN topic ON topic.topic_id = partition.topic_id
     """
 
@@ -139,6 +145,8 @@ class PartitionRow:
     leader_epoch: int
     isr: Sequence[int]
     version: int
+    adding: Sequence[int]
+    removing: Sequence[int]
     in_sync: int
     floor: int
     since: datetime
@@ -152,6 +160,11 @@ class PartitionRow:
     @property
     def offline(self) -> bool:
         return self.leader == NO_LEADER
+
+    @property
+    def settled(self) -> int:
+        """How many replicas it is to have in sync: without those that are still being added."""
+        return len(self.assigned) - len(self.adding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +215,8 @@ def health(live: Sequence[int]) -> Health:
 
 
 _PARTITION = """
-    id, topic_name, topic_id, partition, assigned, leader, leader_epoch, isr, version, in_sync, floor
+    id, topic_name, topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version,
+    in_sync, floor
 """
 
 
@@ -269,7 +283,7 @@ def partitions_of(
     troubled = f"CASE WHEN {TROUBLES['attention']} THEN {_SINCES['attention']} ELSE changed_at END"
     since = _SINCES.get(show, troubled)
     # Where nothing is troubled the index alone knows the first partitions of ten thousand.
-    worst_first = f"leader = {NO_LEADER} DESC, in_sync < cardinality(assigned) DESC, partition"
+    worst_first = f"leader = {NO_LEADER} DESC, in_sync < {_SETTLED} DESC, partition"
     orders = (
         ("partition", [topic.topic_id for topic in topics if topic.untroubled]),
         (worst_first, [topic.topic_id for topic in topics if not topic.untroubled]),

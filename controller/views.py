@@ -218,6 +218,8 @@ def _cell(partition: queries.PartitionRow, broker: int, live: set[int]) -> Repli
         return Replica("leader", "L", "leader", lost)
     if broker in partition.isr and broker in live:
         return Replica("in sync", "S", "in", lost)
+    if broker in partition.adding:
+        return Replica("being added", "A", "in", lost)
     return Replica("out of sync", "O", "out", lost)
 
 
@@ -228,10 +230,14 @@ def _note(partition: queries.PartitionRow) -> str:
         return f"offline, last ISR {', '.join(str(member) for member in partition.isr)}"
     if partition.in_sync < partition.floor:
         return "under min ISR"
-    if partition.in_sync == 1 and len(partition.assigned) > 1:
+    if partition.in_sync == 1 and partition.settled > 1:
         return "one copy left"
-    if partition.in_sync < len(partition.assigned):
+    if partition.in_sync < partition.settled:
         return "under-replicated"
+    if partition.adding or partition.removing:
+        comes = [f"{broker} is added" for broker in partition.adding]
+        goes = [f"{broker} leaves" for broker in partition.removing]
+        return f"moves: {', '.join(comes + goes)}"
     if partition.leader != partition.assigned[0]:
         return f"preferred leader is {partition.assigned[0]}"
     return ""

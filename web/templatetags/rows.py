@@ -123,7 +123,7 @@ def partition_row(row: Any) -> SafeString:
         else format_html("<td{}></td>", _LOST[cell.lost])
         for cell in row.cells
     ]
-    in_sync = f"{partition.in_sync} of {len(partition.assigned)}"
+    in_sync = f"{partition.in_sync} of {partition.settled}"
     return format_html(
         _PARTITION,
         bad=mark_safe(' class="bad"') if partition.offline else "",

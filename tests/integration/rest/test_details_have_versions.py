@@ -105,7 +105,7 @@ def test_what_is_not_there_is_a_problem_document(path: str, error: str, viewer: 
 
 
 def test_an_unknown_address_is_a_problem_document(viewer: Caller) -> None:
-    answer = viewer.get("reassignments")
+    answer = viewer.get("elections")
     assert answer.status_code == 404
     assert answer["Content-Type"].startswith("application/problem+json")
 
