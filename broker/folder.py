@@ -27,6 +27,7 @@ class _Identity:
     cluster_id: str
     boot_id: str
     tail_lost: bool
+    metadata_version: int = 0
 
 
 class DataFolder:
@@ -62,6 +63,16 @@ class DataFolder:
     def lost_tail(self) -> bool:
         return self._identity.tail_lost
 
+    @property
+    def metadata_version(self) -> int:
+        """The highest that a process here has applied, as far as it was noted."""
+        return self._identity.metadata_version
+
+    def note_version(self, metadata_version: int) -> None:
+        """So much was applied: no database that holds less is this cluster's. Raises FolderError."""
+        if metadata_version > self.metadata_version:
+            self._write(replace(self._identity, metadata_version=metadata_version))
+
     def open(self, boot_id: str) -> None:
         """Lock the folder and judge its logs. Raises FolderError."""
         try:
@@ -87,7 +98,7 @@ class DataFolder:
             )
         self.same_boot = clean or (stored.boot_id == boot_id and bool(boot_id))
         lost = stored.tail_lost or not self.same_boot
-        self._write(_Identity(self.broker_id, stored.cluster_id, boot_id, lost))
+        self._write(replace(stored, boot_id=boot_id, tail_lost=lost))
 
     def lose_tail(self) -> None:
         """Records were found of which nobody can say whose they are: confess for all. Raises FolderError."""
@@ -99,7 +110,7 @@ class DataFolder:
         if self.cluster_id and self.cluster_id != cluster_id:
             raise FolderError(f"{self.path} belongs to cluster {self.cluster_id}, not {cluster_id}.")
         if self.cluster_id != cluster_id or self.lost_tail:
-            self._write(_Identity(self.broker_id, cluster_id, self._identity.boot_id, False))
+            self._write(replace(self._identity, cluster_id=cluster_id, tail_lost=False))
 
     def mark_clean(self) -> None:
         """Leave the clean-shutdown mark: everything was flushed. Call it last."""

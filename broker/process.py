@@ -12,7 +12,7 @@ from broker.core.cluster_view import ClusterView, Heeded
 from broker.core.peer_proof import ReplicationKey
 from broker.core.replica import Role
 from broker.core.replica_log import PartitionKey
-from broker.folder import DataFolder
+from broker.folder import DataFolder, FolderError
 from broker.forwarding import Forwarding
 from broker.health import HealthDoor
 from broker.hosted import HostedPartition
@@ -168,6 +168,7 @@ class BrokerProcess:
         await asyncio.gather(self._clients.drain(DRAIN_MS), self._peers.drain(DRAIN_MS))
         await self._health.close()
         if is_clean:
+            self._folder.note_version(self._applied_version)
             self._folder.mark_clean()
         log.info("broker stopped", clean=is_clean)
 
@@ -199,6 +200,7 @@ class BrokerProcess:
             metadata_version=self._applied_version,
             highest_leader_epoch=self._plane.highest_leader_epoch,
             highest_broker_epoch=self._followers.broker_epoch,
+            highest_metadata_version=max(self._applied_version, self._folder.metadata_version),
         )
 
     def accepted(self, frame: HelloAccepted) -> None:
@@ -380,8 +382,9 @@ class BrokerProcess:
 
     def _checkpoint(self) -> None:
         try:
+            self._folder.note_version(self._applied_version)
             self._plane.checkpoint()
-        except StorageFailed as error:
+        except (FolderError, StorageFailed) as error:
             log.error("checkpoint failed", reason=str(error))
 
     def _clean_up(self) -> None:

@@ -46,6 +46,8 @@ def find(
     live = queries.live_ids(row.broker for row in rows)
     fenced = [row for row in rows if row.attention]
     found = [_fenced(row, health) for row in fenced]
+    if proofs := [row.broker.set_back for row in rows if row.broker.set_back]:
+        found.append(Finding("database_set_back", CRITICAL, None, {"proofs": proofs}))
     if orphans.lanes:
         facts = {"number": len(orphans.lanes), "lanes": orphans.lanes}
         found.append(Finding("lanes_without_owner", CRITICAL, orphans.since, facts))

@@ -19,6 +19,7 @@ _WORDS = {
     "PartitionsCreated": ("partition created", "partitions created"),
     "PartitionsChanged": ("partition changed", "partitions changed"),
     "ReassignmentChanged": ("reassignment changed", "reassignments changed"),
+    "SetBackProven": ("proof that the database was set back", "proofs that the database was set back"),
     "PossibleLoss": ("possible loss", "possible losses"),
     "ProducerIdsGiven": ("block of producer ids given", "blocks of producer ids given"),
 }

@@ -54,6 +54,7 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
         "partitions_created": _count(created),
         "partitions_changed": _count(changed),
         "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
+        "set_back": [r.why for r in records if isinstance(r, facts.SetBackProven)],
         "possible_losses": len(by_kind.get(facts.PossibleLoss, ())),
         "work_offered": [f"{r.kind} {r.key}" for r in records if isinstance(r, facts.WorkOffered)],
     }
@@ -98,7 +99,7 @@ def wake_names(records: Sequence[facts.ClusterRecord]) -> tuple[str, ...]:
     names = []
     if kinds & {facts.TopicCreated, facts.TopicChanged, facts.TopicDeleted}:
         names.append("topics")
-    if facts.BrokerChanged in kinds:
+    if kinds & {facts.BrokerChanged, facts.SetBackProven}:
         names.append("brokers")
     if kinds & {facts.PartitionsCreated, facts.PartitionsChanged, facts.TopicDeleted}:
         names.append("partitions")

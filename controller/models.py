@@ -43,6 +43,13 @@ class Broker(models.Model):
     incarnation = models.UUIDField(null=True, blank=True, help_text="Made anew by each broker process.")
     fenced = models.BooleanField(default=True, help_text="Fenced: has no session, leads nothing.")
     metadata_version = models.BigIntegerField(default=0, help_text="Of the turn that last changed this row.")
+    set_back = models.CharField(
+        max_length=200,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="How it has proved that this database was set back; empty once it registers.",
+    )
     enrolled_at = models.DateTimeField(db_default=Now())
     registered_at = models.DateTimeField(null=True, blank=True, help_text="When its incarnation was new.")
     changed_at = models.DateTimeField(db_default=Now())

@@ -56,16 +56,21 @@ READ_SECRETS: Final = "SELECT broker_id, secret_hash FROM broker"
 REGISTER_BROKERS: Final = """
 UPDATE broker SET broker_epoch = u.broker_epoch, incarnation = u.incarnation, endpoints = u.endpoints,
     rack = u.rack, fenced = u.fenced, metadata_version = %(version)s, changed_at = now(),
-    registered_at = CASE WHEN broker.broker_epoch = u.broker_epoch THEN registered_at ELSE now() END
+    registered_at = CASE WHEN broker.broker_epoch = u.broker_epoch THEN registered_at ELSE now() END,
+    set_back = CASE WHEN u.fenced THEN set_back ELSE '' END
 FROM unnest(%(broker_id)s::int[], %(broker_epoch)s::bigint[], %(incarnation)s::uuid[],
     %(endpoints)s::jsonb[], %(rack)s::text[], %(fenced)s::boolean[])
     AS u(broker_id, broker_epoch, incarnation, endpoints, rack, fenced)
 WHERE broker.broker_id = u.broker_id AND broker.broker_epoch <= u.broker_epoch"""
 """Epochs never fall; a broker that was never enrolled has no row."""
 
+NOTE_SET_BACK: Final = """
+UPDATE broker SET set_back = %(why)s, metadata_version = %(version)s WHERE broker_id = %(broker_id)s"""
+
 LIFT_BROKERS: Final = """
-UPDATE broker SET broker_epoch = broker_epoch + %(by)s, metadata_version = %(version)s, changed_at = now()
-WHERE broker_epoch > 0"""
+UPDATE broker SET broker_epoch = broker_epoch + CASE WHEN broker_epoch > 0 THEN %(by)s ELSE 0 END,
+    set_back = '', metadata_version = %(version)s, changed_at = now()
+WHERE broker_epoch > 0 OR set_back <> ''"""
 
 LIFT_PARTITIONS: Final = """
 UPDATE partition SET leader_epoch = leader_epoch + %(by)s, version = %(version)s, changed_at = now()

@@ -113,6 +113,10 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
             _change_partitions(cursor, changed)
         if moved := [record.row for record in kinds[facts.ReassignmentChanged]]:
             _save_reassignments(cursor, before, moved, version)
+        for proof in kinds[facts.SetBackProven]:
+            values = {"broker_id": proof.broker_id, "why": proof.why, "version": version}
+            cursor.execute(statements.NOTE_SET_BACK, values)
+            _require(cursor, 1, "broker")
     for offered in kinds[facts.WorkOffered]:
         work.offer(connection, offered.kind, offered.key, offered.based_on, {})
     for adopted in kinds[facts.WorkAdopted]:

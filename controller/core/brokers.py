@@ -5,7 +5,7 @@ from controller.core.dispatch import snapshot
 from controller.core.draft import Draft
 from controller.core.events import HangUp, Hello, LinkId, Say, TookOver
 from controller.core.proposing import Task
-from controller.core.records import ProducerIdsGiven, WorkOffered
+from controller.core.records import ProducerIdsGiven, SetBackProven, WorkOffered
 from controller.core.state import NOTHING_LOST, LostTail, Session
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
@@ -41,6 +41,12 @@ def refusal(draft: Draft, frame: BrokerHello) -> HelloRefused | None:
             error=ErrorCode.INCONSISTENT_CLUSTER_ID,
             text=f"this is cluster {draft.rows.cluster_id}, the broker's data is of {frame.cluster_id}",
         )
+    why = _proves_a_set_back(draft, frame)
+    if why:
+        return HelloRefused(
+            error=ErrorCode.DATABASE_SET_BACK,
+            text=f"the database was set back: {why}; stop what runs on another copy, then adopt_restore",
+        )
     session, known = draft.memory.sessions.get(frame.broker_id), draft.broker(frame.broker_id)
     if session is None or known is None or known.incarnation == frame.incarnation:
         return None
@@ -50,6 +56,30 @@ def refusal(draft: Draft, frame: BrokerHello) -> HelloRefused | None:
             text=f"another process is broker {frame.broker_id}; its session is not over",
         )
     return None
+
+
+def _proves_a_set_back(draft: Draft, frame: BrokerHello) -> str:
+    """How this hello shows that the database lacks what was committed once (design 4.5); "": it does not.
+
+    Nothing is told to a broker before it is committed, and versions and broker epochs never fall. Leader
+    epochs prove nothing: the topic that had them may be deleted. It is recorded once; the broker stays
+    refused until this controller ends, as turns let the version rise above what was stated.
+    """
+    before = draft.memory.set_back.get(frame.broker_id, "")
+    if before:
+        return before
+    stated, version = max(frame.metadata_version, frame.highest_metadata_version), draft.rows.metadata_version
+    known = draft.broker(frame.broker_id)
+    epoch = known.broker_epoch if known else 0
+    if stated > version:
+        why = f"broker {frame.broker_id} has applied version {stated}, and this is {version}"
+    elif frame.highest_broker_epoch > epoch:
+        why = f"broker {frame.broker_id} was given epoch {frame.highest_broker_epoch}, and this is {epoch}"
+    else:
+        return ""
+    draft.memory.set_back[frame.broker_id] = why
+    draft.other_records.append(SetBackProven(frame.broker_id, stated, why))
+    return why
 
 
 def greet(draft: Draft, event: Hello) -> None:

@@ -123,6 +123,14 @@ class ProducerIdsGiven(Record, frozen=True):
     count: int
 
 
+class SetBackProven(Record, frozen=True):
+    """A broker was told what this database does not hold: it was set back, and counts anew. See `why`."""
+
+    broker_id: int
+    stated_version: int
+    why: str
+
+
 class WorkOffered(Record, frozen=True):
     """A worker is to propose leaders: `kind` is a task of 002, `key` what it is about."""
 
@@ -148,6 +156,7 @@ ClusterRecord: TypeAlias = (
     | ReassignmentChanged
     | PossibleLoss
     | ProducerIdsGiven
+    | SetBackProven
     | WorkOffered
     | WorkAdopted
 )

@@ -275,6 +275,8 @@ class Memory:
     """Of these, by broker, what is still to be led by others; the next turn goes on with them."""
     reassigning: bool = False
     """Reassignments wait for room in a turn; the next goes on with them."""
+    set_back: dict[int, str] = field(default_factory=dict)
+    """Brokers that have proved that the database was set back, and how: refused, though it catches up."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -292,6 +294,7 @@ class Memory:
             dict(self.unusable),
             dict(self.giving_away),
             self.reassigning,
+            dict(self.set_back),
         )
 
     def broker_of(self, link: LinkId) -> int | None:

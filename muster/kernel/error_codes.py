@@ -81,6 +81,7 @@ class ErrorCode(IntEnum):
     MALFORMED_FRAME = 1007
     FRAME_TOO_LARGE = 1008
     GROUP_SIZE_EXCEEDED = 1009
+    DATABASE_SET_BACK = 1010
 
     @property
     def retriable(self) -> bool:

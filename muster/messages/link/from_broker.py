@@ -16,6 +16,7 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     one this process was given, 0 before. `unusable_logs`: see UnusableLogs; here all of them, the first
     MAX_UNUSABLE_PER_HELLO at least. `damaged_logs` lack records that
     they once held, though the machine did not crash: a lost tail of these partitions alone.
+    `highest_metadata_version` is what any process of this folder has applied, as far as the folder knows.
     """
 
     broker_id: int
@@ -30,6 +31,7 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     damaged_logs: tuple[PartitionKey, ...] = ()
     highest_leader_epoch: int = 0
     highest_broker_epoch: int = 0
+    highest_metadata_version: int = 0
 
 
 class HighWatermark(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -250,3 +250,26 @@ def test_a_reassignment_is_kept_through_its_phases_and_two_are_never_active(
     with pytest.raises(VersionConflict, match="reassignment"):
         rows.reassignments[ORDERS, 0] = begun
         store.save(connection, rows, (facts.TurnStamped(5), facts.ReassignmentChanged(ended)))
+
+
+def _set_back(connection: LaneConnection) -> list[str]:
+    return [why for (why,) in connection.execute("SELECT set_back FROM broker ORDER BY broker_id")]
+
+
+def test_a_proof_that_the_database_was_set_back_stays_until_its_broker_registers(
+    connection: LaneConnection,
+) -> None:
+    rows = with_orders(connection)
+    turn(connection, rows, facts.SetBackProven(2, 99, "broker 2 has applied version 99, and this is 1"))
+    turn(connection, rows, facts.BrokerChanged(broker(2, live=False)))
+    assert _set_back(connection) == ["", "broker 2 has applied version 99, and this is 1", ""]
+    turn(connection, rows, facts.BrokerChanged(broker(2, epoch=2)))
+    assert _set_back(connection) == ["", "", ""]
+
+
+def test_a_lift_clears_the_proofs(connection: LaneConnection) -> None:
+    rows = store.load(connection)
+    turn(connection, rows, facts.SetBackProven(3, 99, "broker 3 was given epoch 9, and this is 0"))
+    before = store.load(connection)
+    assert store.lift(connection, 1_000, before.metadata_version) == 1
+    assert _set_back(connection) == ["", "", ""]

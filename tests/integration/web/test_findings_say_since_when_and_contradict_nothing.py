@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controller import findings, leases, queries
+from controller.models import Broker
 from groups.models import ConsumerGroup
 from runtime.models import NodeSession, WorkItem
 from tests.integration.web import cast
@@ -188,3 +189,13 @@ def test_a_cursor_of_another_list_of_topics_is_refused(viewer: Client, monkeypat
     assert "topic-2" in text(viewer, address)
     assert viewer.get(address.replace("q=topic", "q=other")).status_code == 400
     assert viewer.get("/cluster/?after=topic-2").status_code == 400
+
+
+def test_that_the_database_was_set_back_stands_on_every_page_with_its_proof(viewer: Client) -> None:
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
+    Broker.objects.filter(pk=2).update(set_back="broker 2 has applied version 99, and this is 41")
+    assert found()["database_set_back"].severity == findings.CRITICAL
+    page = text(viewer, "/")
+    assert "The database was set back" in page and "adopt_restore" in page
+    assert "Broker 2 has applied version 99, and this is 41." in page

@@ -1,10 +1,11 @@
 """A data folder tells after a crash whether the log may have lost its tail, and never forgets to say so."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from broker.folder import CLEAN_SHUTDOWN_FILE, DataFolder, FolderError
+from broker.folder import CLEAN_SHUTDOWN_FILE, IDENTITY_FILE, DataFolder, FolderError
 
 
 def started(path: Path, boot: str, *, registered: bool = True, clean: bool = False) -> bool:
@@ -77,3 +78,23 @@ def test_another_clusters_records_are_not_mixed_in(tmp_path: Path) -> None:
         assert folder.cluster_id == "a-cluster"
         with pytest.raises(FolderError, match="belongs to cluster a-cluster"):
             folder.registered("another")
+
+
+def test_the_highest_version_that_was_applied_outlives_its_process(tmp_path: Path) -> None:
+    with DataFolder(tmp_path, broker_id=1) as folder:
+        folder.open("boot-1")
+        folder.registered("a-cluster")
+        folder.note_version(41)
+        folder.note_version(7)
+    with DataFolder(tmp_path, broker_id=1) as folder:
+        folder.open("boot-2")
+        folder.registered("a-cluster")
+        assert (folder.metadata_version, folder.cluster_id) == (41, "a-cluster")
+
+
+def test_a_folder_of_before_knows_no_version(tmp_path: Path) -> None:
+    stored = {"broker_id": 1, "cluster_id": "a-cluster", "boot_id": "boot-1", "tail_lost": False}
+    (tmp_path / IDENTITY_FILE).write_text(json.dumps(stored))
+    with DataFolder(tmp_path, broker_id=1) as folder:
+        folder.open("boot-1")
+        assert (folder.metadata_version, folder.cluster_id) == (0, "a-cluster")
