@@ -108,7 +108,8 @@ class Broker:
             endpoints={"replication": f"127.0.0.1:{self.broker_id}"},
             broker_epoch=self.broker_epoch,
             lost_tail=self.lost_tail,
-            metadata_version=self.view.metadata_version,
+            # An old controller refuses who states more than it knows; here it must be harmless without that.
+            metadata_version=0,
         )
 
     def _accepted(self, frame: HelloAccepted) -> None:

@@ -359,7 +359,8 @@ class DiskBroker(Broker):
             lost_tail=self.data.lost_tail,
             unusable_logs=self.plane.troubles.whole(),
             damaged_logs=self.plane.damaged,
-            metadata_version=self.view.metadata_version,
+            # An old controller refuses who states more than it knows; here it must be harmless without that.
+            metadata_version=0,
         )
 
     def _accepted(self, frame: HelloAccepted) -> None:
