@@ -1,10 +1,13 @@
-"""This room measures how long SDK members are without a coordinator when their node is killed, or hangs.
+"""This room measures how long members are without a coordinator when their node is killed, or hangs.
 
 Members of 50 groups on two nodes; one node gets SIGKILL, or SIGSTOP. The clock runs until each member is
-registered at the other node, as the members themselves see it, in processes of their own.
+served by the other node, as the members themselves see it: the SDK's in processes of their own, and Kafka's,
+whose frames are made by hand, which give up a silent connection after their session.
 """
 
 import asyncio
+import contextlib
+import itertools
 import os
 import statistics
 import subprocess
@@ -23,6 +26,7 @@ from muster.client.core.wishes import Wishes
 from muster.client.fetching import FetchOptions
 from muster.messages.member import TopicCount
 from tests.benchmarks.planes import bench_plane
+from tests.benchmarks.raw_kafka_member import RawGroup, find_coordinator, found_coordinator, heartbeat
 from tests.benchmarks.raw_member import print_json
 from tests.integration.coordinator.control_plane import ROOT, ControlPlane, Process, eventually
 
@@ -31,6 +35,10 @@ CLIENT_PROCESSES = 2
 SESSION_TIMEOUT_MS = 10_000
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.01
+KAFKA_TOPIC = "bench-failover"
+OPEN_PATIENCE_S = 1.0
+
+Address = tuple[str, int]
 
 
 async def _be_members(nodes: list[str], first: int, count: int) -> None:
@@ -97,6 +105,105 @@ def _fail_over(plane: ControlPlane, members: int, fail: Callable[[Process], None
             client.wait()
 
 
+def _kafka_address(plane: ControlPlane, name: str) -> Address:
+    """Where a node's Kafka door is."""
+    found: list[Address] = []
+
+    def known() -> bool:
+        rows = plane.query("SELECT addresses ->> 'kafka' FROM node_session WHERE node = %s", name)
+        found[:] = [(host, int(port)) for host, _, port in (str(row[0]).rpartition(":") for row in rows)]
+        return bool(found)
+
+    eventually(known, f"{name} has a Kafka door", PATIENCE_S)
+    return found[-1]
+
+
+def _fail_over_kafka(plane: ControlPlane, members: int, fail: Callable[[Process], None]) -> list[float]:
+    """Seconds until a heartbeat of each member of the node that failed was answered by the other."""
+    doors = [_kafka_address(plane, name) for name in ("node-1", "node-2")]
+    lost, other = doors
+    plane.add_topic(KAFKA_TOPIC, members)
+    away = []
+    for number in range(GROUPS):
+        group = RawGroup(other, f"kafka-{number}", KAFKA_TOPIC)
+        group.settle(group.add(members // GROUPS))
+        if group.address == lost:
+            away += [
+                (group.group, heartbeat(group.group, one.generation, one.member_id).request)
+                for one in group.members
+            ]
+        group.close()
+    return asyncio.run(_kafka_members(doors, away, lambda: fail(plane.nodes["node-1"])))
+
+
+async def _kafka_members(
+    doors: list[Address], away: list[tuple[str, bytes]], fail: Callable[[], None]
+) -> list[float]:
+    served = [asyncio.Event() for _ in away]
+    failed_at = [0.0]
+    tasks = [
+        asyncio.create_task(_be_kafka_member(doors, group, beat, event, failed_at))
+        for (group, beat), event in zip(away, served, strict=True)
+    ]
+    await asyncio.gather(*(event.wait() for event in served))
+    failed_at[0] = time.monotonic()
+    fail()
+    return sorted(await asyncio.gather(*tasks))
+
+
+async def _be_kafka_member(
+    doors: list[Address], group: str, beat: bytes, served: asyncio.Event, failed_at: list[float]
+) -> float:
+    """Heartbeats to the first door; when it is gone or silent, to whom the doors name instead."""
+    lost = doors[0]
+    with contextlib.suppress(OSError, EOFError, TimeoutError):
+        await _heartbeats(lost, beat, served, SESSION_TIMEOUT_MS / 1000)
+    while True:
+        for door in (*doors[1:], lost):
+            with contextlib.suppress(OSError, EOFError, TimeoutError):
+                found = found_coordinator(await _ask(door, find_coordinator(group)))
+                if found is not None and found != lost and not await _error_of(found, beat):
+                    return time.monotonic() - failed_at[0]
+        await asyncio.sleep(0.05)
+
+
+async def _heartbeats(door: Address, beat: bytes, served: asyncio.Event, patience_s: float) -> None:
+    """Until the connection ends, or nothing is heard for so long."""
+    reader, writer = await asyncio.open_connection(*door)
+    try:
+        while True:
+            writer.write(beat)
+            async with asyncio.timeout(patience_s):
+                await _answer(reader)
+            served.set()
+            with contextlib.suppress(TimeoutError):
+                # Whoever hangs up is noticed between two heartbeats.
+                async with asyncio.timeout(patience_s / 3):
+                    await reader.readexactly(1)
+    finally:
+        writer.transport.abort()
+
+
+async def _ask(door: Address, frame: bytes) -> bytes:
+    """The answer, without its length, of a connection that is made for it."""
+    async with asyncio.timeout(OPEN_PATIENCE_S):
+        reader, writer = await asyncio.open_connection(*door)
+        try:
+            writer.write(frame)
+            return await _answer(reader)
+        finally:
+            writer.transport.abort()
+
+
+async def _error_of(door: Address, beat: bytes) -> int:
+    """Of a heartbeat."""
+    return int.from_bytes((await _ask(door, beat))[9:11], "big")
+
+
+async def _answer(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+
+
 def _said(client: "subprocess.Popen[str]") -> Any:
     assert client.stdout is not None
     return msgspec.json.decode(client.stdout.readline())
@@ -105,18 +212,22 @@ def _said(client: "subprocess.Popen[str]") -> Any:
 def run(home: Path, members: int = 1_000, rounds: int = 2) -> list[str]:
     """The table's lines."""
     lines = [
-        f"{members} SDK members on two nodes, session {SESSION_TIMEOUT_MS} ms: until registered again (s)",
-        f"{'node is':>8}{'members':>9}{'p50':>8}{'p99':>8}{'max':>8}",
+        f"{members} members on two nodes, session {SESSION_TIMEOUT_MS} ms: until served again (s)",
+        f"{'client':>8}{'node is':>9}{'members':>9}{'p50':>8}{'p99':>8}{'max':>8}",
     ]
-    for name, fail in (("killed", Process.kill), ("stopped", Process.pause)):
+    ways = {"killed": Process.kill, "stopped": Process.pause}
+    clients = {"SDK": _fail_over, "Kafka": _fail_over_kafka}
+    for (client, fail_over), (name, fail) in itertools.product(clients.items(), ways.items()):
         for _ in range(rounds):
-            with bench_plane(home, "failover") as plane:
+            with bench_plane(home, "failover", MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS="0") as plane:
                 plane.start_node("node-2")
                 plane.wait_until_serving()
                 eventually(partial(_shares, plane), "both nodes own shards", PATIENCE_S)
-                took = _fail_over(plane, members, fail)
+                took = fail_over(plane, members, fail)
             p99 = statistics.quantiles(took, n=100)[98]
-            lines.append(f"{name:>8}{len(took):>9}{statistics.median(took):>8.2f}{p99:>8.2f}{took[-1]:>8.2f}")
+            lines.append(
+                f"{client:>8}{name:>9}{len(took):>9}{statistics.median(took):>8.2f}{p99:>8.2f}{took[-1]:>8.2f}"
+            )
     return lines
 
 

@@ -180,16 +180,15 @@ class RawGroup:
     def __init__(self, address: tuple[str, int], group: str, topic: str) -> None:
         self.members: list[RawKafkaMember] = []
         self.group = group
-        self._address = address
+        self.address = _find_coordinator(address, group)
         self._topic = topic
         self._loop = MemberLoop()
-        _find_coordinator(address, group)
 
     def add(self, count: int) -> list[RawKafkaMember]:
         """Members with an id, which have not joined."""
         fresh = []
         for number in range(len(self.members), len(self.members) + count):
-            member = RawKafkaMember(self._address, self.group, self._topic, number)
+            member = RawKafkaMember(self.address, self.group, self._topic, number)
             self._loop.add(member)
             member.ask_for_id()
             fresh.append(member)
@@ -349,18 +348,27 @@ def _places(frame: bytes, marker: bytes) -> list[int]:
     return found
 
 
-def _find_coordinator(address: tuple[str, int], group: str) -> None:
-    """Ask until the group has a coordinator: Kafka makes the topic of its offsets when it is first asked."""
+def find_coordinator(group: str) -> bytes:
+    """FindCoordinator of one group."""
+    return _frame(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=(group,))
+
+
+def found_coordinator(frame: bytes) -> tuple[str, int] | None:
+    """What an answer, without its length, says; None: nobody yet."""
     key = ApiKey.FIND_COORDINATOR
-    asked = _frame(key, key_type=0, coordinator_keys=(group,))
+    (found,) = read_body(response_class(key, VERSIONS[key]), frame, _BODY - 4).coordinators
+    return (found.host, found.port) if found.error_code == ErrorCode.none else None
+
+
+def _find_coordinator(address: tuple[str, int], group: str) -> tuple[str, int]:
+    """Ask until the group has a coordinator: Kafka makes the topic of its offsets when it is first asked."""
     until = time.monotonic() + PATIENCE_S
     with socket.create_connection(address, timeout=PATIENCE_S) as connection:
         answers = connection.makefile("rb")
         while time.monotonic() < until:
-            connection.sendall(asked)
-            frame = answers.read(int.from_bytes(answers.read(4), "big"))
-            (found,) = read_body(response_class(key, VERSIONS[key]), frame, _BODY - 4).coordinators
-            if found.error_code == ErrorCode.none:
-                return
+            connection.sendall(find_coordinator(group))
+            found = found_coordinator(answers.read(int.from_bytes(answers.read(4), "big")))
+            if found is not None:
+                return found
             time.sleep(0.05)
     raise RuntimeError(f"{group} has no coordinator")
