@@ -60,6 +60,13 @@ class Cursor:
 
     def string(self) -> str | None:
         """A text, or null. Raises UnicodeDecodeError, too."""
+        view, position = self.view, self.position
+        if self.flexible and position < len(view) and 0 < view[position] < 0x80:
+            # As good as every text: its length, and one for the length, in one byte.
+            self.position = position + view[position]
+            if self.position > len(view):
+                raise MalformedFrame("a field ends behind the frame")
+            return str(view[position + 1 : self.position], "utf-8")
         data = self._bytes(wide=False)
         return None if data is None else str(data, "utf-8")
 
