@@ -145,9 +145,10 @@ def _take_out(draft: ClassicDraft, wish: RemoveMember, why: str) -> Plan | Answe
     member = draft.rows.classic.members.get(wish.member)
     name = wish.member if member is None else member.group_instance_id or member.client_id
     if wish.quarantine_ms and member is not None and member.group_instance_id is None:
-        others = [one for one in draft.rows.classic.members.values() if one.client_id == name]
-        if len(others) > 1:
-            text = f"{len(others)} members share the client.id {name}: give them a group.instance.id."
+        members = draft.rows.classic.members.values()
+        same = sum(one.client_id == name and one.group_instance_id is None for one in members)
+        if same > 1:
+            text = f"{same} members share the client.id {name}: give them a group.instance.id."
             return refused(ErrorCode.INVALID_REQUEST, text)
 
     def carry_out() -> None:

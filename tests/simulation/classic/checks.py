@@ -144,7 +144,8 @@ class Checks:
                 case records.RequestDecided():
                     self._request_decided(record, before, rows, turn)
                 case records.OffsetsSet():
-                    members = before.members or (before.classic.members if before.classic else ())
+                    # Requests come last in a turn: who left in it is gone by then.
+                    members = rows.members or (rows.classic.members if rows.classic else ())
                     self.world.forbid(members, "offsets were set under members that commit over them")
                 case records.GroupDeleted():
                     self.deletions += 1

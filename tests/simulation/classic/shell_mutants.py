@@ -266,7 +266,7 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
         Mutant(
             "clients_of_a_name",
             "one of several clients of a name is kept out, and with it all",
-            (Patch(requests._take_out, "if len(others) > 1:", "if False:"),),
+            (Patch(requests._take_out, "if same > 1:", "if False:"),),
         ),
         kept_out.test_clients_of_one_name_are_not_told_apart,
     ),

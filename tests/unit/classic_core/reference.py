@@ -46,6 +46,7 @@ class Reference:
     exists: bool = False
     members: dict[str, Member] = field(default_factory=dict)
     pending: dict[str, int] = field(default_factory=dict)
+    kept_out: dict[str, tuple[int, int]] = field(default_factory=dict)
     join_ends: int | None = None
     remaining: int | None = None
     added: bool = False
@@ -59,6 +60,8 @@ class Reference:
         error = self._no_room(r) or self._no_common(r)
         if r.member_id and not self.exists:
             self._refuse(r, E.UNKNOWN_MEMBER_ID, r.member_id)
+        elif (r.group_instance_id or r.client_id) in self.kept_out:
+            self._refuse(r, E.COORDINATOR_NOT_AVAILABLE, r.member_id)
         elif error is E.GROUP_MAX_SIZE_REACHED:
             self.pending.pop(r.member_id, None)
             if r.member_id in self.members:
@@ -170,6 +173,31 @@ class Reference:
         if self.phase != "PreparingRebalance":
             self.rebalance()
         me.join = r.waiter
+
+    # -- operators --------------------------------------------------------------------------
+
+    def take_out(self, name: str, client: str, quarantine_ms: int) -> None:
+        """An operator removes a member, and keeps whoever bears its name out for a time; all dynamic members
+        are of one `client`, and several of them are not told apart.
+        """
+        one = self.members.get(name)
+        dynamic = sum(other.instance is None for other in self.members.values())
+        if not self.exists or (one is None and not quarantine_ms):
+            return
+        if quarantine_ms and one is not None and one.instance is None and dynamic > 1:
+            return
+        if quarantine_ms:
+            kept_out = name if one is None else one.instance or client
+            self.kept_out[kept_out] = (self.now + quarantine_ms, quarantine_ms)
+        if one is not None:
+            self._remove(name)
+            if self.phase != "PreparingRebalance":
+                self.rebalance()
+        self.settle()
+
+    def let_in(self) -> None:
+        """The end of each turn: whose time is over may come again."""
+        self.kept_out = {name: one for name, one in self.kept_out.items() if one[0] > self.now}
 
     # -- SyncGroup, LeaveGroup, heartbeats --------------------------------------------------
 
@@ -337,6 +365,7 @@ class Reference:
         """Another owner: nobody waits, ids that have not joined are forgotten, clocks run anew."""
         self.now = now
         self.pending = {}
+        self.kept_out = {name: (now + length, length) for name, (_, length) in self.kept_out.items()}
         longest = max((one.rebalance for one in self.members.values()), default=0)
         for one in self.members.values():
             one.join = one.sync = None

@@ -21,6 +21,7 @@ from coordinator.core.events import (
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core.phases import Phase
 from groups.core.records import GenerationOpened, GroupRecord
+from groups.core.requests import Asked, GroupRequest, RemoveMember
 from groups.core.rows import apply
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
@@ -28,6 +29,7 @@ from muster.kernel.instants import Instant
 from tests.unit.classic_core.group import ClassicGroup
 from tests.unit.classic_core.reference import Choice, Reference, Said
 
+CLIENT = "app"
 PROTOCOLS = (
     {"range": b"r1"},
     {"range": b"r2"},
@@ -151,8 +153,11 @@ class Protocol(RuleBasedStateMachine):
                     self.reference.sync(event)
                 case Leave():
                     self.reference.leave(event)
+                case GroupRequest(asked=Asked(wish=RemoveMember() as wish)):
+                    self.reference.take_out(wish.member, CLIENT, wish.quarantine_ms)
         if not events:
             self.reference.tick(self.group.now)
+        self.reference.let_in()
         heard = {saying.message.waiter: told(saying.message) for saying in decision.replies}  # type: ignore[union-attr]
         expected, self.reference.said = dict(self.reference.said), []
         assert heard == expected
@@ -253,6 +258,15 @@ class Protocol(RuleBasedStateMachine):
         ]
         self._turn(self.group.leaving(*entries))
 
+    @rule(
+        place=st.integers(0, 30),
+        stranger=st.sampled_from([None, None, None, "pod-0", CLIENT]),
+        quarantine_ms=st.sampled_from([0, 0, 500, 9_000]),
+    )
+    def an_operator_removes_somebody(self, place: int, stranger: str | None, quarantine_ms: int) -> None:
+        name = stranger or self.ids[place % len(self.ids)] or "nobody"
+        self._turn(GroupRequest("r", "olga", "it is stuck", Asked(RemoveMember(name, quarantine_ms))))
+
     @rule(away_ms=st.sampled_from([0, 20_000]))
     def another_node_takes_over(self, away_ms: int) -> None:
         memory = self.group.state.classic
@@ -277,6 +291,10 @@ class Protocol(RuleBasedStateMachine):
             *(other.phase, other.generation),
             sorted(other.members),
         )
+        assert dict(self.group.state.quarantine_ends) == {
+            name: at for name, (at, _) in other.kept_out.items()
+        }
+        assert rows.quarantined.keys() == other.kept_out.keys()
         assert list(memory.pending) == list(other.pending) or set(memory.pending) == set(other.pending)
         for name, one in other.members.items():
             mine = members[name]
