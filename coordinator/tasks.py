@@ -64,6 +64,8 @@ def _found(
         if missing or not any(topic == asked.topic for topic, _ in known):
             name = f"{asked.topic}-{missing[0]}" if missing else asked.topic
             return Findings((), int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), f"There is no {name}.")
+    if not scope:
+        return Findings((), int(ErrorCode.INVALID_REQUEST), "Nothing is committed there: name the topics.")
     if not chosen or len(chosen) > PARTITIONS_MAX:
         text = f"These are {len(chosen)} partitions; a request may be about 1 to {PARTITIONS_MAX}."
         return Findings((), int(ErrorCode.INVALID_REQUEST), text)

@@ -1,5 +1,7 @@
 """This room renders how an operator asks something of a group: a form, what would change, the outcome."""
 
+import json
+from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -52,6 +54,7 @@ _VALUE_OF = {"time": "time", "offset": "offset", "shift": "by", "group": "from_g
 _BY_NAME = ("delete_group", "delete_offsets")
 """What cannot be taken back is done once the group's name was typed."""
 
+_NUMBERS = ("copies", "minutes")
 _MINUTE_MS = 60_000
 _MINUTES_MAX = QUARANTINE_MAX_MS // _MINUTE_MS
 MEMBERS_OFFERED = 200
@@ -84,8 +87,8 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     }
     if request.method != "POST":
         return render(request, "groups/ask.html", context)
-    hasty = kind in _BY_NAME and request.POST.get("confirm") != group.name
-    go = "go" in request.POST and not hasty
+    faults = _hasty(kind, request, group) if "go" in request.POST else []
+    go = "go" in request.POST and not faults
     try:
         expected = _expected(version)
         body = {**_body(kind, request.POST), "dry_run": not go}
@@ -103,11 +106,25 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     changed = row.answer is not None and row.answer.verdict is Verdict.CHANGED_MEANWHILE
     context["version"] = f"{now.generation}-{now.version}" if changed else version
     context |= _outcome(row) | {
-        "may_go": row.answer is not None and row.answer.verdict is Verdict.WOULD_BE_DONE
+        "shown": _fingerprint(kind, request),
+        "may_go": row.answer is not None and row.answer.verdict is Verdict.WOULD_BE_DONE,
     }
-    if "go" in request.POST:
-        context["faults"] = ["Nothing was done: type the name of the group as it is, then send it again."]
-    return render(request, "groups/ask.html", context, status=400 if "go" in request.POST else 200)
+    return render(request, "groups/ask.html", context | {"faults": faults}, status=400 if faults else 200)
+
+
+def _hasty(kind: str, request: HttpRequest, group: ConsumerGroup) -> list[str]:
+    """Why it is not done yet, though it was asked for: what would change is shown (again) instead."""
+    if request.POST.get("shown", "") not in ("", _fingerprint(kind, request)):
+        return ["Nothing was done: the form says something else than before. This is what would change now."]
+    if kind in _BY_NAME and request.POST.get("confirm") != group.name:
+        return ["Nothing was done: type the name of the group as it is, then send it again."]
+    return []
+
+
+def _fingerprint(kind: str, request: HttpRequest) -> str:
+    """Of what is asked, its reason left aside: only what was shown is done."""
+    stated = {name: request.POST.get(name, "") for name in (*_WORDS, *_VALUE_OF.values(), *_NUMBERS, "scope")}
+    return sha256(json.dumps([kind, stated]).encode()).hexdigest()[:16]
 
 
 @require_safe

@@ -146,7 +146,9 @@ class ResetOffsetsWishShape(WishShape):
     """
 
     to = serializers.ChoiceField(RESETS)
-    time = serializers.DateTimeField(required=False)
+    time = serializers.DateTimeField(
+        required=False, error_messages={"invalid": "Write a time like 2026-11-21T03:00:00Z."}
+    )
     offset = Int64Field(required=False, min_value=0, max_value=OFFSET_MAX)
     by = Int64Field(required=False, min_value=-OFFSET_MAX, max_value=OFFSET_MAX)
     from_group = serializers.CharField(required=False, max_length=NAME_LENGTH)

@@ -83,6 +83,16 @@ def test_what_was_typed_for_another_kind_of_reset_does_not_count(mira: Person) -
     assert "does not take it" not in page and "There is no orders-9." in page
 
 
+def test_only_what_was_shown_is_done(plane: ControlPlane, mira: Person) -> None:
+    tried = mira.post("delete_offsets", scope="orders:1").content.decode()
+    [shown] = re.findall(r'name="shown" value="([^"]*)"', tried)
+    stated = {"go": "yes", "confirm": mira.group, "shown": shown}
+    other = mira.post("delete_offsets", scope="orders", **stated)
+    assert other.status_code == 400 and "says something else than before" in other.content.decode()
+    assert len(plane.committed(mira.group)) == 4
+    assert mira.post("delete_offsets", scope="orders:1", **stated).status_code == 302
+
+
 def test_whoever_is_refused_asks_again_and_a_group_that_went_is_not_gone_back_to(mira: Person) -> None:
     refused = mira.post("delete_group", go="yes", confirm=mira.group, version="3-6")
     told = mira.client.get(refused.headers["Location"]).content.decode()
