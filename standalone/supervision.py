@@ -22,6 +22,9 @@ from standalone.processes import ROOT, STOP_LIMIT_S, STOP_ORDER, Child
 
 RUNNING_STATES = frozenset({"STARTING", "RUNNING", "STOPPING"})
 LOG_LIMIT = "50MB"
+# A PostgreSQL that is killed leaves backends behind, and cannot start beside them. Whoever stops it alone has
+# time; when a whole stack ends, `stop_in_order` keeps its own.
+KILLED_AFTER_S = {"postgres": 50}
 START_LIMIT_S = 10.0
 END_LIMIT_S = 2.0
 # What supervisor's settings cannot hold: anywhere, in a variable, in a path.
@@ -250,7 +253,7 @@ def program_section(child: Child) -> str:
             "startsecs = 0",
             "startretries = 0",
             f"stopsignal = {child.stop_signal}",
-            f"stopwaitsecs = {STOP_LIMIT_S[child.role] + 1}",
+            f"stopwaitsecs = {KILLED_AFTER_S.get(child.role, STOP_LIMIT_S[child.role] + 1)}",
             "killasgroup = true",
         ]
     )
