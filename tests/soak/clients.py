@@ -18,6 +18,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer as Librdkafka
+from confluent_kafka import KafkaException
 
 from muster import Consumer, Record
 from tests.soak.raw_classic import RawClassic
@@ -143,6 +144,10 @@ class Members:
         try:
             while True:
                 found = consumer.consume(500, timeout=0.5)
+                dead = [error for one in found if (error := one.error()) is not None and error.fatal()]
+                if dead:
+                    # As an application would: it ends this consumer, and makes another.
+                    raise KafkaException(dead[0])
                 good = [one for one in found if one.error() is None]
                 for one in good:
                     tenure = self.joins.get(name, 0)

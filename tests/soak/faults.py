@@ -16,6 +16,7 @@ from tests.soak.plan import Event, Fault
 
 LOOK_EVERY_S = 0.1
 AROUND_S = 25.0
+STARTS, STARTED_WITHIN_S = 20, 0.5
 
 
 class Faults:
@@ -58,7 +59,7 @@ class Faults:
 
     def _acts_of(self, event: Event) -> tuple[Callable[[], None], Callable[[], None] | None]:
         stack, target = self._stack, event.target
-        again = partial(stack.start_process, target)
+        again = partial(self._start, target)
         match event.fault:
             case Fault.KILL:
                 return partial(stack.kill, target), again
@@ -71,6 +72,14 @@ class Faults:
             case Fault.FLUSH:
                 return self._flush, None
 
+    def _start(self, name: str) -> None:
+        """Until it runs: a PostgreSQL that took too long to stop is still in its own way."""
+        for _ in range(STARTS):
+            self._stack.start_process(name)
+            time.sleep(STARTED_WITHIN_S)
+            if self._stack.states()[name].running:
+                return
+
     def _flush(self) -> None:
         with contextlib.closing(redis.Redis.from_url(self._stack.redis_url)) as link:
             link.flushall()
@@ -82,4 +91,4 @@ class Faults:
                 if state.pid:
                     self._stack.kill(name, signal.SIGCONT)
                 elif not name.startswith("clients-"):
-                    self._stack.start_process(name)
+                    self._start(name)
