@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,10 @@ WITHIN_S = 20.0
 class Fetchers:
     """A `Fetching` that runs, and what it said about offsets out of range."""
 
-    def __init__(self, broker: LoneBroker, reset_to: int | None, **options: int) -> None:
+    def __init__(self, broker: LoneBroker, reset_to: int | None, **options: Any) -> None:
         self.out_of_range: list[Tenure] = []
         self.fetching = Fetching(
-            FetchOptions("tests", reset_to, **options), self.out_of_range.append, lambda: None
+            FetchOptions("tests", reset_to=reset_to, **options), self.out_of_range.append, lambda: None
         )
         self.fetching.learn_brokers({1: broker.address})
         self.running = asyncio.create_task(self.fetching.run())

@@ -1,6 +1,7 @@
 """A batch that nobody can open raises our own error with its place, stays, and is passed when asked to."""
 
 import asyncio
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -21,7 +22,7 @@ def at(offset: int, batch: bytearray) -> bytes:
 class Reader:
     """An application that reads one partition, whose log is what the test says; no broker is asked."""
 
-    def __init__(self, *log: bytes, **options: int) -> None:
+    def __init__(self, *log: bytes, **options: Any) -> None:
         self.log = b"".join(log)
         self.fetching = Fetching(FetchOptions("tests", **options), lambda tenure: None, lambda: None)
         self.processing = Processing(self.fetching, lambda now: True)
