@@ -40,21 +40,27 @@ def guarded(tmp_path: Path, fresh_database: str, redis_server: Redis) -> Iterato
         made.stop()
 
 
-def _kafka(cluster: Cluster, name: str, role: str, **more: Any) -> dict[str, Any]:
+def _token(cluster: Cluster) -> str:
+    """One for all: to make another costs a process."""
+    return cluster.token("olga", "operator")
+
+
+def _kafka(cluster: Cluster, **more: Any) -> dict[str, Any]:
+    """How an unmodified client comes in with an operator's token, which may consume as well."""
     return {
         "bootstrap.servers": cluster.bootstrap,
         "security.protocol": "SASL_SSL",
         "ssl.ca.location": CA,
         "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": name,
-        "sasl.password": cluster.token(name, role),
+        "sasl.username": "olga",
+        "sasl.password": _token(cluster),
         "log_level": 0,
         **more,
     }
 
 
 def _fill(cluster: Cluster) -> None:
-    operator = _kafka(cluster, "olga", "operator")
+    operator = _kafka(cluster)
     admin = AdminClient(operator)
     admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(PATIENCE_S)
     producer = Producer(operator)
@@ -68,7 +74,7 @@ def _read_by_the_sdk(cluster: Cluster, count: int) -> list[int]:
         "departures",
         ["orders"],
         nodes=list(cluster.addresses.values()),
-        token=cluster.token(),
+        token=_token(cluster),
         ca_file=CA,
         auto_offset_reset="earliest",
         session_timeout_ms=6_000,
@@ -83,16 +89,14 @@ def test_everybody_comes_in(guarded: Cluster, django_db_blocker: DjangoDbBlocker
     _fill(guarded)
     assert _read_by_the_sdk(guarded, RECORDS) == list(range(RECORDS))
 
-    unmodified = KafkaConsumer(
-        _kafka(guarded, "ben", "consumer", **{"group.id": "readers", "auto.offset.reset": "earliest"})
-    )
+    unmodified = KafkaConsumer(_kafka(guarded, **{"group.id": "readers", "auto.offset.reset": "earliest"}))
     unmodified.subscribe(["orders"])
     read = unmodified.consume(RECORDS, PATIENCE_S)
     unmodified.close()
     assert [message.value() for message in read] == [b"%d" % number for number in range(RECORDS)]
 
     with django_db_blocker.unblock(), pointed_at(guarded.database_url):
-        olga = Operator(guarded.token("olga", "operator"), "departures")
+        olga = Operator(_token(guarded), "departures")
         for to, after in (("latest", RECORDS), ("earliest", 0)):
             answer = olga.ask("reset_offsets", to=to).json()
             assert [one["after"] for one in answer["changes"]] == [after], answer
