@@ -15,6 +15,7 @@ from broker.fetch_session import (
     FetchRefused,
     FetchSession,
 )
+from broker.handlers_replication import FOLLOWERS_ELEMENTS
 from muster.kafkawire.api_table import (
     ApiKey,
     encode_request,
@@ -150,7 +151,7 @@ def test_more_partitions_than_one_frame_may_hold_are_named_and_forgotten_in_seve
         waits = []
         for number in range(2):
             frame = encode_request(ApiKey.FETCH, FETCH_VERSION, number, "ben", fetches.request())[4:]
-            request = read_request(read_request_header(frame), frame)
+            request = read_request(read_request_header(frame), frame, FOLLOWERS_ELEMENTS)
             named |= asked(request).keys() | forgotten(request)
             waits.append(int(request.max_wait.total_seconds() * 1000))
             fetches.hear(answer(99))
