@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 ASK_AGAIN = {14, 15, 16, 25, 1001, -1}
@@ -40,6 +40,7 @@ class Stranger:
         self.ids: dict[str, str] = {}
         self.known = False
         self.heard: list[str] = []
+        self._given = nodes
         self._nodes = nodes
         self._headers = {"Authorization": f"Bearer {door_token}"}
         self._group = group
@@ -54,6 +55,11 @@ class Stranger:
         self._answered: tuple[int, float] = (0, 0.0)
         self._kafka: Consumer | None = None
         self._answers: dict[int, dict[str, Any]] = {}
+
+    @property
+    def connected(self) -> bool:
+        """Whether the coordinator can be asked."""
+        return self._socket is not None
 
     # Coming.
 
@@ -72,7 +78,7 @@ class Stranger:
                 question = {"type": "ClusterMetadata", "correlation_id": 1, "group_id": self._group}
                 socket.send(json.dumps(question))
                 answer = json.loads(socket.recv(timeout=2))
-        except (OSError, TimeoutError, ConnectionClosed):
+        except (OSError, TimeoutError, WebSocketException):
             return ""
         self._learn(answer)
         return "" if answer.get("error_code") else str(answer["coordinator_address"])
@@ -97,7 +103,7 @@ class Stranger:
             }
             socket.send(json.dumps(request))
             answer = json.loads(socket.recv(timeout=self._session_ms / 3000))
-        except (OSError, TimeoutError, ConnectionClosed):
+        except (OSError, TimeoutError, WebSocketException):
             open_sockets.close()
             return False
         error = answer.get("error_code", 0)
@@ -208,7 +214,7 @@ class Stranger:
 
     def _learn(self, frame: dict[str, Any]) -> None:
         if nodes := [node["address"] for node in frame.get("nodes", [])]:
-            self._nodes = nodes
+            self._nodes = list(dict.fromkeys((*nodes, *self._given)))
         if (brokers := frame.get("brokers_info")) and self._kafka is None:
             servers = ",".join(f"{one['host']}:{one['port']}" for one in brokers)
             settings = {"bootstrap.servers": servers, "group.id": "unused", "enable.auto.commit": False}
