@@ -25,7 +25,8 @@ TESTS ?= tests
 JOBS ?= 2
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
-.PHONY: help setup runtime jars browser demo up stop start status login test lint bench sim fuzz soak accept docs lock clean
+.PHONY: help setup runtime jars browser built-clients demo up stop start status login test lint bench sim \
+	clients fuzz soak accept docs lock clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -41,6 +42,9 @@ jars:
 
 browser:
 	@sh .ci/browser
+
+built-clients:
+	@sh .ci/clients
 
 demo: runtime jars  ## replay the year 2013 through a whole stack (EXIT=1 SPEED=8 FLIGHTS=0)
 	@exec $(PY) manage.py demo
@@ -65,8 +69,11 @@ lint: setup  ## ruff, mypy, import contracts
 	$(PY) -m mypy .
 	$(VENV)/bin/lint-imports --no-cache
 
-test: setup jars browser lint  ## everything: lint, then all tests with one summary (TESTS=tests)
+test: setup jars browser built-clients lint  ## everything: lint, then all tests with one summary (TESTS=tests)
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
+
+clients: setup jars built-clients  ## run members by every Kafka client, each with 10,000 records, kills and drains
+	WHOLE=1 $(PY) -m pytest tests/acceptance/test_kafka_consumers_share_a_group.py
 
 bench: setup jars  ## measure beside Apache Kafka in the same run, with BESIDE=FOLDER also beside another checkout
 	$(PY) -m tests.benchmarks

@@ -1,342 +1,216 @@
-"""Unmodified Kafka consumers share a topic in a group; members come and go, nodes die, nothing is lost."""
+"""Members by every client share a topic; they come, go and die, nodes die and drain, and nothing is lost."""
 
-import gc
-import json
 import os
-import shutil
-import signal
-import subprocess
-import sys
-import threading
-import time
-import urllib.request
-import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from standalone.processes import ROOT
-from tests.acceptance.kafka_members import CLIENTS, KafkaMember
+from tests.acceptance.kafka_tools import Said, Tools
+from tests.acceptance.members import CLIENTS, COME_BACK, ELSEWHERE, Member, Seat, missing, until
+from tests.acceptance.story import SESSION_MS, Party, Stack, Story, committed, create, running_stack
 
-pytestmark = [
-    pytest.mark.acceptance,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning"),
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
-TOPIC, PARTITIONS, RECORDS = "orders", 6, 10_000
-START_LIMIT_S = 240.0
-PATIENCE_S = 90.0
-
-
-def until(condition: Callable[[], object], what: str, members: Iterable[KafkaMember] = ()) -> None:
-    """Wait for `condition`; a member that failed is told at once."""
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not condition():
-        for member in members:
-            assert member.failure is None, f"{member.name} failed: {member.failure!r}"
-        assert time.monotonic() < give_up_at, f"not within {PATIENCE_S} s: {what}"
-        time.sleep(0.05)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def sockets_that_clients_left() -> Iterator[None]:
-    """Clients in Python forget sockets with which they could not connect to a node that was killed."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
+WHOLE = bool(os.environ.get("WHOLE"))
+"""`make clients`: with 10,000 records, and with all clients."""
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What stack.json says of a stack of two nodes and one broker, with 10,000 keyed records in `orders`."""
-    home: Path = tmp_path_factory.mktemp("stack") / "home"
-    output = home.parent / "up.out"
-    environment = {**os.environ, "NODES": "2", "BROKERS": "1", "WORKERS": "1", "MUSTER_HOME": str(home)}
-    environment["MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS"] = "100"
-    environment.pop("MAKELEVEL", None)
-    with output.open("ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, str(ROOT / "manage.py"), "up"], env=environment, cwd=ROOT, stdout=out, stderr=out
-        )
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Two nodes and one broker, with an empty topic."""
+    with running_stack(tmp_path_factory.mktemp("stack") / "home") as told:
+        create(told["bootstrap"], "orders")
+        yield told
+
+
+def left_out(client: str) -> str:
+    """Why this client has no part in the story; empty if it has."""
+    return missing(client) or ("" if WHOLE or client not in ELSEWHERE else "`make clients` runs it")
+
+
+@pytest.fixture(scope="module")
+def told(
+    stack: Stack, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[dict[str, Party], int]:
+    """What the clients went through that are asked for, as by `-k franz`; and how many records there were."""
+    params = [getattr(item, "callspec", None) for item in request.session.items]
+    asked = {one.params.get("client") for one in params if one}
+    folder = tmp_path_factory.mktemp("members")
+    parties = [Party(stack, one, folder) for one in CLIENTS if one in asked and not left_out(one)]
+    story = Story(stack, parties, 10_000 if WHOLE else 2_000)
     try:
-        give_up_at = time.monotonic() + START_LIMIT_S
-        while "ready bootstrap=" not in output.read_text(encoding="utf-8"):
-            assert process.poll() is None and time.monotonic() < give_up_at, output.read_text("utf-8")
-            time.sleep(0.1)
-        info = json.loads((home / "stack.json").read_text(encoding="utf-8"))
-        _fill(info["bootstrap"])
-        yield {**info, "home": str(home)}
+        story.members_come_and_go()
+        story.nodes_die_and_drain()
+        return {party.client: party for party in parties}, story.everything_is_read()
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-
-
-def _create(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
-    for door in admin.list_topics(timeout=PATIENCE_S).brokers.values():
-        # A member may ask any of them first, and is told of a topic that is not there yet.
-        until(partial(_is_told, f"{door.host}:{door.port}", topic), f"{door.id} tells of {topic}", [])
-
-
-def _is_told(address: str, topic: str) -> bool:
-    return topic in AdminClient({"bootstrap.servers": address}).list_topics(timeout=PATIENCE_S).topics
-
-
-def _fill(bootstrap: str) -> None:
-    """10,000 records whose values count up by key."""
-    _create(bootstrap, TOPIC)
-    failures: list[Any] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
-    for number in range(RECORDS):
-        producer.produce(
-            TOPIC,
-            key=b"customer-%d" % (number % 97),
-            value=b"%d" % number,
-            on_delivery=lambda error, _: failures.append(error) if error else None,
-        )
-        producer.poll(0)
-    assert producer.flush(PATIENCE_S) == 0
-    assert failures == []
-
-
-def committed(bootstrap: str, group: str, topic: str = TOPIC) -> int:
-    """The sum of what the group has committed."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    try:
-        asked = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        return sum(max(one.offset, 0) for one in consumer.committed(asked, timeout=PATIENCE_S))
-    finally:
-        consumer.close()
-
-
-def check(members: list[KafkaMember], count: int = RECORDS) -> None:
-    """Every record at least once, each partition in order; a member goes back only after a rebalance."""
-    assert {int(one.value) for member in members for one in member.read} == set(range(count))
-    for member in members:
-        at: dict[int, int] = {}
-        back: dict[int, int] = defaultdict(int)
-        for one in member.read:
-            back[one.partition] += one.offset <= at.get(one.partition, -1)
-            at[one.partition] = one.offset
-        assert all(times <= member.rebalances for times in back.values()), member.name
+        for party in parties:
+            for member in (*party.staying, *party.left):
+                member.kill()
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_three_members_share_a_topic_while_one_leaves_and_one_joins(
-    stack: dict[str, Any], client: str
+def test_members_come_and_go_and_outlive_their_coordinator(
+    stack: Stack, client: str, request: pytest.FixtureRequest
 ) -> None:
-    bootstrap, group = stack["bootstrap"], f"readers-{client}"
-    made = CLIENTS[client]
-    ann, ben, cleo = (made(bootstrap, group, TOPIC, name).start() for name in ("ann", "ben", "cleo"))
-    first = [ann, ben, cleo]
-    until(lambda: all(member.assigned for member in first), "all three have partitions", first)
-    until(
-        lambda: sorted(number for member in first for number in member.assigned) == list(range(PARTITIONS)),
-        "every partition has one reader",
-        first,
-    )
-    cleo.close()
-    dora = made(bootstrap, group, TOPIC, "dora").start()
-    members = [*first, dora]
-    staying = [ann, ben, dora]
-    until(
-        lambda: (
-            sorted(number for member in staying for number in member.assigned) == list(range(PARTITIONS))
-            and all(member.assigned for member in staying)
-        ),
-        "the others share what she read",
-        staying,
-    )
-    until(
-        lambda: len({one.value for member in members for one in member.read}) == RECORDS,
-        "everything is read",
-        staying,
-    )
-    for member in staying:
-        member.close()
-    check(members)
-    assert committed(bootstrap, group) == RECORDS
+    if reason := left_out(client):
+        pytest.skip(reason)
+    parties, count = request.getfixturevalue("told")
+    party: Party = parties[client]
+    # Order, and errors at the application, were looked at while they read.
+    assert party.values == set(range(count))
+    if client not in COME_BACK:
+        assert party.turns[0] == party.turns[1], "nobody is told anything new when a node dies or drains"
+        assert party.generations[:1] == party.generations[1:]
+    if not party.alone:
+        assert committed(stack["bootstrap"], party.group) == count
 
 
-class Writer:
-    """Writes numbered records, a few hundred a second, until it is told to end."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.written = 0
-        self._topic = topic
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True}
-        )
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._write, daemon=True)
-        self._thread.start()
-
-    def _write(self) -> None:
-        while not self._ending.wait(0.02):
-            for _ in range(10):
-                self._producer.produce(
-                    self._topic, key=b"customer-%d" % (self.written % 97), value=b"%d" % self.written
-                )
-                self.written += 1
-            self._producer.poll(0)
-
-    def end(self) -> None:
-        """Return when everything is acknowledged."""
-        self._ending.set()
-        self._thread.join()
-        assert self._producer.flush(PATIENCE_S) == 0
-
-
-def _process(stack: dict[str, Any], name: str) -> int:
-    """The pid of one of the stack's processes, as it is now."""
-    told = json.loads((Path(stack["home"]) / "stack.json").read_text(encoding="utf-8"))
-    return int(next(row["pid"] for row in told["processes"] if row["name"] == name))
-
-
-def _manage(stack: dict[str, Any], *words: str) -> None:
-    environment = {**os.environ, "MUSTER_HOME": stack["home"]}
-    command = [sys.executable, str(ROOT / "manage.py"), *words]
-    subprocess.run(command, check=True, env=environment, cwd=ROOT, capture_output=True, timeout=120)
-
-
-def _is_ready(node: str) -> bool:
-    """Whether the node at this websocket address says so."""
-    try:
-        with urllib.request.urlopen(node.replace("ws://", "http://") + "/readyz", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def test_a_node_is_killed_and_the_next_one_drained_and_no_member_is_expelled(stack: dict[str, Any]) -> None:
-    bootstrap, topic = stack["bootstrap"], "clicks"
-    _create(bootstrap, topic)
-    writer = Writer(bootstrap, topic)
-    groups = {
-        client: [made(bootstrap, f"{topic}-{client}", topic, name).start() for name in ("ann", "ben")]
-        for client, made in CLIENTS.items()
-    }
-    members = [member for group in groups.values() for member in group]
-
-    def all_have_read(number: int) -> bool:
-        return all(max((int(one.value) for one in m.read), default=0) > number for m in members)
-
-    def nothing_is_left(number: int) -> Callable[[], bool]:
-        return lambda: all_have_read(number)
-
-    until(
-        lambda: all(
-            sorted(number for member in group for number in member.assigned) == list(range(PARTITIONS))
-            for group in groups.values()
-        ),
-        "every group has shared its partitions",
-        members,
-    )
-    until(nothing_is_left(writer.written), "everybody reads", members)
-    before = [member.rebalances for member in members]
-    os.kill(_process(stack, "node-1"), signal.SIGKILL)
-    until(nothing_is_left(writer.written + 200), "everybody reads after the kill", members)
-    _manage(stack, "start_process", "node-1")
-    until(lambda: _is_ready(stack["nodes"][0]), "node-1 is back", members)
-    os.kill(_process(stack, "node-2"), signal.SIGTERM)
-    until(nothing_is_left(writer.written + 200), "everybody reads after the drain", members)
-    writer.end()
-    until(
-        lambda: all(
-            len({one.value for member in group for one in member.read}) == writer.written
-            for group in groups.values()
-        ),
-        "everything is read",
-        members,
-    )
-    assert [member.rebalances for member in members] == before
-    for member in members:
-        member.close()
-    for client, group in groups.items():
-        check(group, writer.written)
-        assert committed(bootstrap, f"{topic}-{client}", topic) == writer.written
-    _manage(stack, "start_process", "node-2")
-
-
-TOOLS = Path.home() / ".m2/repository/org/apache/kafka/kafka-tools/4.3.0/kafka-tools-4.3.0.jar"
+# Kafka's own tools.
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command that runs one of Kafka's own tools."""
-    if shutil.which("java") is None or shutil.which("mvn") is None or not TOOLS.exists():
-        pytest.skip("needs Java, and kafka-tools 4.3.0 in Maven's repository")
-    listed = tmp_path_factory.mktemp("tools") / "classpath"
-    pom = Path(__file__).with_name("kafka_tools.xml")
-    build = ["dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
-    subprocess.run(["mvn", "-o", "-q", "-B", "-f", str(pom), *build], check=True, timeout=120)
-    return ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", listed.read_text(encoding="utf-8")]
+def tools(stack: Stack) -> Iterator[Tools]:
+    """They ask brokers, as an operator's shell does."""
+    if reason := missing("java"):
+        pytest.skip(reason)
+    with Tools(stack["bootstrap"]) as tools:
+        yield tools
 
 
-class JavaMember:
-    """Kafka's VerifiableConsumer: a process that tells in JSON what it does."""
-
-    def __init__(self, java: list[str], folder: Path, name: str, bootstrap: str, group: str) -> None:
-        self._said = folder / f"{name}.json"
-        tool = "org.apache.kafka.tools.VerifiableConsumer"
-        options = {
-            "bootstrap-server": bootstrap,
-            "topic": TOPIC,
-            "group-id": group,
-            "session-timeout": "6000",
-        }
-        words = [word for key, value in options.items() for word in (f"--{key}", value)]
-        with self._said.open("wb") as out:
-            command = [*java, tool, *words, "--reset-policy", "earliest"]
-            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
-
-    def told(self, name: str) -> list[dict[str, Any]]:
-        """What it said under this name so far."""
-        whole, _, _ = self._said.read_text(encoding="utf-8").rpartition("\n")
-        return [fact for line in whole.splitlines() if (fact := json.loads(line))["name"] == name]
-
-    @property
-    def assigned(self) -> int:
-        """How many partitions it was given last; 0 since it lost them."""
-        turns = [*self.told("partitions_assigned"), *self.told("partitions_revoked")]
-        last = max(turns, key=lambda fact: fact["timestamp"], default=None)
-        return len(last["partitions"]) if last and last["name"] == "partitions_assigned" else 0
-
-    @property
-    def read(self) -> int:
-        return sum(fact["count"] for fact in self.told("records_consumed"))
+@pytest.fixture(scope="module")
+def clicks(stack: Stack) -> str:
+    """A topic of three partitions with ten records each."""
+    create(stack["bootstrap"], "clicks", partitions=3)
+    producer = Producer({"bootstrap.servers": stack["bootstrap"]})
+    for number in range(30):
+        producer.produce("clicks", partition=number % 3, key=b"ann", value=b"%d" % number)
+    assert producer.flush(60) == 0
+    return "clicks"
 
 
-def test_javas_consumers_go_on_when_one_of_them_is_killed(
-    stack: dict[str, Any], java: list[str], tmp_path: Path
+def commit(stack: Stack, group: str, topic: str, offset: int = 4) -> None:
+    """Let a group without members exist, with this offset in every partition."""
+    consumer = Consumer({"bootstrap.servers": stack["bootstrap"], "group.id": group})
+    offsets = [TopicPartition(topic, number, offset) for number in range(3)]
+    consumer.commit(offsets=offsets, asynchronous=False)
+    consumer.close()
+
+
+def new_offsets(said: Said, group: str) -> dict[int, int]:
+    """What a table says behind group, topic and partition."""
+    assert said.status == 0, said.text
+    return {int(row[2]): int(row[3]) for row in said.rows(group)}
+
+
+def now(tools: Tools, group: str) -> dict[int, int]:
+    """What is committed, as the tool tells it."""
+    return new_offsets(tools.groups("--describe", "--group", group), group)
+
+
+RESETS = {
+    "--to-earliest": 0,
+    "--to-latest": 10,
+    "--to-offset 7": 7,
+    "--to-offset 99": 10,
+    "--shift-by 3": 7,
+    "--shift-by -99": 0,
+    "--to-datetime 2020-01-01T00:00:00.000": 0,
+    "--to-datetime 2099-01-01T00:00:00.000": 10,
+    "--by-duration P1D": 0,
+    "--by-duration PT0S": 10,
+    "--to-current": 4,
+}
+
+
+def test_kafkas_tool_resets_offsets_in_every_form(stack: Stack, tools: Tools, clicks: str) -> None:
+    groups = {f"billing-{number}": how for number, how in enumerate(RESETS)}
+
+    def reset(group: str, mode: str) -> dict[int, int]:
+        words = ["--reset-offsets", "--group", group, "--topic", clicks, *groups[group].split(), mode]
+        return new_offsets(tools.groups(*words), group)
+
+    def all_now() -> dict[str, dict[int, int]]:
+        described = tools.groups("--describe", "--all-groups")
+        return {group: new_offsets(described, group) for group in groups}
+
+    for group in groups:
+        commit(stack, group, clicks)
+    planned = {group: dict.fromkeys(range(3), RESETS[how]) for group, how in groups.items()}
+    assert {group: reset(group, "--dry-run") for group in groups} == planned
+    assert all_now() == {group: dict.fromkeys(range(3), 4) for group in groups}
+    assert {group: reset(group, "--execute") for group in groups} == planned
+    assert all_now() == planned
+
+
+def test_kafkas_tool_resets_from_a_file_that_it_exported(
+    stack: Stack, tools: Tools, clicks: str, tmp_path: Path
 ) -> None:
-    bootstrap, group = stack["bootstrap"], "readers-java"
-    ann, ben = members = [JavaMember(java, tmp_path, name, bootstrap, group) for name in ("ann", "ben")]
+    commit(stack, "billing", clicks)
+    words = ["--reset-offsets", "--group", "billing"]
+    exported = tools.groups(*words, "--all-topics", "--to-current", "--export", "--dry-run")
+    plan = tmp_path / "plan.csv"
+    plan.write_text(exported.text.strip().replace("clicks,1,4", "clicks,1,9"), encoding="utf-8")
+    assert new_offsets(tools.groups(*words, "--from-file", plan, "--dry-run"), "billing") == {
+        0: 4,
+        1: 9,
+        2: 4,
+    }
+    assert now(tools, "billing") == {0: 4, 1: 4, 2: 4}
+    tools.groups(*words, "--from-file", plan, "--execute")
+    tools.groups(*words, "--topic", "clicks:2", "--to-earliest", "--execute")
+    assert now(tools, "billing") == {0: 4, 1: 9, 2: 0}
+
+
+def test_kafkas_tools_list_and_delete_groups_and_offsets(stack: Stack, tools: Tools, clicks: str) -> None:
+    commit(stack, "invoices", clicks)
+    assert tools.groups("--list").rows("invoices") == [["invoices"]]
+    assert tools.groups("--list", "--state").rows("invoices") == [["invoices", "Empty"]]
+    for words in (["--list"], ["--list", "--group-type", "classic"], ["--list", "--consumer"]):
+        listed = tools.every_group(*words)
+        assert (listed.status, listed.rows("invoices")) == (0, [["invoices", "Classic"]])
+    deleted = tools.groups("--delete-offsets", "--group", "invoices", "--topic", "clicks:1")
+    assert deleted.rows("clicks") == [["clicks", "1", "Successful"]]
+    assert now(tools, "invoices") == {0: 4, 2: 4}
+    assert "was successful" in tools.groups("--delete", "--group", "invoices").text
+    assert tools.groups("--list").rows("invoices") == []
+    assert "GroupIdNotFoundException" in tools.groups("--delete", "--group", "invoices").text
+
+
+def test_kafkas_tools_describe_members_and_remove_them(
+    stack: Stack, tools: Tools, clicks: str, tmp_path: Path
+) -> None:
+    group, client = "readers", CLIENTS["librdkafka-static"]
+    seats = [Seat(stack, group, clicks, name, SESSION_MS) for name in ("ann", "ben")]
+    members = [Member(client(seat), tmp_path, seat) for seat in seats]
     try:
-        until(lambda: ann.assigned == ben.assigned == PARTITIONS // 2, "two consumers share the partitions")
-        until(lambda: ann.read + ben.read >= RECORDS, "everything is read")
-        ben.process.kill()
-        until(lambda: ann.assigned == PARTITIONS, "one consumer has all partitions")
-        until(lambda: committed(bootstrap, group) == RECORDS, "everything is committed")
-        command = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-        asked = [*java, command, "--bootstrap-server", bootstrap, "--describe", "--group", group]
-        table = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=60).stdout
-        rows = [line.split() for line in table.splitlines() if line.startswith(group)]
-        assert [(row[1], row[5]) for row in rows] == [(TOPIC, "0")] * PARTITIONS
-        assert not [fact for one in members for fact in one.told("offsets_committed") if not fact["success"]]
+        until(lambda: sum(len(one.assigned) for one in members) == 3, "two share the partitions", members)
+        until(lambda: sum(len(one.read) for one in members) == 30, "everything is read", members)
+        until(lambda: now(tools, group) == dict.fromkeys(range(3), 10), "and committed", members)
+        [(_, coordinator, number, strategy, state, count)] = tools.groups(
+            "--describe", "--group", group, "--state"
+        ).rows(group)
+        assert (strategy, state, count) == ("range", "Stable", "2")
+        assert coordinator.startswith("127.0.0.1:") and number in ("(10001)", "(10002)")
+        described = tools.groups("--describe", "--group", group, "--members", "--verbose").rows(group)
+        assert {row[2]: row[7] for row in described} == {
+            one.name.removeprefix("readers-"): f"clicks:{','.join(map(str, sorted(one.assigned)))}"
+            for one in members
+        }
+        refused = tools.groups(
+            "--reset-offsets", "--group", group, "--topic", clicks, "--to-earliest", "--execute"
+        )
+        assert "the current state is Stable" in refused.text
+        assert "GroupNotEmptyException" in tools.groups("--delete", "--group", group).text
+        refused = tools.groups("--delete-offsets", "--group", group, "--topic", clicks)
+        assert "GroupSubscribedToTopicException" in refused.text
+        for one in members:
+            one.kill()
+        assert tools.remove_members(group, "ann").status == 0
+        left = tools.groups("--describe", "--group", group, "--members").rows(group)
+        assert [row[2] for row in left] == ["ben"]
+        assert tools.remove_members(group).status == 0
+        assert tools.groups("--describe", "--group", group, "--members").rows(group) == []
     finally:
         for one in members:
-            one.process.kill()
-            one.process.wait(30)
+            one.kill()
