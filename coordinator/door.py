@@ -1,6 +1,8 @@
 """This room is the native members' door of a node: who may enter, which shard hears them, in which words."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from access.grants import Operation
@@ -38,6 +40,10 @@ FORBIDDEN = 403
 TOO_MANY = 429
 UNAVAILABLE = 503
 VERIFY_AGAIN_MS = 5_000
+
+HELD_MAX_MS = 500
+HELD_LOOK_MS = 20
+"""While a shard changes hands its members would ask again and again, each after a pause of its own."""
 
 
 class ConsumerDoor:
@@ -98,9 +104,17 @@ class ConsumerDoor:
         owned = service.owned(connection, connection.group_id or "") if service else ()
         return limits.inbound_limit_bytes(len(owned), len({partition.topic_id for partition in owned}))
 
-    def tell_metadata(self, connection: MemberConnection, message: ClusterMetadataRequest) -> None:
-        """Answer where the group's coordinator is."""
+    def tell_metadata(
+        self, connection: MemberConnection, message: ClusterMetadataRequest, held_ms: int = 0
+    ) -> None:
+        """Answer where the group's coordinator is; while nobody is, the question is held for a while."""
         owner = self._view.owner_of(message.group_id)
+        if owner is None or owner.address != self._node.address:
+            self._node.doubt_owner()
+        if owner is None and held_ms < HELD_MAX_MS and not connection.closing:
+            again = partial(self.tell_metadata, connection, message, held_ms + HELD_LOOK_MS)
+            asyncio.get_running_loop().call_later(HELD_LOOK_MS / 1000, again)
+            return
         answer = ClusterMetadataResponse(
             correlation_id=message.correlation_id,
             error_code=ErrorCode.NONE if owner else ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -1,6 +1,8 @@
 """This room is the Kafka door of a node: it hands each request to the room that answers it."""
 
+import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 from coordinator.service import ShardService
 from gateway.asking import Later, Shards
@@ -24,7 +26,13 @@ from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
 from muster.kernel.instants import Instant
 from muster.messages.link.callers import CallerRow
 from runtime import metrics
-from runtime.ports import NodeContext
+from runtime.ports import SHARD_COUNT, NodeContext, shard_lane
+
+HELD_MAX_MS: Final = 500
+HELD_LOOK_MS: Final = 20
+"""For so long a question for a coordinator waits while some shard has no owner."""
+
+_LANES: Final = tuple(shard_lane(shard) for shard in range(SHARD_COUNT))
 
 
 class NodeListener:
@@ -134,7 +142,22 @@ class NodeListener:
         reply.send(answer_describe_cluster(self._cluster.view(), header, frame))
 
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        self._node.doubt_owner()
+        if self._all_are_owned():
+            reply.send(answer_find_coordinator(self._cluster.view(), header, frame))
+        else:
+            self._later.start(reply, self._find_later(header, memoryview(bytes(frame)), reply))
+
+    async def _find_later(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """A client that hears of no coordinator pauses before it asks again; a lease moves in less time."""
+        held_ms = 0
+        while held_ms < HELD_MAX_MS and not self._all_are_owned():
+            await asyncio.sleep(HELD_LOOK_MS / 1000)
+            held_ms += HELD_LOOK_MS
         reply.send(answer_find_coordinator(self._cluster.view(), header, frame))
+
+    def _all_are_owned(self) -> bool:
+        return all(self._node.owner_address(lane) is not None for lane in _LANES)
 
 
 def _send_to_a_broker(header: RequestHeader, frame: memoryview, reply: Reply) -> None:

@@ -77,6 +77,10 @@ class NodeHeart:
         """Where members of this lane should connect."""
         return self.keeper.owner_address(lane)
 
+    def doubt_owner(self) -> None:
+        """Look soon whether the owners still live."""
+        self.keeper.doubt_owner()
+
     def owners(self) -> Mapping[str, LiveNode]:
         """Who holds which lease."""
         return self.keeper.owners()

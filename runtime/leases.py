@@ -4,19 +4,20 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from muster.kernel.instants import Instant, elapsed_ms
 from runtime import metrics
-from runtime.database import Database, LeaseRow, Link, Look
+from runtime.database import Database, Link, Look
 from runtime.failpoints import passing
 from runtime.freshness import LEASE_TTL_MS, Freshness
-from runtime.judging import LONGEST_GAP_MS, LOOK_EVERY_MS, Judge
-from runtime.lanes import HeldLane, Lanes
+from runtime.holdings import WIND_DOWN_S, Holdings
+from runtime.judging import GONE_AGAIN_MS, LONGEST_GAP_MS, LOOK_EVERY_MS, Judge
+from runtime.lanes import Lanes
 from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict
 from runtime.sharing import best, to_give, to_take
 from runtime.threads import OneThread, Threads
@@ -26,22 +27,13 @@ RECONNECT_S = 0.1
 TRIES_A_LINE = 300
 """An outage is said once, then every half minute."""
 
-WIND_DOWN_S = 2.0
 STUCK_EXIT_CODE = 70
+
+DOUBT_EVERY_MS = 100
+"""Thousands of members may ask at once for a node that died; it is looked for no more often."""
 
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class _Holding:
-    """A lease that this node holds: its lane, and the service that runs on it."""
-
-    lane: HeldLane
-    service: LaneService
-    accepting: "asyncio.Task[None] | None" = None
-    accepted: bool = False
-    giving: bool = False
 
 
 @dataclass(slots=True)
@@ -81,12 +73,11 @@ class LeaseKeeper:
         self._address = address
         self._kafka = kafka
         self._node_id = 0
-        self._services = dict(services)
-        self._index = {name: number for number, name in enumerate(services)}
         self._freshness = freshness
         self._clock = clock
         self._on_offered = on_offered
         self._on_moved = on_moved
+        self._holdings = Holdings(services, clock, self.look_soon, on_moved, self.owner_address)
         self._leave = leave
         self._judge = Judge()
         self._threads = threads
@@ -97,14 +88,9 @@ class LeaseKeeper:
         self._failed_renewals = 0
         self._renewing_since: Instant | None = None
         self._look_now = asyncio.Event()
+        self._looked_at = clock()
         self._standing = _Standing()
         self._free_since: dict[str, Instant] = {}
-        self._holdings: dict[str, _Holding] = {}
-        self._taking: set[str] = set()
-        self._parting: set[str] = set()
-        self._moved_at: dict[str, Instant] = {}
-        self._moves: set[asyncio.Task[None]] = set()
-        self._farewells: set[asyncio.Task[None]] = set()
         self._connecting = asyncio.Lock()
         self._frozen_since: Instant | None = None
         self._draining = False
@@ -122,16 +108,16 @@ class LeaseKeeper:
     @property
     def accepted(self) -> frozenset[str]:
         """The leases under which this node accepts work now."""
-        return frozenset(name for name, holding in self._holdings.items() if holding.accepted)
+        return self._holdings.accepted
 
     @property
     def held(self) -> frozenset[str]:
         """The leases that this node holds, accepted or not yet."""
-        return frozenset(self._holdings)
+        return frozenset(self._holdings.held)
 
     def service(self, lane: str) -> LaneService | None:
         """The service of a lane that is held and accepted here."""
-        holding = self._holdings.get(lane)
+        holding = self._holdings.held.get(lane)
         return holding.service if holding is not None and holding.accepted else None
 
     def live_nodes(self) -> tuple[LiveNode, ...]:
@@ -145,17 +131,22 @@ class LeaseKeeper:
     def owner_address(self, lane: str) -> str | None:
         """Where members of this lane should connect (NodeContext.owner_address)."""
         owner = self._standing.owners.get(lane)
-        if owner is None or (owner.run == self.run and lane not in self._holdings):
+        if owner is None or (owner.run == self.run and lane not in self._holdings.held):
             return None
         return owner.address
 
     def running(self) -> Sequence[LaneService]:
         """The services whose lease is held and whose `accept` has returned."""
-        return [holding.service for holding in self._holdings.values() if holding.accepted]
+        return self._holdings.running()
 
     def look_soon(self) -> None:
         """Leases have moved: look at them now instead of in up to 0.4 s."""
         self._look_now.set()
+
+    def doubt_owner(self) -> None:
+        """Somebody looks for an owner who is elsewhere, and who may be dead (NodeContext.doubt_owner)."""
+        if elapsed_ms(self._looked_at, self._clock()) >= DOUBT_EVERY_MS:
+            self.look_soon()
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -164,7 +155,7 @@ class LeaseKeeper:
         while True:
             if self._lanes is None:
                 await self._begin_run()
-            sent_at = self._clock()
+            self._looked_at = sent_at = self._clock()
             look = await self._renew()
             if look is None:
                 continue
@@ -174,8 +165,8 @@ class LeaseKeeper:
                 await self._run_has_ended()
                 continue
             await self._act(look, sent_at)
-            # Two looks that say "gone" must lie 0.4 s apart; an early one for the leases' sake counts less.
-            rest_s = (LOOK_EVERY_MS - elapsed_ms(sent_at, self._clock())) / 1000
+            every_ms = GONE_AGAIN_MS if self._judge.suspects else LOOK_EVERY_MS
+            rest_s = (every_ms - elapsed_ms(sent_at, self._clock())) / 1000
             with contextlib.suppress(TimeoutError):
                 # Not `wait_for`, which in Python 3.11 forgets a cancellation that comes with what it awaits.
                 async with asyncio.timeout(max(rest_s, 0.0)):
@@ -186,7 +177,7 @@ class LeaseKeeper:
     def watch(self, now: Instant) -> None:
         """Called every 100 ms: freeze when the last renewal is too old, exit when nothing commits."""
         metrics.lease_age_ms.set(self._freshness.age_ms)
-        metrics.leases_held.set(len(self._holdings))
+        metrics.leases_held.set(len(self._holdings.held))
         if self._freshness.frozen:
             if self._frozen_since is None:
                 self._freeze(now)
@@ -203,7 +194,7 @@ class LeaseKeeper:
         """
         if self._frozen_since is not None:
             return
-        for holding in self._holdings.values():
+        for holding in self._holdings.held.values():
             try:
                 holding.service.thaw(late_ms)
             except Exception:
@@ -215,7 +206,7 @@ class LeaseKeeper:
         with contextlib.suppress(ConnectionLost, asyncio.TimeoutError):
             await asyncio.wait_for(self._session(lambda link: link.drain(self.run)), WIND_DOWN_S)
         others = [node for node in self._standing.nodes if node.run != self.run]
-        gifts = [self._give(name, best(others, name)) for name in list(self._holdings)]
+        gifts = [self._holdings.give(name, best(others, name)) for name in list(self._holdings.held)]
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.gather(*gifts), 2 * WIND_DOWN_S)
         self._left = True
@@ -225,7 +216,7 @@ class LeaseKeeper:
 
     async def stop(self) -> None:
         """Close every connection. Leases that are still held are free as soon as somebody ends the run."""
-        await _cancel(self._moves | self._farewells)
+        await self._holdings.stop()
         if self._lanes is not None:
             await self._lanes.stop()
         if self._link is not None:
@@ -309,15 +300,14 @@ class LeaseKeeper:
         log.warning("run has ended", run=self.run)
         self._freshness.forget()
         lanes, self._lanes = self._lanes, None
-        holdings, self._holdings = self._holdings, {}
+        holdings, self._holdings.held = self._holdings.held, {}
         for holding in holdings.values():
             holding.lane.abandon()
-        await _cancel(self._moves)
-        self._taking.clear()
+        await self._holdings.cut_short()
         if lanes is not None:
             await lanes.stop()
         for name, holding in holdings.items():
-            await self._tell_given_up(name, holding, None)
+            await self._holdings.tell_given_up(name, holding, None)
         if self._link is not None:
             # Its name tells the old run, by which it would be ended.
             self._thread.run(self._link.close)
@@ -339,7 +329,7 @@ class LeaseKeeper:
         if was_frozen:
             log.warning("thawed", late_ms=late_ms)
             # Whoever is in `accept` has armed timers, too.
-            for holding in self._holdings.values():
+            for holding in self._holdings.held.values():
                 holding.service.thaw(late_ms)
         metrics.frozen.set(0)
         self._freshness.thaw()
@@ -357,23 +347,14 @@ class LeaseKeeper:
         nodes = [node for node in self._standing.nodes if node.run in there]
         if self._draining or self._lanes is None:
             return
-        moved = {name for name, moved_at in self._moved_at.items() if moved_at >= sent_at}
-        busy = self._taking | self._parting | moved
+        holdings = self._holdings
+        busy = holdings.held.keys() | holdings.moving_since(sent_at)
         free_for = {name: elapsed_ms(since, self._clock()) for name, since in self._free_since.items()}
-        for lease in to_take(look.leases, self.run, self._holdings.keys() | busy, nodes, free_for):
-            if lease.name in self._services:
-                self._taking.add(lease.name)
-                self._move(self._take(self._lanes, lease))
-        moving = sum(holding.giving for holding in self._holdings.values())
+        holdings.take(self._lanes, to_take(look.leases, self.run, busy, nodes, free_for))
         if len(nodes) < 2:
             return
-        movable = {
-            name: holding.service.quiet_ms(self._clock())
-            for name, holding in self._holdings.items()
-            if holding.accepted and not holding.giving
-        }
-        for name, node in to_give(movable, self.run, nodes, moving):
-            self._move(self._give(name, node))
+        for name, node in to_give(holdings.quiet_ms(self._clock()), self.run, nodes, holdings.giving):
+            holdings.give_soon(name, node)
 
     async def _end(self, look: Look, run: str, renewals: int, why: str) -> Look:
         """End a peer's run, unless it renewed meanwhile; the look as it is after that."""
@@ -397,104 +378,11 @@ class LeaseKeeper:
         me = LiveNode(self.run, self._node, self._address, self._draining, self._node_id, self._kafka)
         by_run = {node.run: node for node in (me, *(peer.as_node() for peer in look.peers))}
         nodes = tuple(sorted(by_run.values(), key=lambda node: (node.node, node.run)))
-        owners = {row.name: by_run[row.run] for row in look.leases if not row.free and row.run in by_run}
-        owners.update({name: me for name in self._holdings})
+        # Who seems dead at this look is named to nobody: it is back at the next, or another has taken over.
+        there = {peer.run for peer in look.peers if peer.there} | {self.run}
+        owners = {row.name: by_run[row.run] for row in look.leases if not row.free and row.run in there}
+        owners.update({name: me for name in self._holdings.held})
         self._standing = _Standing(look, nodes, owners)
         now = self._clock()
         free = {lease.name for lease in look.leases if lease.free}
         self._free_since = {name: self._free_since.get(name, now) for name in free}
-
-    async def _take(self, lanes: Lanes, lease: LeaseRow) -> None:
-        name = lease.name
-        try:
-            lane = await lanes.take(name, self._index[name], lease.epoch, lease.run, lambda: self._lost(name))
-            if lane is None:
-                self.look_soon()
-                return
-            metrics.takeovers.labels("free" if lease.run is None else "ended run").inc()
-            holding = self._holdings[name] = _Holding(lane, self._services[name])
-        finally:
-            self._taking.discard(name)
-        log.info("lease taken", lane=name, epoch=lane.epoch, of=lease.run)
-        holding.accepting = self._move(self._accept(name, holding))
-
-    async def _accept(self, name: str, holding: _Holding) -> None:
-        passing("lease.accept")
-        try:
-            await holding.service.accept(holding.lane)
-        except Exception as error:
-            if holding.lane.is_lost:
-                return
-            log.exception("a service could not accept its lane", lane=name, error=str(error))
-            holding.accepting = None
-            await self._give(name, None)
-            return
-        holding.accepted = True
-        self._on_moved()
-
-    async def _give(self, name: str, to: LiveNode | None) -> None:
-        """Leave a lease on purpose: wind down, resign, tell the members where to go."""
-        holding = self._holdings.get(name)
-        if holding is None or holding.giving:
-            return
-        holding.giving = True
-        try:
-            if holding.accepted:
-                await asyncio.wait_for(holding.service.wind_down(), WIND_DOWN_S)
-        except Exception as error:
-            log.warning("wind down failed", lane=name, error=repr(error))
-        await holding.lane.resign()
-        if self._holdings.get(name) is not holding:
-            # Lost before it could be given: whoever saw that shows the members where to go.
-            return
-        self._moved_at[name] = self._clock()
-        del self._holdings[name]
-        self._parting.add(name)
-        log.info("lease given away", lane=name, to=to.node if to else None)
-        self._on_moved()
-        await self._tell_given_up(name, holding, to.address if to else None)
-
-    def _lost(self, name: str) -> None:
-        """A fence, a read or a take showed that the lease is not ours any more."""
-        holding = self._holdings.pop(name, None)
-        self._moved_at[name] = self._clock()
-        if holding is not None:
-            log.warning("lease lost", lane=name)
-            self._parting.add(name)
-            task = asyncio.create_task(self._tell_given_up(name, holding, self.owner_address(name)))
-            self._farewells.add(task)
-            task.add_done_callback(self._farewells.discard)
-        self.look_soon()
-
-    async def _tell_given_up(self, name: str, holding: _Holding, new_owner: str | None) -> None:
-        accepting = holding.accepting
-        if accepting is not None and accepting is not asyncio.current_task():
-            accepting.cancel()
-            await asyncio.gather(accepting, return_exceptions=True)
-        holding.accepted = False
-        try:
-            await holding.service.give_up(new_owner)
-        except Exception:
-            log.exception("a service could not give up its lane", lane=name)
-        finally:
-            # Only now may the lease be taken again: the service of a lane is one and the same, and a
-            # farewell to its old lane that came late would leave the new one with nobody to serve it.
-            self._parting.discard(name)
-
-    def _move(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Something that the end of our run cuts short."""
-        task = asyncio.create_task(work)
-        self._moves.add(task)
-        task.add_done_callback(self._moved)
-        return task
-
-    def _moved(self, task: "asyncio.Task[None]") -> None:
-        self._moves.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("lease task failed", error=repr(error), exc_info=error)
-
-
-async def _cancel(tasks: set["asyncio.Task[None]"]) -> None:
-    for task in list(tasks):
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -255,6 +255,9 @@ class NodeContext(Protocol):
     def owner_address(self, lane: str) -> str | None:
         """Where members of this lane should connect; None if nobody holds the lease."""
 
+    def doubt_owner(self) -> None:
+        """Somebody looks for an owner who is another node; it may be dead, so look soon."""
+
     def owners(self) -> Mapping[str, LiveNode]:
         """Who holds which lease, as the last look showed."""
 

@@ -69,6 +69,9 @@ class Node:
     def owner_address(self, lane: str) -> str | None:
         return None
 
+    def doubt_owner(self) -> None:
+        """Nobody is there to look."""
+
     async def query(self, function: Callable[[Any], Any]) -> Any:
         raise NotImplementedError
 

@@ -204,6 +204,9 @@ class Node:
     def owner_address(self, lane: str) -> str | None:
         return self.keeper.owner_address(lane)
 
+    def doubt_owner(self) -> None:
+        self.keeper.doubt_owner()
+
     def owners(self) -> Mapping[str, LiveNode]:
         return self.keeper.owners()
 

@@ -68,6 +68,9 @@ class Node:
     def owner_address(self, lane: str) -> str | None:
         return None
 
+    def doubt_owner(self) -> None:
+        """Nobody is there to look."""
+
     async def query(self, function: Callable[[Any], Any]) -> Any:
         """What a shard asks of the other tables: there is no topic, and no broker."""
         return {}, ()
