@@ -11,12 +11,6 @@ LOOK_EVERY_MS = 400
 LONGEST_GAP_MS = 1_000
 """A look that comes later than this after the one before proves nothing about what lies between."""
 
-GONE_AGAIN_MS = 200
-"""So far apart are two looks that find a backend gone, if this node's own session has lasted: it was not the
-server that dropped all connections, and whoever lost only its own is back within half of that."""
-
-LASTING_MS = 2_000
-
 HUNG_AFTER_MS = LEASE_TTL_MS + LOOK_EVERY_MS + 100
 """lease_ttl, the difference of two clocks' rates, and one look: whoever is judged hung is frozen by then."""
 
@@ -47,17 +41,11 @@ class Judge:
     def __init__(self) -> None:
         self._seen: dict[str, _Observation] = {}
         self._last_look_at: Instant | None = None
-        self._began_at: Instant | None = None
 
     def begin_again(self) -> None:
         """The connection is new, or an end found no row: nothing that was seen counts any more."""
         self._seen.clear()
-        self._last_look_at = self._began_at = None
-
-    @property
-    def suspects(self) -> bool:
-        """Whether the last look found a peer's backend gone that was not judged yet."""
-        return any(observation.gone_since is not None for observation in self._seen.values())
+        self._last_look_at = None
 
     def forget(self, run: str) -> None:
         """This run was ended, or turned out to live: observe it anew."""
@@ -66,11 +54,9 @@ class Judge:
     def look(self, peers: Iterable[Peer], sent_at: Instant) -> list[Verdict]:
         """Who is to be ended after this look; `sent_at` by this node's clock.
 
-        Crashed: two looks in a row, 0.2 s apart, without its session's backend; 0.4 s where this node's own
-        session is young. Hung: its renewals stood still for HUNG_AFTER_MS of time in which this node looked
-        without a gap.
+        Crashed: two looks in a row, 0.4 s apart, without its session's backend. Hung: its renewals stood
+        still for HUNG_AFTER_MS of time in which this node looked without a gap.
         """
-        self._began_at = sent_at if self._began_at is None else self._began_at
         last, self._last_look_at = self._last_look_at, sent_at
         if last is None or elapsed_ms(last, sent_at) > LONGEST_GAP_MS:
             self._seen.clear()
@@ -87,15 +73,10 @@ class Judge:
                 before.gone_since = None
             elif before.gone_since is None:
                 before.gone_since = sent_at
-            elif elapsed_ms(before.gone_since, sent_at) >= self._apart_ms(before.gone_since):
+            elif elapsed_ms(before.gone_since, sent_at) >= LOOK_EVERY_MS:
                 verdicts.append(Verdict(peer.run, peer.renewals, CRASHED))
                 continue
             if elapsed_ms(before.since, sent_at) >= HUNG_AFTER_MS:
                 verdicts.append(Verdict(peer.run, peer.renewals, HUNG))
         self._seen = alive
         return verdicts
-
-    def _apart_ms(self, gone_since: Instant) -> int:
-        assert self._began_at is not None
-        lasting = elapsed_ms(self._began_at, gone_since) >= LASTING_MS
-        return GONE_AGAIN_MS if lasting else LOOK_EVERY_MS

@@ -19,6 +19,17 @@ ON CONFLICT (name) DO NOTHING
 """
 
 
+_LIFT = """
+SELECT setval(pg_get_serial_sequence('node_identity', 'node_id'),
+              nextval(pg_get_serial_sequence('node_identity', 'node_id')) + %s)
+"""
+
+
+def lift(connection: Connection, by: int) -> None:
+    """Numbers that a lost primary may have given are not given again; who has one here keeps it."""
+    connection.execute(_LIFT, (by,))
+
+
 def identity(connection: Connection, name: str) -> int:
     """The number of the node `name`; a name that was never seen gets the next one."""
     known = connection.execute(_KNOWN, (name,)).fetchone()

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from runtime import cluster
+from runtime import cluster, nodes
 from runtime.cluster import ClusterRow
 from runtime.ports import Connection
 
@@ -69,6 +69,7 @@ def _lift(connection: Connection, node: str, event: str, *, only_if_promoted: bo
         lifted: dict[str, int] = {
             what: lift(connection, LIFT, row.metadata_version) for what, lift in sorted(_lifts.items())
         }
+        nodes.lift(connection, LIFT)
         ended = connection.execute("UPDATE node_session SET ended = true WHERE NOT ended").rowcount
         connection.execute("UPDATE lease SET run = NULL, epoch = epoch + %s", (LIFT,))
         summary = {

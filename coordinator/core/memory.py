@@ -126,8 +126,9 @@ class ClassicMemory:
     `joins` and `syncs` are the parked requests by member id: a member has joined if its Join is parked.
     `pending` are ids that were given and are no members yet; they have a session, too. `owing` has not sent
     its Sync since the last join phase. `supported` counts the members that know a protocol, `instances`
-    names static members by their instance. `timers` is a heap of (instant, member id); an entry counts only
-    if the session says that it is armed for this instant.
+    names static members by their instance, `metadata_bytes` is what all members state of themselves together.
+    `timers` is a heap of (instant, member id); an entry counts only if the session says that it is armed for
+    this instant.
 
     `heard_at` is the one mapping that is written in place, beside the lane, and only ever later: when a
     member's heartbeat or commit was heard. Its session ends a session timeout after that, and not before
@@ -143,6 +144,7 @@ class ClassicMemory:
     sync_ends_at: Instant | None = None
     supported: Mapping[str, int] = field(default_factory=dict)
     instances: Mapping[str, str] = field(default_factory=dict)
+    metadata_bytes: int = 0
     timers: tuple[tuple[Instant, str], ...] = ()
     heard_at: dict[str, Instant] = field(default_factory=dict)
 

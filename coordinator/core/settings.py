@@ -17,6 +17,7 @@ class GroupSettings:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 10_000
+    group_max_metadata_bytes: int = 67_108_864
     group_initial_rebalance_delay_ms: int = 3_000
     lease_ttl_ms: int = 5_000
     ping_max_retries: int = 0

@@ -3,12 +3,17 @@
 Metadata and assignments are bytes of whatever protocol the members speak; nothing here looks into them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 CLASSIC = "classic"
+
+
+def bytes_of(protocols: Iterable[tuple[str, bytes]]) -> int:
+    """How long all metadata are together."""
+    return sum(len(metadata) for _, metadata in protocols)
 
 
 class ClassicMember(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,6 +32,11 @@ class ClassicMember(Struct, frozen=True, kw_only=True, omit_defaults=True):
     client_id: str = ""
     client_host: str = ""
     assignment: bytes = b""
+
+    @property
+    def metadata_bytes(self) -> int:
+        """How much it states of itself."""
+        return bytes_of(self.protocols)
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """What the member stated for this protocol; empty if it does not know it."""

@@ -121,7 +121,17 @@ GROUPS = (
         "Longest session timeout that a member may ask for.",
         least=100,
     ),
-    _count("MUSTER_GROUP_MAX_SIZE", 10_000, "Members of one group.", most=100_000),
+    _count(
+        "MUSTER_GROUP_MAX_SIZE",
+        10_000,
+        "Members of one group; so many ids may wait for their first JoinGroup, too.",
+        most=100_000,
+    ),
+    _bytes(
+        "MUSTER_GROUP_MAX_METADATA_BYTES",
+        67_108_864,
+        "What the Kafka clients of one group may state of themselves together: the leader is sent all of it.",
+    ),
     _ms(
         "MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS",
         3_000,

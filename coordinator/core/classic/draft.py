@@ -43,6 +43,7 @@ class ClassicDraft:
         self.syncs: Layered[str, Parked] = Layered.fork(memory.syncs)
         self.owing: Layered[str, None] = Layered.fork(memory.owing)
         self.supported = dict(memory.supported)
+        self.metadata_bytes = memory.metadata_bytes
         self.instances: Layered[str, str] = Layered.fork(memory.instances)
         self.join_phase = memory.join_phase
         self.sync_ends_at = memory.sync_ends_at
@@ -105,6 +106,7 @@ class ClassicDraft:
         self.record(records.MemberRemoved(member_id, why))
 
     def _count(self, member: ClassicMember, by: int) -> None:
+        self.metadata_bytes += by * member.metadata_bytes
         for name in {name for name, _ in member.protocols}:
             self.supported[name] = self.supported.get(name, 0) + by
             if not self.supported[name]:
@@ -194,6 +196,7 @@ class ClassicDraft:
                 sync_ends_at=self.sync_ends_at,
                 supported=self.supported,
                 instances=self.instances,
+                metadata_bytes=self.metadata_bytes,
                 timers=self._timers_after(),
                 heard_at=heard_at,
             ),

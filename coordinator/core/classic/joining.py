@@ -8,7 +8,7 @@ from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.events import Join, JoinAnswer
 from coordinator.core.memory import Parked
 from groups.core import records
-from groups.core.classic import CLASSIC, ClassicMember
+from groups.core.classic import CLASSIC, ClassicMember, bytes_of
 from groups.core.phases import Phase
 from muster.kernel.error_codes import ErrorCode
 
@@ -29,7 +29,7 @@ def join(draft: ClassicDraft, event: Join) -> None:
     elif quarantine.keeps_out(draft, event.group_instance_id or event.client_id):
         # Kafka's clients come again after a pause, and do not give up.
         _refuse(draft, event, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    elif not _has_room(draft, _place_of(draft, event)):
+    elif not (_has_room(draft, event) and _fits(draft, event)):
         _turn_away(draft, event)
     elif not _speaks_with_all(draft, event):
         _refuse(draft, event, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -49,15 +49,28 @@ def _place_of(draft: ClassicDraft, event: Join) -> str:
     return event.member_id or draft.instances.get(event.group_instance_id or "", "")
 
 
-def _has_room(draft: ClassicDraft, member_id: str) -> bool:
-    """In a rebalance the first to join have a place, otherwise the members have (conformance 34, 35)."""
-    most = draft.settings.group_max_size
+def _has_room(draft: ClassicDraft, event: Join) -> bool:
+    """In a rebalance the first to join have a place, otherwise the members have (conformance 34, 35).
+
+    As many as may be members may wait for their first Join (conformance 37).
+    """
+    most, member_id = draft.settings.group_max_size, _place_of(draft, event)
+    is_given_one = event.must_know_id and not event.member_id and event.group_instance_id is None
+    if is_given_one and len(draft.pending) >= most:
+        return False
     if draft.phase is Phase.EMPTY:
         return True
     if draft.phase is Phase.PREPARING_REBALANCE:
         return member_id in draft.joins or len(draft.joins) < most
     members = draft.rows.classic.members
     return member_id in members or len(members) < most
+
+
+def _fits(draft: ClassicDraft, event: Join) -> bool:
+    """Whether what all state of themselves stays within bounds; who states no more than before may stay."""
+    member = draft.rows.classic.members.get(_place_of(draft, event))
+    more = bytes_of(event.protocols) - (0 if member is None else member.metadata_bytes)
+    return more <= 0 or draft.metadata_bytes + more <= draft.settings.group_max_metadata_bytes
 
 
 def _turn_away(draft: ClassicDraft, event: Join) -> None:

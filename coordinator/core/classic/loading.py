@@ -27,7 +27,8 @@ def load(rows: GroupRows, now: Instant, settings: GroupSettings) -> GroupDecisio
             supported[name] = supported.get(name, 0) + 1
         if member.group_instance_id is not None:
             instances[member.group_instance_id] = member.member_id
-    memory = ClassicMemory(supported=supported, instances=instances)
+    stated = sum(member.metadata_bytes for member in classic.members.values())
+    memory = ClassicMemory(supported=supported, instances=instances, metadata_bytes=stated)
     state = GroupState(rows, classic=memory, quarantine_ends=quarantine.awakened(rows, now))
     draft = ClassicDraft(state, now, settings)
     draft.restart(classic.members, settings.lease_ttl_ms)

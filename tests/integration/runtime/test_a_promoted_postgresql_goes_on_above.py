@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 
 from muster.kernel.error_codes import ErrorCode
-from runtime import cluster, succession
+from runtime import cluster, nodes, succession
 from runtime.database import Fenced, Held, JournalRow
 from runtime.postgres import LaneConnection, Postgres, open_connection
 from runtime.succession import LIFT
@@ -83,6 +83,16 @@ def test_rows_that_changed_carry_the_version_of_the_lift(
     rows = connection.execute("SELECT partition, version, leader_epoch FROM partition ORDER BY 1").fetchall()
     assert rows == [(0, 40 + LIFT, 9 + LIFT), (1, 3, 0)]
     assert connection.execute("SELECT metadata_version FROM broker").fetchone() == (40 + LIFT,)
+
+
+def test_numbers_of_nodes_that_were_given_there_are_not_given_here(
+    connection: LaneConnection, fresh_database: str
+) -> None:
+    known = nodes.identity(connection, "node-1")
+    promote(connection)
+    Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
+    assert nodes.identity(connection, "node-1") == known
+    assert nodes.identity(connection, "node-2") > known + LIFT
 
 
 def test_it_is_lifted_once_however_many_connect(connection: LaneConnection, fresh_database: str) -> None:

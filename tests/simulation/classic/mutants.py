@@ -219,6 +219,22 @@ SEEN_BY_A_TEST = (
     ),
     (
         Mutant(
+            "boundless_ids",
+            "ids are given to strangers without end",
+            (Patch(joining._has_room, "if is_given_one and", "if False and"),),
+        ),
+        limit.test_no_more_ids_wait_for_their_first_join_than_there_may_be_members,
+    ),
+    (
+        Mutant(
+            "boundless_metadata",
+            "what members state of themselves has no bound",
+            (Patch(joining._fits, "return more <= 0 or", "return True or"),),
+        ),
+        limit.test_who_would_make_the_metadata_too_long_is_refused_and_the_others_stay,
+    ),
+    (
+        Mutant(
             "return_is_a_rebalance",
             "a static member that comes back unchanged begins a rebalance",
             (Patch(instances.come_back, "draft.phase is Phase.STABLE and", "False and"),),

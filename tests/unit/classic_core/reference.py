@@ -94,6 +94,8 @@ class Reference:
             full = member_id not in joined and len(joined) >= most
         else:
             full = self.phase != "Empty" and member_id not in self.members and len(self.members) >= most
+        is_given_one = not r.member_id and r.group_instance_id is None and r.must_know_id
+        full = full or (is_given_one and len(self.pending) >= most)
         return E.GROUP_MAX_SIZE_REACHED if full else None
 
     def _no_common(self, r: Join) -> E | None:

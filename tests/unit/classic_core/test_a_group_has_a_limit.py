@@ -1,4 +1,4 @@
-"""group.max.size (conformance 34 to 36)."""
+"""group.max.size (conformance 34 to 37), and how much all members may state of themselves."""
 
 from coordinator.core.events import Join
 from coordinator.core.settings import GroupSettings
@@ -52,3 +52,30 @@ def test_a_group_that_is_too_large_when_loaded_rebalances() -> None:  # 36
     group.settings = TWO
     group.take_over()
     assert group.is_in(Phase.PREPARING_REBALANCE)
+
+
+def test_no_more_ids_wait_for_their_first_join_than_there_may_be_members() -> None:  # 37
+    group = ClassicGroup(TWO)
+    given = [group.join(client=name, knows_ids=True) for name in "abc"]
+    assert [one.error for one in given if one] == [ErrorCode.MEMBER_ID_REQUIRED] * 2 + [FULL]
+    assert len(group.state.classic.pending) == 2
+
+
+def test_who_would_make_the_metadata_too_long_is_refused_and_the_others_stay() -> None:
+    group = ClassicGroup(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_metadata_bytes=25))
+    ids = group.stable("a", "b", protocols={"range": bytes(10)})
+    answer = group.join(client="c", protocols={"range": bytes(6)})
+    assert answer is not None and (answer.error, answer.member_id) == (FULL, "")
+    assert group.members == ids and group.is_in(Phase.STABLE)
+    group.take_over()
+    assert group.state.classic.metadata_bytes == 20
+    assert group.join(client="c", protocols={"range": bytes(5)}) is None
+
+
+def test_who_states_no_more_than_before_may_stay_in_a_group_that_is_too_large() -> None:
+    group = ClassicGroup()
+    ann, _ = group.stable("a", "b", protocols={"range": bytes(10)})
+    group.settings = GroupSettings(group_initial_rebalance_delay_ms=0, group_max_metadata_bytes=1)
+    assert group.join(ann, protocols={"range": bytes(10)}) is None
+    late = group.join(ann, protocols={"range": bytes(11)})
+    assert late is not None and late.error is FULL
