@@ -113,6 +113,9 @@ class BoundedHttp(HttpToolsProtocol):
         their turn and ask again. A handshake for nobody costs as much as one for somebody: the queue would
         never again be shorter than their patience.
         """
+        if self._refused:
+            # Its head was too large, and it is hung up on: nothing of it was kept.
+            return
         if _has_given_up(self.transport):
             self._crowd.say("gave_up", self.loop.time())
             self.transport.abort()
