@@ -8,6 +8,7 @@ from coordinator.callers import Orders
 from coordinator.core.classic.liveness import heartbeat
 from coordinator.core.events import ConnectionId, Heard
 from coordinator.subject import Groups
+from groups.core.state import NATIVE
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from runtime.ports import Lane
@@ -26,8 +27,11 @@ class Liveness:
         groups.on_turn_over(self._turn_over)
 
     def heard(self, lane: Lane, key: str, event: Heard) -> bool:
-        """A sign of life in group `key`. False: a turn must hear it, to load the group or after a thaw."""
-        if lane.frozen or key not in self._groups.states:
+        """A sign of life in group `key`. False: a turn must hear it, to load the group or after a thaw, or to
+        tell somebody that the group's members are others.
+        """
+        state = self._groups.states.get(key)
+        if lane.frozen or state is None or state.rows.protocol != NATIVE:
             return False
         if self._groups.in_turn(key):
             # Of one caller the last counts: an older one answers an older ping.
@@ -54,7 +58,8 @@ class Liveness:
 
     def _turn_over(self, key: str) -> None:
         for event, at in self._meanwhile.pop(key, {}).values():
-            if key in self._groups.states:
+            state = self._groups.states.get(key)
+            if state is not None and state.rows.protocol == NATIVE:
                 self._judge(key, event, at)
 
     def _judge(self, key: str, event: Heard, at: Instant) -> None:

@@ -8,6 +8,7 @@ from coordinator.core.events import TopicsChanged
 from coordinator.core.memory import Session
 from coordinator.service import ShardService
 from muster.kernel.instants import Instant
+from muster.kernel.shards import shard_of
 from muster.messages.member import (
     PingRequest,
     PingResponse,
@@ -15,7 +16,7 @@ from muster.messages.member import (
     StartFetcherResponse,
 )
 from muster.messages.partitions import Position, positions_by_topic
-from tests.unit.coordinator.shards import Caller, Shards, eventually, member, readers
+from tests.unit.coordinator.shards import Caller, Shards, eventually, kafka_readers, member, readers
 from tests.unit.coordinator_core.group import orders
 
 KEY = "readers"
@@ -136,3 +137,15 @@ async def test_thousands_of_pings_are_sent_a_few_hundred_a_turn() -> None:
 
 def starts(caller: Caller) -> int:
     return sum(isinstance(one, StartFetcherRequest) for one in caller.said)
+
+
+async def test_a_sign_of_life_in_a_group_of_the_other_world_changes_nothing() -> None:
+    """Whoever was refused there may say so all the same; it is heard by a turn, which knows both worlds."""
+    async with Shards([kafka_readers(KEY, ann=[0])]) as shards:
+        service, eve = await shards.serve(KEY), Caller("eve")
+        shards.premises.callers.add(eve, shard_of(KEY))
+        before = shards.rows(KEY)
+        await shards.settled(KEY)
+        assert service.hear(eve, KEY, PingResponse(consumer_id="ann", number=1))
+        await shards.settled(KEY)
+        assert shards.rows(KEY) == before
