@@ -49,19 +49,9 @@ SEEN_BY_SEEDS = (
 
 SEEN_BY_THE_PLAIN_TELLING = (
     Mutant(
-        "no_refused_syncs",
-        "a rebalance tells nobody who waits for an assignment",
-        (Patch(rebalancing.prepare, "    refuse_syncs(draft)\n", ""),),
-    ),
-    Mutant(
         "joined_after_load",
         "a takeover forgets who must join",
         (Patch(loading.load, "draft.sync_ends_at = after(now, longest_ms)", "draft.owing.clear()"),),
-    ),
-    Mutant(
-        "any_generation_syncs",
-        "an assignment is for whatever generation asks",
-        (Patch(syncing._why_refused, "if event.generation != draft.rows.generation:", "if False:"),),
     ),
     Mutant(
         "no_fence",
@@ -155,6 +145,22 @@ SEEN_BY_THE_PLAIN_TELLING = (
 )
 
 SEEN_BY_A_TEST = (
+    (
+        Mutant(
+            "no_refused_syncs",
+            "a rebalance tells nobody who waits for an assignment",
+            (Patch(rebalancing.prepare, "    refuse_syncs(draft)\n", ""),),
+        ),
+        joins.test_a_changed_member_begins_a_rebalance_while_the_others_sync,
+    ),
+    (
+        Mutant(
+            "any_generation_syncs",
+            "an assignment is for whatever generation asks",
+            (Patch(syncing._why_refused, "if event.generation != draft.rows.generation:", "if False:"),),
+        ),
+        shares.test_a_sync_is_checked_in_order,
+    ),
     (
         Mutant(
             "pending_are_not_awaited",
