@@ -73,6 +73,10 @@ class Cluster:
     ) -> Decision[ClusterRecord, told.Saying]:
         return core.decide(state, events, now, self._settings)
 
+    def weight(self, event: told.Event) -> int:
+        """What is long, finished elections, is bounded where it is proposed."""
+        return 1
+
     def beat(self, key: str, now: Instant) -> Instant | None:
         """The controller does nothing by the clock that need not be written, or said to all."""
         return None

@@ -265,28 +265,35 @@ class GroupStore:
     def _save_members(self, connection: LaneConnection, after: GroupRows, touched: set[str]) -> None:
         kept = [after.members[member_id] for member_id in sorted(touched) if member_id in after.members]
         if kept:
+            # Thousands of members may subscribe to the same thousand topics: each list is sent and read once.
+            places: dict[str, int] = {}
+            which = [
+                places.setdefault(_subscription_encoder.encode(member.topic_count).decode(), len(places) + 1)
+                for member in kept
+            ]
             connection.execute(
                 statement("upsert_members"),
                 {
                     "group": after.group_id,
                     "node": self._node,
-                    "member_ids": [member.member_id for member in kept],
-                    "token_hashes": [member.token_hash for member in kept],
-                    "subscriptions": [
-                        _subscription_encoder.encode(member.topic_count).decode() for member in kept
-                    ],
-                    "session_timeouts_ms": [member.session_timeout_ms for member in kept],
-                    "auto_commits": [member.auto_commit for member in kept],
-                    "auto_offset_resets": [member.auto_offset_reset for member in kept],
-                    "client_ids": [member.client_id for member in kept],
-                    "client_hosts": [member.client_host for member in kept],
-                    "racks": [member.rack for member in kept],
-                    "stand_by": [member.stands_by for member in kept],
+                    "member_ids": array_of_texts(member.member_id for member in kept),
+                    "token_hashes": array_of_texts(member.token_hash for member in kept),
+                    "subscriptions": array_of_texts(places),
+                    "places": array_of_numbers(which),
+                    "session_timeouts_ms": array_of_numbers(member.session_timeout_ms for member in kept),
+                    "auto_commits": array_of_numbers(int(member.auto_commit) for member in kept),
+                    "auto_offset_resets": array_of_texts(member.auto_offset_reset for member in kept),
+                    "client_ids": array_of_texts(member.client_id for member in kept),
+                    "client_hosts": array_of_texts(member.client_host for member in kept),
+                    "racks": array_of_texts(member.rack for member in kept),
+                    "stand_by": array_of_numbers(int(member.stands_by) for member in kept),
                 },
             )
         gone = sorted(touched - after.members.keys())
         if gone:
-            connection.execute(statement("delete_members"), {"group": after.group_id, "member_ids": gone})
+            connection.execute(
+                statement("delete_members"), {"group": after.group_id, "member_ids": array_of_texts(gone)}
+            )
 
     def _save_ownership(
         self,
@@ -310,8 +317,8 @@ class GroupStore:
                 statement("delete_ownership"),
                 {
                     "group": after.group_id,
-                    "topic_ids": [partition.topic_id for partition in freed],
-                    "partitions": [partition.number for partition in freed],
+                    "topic_ids": array_of_texts(partition.topic_id.hex for partition in freed),
+                    "partitions": array_of_numbers(partition.number for partition in freed),
                 },
             )
         if kept:
@@ -319,12 +326,14 @@ class GroupStore:
                 statement("upsert_ownership"),
                 {
                     "group": after.group_id,
-                    "topic_names": [partition.topic for partition, _, _ in kept],
-                    "topic_ids": [partition.topic_id for partition, _, _ in kept],
-                    "partitions": [partition.number for partition, _, _ in kept],
-                    "owners": [owner for _, owner, _ in kept],
-                    "since_generations": [tenure.since_generation for _, _, tenure in kept],
-                    "states": ["running" if tenure.running else "assigned" for _, _, tenure in kept],
+                    "topic_names": array_of_texts(partition.topic for partition, _, _ in kept),
+                    "topic_ids": array_of_texts(partition.topic_id.hex for partition, _, _ in kept),
+                    "partitions": array_of_numbers(partition.number for partition, _, _ in kept),
+                    "owners": array_of_texts(owner for _, owner, _ in kept),
+                    "since_generations": array_of_numbers(tenure.since_generation for _, _, tenure in kept),
+                    "states": array_of_texts(
+                        "running" if tenure.running else "assigned" for _, _, tenure in kept
+                    ),
                 },
             )
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 import structlog
@@ -23,8 +24,10 @@ STREAMS = 4
 lane has one more for itself: while ten thousand leaders are written, no member's commit waits behind them.
 """
 
-TURN_EVENTS_MAX = 1_000
-"""What more waits for one key is decided in its next turn: a turn stops the loop while it decides."""
+TURN_WEIGHT_MAX = 1_000
+"""What more waits for one key is decided in its next turn: a turn stops the loop while it decides, and its
+transaction is ended by the server after two seconds. Each common event weighs 1 (ports.Subject.weight).
+"""
 
 RETRY_TIME_MS = 1_000
 """After a turn has failed: ask again so much later, as time would have."""
@@ -274,18 +277,26 @@ class HeldLane:
     def _take_waiting(self, place: tuple[int, str]) -> _Waiting | None:
         """What the next turn of this key decides; if more waits, it queues behind the other keys."""
         waiting = self._waiting.get(place)
-        if waiting is not None and len(waiting.events) > TURN_EVENTS_MAX:
+        if waiting is not None and (most := _borne(waiting.subject, waiting.events)) < len(waiting.events):
             self._stream.submit(partial(self._turn, place), partial(self._drop, place))
-            return waiting.take(TURN_EVENTS_MAX)
+            return waiting.take(most)
         if waiting is not None:
             del self._waiting[place]
             metrics.lane_queue.dec()
         return waiting
 
     async def _take_turns(self, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> None:
-        """One turn for all events; if our own mistake spoils it, one each, so that the others are decided."""
+        """One turn for all events, or several of so many as one transaction bears; if our own mistake spoils
+        one, one each of what is left, so that the others are decided.
+        """
+        most = len(events)
         try:
-            await take_turn(self, subject, key, events)
+            while True:
+                # Once a transaction was too long, no later one is longer than the one that was not.
+                most = await take_turn(self, subject, key, events[:most])
+                events = events[most:]
+                if not events:
+                    return
         except LaneLost:
             raise
         except Exception as error:
@@ -414,6 +425,16 @@ class Lanes:
         stream.submit(job, partial(_set, done, None))
         seq = await done
         return None if seq is None else HeldLane(stream, name, seen_epoch + 1, seq, self, on_lost)
+
+
+def _borne(subject: Subject[Any, Any], events: Sequence[Any]) -> int:
+    """How many of the first events are one turn: at least one."""
+    weight = 0
+    for number, event in enumerate(islice(events, TURN_WEIGHT_MAX + 1)):
+        weight += subject.weight(event)
+        if weight > TURN_WEIGHT_MAX:
+            return max(number, 1)
+    return len(events)
 
 
 def _set(future: "asyncio.Future[Result]", result: Result) -> None:

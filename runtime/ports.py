@@ -85,6 +85,12 @@ class Subject(Protocol[State, Event]):
     def decide(self, key: str, state: State, events: Sequence[Event], now: Instant) -> Decision[Any, Any]:
         """Decide all `events` at once; no events: time has passed. Changes nothing."""
 
+    def weight(self, event: Event) -> int:
+        """How much is written for this event, measured in common events, at least 1: a turn is bounded by it.
+
+        A subscription of a thousand topics is as long as a dozen that name one.
+        """
+
     def beat(self, key: str, now: Instant) -> Instant | None:
         """The look that a decision asked for, outside of turns, if only memory changes; when to look again.
 

@@ -77,6 +77,7 @@ class Counters:
     refused: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     decided: int = 0
     look_again_at: Instant | None = None
+    weights: dict[int, int] = field(default_factory=dict)
 
     def cached(self, key: str) -> Counter | None:
         return self.states.get(key)
@@ -92,6 +93,9 @@ class Counters:
         replies = tuple(events)
         look_again_at, self.look_again_at = self.look_again_at, None
         return Decision(records, replies, (), look_again_at)
+
+    def weight(self, event: int) -> int:
+        return self.weights.get(event, 1)
 
     def beat(self, key: str, now: Instant) -> Instant | None:
         return None

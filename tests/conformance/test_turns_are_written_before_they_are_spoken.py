@@ -9,7 +9,7 @@ import pytest
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from runtime.lanes import HeldLane
-from runtime.ports import LaneLost, VersionConflict
+from runtime.ports import ConnectionLost, LaneLost, VersionConflict
 from tests.conformance.conftest import Rig
 from tests.conformance.counters import Added, Counter, Counters, CounterStore, read_journal
 
@@ -96,6 +96,42 @@ async def test_an_event_that_no_row_fits_is_refused_and_the_others_are_decided(r
     assert stored(rig, "orders").total == 3
     assert rig.counters.refused == [("orders", (7,))]
     assert rig.counters.said == [("orders", 1), ("orders", 2)]
+
+
+async def test_a_transaction_that_takes_too_long_is_tried_again_with_fewer_events(rig: Rig) -> None:
+    class Impatient(CounterStore):
+        """The server ends a transaction that has too much to write, with its connection."""
+
+        def save(self, connection: object, key: str, before: Counter, records: Sequence[Added]) -> None:
+            if len(records) > 10:
+                raise ConnectionLost("terminating connection due to transaction timeout")
+            super().save(connection, key, before, records)
+
+    rig.counters.store = Impatient()
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", *range(1, 61))
+    assert rig.counters.refused == []
+    assert rig.counters.said == [("orders", number) for number in range(1, 61)]
+    # 60 are too many, and 15; then no later turn has more than the 4 that were not.
+    assert [len(records) for _, _, records in journal(rig)] == [4] * 15
+
+
+async def test_only_what_was_not_yet_decided_is_refused_with_an_event_that_fails(rig: Rig) -> None:
+    class Narrow(CounterStore):
+        """More than two at once are too many, and 7 is our own mistake."""
+
+        def save(self, connection: object, key: str, before: Counter, records: Sequence[Added]) -> None:
+            if len(records) > 2:
+                raise ConnectionLost("terminating connection due to transaction timeout")
+            if Added(7) in records:
+                raise ValueError("seven")
+            super().save(connection, key, before, records)
+
+    rig.counters.store = Narrow()
+    lane = await rig.take()
+    await lane.submit_turn(rig.counters, "orders", 1, 2, 3, 7, 5)
+    assert rig.counters.refused == [("orders", (7,))]
+    assert stored(rig, "orders").total == 11
 
 
 async def test_the_lane_asks_again_when_the_decision_wants_it(rig: Rig, until) -> None:  # type: ignore[no-untyped-def]

@@ -1,8 +1,10 @@
 """What the store loads equals what the core folded, and the rows defend themselves, on real PostgreSQL."""
 
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
+import msgspec
 import psycopg
 import pytest
 from django.core.management import call_command
@@ -89,6 +91,24 @@ def test_a_load_equals_the_fold_of_all_turns(connection: LaneConnection) -> None
     turns.take(records.MemberRemoved("ben", "session over"), records.ErrorShown("ben is gone"))
     assert turns.store.load(connection, "departures") == turns.rows
     assert turns.store.load_shard(connection, shard_of("departures")) == {"departures": turns.rows}
+
+
+def test_a_subscription_that_many_share_is_sent_once_and_each_keeps_its_own(
+    connection: LaneConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics, sent, execute = [f"topic-{number}" for number in range(100)], 0, connection.execute
+
+    def counted(statement: Any, values: Any = None, **named: Any) -> Any:
+        nonlocal sent
+        sent += len(str(values))
+        return execute(statement, values, **named)
+
+    monkeypatch.setattr(connection, "execute", counted)
+    turns = Turns(connection)
+    others = [joins(f"other-{number}", f"topic-{number}") for number in range(3)]
+    turns.take(*(joins(f"member-{number}", *topics) for number in range(20)), *others)
+    assert sent < 5 * len(msgspec.json.encode(turns.rows.members["member-0"].topic_count))
+    assert turns.store.load(connection, "departures") == turns.rows
 
 
 def test_a_partition_that_changes_hands_in_one_turn_has_one_row(

@@ -9,10 +9,10 @@ from structlog.testing import capture_logs
 
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
-from runtime.lanes import TURN_EVENTS_MAX, HeldLane
-from runtime.memory import MemoryLink
+from runtime.lanes import TURN_WEIGHT_MAX, HeldLane
+from runtime.memory import MemoryConnection, MemoryLink
 from runtime.ports import CONTROLLER_LANE, shard_lane
-from tests.conformance.counters import Added, Counter, Counters, CounterStore, Tally, read_tally
+from tests.conformance.counters import Added, Counter, Counters, CounterStore, Tally, read_journal, read_tally
 from tests.unit.runtime.lanes_in_memory import LanesInMemory, lanes_in_memory, until
 
 MANY = 200
@@ -73,14 +73,30 @@ async def test_a_turn_takes_a_bounded_number_of_events_and_says_so_as_they_are_d
         lane, counters = await rig.take(), Counters()
         early = asyncio.ensure_future(lane.submit_turn(counters, "orders", 1))
         await asyncio.sleep(0)
-        lane.hand_in(counters, "orders", *[1] * (2 * TURN_EVENTS_MAX))
+        lane.hand_in(counters, "orders", *[1] * (2 * TURN_WEIGHT_MAX))
         late = asyncio.ensure_future(lane.submit_turn(counters, "orders", 1))
         early.add_done_callback(lambda _: said_at_early.append(len(counters.said)))
         said_at_early: list[int] = []
         await asyncio.gather(early, late)
-        assert counters.states["orders"].total == 2 * TURN_EVENTS_MAX + 2
+        assert counters.states["orders"].total == 2 * TURN_WEIGHT_MAX + 2
         assert counters.states["orders"].version == 3
         assert said_at_early[0] < len(counters.said)
+
+
+async def test_a_turn_is_bounded_by_what_its_events_weigh_and_takes_one_however_heavy() -> None:
+    async with lanes_in_memory() as rig:
+        heavy, light = TURN_WEIGHT_MAX + 1, 2
+        lane, counters = await rig.take(), Counters(weights={heavy: heavy, 400: 400})
+        lane.hand_in(counters, "orders", 400, 400, light, 400, heavy, light)
+        await lane.submit_turn(counters, "orders", light)
+        assert counters.said == [("orders", one) for one in (400, 400, light, 400, heavy, light, light)]
+        turns = [turn for _, _, turn in read_journal(MemoryConnection(rig.database), lane.name)]
+        assert [[one["by"] for one in turn] for turn in turns] == [
+            [400, 400, light],
+            [400],
+            [heavy],
+            [light, light],
+        ]
 
 
 async def test_an_election_shares_its_connection_with_no_shard() -> None:
