@@ -83,6 +83,9 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         """Send a text (UTF-8). False, and nothing is sent, if it would have to wait or is too late."""
         if self.close_sent or not self._by_frame or not self.writable.is_set() or self.conn.state is not OPEN:
             return False
+        if self.transport.is_closing():
+            # Writing would raise, in the midst of a turn that tells thousands of others.
+            return False
         size = len(payload)
         if size < 126:
             header = struct.pack(">BB", TEXT, size)

@@ -234,3 +234,13 @@ async def test_whoever_is_refused_is_no_error_of_ours(caplog: pytest.LogCaptureF
         pass
     await asyncio.sleep(0)
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_what_is_said_to_a_peer_that_is_gone_disturbs_nobody() -> None:
+    application = Application()
+    async with connected(application) as peer:
+        peer.send(frame(b"hello"))
+        assert await peer.next_frame() == (TEXT, b"hello")
+        peer.writer.transport.abort()
+        await application.ended.wait()
+        assert application.line.say_now(b"goodbye") is False
