@@ -88,6 +88,9 @@ class Operators:
     def _wish(self, rows: GroupRows) -> tuple[Wish, Findings | None]:
         kind = self.chance.choice("mmmmqrrdooossst")
         members = [*rows.classic.members, *rows.members] if rows.classic else [*rows.members]
+        if not members and kind in "mr":
+            # Only a group without members is given other offsets, and it is seldom without.
+            kind = "s"
         if kind == "m":
             member = self.chance.choice([*members, "nobody"])
             return RemoveMember(member, self.chance.choice(QUARANTINES_MS)), None

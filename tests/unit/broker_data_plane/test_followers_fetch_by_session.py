@@ -184,7 +184,7 @@ async def test_a_stopped_replica_is_set_aside(tmp_path: Path) -> None:
         await ann.ask(PRODUCE, 9, produce(b"a"))
         one.obey(2, leader=2, epoch=2, replicas=(2,))
         assert one.plane.named("orders", 0) is None
-        assert len(list((tmp_path / "1").glob("orders-0.*-stray"))) == 1
+        assert len(list((tmp_path / "1").glob("orders-0.*-delete"))) == 1
         assert produced(await ann.ask(PRODUCE, 9, produce(b"b"))) == (6, -1)
 
 

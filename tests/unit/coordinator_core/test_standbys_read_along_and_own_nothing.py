@@ -6,7 +6,7 @@ from msgspec import structs
 
 from coordinator.core import offsets
 from coordinator.core.draft import GroupDecision
-from coordinator.core.events import ConnectionId, Heard, Say
+from coordinator.core.events import ConnectionId, Heard, Say, SayLater
 from groups.core import records
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
@@ -29,7 +29,7 @@ def redundant(*names: str, copies: int = 2, willing: bool = True) -> Group:
 def settle(group: Group) -> None:
     for _ in range(6):
         decision = group.rebalance()
-        while any(isinstance(saying, Say) for saying in decision.commands):
+        while any(isinstance(saying, Say | SayLater) for saying in decision.commands):
             decision = group.obey(decision)
     assert group.rows.phase == "Stable"
 
@@ -39,7 +39,7 @@ def told(decision: GroupDecision, name: str) -> StartFetcherRequest:
     sent = [
         saying.message
         for saying in decision.commands
-        if isinstance(saying, Say) and isinstance(saying.message, StartFetcherRequest)
+        if isinstance(saying, Say | SayLater) and isinstance(saying.message, StartFetcherRequest)
     ]
     [found] = [one for one in sent if one.consumer_id == name]
     return found
@@ -115,7 +115,7 @@ def test_a_standby_that_was_not_told_is_told_after_its_next_ping() -> None:
     pings = {
         saying.message.consumer_id: saying.message.number
         for saying in decision.commands
-        if isinstance(saying, Say) and isinstance(saying.message, PingRequest)
+        if isinstance(saying, Say | SayLater) and isinstance(saying.message, PingRequest)
     }
     right = group.turn(answer("ann", pings["ann"], group, set(group.rows.standbys["ann"])))
     assert not right.commands
