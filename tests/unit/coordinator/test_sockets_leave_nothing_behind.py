@@ -133,5 +133,5 @@ async def test_no_timer_holds_on_to_a_connection_that_is_gone(reads: bool) -> No
     gone = connection.id
     del connection, opened, serving
     gc.collect()
-    held = [one for one in gc.get_objects() if isinstance(one, connections.MemberConnection)]
+    held = [one for one in gc.get_objects() if type(one) is connections.MemberConnection]
     assert gone not in [one.id for one in held]
