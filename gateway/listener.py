@@ -146,6 +146,8 @@ class NodeListener:
         if self._all_are_owned():
             reply.send(answer_find_coordinator(self._cluster.view(), header, frame))
         else:
+            # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
+            read_request(header, frame)
             self._later.start(reply, self._find_later(header, memoryview(bytes(frame)), reply))
 
     async def _find_later(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
