@@ -302,7 +302,7 @@ class Consumer:
     async def offsets_for_time(
         self, timestamp_ms: int, *partitions: tuple[str, int]
     ) -> dict[TopicPartition, int]:
-        """Where the first batch with a record not older than `timestamp_ms` (wall time) begins; −1: nowhere.
+        """Where the first record not older than `timestamp_ms` (wall time) lies; −1: nowhere.
 
         Raises OffsetsUnknown.
         """

@@ -45,15 +45,27 @@ class ApiKey(IntEnum):
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    UNREGISTER_BROKER = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,8 @@ class Api:
     """A frame of this request is no larger: what kio reads becomes objects many times its size."""
     limit_elements: int = 50_000
     """All arrays of one request have no more elements together: each is work for the loop."""
+    entry_weight: int = 1
+    """One of an outermost array counts as so many: to answer it costs more than to read it."""
 
 
 NEVER_FLEXIBLE: Final = 32_767
@@ -84,7 +98,7 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.PRODUCE, 0, 3, 12, 9, DEFAULT_LIMIT_BYTES, limit_elements=20_000),
         # Eight microseconds each; of what a leader has, a client that never stops asks all.
         Api(ApiKey.FETCH, 4, 4, 16, 12, limit_elements=20_000),
-        Api(ApiKey.LIST_OFFSETS, 1, 1, 6, 6),
+        Api(ApiKey.LIST_OFFSETS, 1, 1, 9, 6),
         Api(ApiKey.METADATA, 0, 0, 12, 9),
         Api(ApiKey.OFFSET_COMMIT, 2, 2, 9, 8),
         Api(ApiKey.OFFSET_FETCH, 1, 1, 9, 6),
@@ -98,18 +112,34 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.LIST_GROUPS, 0, 0, 5, 3, limit_bytes=64 * 1024, limit_elements=100),
         Api(ApiKey.SASL_HANDSHAKE, 0, 0, 1, NEVER_FLEXIBLE, limit_bytes=1024),
         Api(ApiKey.API_VERSIONS, 0, 0, 4, 3),
-        Api(ApiKey.CREATE_TOPICS, 2, 2, 7, 5),
-        Api(ApiKey.DELETE_TOPICS, 1, 1, 6, 4),
+        # 50,000 topics, each of them refused, held the loop for 0.8 s; the replicas of one may be as many.
+        Api(ApiKey.CREATE_TOPICS, 2, 2, 7, 5, entry_weight=25),
+        Api(ApiKey.DELETE_TOPICS, 1, 1, 6, 4, entry_weight=25),
+        # Each is a file of its own to write.
+        Api(ApiKey.DELETE_RECORDS, 0, 0, 2, 2, limit_elements=5_000),
         Api(ApiKey.INIT_PRODUCER_ID, 0, 0, 4, 2),
         # 45,000 held the loop of a node, which refuses each of them, for 0.7 s.
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4, limit_elements=5_000),
+        # Kafka's own topic tool asks about every topic at once.
+        Api(ApiKey.DESCRIBE_CONFIGS, 1, 1, 4, 4, limit_elements=20_000),
+        Api(ApiKey.ALTER_CONFIGS, 0, 0, 2, 2, limit_elements=20_000, entry_weight=10),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 1, 4, 2),
         Api(ApiKey.SASL_AUTHENTICATE, 0, 0, 2, 2, limit_bytes=4 * 1024),
-        Api(ApiKey.CREATE_PARTITIONS, 0, 0, 3, 2),
+        Api(ApiKey.CREATE_PARTITIONS, 0, 0, 3, 2, entry_weight=25),
         Api(ApiKey.DELETE_GROUPS, 0, 0, 2, 2, limit_elements=1_000),
+        # 25,000 topics with a partition each held the loop for 0.5 s.
+        Api(ApiKey.ELECT_LEADERS, 0, 0, 2, 2, limit_elements=10_000, entry_weight=2),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 0, 1, 1, limit_elements=20_000, entry_weight=10),
         Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, 1, 0),
         Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0, 0),
         Api(ApiKey.OFFSET_DELETE, 0, 0, 0, NEVER_FLEXIBLE),
-        Api(ApiKey.DESCRIBE_CLUSTER, 0, 0, 1, 0),
+        Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 0, 1, 1, limit_bytes=64 * 1024, limit_elements=100),
+        Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 0, 1, 1, limit_elements=20_000, entry_weight=5),
+        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, 0, 0, limit_elements=1_000),
+        Api(ApiKey.UPDATE_FEATURES, 0, 0, 2, 0, limit_bytes=64 * 1024, limit_elements=100),
+        Api(ApiKey.DESCRIBE_CLUSTER, 0, 0, 2, 0),
+        Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0, 0, limit_elements=5_000),
+        Api(ApiKey.UNREGISTER_BROKER, 0, 0, 0, 0, limit_bytes=64 * 1024),
     )
 }
 
@@ -252,10 +282,12 @@ def _writer(entity: Any) -> Any:
     return entity_writer(entity)
 
 
-def read_body(entity: Any, frame: Buffer, start: int, most_elements: int = bounds.UNLIMITED) -> Any:
+def read_body(
+    entity: Any, frame: Buffer, start: int, most_elements: int = bounds.UNLIMITED, entry_weight: int = 1
+) -> Any:
     """The instance of kio's class `entity` that begins at `start`. Raises MalformedFrame, FrameTooLarge."""
     view = memoryview(frame).toreadonly()
-    end = bounds.end_of(entity, view, start, most_elements)
+    end = bounds.end_of(entity, view, start, most_elements, entry_weight)
     try:
         body, size = _reader(entity)(view, start)
     except Exception as error:
@@ -274,8 +306,9 @@ def read_request(header: RequestHeader, frame: Buffer, most_elements: int | None
     Raises MalformedFrame, FrameTooLarge.
     """
     shape = request_class(header.api_key, header.api_version)
-    most = SERVED[header.api_key].limit_elements if most_elements is None else most_elements
-    return read_body(shape, frame, header.body_start, most)
+    api = SERVED[header.api_key]
+    most = api.limit_elements if most_elements is None else most_elements
+    return read_body(shape, frame, header.body_start, most, api.entry_weight)
 
 
 def shapes_loaded() -> Iterator[None]:

@@ -18,14 +18,23 @@ LENGTH_OVERHEAD_BYTES: Final = 12
 """Base offset and length: what the length field of a batch does not count."""
 
 NO_PRODUCER: Final = -1
+NO_TIMESTAMP: Final = -1
+APPEND_TIME_BIT: Final = 0x08
+"""The one time of all records of the batch is its largest: when the broker took it."""
 CONTROL_BIT: Final = 0x20
 TRANSACTIONAL_BIT: Final = 0x10
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_CRC_AT = 17
 _CRC_START = 21
+_LARGEST_TIME_AT = 35
 _PLACE = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _SIZE = struct.Struct(">qi")
+_ATTRIBUTES = struct.Struct(">h")
+_CRC = struct.Struct(">I")
+_COUNT = struct.Struct(">i")
+_COUNT_AT = 57
 
 
 class BatchHeader(NamedTuple):
@@ -55,6 +64,9 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
 
+_header = BatchHeader._make
+
+
 def read_header(buffer: Buffer, start: int = 0) -> BatchHeader:
     """The header of the batch that begins at `start`, not yet checked against its bytes.
 
@@ -69,7 +81,7 @@ def read_header(buffer: Buffer, start: int = 0) -> BatchHeader:
         raise CorruptBatch(f"magic {magic}, only 2 is served")
     if length < HEADER_BYTES - LENGTH_OVERHEAD_BYTES:
         raise CorruptBatch(f"a batch length of {length}")
-    return BatchHeader(base_offset, length + LENGTH_OVERHEAD_BYTES, leader_epoch, *rest)
+    return _header((base_offset, length + LENGTH_OVERHEAD_BYTES, leader_epoch, *rest))
 
 
 def check(view: memoryview, start: int, header: BatchHeader) -> None:
@@ -77,9 +89,8 @@ def check(view: memoryview, start: int, header: BatchHeader) -> None:
     end = start + header.size_bytes
     if end > len(view):
         raise CorruptBatch("the bytes end inside a batch")
-    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
-        # A compacted batch may hold fewer records than offsets; producers' batches may not,
-        # and Muster compacts nothing.
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        # A compacted batch holds fewer records than offsets, perhaps none.
         raise CorruptBatch(f"{header.record_count} records, last delta {header.last_offset_delta}")
     if crc32c(view[start + _CRC_START : end]) != header.crc:
         raise CorruptBatch("the checksum does not fit the bytes")
@@ -103,6 +114,46 @@ def stamp(buffer: bytearray | memoryview, start: int, base_offset: int, leader_e
     """Write where the batch lies and who led; both are outside the checksum."""
     _PLACE.pack_into(buffer, start, base_offset)
     _EPOCH.pack_into(buffer, start + LENGTH_OVERHEAD_BYTES, leader_epoch)
+
+
+def stamp_append_time(view: memoryview, start: int, header: BatchHeader, now_ms: int) -> BatchHeader:
+    """Write into the batch when it was taken, and its new checksum; returns what its header says then."""
+    attributes = header.attributes | APPEND_TIME_BIT
+    _ATTRIBUTES.pack_into(view, start + _CRC_START, attributes)
+    _PLACE.pack_into(view, start + _LARGEST_TIME_AT, now_ms)
+    crc = crc32c(view[start + _CRC_START : start + header.size_bytes])
+    _CRC.pack_into(view, start + _CRC_AT, crc)
+    return header._replace(attributes=attributes, max_timestamp_ms=now_ms, crc=crc)
+
+
+def filler(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
+    """An empty batch, of no producer, for offsets whose records were compacted away."""
+    head = bytearray(HEADER_BYTES)
+    _HEADER.pack_into(
+        head, 0, base_offset, HEADER_BYTES - LENGTH_OVERHEAD_BYTES, leader_epoch, 2, 0, 0,
+        next_offset - base_offset - 1, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER, -1, -1, 0,
+    )  # fmt: skip
+    _CRC.pack_into(head, _CRC_AT, crc32c(memoryview(head)[_CRC_START:]))
+    return bytes(head)
+
+
+def is_filler(header: BatchHeader) -> bool:
+    """It only stands for offsets."""
+    return not header.record_count and header.producer_id == NO_PRODUCER
+
+
+def rewritten(
+    batch: Buffer, header: BatchHeader, payload: bytes | memoryview, count: int, max_timestamp_ms: int
+) -> bytes:
+    """The same batch with fewer records: its place, its producer, its offsets and base time stay."""
+    made = bytearray(HEADER_BYTES + len(payload))
+    made[:HEADER_BYTES] = memoryview(batch)[:HEADER_BYTES]
+    made[HEADER_BYTES:] = payload
+    _SIZE.pack_into(made, 0, header.base_offset, len(made) - LENGTH_OVERHEAD_BYTES)
+    _PLACE.pack_into(made, _LARGEST_TIME_AT, max_timestamp_ms)
+    _COUNT.pack_into(made, _COUNT_AT, count)
+    _CRC.pack_into(made, _CRC_AT, crc32c(memoryview(made)[_CRC_START:]))
+    return bytes(made)
 
 
 def place(buffer: Buffer, start: int) -> tuple[int, int]:

@@ -22,16 +22,17 @@ UNLIMITED: Final = 2**63
 
 
 class Elements:
-    """How many elements a body may still have."""
+    """How many elements a body may still have; each of its outermost arrays counts as `weight` of them."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "weight")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, weight: int = 1) -> None:
         self.left = limit
+        self.weight = weight
 
     def take(self, count: int) -> None:
         """Count the elements of one array. Raises FrameTooLarge."""
-        self.left -= count
+        self.left -= count * self.weight
         if self.left < 0:
             raise FrameTooLarge(f"{-self.left} elements too many")
 
@@ -60,13 +61,14 @@ _FIXED_BYTES: Final = {
 }
 
 
-def end_of(entity: Any, frame: Buffer, start: int, most_elements: int = UNLIMITED) -> int:
+def end_of(entity: Any, frame: Buffer, start: int, most_elements: int = UNLIMITED, weight: int = 1) -> int:
     """The position behind the `entity` (kio's class) that begins at `start`.
 
-    Raises MalformedFrame, and FrameTooLarge for more than `most_elements` in all its arrays together.
+    Raises MalformedFrame, and FrameTooLarge for more than `most_elements` in all its arrays together, where
+    one of an outermost array counts as `weight` of them.
     """
     try:
-        end = _as_step(walk_of(entity))(frame, start, Elements(most_elements))
+        end = _as_step(walk_of(entity))(frame, start, Elements(most_elements, weight))
     except struct.error as error:
         raise MalformedFrame(f"the frame ends inside {entity.__name__}") from error
     if end > len(frame):
@@ -185,10 +187,12 @@ def _array(element: int | Step, flexible: bool, nullable: bool) -> Step:
     def walk(frame: Buffer, position: int, elements: Elements) -> int:
         count, position = count_of(frame, position, elements)
         end = len(frame)
+        weight, elements.weight = elements.weight, 1
         for _ in range(count):
             position = step(frame, position, elements)
             if position > end:
                 raise MalformedFrame("an array ends behind its frame")
+        elements.weight = weight
         return position
 
     return walk

@@ -1,4 +1,4 @@
-"""This room decompresses the records of a batch, and never to more bytes than it was allowed.
+"""This room compresses the records of a batch, and decompresses them to no more bytes than allowed.
 
 The codecs' own functions allocate what the compressed bytes ask for: 32 KB of zstd may ask for 1 GB.
 """
@@ -24,6 +24,8 @@ FIRST_GUESS: Final = 8
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
+_XERIAL_HEAD: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _BLOCK_LENGTH: Final = struct.Struct(">i")
 
 
@@ -44,6 +46,28 @@ def decompress(codec: int, payload: memoryview, limit_bytes: int) -> bytes:
     # Each library has its own errors for bytes that it does not read, and they grow with its releases.
     except Exception as error:
         raise CorruptBatch(f"the records cannot be decompressed: {error}") from error
+
+
+def compress(codec: int, records: bytes) -> bytes:
+    """The records as a producer's codec writes them (KIP-98), in the framing that every client reads."""
+    match codec:
+        case 1:
+            return gzip.compress(records)
+        case 2:
+            made = bytearray(_XERIAL_HEAD)
+            for start in range(0, len(records), _XERIAL_BLOCK_BYTES):
+                block = bytes(cramjam.snappy.compress_raw(records[start : start + _XERIAL_BLOCK_BYTES]))
+                made += _BLOCK_LENGTH.pack(len(block)) + block
+            return bytes(made)
+        case 3:
+            # Kafka's own reader takes no blocks that lean on each other.
+            compressor = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
+            compressor.compress(records)
+            return bytes(compressor.finish())
+        case 4:
+            return bytes(cramjam.zstd.compress(records, level=3))
+        case _:
+            raise UnsupportedCompression(f"compression codec {codec}")
 
 
 def _gzip(payload: memoryview, limit_bytes: int) -> bytes:

@@ -5,6 +5,7 @@ kio makes an object of each, and asks each of its fields what it is. The tests c
 
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from muster.kafkawire.api_table import ApiKey, is_flexible
@@ -16,6 +17,9 @@ _PROTOCOL_TYPE_SINCE: Final = 7
 _SKIPS_SINCE: Final = 9
 _SYNC_THROTTLES_SINCE: Final = 1
 _SYNC_NAMES_PROTOCOL_SINCE: Final = 5
+
+REMEMBERED: Final = 64
+"""Heads of answers that are kept: one for each generation that is told, in one or two versions."""
 
 _NO_TIME: Final = bytes(4)
 _NO_TAGS: Final = b"\0"
@@ -41,6 +45,7 @@ def join_answer_body(
     """JoinGroup 0 to 9; what a version does not have is left out. Raises struct.error for too long a text."""
     flexible = is_flexible(ApiKey.JOIN_GROUP, version)
     tags = _NO_TAGS if flexible else b""
+    head = _head_of_join(version, error, generation, protocol_type, protocol_name, leader, skip_assignment)
     listed = [
         text(one, flexible)
         + (text(instance, flexible) if version >= _INSTANCES_SINCE else b"")
@@ -48,6 +53,21 @@ def join_answer_body(
         + tags
         for one, instance, metadata in members
     ]
+    return b"".join((head, text(member_id, flexible), count(len(listed), flexible), *listed, tags))
+
+
+@lru_cache(REMEMBERED)
+def _head_of_join(
+    version: int,
+    error: int,
+    generation: int,
+    protocol_type: str | None,
+    protocol_name: str | None,
+    leader: str,
+    skip_assignment: bool,
+) -> bytes:
+    """What is the same for all followers of a generation."""
+    flexible = is_flexible(ApiKey.JOIN_GROUP, version)
     return b"".join(
         (
             _NO_TIME if version >= _JOIN_THROTTLES_SINCE else b"",
@@ -56,10 +76,6 @@ def join_answer_body(
             text(protocol_name, flexible),
             text(leader, flexible),
             (b"\1" if skip_assignment else b"\0") if version >= _SKIPS_SINCE else b"",
-            text(member_id, flexible),
-            count(len(listed), flexible),
-            *listed,
-            tags,
         )
     )
 
@@ -69,13 +85,20 @@ def sync_answer_body(
 ) -> bytes:
     """SyncGroup 0 to 5."""
     flexible = is_flexible(ApiKey.SYNC_GROUP, version)
+    given = octets(assignment, flexible)
+    head = _head_of_sync(version, error, protocol_type, protocol_name)
+    return head + given + _NO_TAGS if flexible else head + given
+
+
+@lru_cache(REMEMBERED)
+def _head_of_sync(version: int, error: int, protocol_type: str | None, protocol_name: str | None) -> bytes:
+    """What is the same for all members of a generation."""
+    flexible = is_flexible(ApiKey.SYNC_GROUP, version)
     named = version >= _SYNC_NAMES_PROTOCOL_SINCE
     return b"".join(
         (
             _NO_TIME if version >= _SYNC_THROTTLES_SINCE else b"",
             _ERROR.pack(error),
             text(protocol_type, flexible) + text(protocol_name, flexible) if named else b"",
-            octets(assignment, flexible),
-            _NO_TAGS if flexible else b"",
         )
     )

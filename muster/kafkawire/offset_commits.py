@@ -19,6 +19,8 @@ _EPOCH_SINCE: Final = 6
 _THROTTLE_TIME_SINCE: Final = 3
 _NO_EPOCH: Final = -1
 
+_NUMBER_BYTES: Final = 4
+
 _LENGTH = struct.Struct(">i")
 _COMPACT = struct.Struct(">iqiBB")
 """A position of a flexible version; of one without metadata also its length, and the number of tags."""
@@ -54,38 +56,51 @@ class OffsetCommitRequest(NamedTuple):
     topics: list[AskedTopic]
 
 
-def read_offset_commit(header: RequestHeader, frame: memoryview) -> OffsetCommitRequest:
-    """The request in `frame`, versions 2 to 9. Raises MalformedFrame, FrameTooLarge."""
+def read_offset_commit(
+    header: RequestHeader, frame: memoryview, places: list[int] | None = None
+) -> OffsetCommitRequest:
+    """The request in `frame`, versions 2 to 9; `places` takes in where behind the header its offsets stand.
+
+    Raises MalformedFrame, FrameTooLarge.
+    """
     version = header.api_version
     flexible = is_flexible(ApiKey.OFFSET_COMMIT, version)
     cursor = Cursor(frame, header.body_start, flexible, SERVED[ApiKey.OFFSET_COMMIT].limit_elements)
     positions = _compact_positions if flexible else _positions
+    offsets_at: list[int] = []
     try:
         group_id, generation, member_id = cursor.text(), cursor.int32(), cursor.text()
         instance_id = cursor.string() if version >= _INSTANCE_SINCE else None
         retention_ms = cursor.int64() if version <= _RETENTION_UNTIL else -1
         topics = []
         for _ in range(cursor.array_size()):
-            topics.append(AskedTopic(cursor.text(), positions(cursor, version >= _EPOCH_SINCE)))
+            name = cursor.text()
+            topics.append(AskedTopic(name, positions(cursor, version >= _EPOCH_SINCE, offsets_at)))
             cursor.tags()
         cursor.tags()
     except (struct.error, UnicodeDecodeError) as error:
         raise MalformedFrame(f"OffsetCommit: {error}") from error
+    if places is not None:
+        places += [place - header.body_start for place in offsets_at]
     return OffsetCommitRequest(group_id, generation, member_id, instance_id, retention_ms, topics)
 
 
-def _positions(cursor: Cursor, has_epoch: bool) -> list[AskedPosition]:
-    return [
-        (cursor.int32(), cursor.int64(), cursor.int32() if has_epoch else _NO_EPOCH, cursor.string() or "")
-        for _ in range(cursor.array_size())
-    ]
+def _positions(cursor: Cursor, has_epoch: bool, offsets_at: list[int]) -> list[AskedPosition]:
+    found = []
+    for _ in range(cursor.array_size()):
+        number = cursor.int32()
+        offsets_at.append(cursor.position)
+        offset, epoch = cursor.int64(), cursor.int32() if has_epoch else _NO_EPOCH
+        found.append((number, offset, epoch, cursor.string() or ""))
+    return found
 
 
-def _compact_positions(cursor: Cursor, _has_epoch: bool) -> list[AskedPosition]:
+def _compact_positions(cursor: Cursor, _has_epoch: bool, offsets_at: list[int]) -> list[AskedPosition]:
     """Most have no metadata and no tags: each of these is one step."""
     found = []
     view = cursor.view
     for _ in range(cursor.array_size()):
+        offsets_at.append(cursor.position + _NUMBER_BYTES)
         number, offset, epoch, length, tags = _COMPACT.unpack_from(view, cursor.position)
         if length == _EMPTY and not tags:
             cursor.position += _COMPACT.size

@@ -46,6 +46,9 @@ def read_records(
     for start, header in batches.headers(view):
         if header.next_offset <= from_offset or header.attributes & batches.CONTROL_BIT:
             continue
+        if not header.record_count:
+            # What a compaction left of it: a place.
+            continue
         batches.check(view, start, header)
         yield from _records_of(view[start : start + header.size_bytes], header, from_offset, limit_bytes)
 

@@ -15,6 +15,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_unspecified(host: str) -> bool:
+    """True for an address that means all of a machine's own, such as 0.0.0.0: nobody can connect to it."""
+    try:
+        return ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False
+
+
 def host_and_port(text: str) -> tuple[str, int] | None:
     """Host and port of `host:port`; IPv6 stands in brackets. None for anything else."""
     try:

@@ -28,8 +28,8 @@ def _bytes(name: str, default: int, meaning: str) -> Setting:
     return _count(name, default, meaning, unit="bytes")
 
 
-def _switch(name: str, meaning: str) -> Setting:
-    return Setting(name=name, kind="switch", default=False, meaning=meaning)
+def _switch(name: str, meaning: str, *, default: bool = False) -> Setting:
+    return Setting(name=name, kind="switch", default=default, meaning=meaning)
 
 
 def _words(name: str, meaning: str, *default: str, required: bool = False) -> Setting:
@@ -224,6 +224,25 @@ CONTROLLER = (
         "For topics that set none: replicas that must hold a record of acks=all. Brokers are told.",
         most=9_999,
     ),
+    _switch(
+        "MUSTER_AUTO_LEADER_REBALANCE_ENABLE",
+        "Partitions go back to the broker that stands first for them once it is in sync.",
+        default=True,
+    ),
+    _count(
+        "MUSTER_LEADER_IMBALANCE_PER_BROKER_PERCENTAGE",
+        10,
+        "Of a broker that does not lead more than this part of what it stands first for.",
+        least=0,
+        most=100,
+        unit="%",
+    ),
+    _ms(
+        "MUSTER_LEADER_IMBALANCE_CHECK_INTERVAL_MS",
+        300_000,
+        "How often leaders are looked at: the preferred ones, and unclean ones where topics allow them.",
+        least=100,
+    ),
     _ms("MUSTER_CONTROLLER_ACK_TIMEOUT_MS", 30_000, "A broker this far behind gets a new link.", least=100),
 )
 
@@ -234,7 +253,8 @@ KAFKA_DOORS = (
     _text(
         "MUSTER_KAFKA_TLS_CA",
         "",
-        "PEM file of whom workers and nodes trust as brokers; whom the system trusts when not set.",
+        "PEM file of whom workers, nodes and brokers trust as brokers, and brokers as nodes; whom the system"
+        " trusts when not set.",
     ),
     _ms(
         "MUSTER_KAFKA_CALLERS_MAX_AGE_MS",
@@ -263,7 +283,14 @@ BROKER = (
     ),
     _text("MUSTER_BROKER_LISTEN", "127.0.0.1:9092", "HOST:PORT of Kafka clients."),
     _text("MUSTER_BROKER_ADDRESS", "", "HOST:PORT where Kafka clients reach it; where it listens."),
-    _text("MUSTER_BROKER_REPLICATION_LISTEN", "127.0.0.1:0", "HOST:PORT of other brokers; loopback only."),
+    _text(
+        "MUSTER_BROKER_REPLICATION_LISTEN",
+        "127.0.0.1:0",
+        "HOST:PORT of other brokers; off loopback it speaks TLS with MUSTER_KAFKA_TLS_CERTIFICATE.",
+    ),
+    _text(
+        "MUSTER_BROKER_REPLICATION_ADDRESS", "", "HOST:PORT where other brokers reach it; where it listens."
+    ),
     _text("MUSTER_BROKER_HTTP_LISTEN", "", "HOST:PORT of /livez, /readyz, /metrics; unserved if empty."),
     _text("MUSTER_BROKER_DATA", "", "Folder of the logs, of this broker alone.", required=True),
     _words("MUSTER_NODES", "Websocket addresses of nodes; any one of them suffices.", required=True),
@@ -280,11 +307,21 @@ BROKER = (
     _ms("MUSTER_REPLICA_FETCH_BACKOFF_MS", 200, "Rest after a replica fetch that failed."),
     _ms("MUSTER_REPLICA_SOCKET_TIMEOUT_MS", 10_000, "A leader this long silent is asked anew."),
     _bytes("MUSTER_LOG_SEGMENT_BYTES", 1_073_741_824, "A segment this long is closed and the next begun."),
+    _bytes(
+        "MUSTER_LOG_RESERVE_BYTES",
+        67_108_864,
+        "With less room left on its disk a broker takes no records.",
+    ),
     _bytes("MUSTER_MESSAGE_MAX_BYTES", 1_048_588, "Largest record batch that a producer may send."),
     _ms(
         "MUSTER_INITIAL_BROKER_REGISTRATION_TIMEOUT_MS",
         60_000,
         "Kept out so long by another process of its id, a broker ends.",
+    ),
+    _ms(
+        "MUSTER_CONTROLLED_SHUTDOWN_TIMEOUT_MS",
+        5_000,
+        "Told to stop, a broker serves on so long for others to lead what it leads.",
     ),
     _ms(
         "MUSTER_STRAY_RETENTION_MS",

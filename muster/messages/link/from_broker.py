@@ -4,6 +4,17 @@ from uuid import UUID
 
 import msgspec
 
+from muster.messages.link.brokers import CordonBroker, UnregisterBroker
+from muster.messages.link.configs import AlterConfigs
+from muster.messages.link.plans import (
+    ApprovePlan,
+    CancelPlan,
+    PausePlan,
+    ProposePlan,
+    RunPlan,
+    ThrottlePlan,
+)
+from muster.messages.link.quotas import AlterClientQuotas, DescribeClientQuotas
 from muster.messages.link.rows import PartitionKey
 
 
@@ -32,14 +43,21 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     highest_leader_epoch: int = 0
     highest_broker_epoch: int = 0
     highest_metadata_version: int = 0
+    protocol: int = 0
+    """What this broker understands, see `muster.messages.link.protocol`."""
+    leaving: bool = False
+    """It has said Leaving on an earlier link, or would have."""
+    static_configs: dict[str, str] = {}
+    """What its environment says of configs, by the one name of each; what is as by default is left out."""
 
 
 class HighWatermark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far a partition that this broker leads is committed."""
+    """How far a partition that this broker leads is committed, and how large its log is; −1: not said."""
 
     topic_id: UUID
     partition: int
     high_watermark: int
+    size_bytes: int = -1
 
 
 class BrokerPing(msgspec.Struct, frozen=True, tag="BrokerPing", tag_field="type", kw_only=True):
@@ -85,6 +103,13 @@ class UnusableLogs(msgspec.Struct, frozen=True, tag="UnusableLogs", tag_field="t
     usable: tuple[PartitionKey, ...] = ()
 
 
+class Leaving(msgspec.Struct, frozen=True, tag="Leaving", tag_field="type", kw_only=True):
+    """This broker was told to stop: others may lead what it leads. It serves on until MayLeave, or a timeout.
+
+    Never taken back by the same process (replication.md section 2).
+    """
+
+
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     """One topic to create; −1: the default. `assignments` (partition to brokers) excludes both counts."""
 
@@ -96,9 +121,9 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreateTopics(msgspec.Struct, frozen=True, tag="CreateTopics", tag_field="type", kw_only=True):
-    """A client's CreateTopics, forwarded once, with the principal the broker knows (design chapter 8a.6)."""
+    """CreateTopics, with the principal that whoever forwards it knows (design chapter 8a.6)."""
 
-    correlation_id: int
+    correlation_id: int = 0
     topics: tuple[NewTopic, ...]
     timeout_ms: int
     validate_only: bool = False
@@ -106,32 +131,41 @@ class CreateTopics(msgspec.Struct, frozen=True, tag="CreateTopics", tag_field="t
 
 
 class NamedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic by its name or by its id; one of them is empty."""
+    """A topic by its name or by its id; one of them is empty.
+
+    `expected_version`, `expected_id`: those of the row that was looked at; others are a refusal. None: any.
+    """
 
     name: str = ""
     topic_id: UUID | None = None
+    expected_version: int | None = None
+    expected_id: UUID | None = None
 
 
 class DeleteTopics(msgspec.Struct, frozen=True, tag="DeleteTopics", tag_field="type", kw_only=True):
-    """A client's DeleteTopics, forwarded once."""
+    """DeleteTopics; see CreateTopics."""
 
-    correlation_id: int
+    correlation_id: int = 0
     topics: tuple[NamedTopic, ...]
     principal: str = ""
 
 
 class GrownTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic that is to have `partition_count` partitions; `assignments`: the brokers of each new one."""
+    """A topic that is to have `partition_count` partitions; `assignments`: the brokers of each new one.
+
+    `expected_version`: see NamedTopic.
+    """
 
     name: str
     partition_count: int
     assignments: tuple[tuple[int, ...], ...] | None = None
+    expected_version: int | None = None
 
 
 class CreatePartitions(msgspec.Struct, frozen=True, tag="CreatePartitions", tag_field="type", kw_only=True):
-    """A client's CreatePartitions, forwarded once."""
+    """CreatePartitions; see CreateTopics."""
 
-    correlation_id: int
+    correlation_id: int = 0
     topics: tuple[GrownTopic, ...]
     timeout_ms: int
     validate_only: bool = False
@@ -139,29 +173,45 @@ class CreatePartitions(msgspec.Struct, frozen=True, tag="CreatePartitions", tag_
 
 
 class WantedReplicas(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a partition is to be; None: it stays where it was before the reassignment under way."""
+    """Where a partition is to be; None: it stays where it was before the reassignment under way.
+
+    `expected_version`: of the partition's row that was looked at; `expected_move`: the reassignment that was.
+    Others are a refusal; None: any.
+    """
 
     topic: str
     partition: int
     replicas: tuple[int, ...] | None = None
+    expected_version: int | None = None
+    expected_move: UUID | None = None
 
 
 class AlterReassignments(
     msgspec.Struct, frozen=True, tag="AlterReassignments", tag_field="type", kw_only=True
 ):
-    """A client's AlterPartitionReassignments, forwarded once."""
+    """AlterPartitionReassignments; see CreateTopics. `throttle`: bytes a second; 0: any."""
 
-    correlation_id: int
+    correlation_id: int = 0
     partitions: tuple[WantedReplicas, ...]
     may_change_factor: bool = True
     principal: str = ""
+    throttle: int = 0
 
 
 class ListReassignments(msgspec.Struct, frozen=True, tag="ListReassignments", tag_field="type", kw_only=True):
-    """A client's ListPartitionReassignments; None: all."""
+    """ListPartitionReassignments; None: all."""
+
+    correlation_id: int = 0
+    partitions: tuple[tuple[str, int], ...] | None = None
+
+
+class ElectLeaders(msgspec.Struct, frozen=True, tag="ElectLeaders", tag_field="type", kw_only=True):
+    """A client's ElectLeaders, forwarded once; partitions None: all. Not `unclean`: the preferred leaders."""
 
     correlation_id: int
     partitions: tuple[tuple[str, int], ...] | None = None
+    unclean: bool = False
+    principal: str = ""
 
 
 class AllocateProducerIds(
@@ -169,18 +219,29 @@ class AllocateProducerIds(
 ):
     """The broker has used up its block of producer ids."""
 
-    correlation_id: int
+    correlation_id: int = 0
 
 
-FromBroker = (
-    BrokerHello
-    | BrokerPing
-    | AlterPartition
-    | UnusableLogs
-    | CreateTopics
+Wish = (
+    CreateTopics
     | DeleteTopics
     | CreatePartitions
     | AlterReassignments
     | ListReassignments
+    | ElectLeaders
     | AllocateProducerIds
+    | AlterConfigs
+    | ProposePlan
+    | ApprovePlan
+    | RunPlan
+    | PausePlan
+    | CancelPlan
+    | ThrottlePlan
+    | AlterClientQuotas
+    | DescribeClientQuotas
+    | CordonBroker
+    | UnregisterBroker
 )
+"""What anybody asks of the controller; `correlation_id` is the link's, 0 elsewhere."""
+
+FromBroker = BrokerHello | BrokerPing | AlterPartition | UnusableLogs | Leaving | Wish

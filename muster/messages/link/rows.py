@@ -12,6 +12,8 @@ CLIENT_LISTENER: Final = "client"
 REPLICATION_LISTENER: Final = "replication"
 CLIENT_SECURITY: Final = "client_security"
 """Beside the listeners' addresses: how that of clients is spoken to (muster.kernel.security_protocols)."""
+REPLICATION_SECURITY: Final = "replication_security"
+"""The same of the replication listener; one that says nothing is spoken to in the clear."""
 
 NO_LEADER: Final = -1
 
@@ -38,6 +40,8 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Replicas that a reassignment under way adds; they count for no floor before it has switched."""
     removing: tuple[int, ...] = ()
     """Replicas that leave when it has."""
+    throttle: int = 0
+    """Bytes a second that a broker may send, and that one may take, of what is being added; 0: any."""
 
     # gc=False, here and below: numbers and ids make no cycles, and a collection need not walk through them.
 
@@ -66,6 +70,7 @@ class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     partitions: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    throttle: int = 0
 
     def row(self, partition: int, version: int) -> PartitionRow:
         """The row of one of them."""
@@ -79,6 +84,7 @@ class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
             version,
             self.adding,
             self.removing,
+            self.throttle,
         )
 
     def rows(self, version: int) -> list[PartitionRow]:
@@ -94,12 +100,27 @@ class TopicRow(msgspec.Struct, frozen=True):
     partition_count: int
     replication_factor: int
     configs: dict[str, str] = {}
+    version: int = 0
+    """The metadata_version of the turn that last changed this row."""
+
+
+EVERY_BROKER: Final = 0
+"""Whose configs hold for the whole cluster: no broker has this id."""
+
+
+class BrokerConfigs(msgspec.Struct, frozen=True):
+    """What was set for one broker, or for EVERY_BROKER, by the names that brokers use and as text."""
+
+    broker_id: int
+    configs: dict[str, str] = {}
+    version: int = 0
+    """The metadata_version of the turn that last changed them."""
 
 
 class BrokerRow(msgspec.Struct, frozen=True):
     """One registered broker; `endpoints` maps a listener (`client`, `replication`) to host:port.
 
-    It says `client_security`, too, unless clients are spoken to in the clear.
+    It says `client_security` and `replication_security`, too, unless these are spoken to in the clear.
     """
 
     broker_id: int
@@ -108,6 +129,14 @@ class BrokerRow(msgspec.Struct, frozen=True):
     endpoints: dict[str, str]
     rack: str = ""
     live: bool = True
+    leaving: bool = False
+    """It serves on and will stop soon: it is neither elected nor admitted to an ISR."""
+    cordoned: bool = False
+    """An operator wants no new replicas on it; what it has it keeps."""
+    static_configs: dict[str, str] = {}
+    """What its environment says of configs, by the one name of each."""
+    version: int = 0
+    """The metadata_version of the turn that last changed this row."""
 
 
 class NodeRow(msgspec.Struct, frozen=True):

@@ -9,8 +9,19 @@ from uuid import UUID
 import msgspec
 
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.brokers import BrokerResult
 from muster.messages.link.callers import Callers
-from muster.messages.link.rows import AlikePartitions, BrokerRow, NodeRow, PartitionRow, TopicRow
+from muster.messages.link.configs import ConfigResults
+from muster.messages.link.plans import PlanAnswer
+from muster.messages.link.quotas import ClientQuotas, QuotaResults, QuotaRow
+from muster.messages.link.rows import (
+    AlikePartitions,
+    BrokerConfigs,
+    BrokerRow,
+    NodeRow,
+    PartitionRow,
+    TopicRow,
+)
 
 
 class HelloAccepted(msgspec.Struct, frozen=True, tag="HelloAccepted", tag_field="type", kw_only=True):
@@ -26,6 +37,10 @@ class HelloAccepted(msgspec.Struct, frozen=True, tag="HelloAccepted", tag_field=
     replication_key: str = ""
     """By this brokers know each other on their replication listeners; the same for all of a cluster."""
     min_insync_replicas: int = 1
+    static_configs: dict[str, str] = {}
+    """What this cluster's nodes were told in their environment, for configs that they obey as well."""
+    protocol: int = 0
+    """What this node understands, see `muster.messages.link.protocol`."""
 
 
 class HelloRefused(msgspec.Struct, frozen=True, tag="HelloRefused", tag_field="type", kw_only=True):
@@ -49,6 +64,8 @@ class SnapshotChunk(msgspec.Struct, frozen=True, tag="SnapshotChunk", tag_field=
     brokers: tuple[BrokerRow, ...] = ()
     topics: tuple[TopicRow, ...] = ()
     partitions: tuple[PartitionRow, ...] = ()
+    configs: tuple[BrokerConfigs, ...] = ()
+    quotas: tuple[QuotaRow, ...] = ()
 
 
 class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_only=True):
@@ -69,6 +86,11 @@ class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_o
     topics: tuple[TopicRow, ...] = ()
     deleted_topics: tuple[UUID, ...] = ()
     """They and their partitions are no more; heeded before `topics`, which may have one of their names."""
+    configs: tuple[BrokerConfigs, ...] = ()
+    quotas: tuple[QuotaRow, ...] = ()
+    """New, changed, or, without a rate, taken away."""
+    gone_brokers: tuple[int, ...] = ()
+    """They are no part of the cluster any more; heeded before `brokers`, which may have one of their ids."""
 
 
 class IsrAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -180,6 +202,22 @@ class OngoingReassignments(
     ongoing: tuple[OngoingReassignment, ...]
 
 
+class ElectionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the election of one partition."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    text: str = ""
+
+
+class ElectionResults(msgspec.Struct, frozen=True, tag="ElectionResults", tag_field="type", kw_only=True):
+    """Answers ElectLeaders, in the order of the request; of all partitions those that needed one."""
+
+    correlation_id: int
+    results: tuple[ElectionResult, ...]
+
+
 class ProducerIds(msgspec.Struct, frozen=True, tag="ProducerIds", tag_field="type", kw_only=True):
     """A block of producer ids that nobody else was given: `first` to `first + count − 1`."""
 
@@ -188,11 +226,30 @@ class ProducerIds(msgspec.Struct, frozen=True, tag="ProducerIds", tag_field="typ
     count: int
 
 
+class MayLeave(msgspec.Struct, frozen=True, tag="MayLeave", tag_field="type", kw_only=True):
+    """Answers Leaving: what others can lead they lead, and every live broker has been told so."""
+
+
 class NotController(msgspec.Struct, frozen=True, tag="NotController", tag_field="type", kw_only=True):
     """Last frame of a link whose node gives the controller's lease up; the next address, "" if unknown."""
 
     controller_address: str = ""
 
+
+WishAnswer = (
+    CreateTopicsAnswer
+    | TopicResults
+    | ReassignmentResults
+    | OngoingReassignments
+    | ElectionResults
+    | ProducerIds
+    | ConfigResults
+    | PlanAnswer
+    | QuotaResults
+    | ClientQuotas
+    | BrokerResult
+)
+"""What the controller answers to a `from_broker.Wish`, of the kind that belongs to it."""
 
 ToBroker = (
     HelloAccepted
@@ -203,10 +260,7 @@ ToBroker = (
     | BrokerPingAnswer
     | Nodes
     | Callers
-    | CreateTopicsAnswer
-    | TopicResults
-    | ReassignmentResults
-    | OngoingReassignments
-    | ProducerIds
+    | WishAnswer
+    | MayLeave
     | NotController
 )

@@ -205,5 +205,5 @@ async def test_ends_of_logs_are_asked_of_any_partition(stage: Stage) -> None:
         assert await consumer.beginning_offsets(("orders", 3)) == {("orders", 3): 0}
         await stage.produce([b"later"] * 100)
         # Record n of a made batch has the time 1,000 + n; the batch begins at 5.
-        assert await consumer.offsets_for_time(1_050, ("orders", 0)) == {("orders", 0): 5}
+        assert await consumer.offsets_for_time(1_050, ("orders", 0)) == {("orders", 0): 55}
         assert await consumer.offsets_for_time(2_000, ("orders", 0)) == {("orders", 0): -1}

@@ -2,6 +2,7 @@
 
 import struct
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -162,6 +163,50 @@ def test_more_elements_than_a_request_may_have_are_refused_before_one_is_built()
     frame = head + struct.pack(">i", most) + struct.pack(">iq", 0, -1) * most
     with pytest.raises(FrameTooLarge):
         read_request(read_request_header(frame), frame)
+
+
+MOST_ENTRIES = {
+    ApiKey.CREATE_TOPICS: 2_000,
+    ApiKey.DELETE_TOPICS: 2_000,
+    ApiKey.CREATE_PARTITIONS: 2_000,
+    ApiKey.ALTER_CONFIGS: 2_000,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 2_000,
+}
+
+
+@pytest.mark.parametrize("key", MOST_ENTRIES)
+def test_what_is_answered_one_by_one_is_refused_before_that_holds_the_loop(key: ApiKey) -> None:
+    most = MOST_ENTRIES[key]
+    assert read_request_of(key, most)
+    with pytest.raises(FrameTooLarge):
+        read_request_of(key, most + 1)
+
+
+def read_request_of(key: ApiKey, entries: int) -> Any:
+    """So many topics, or resources, that say nothing else, in the oldest version."""
+    version = SERVED[key].minimum
+    entry = {
+        # Name, partitions, factor; no assignments, no configs.
+        ApiKey.CREATE_TOPICS: struct.pack(">h1sihii", 1, b"x", 1, 1, 0, 0),
+        ApiKey.DELETE_TOPICS: struct.pack(">h1s", 1, b"x"),
+        # Name, count; no assignments.
+        ApiKey.CREATE_PARTITIONS: struct.pack(">h1sii", 1, b"x", 1, -1),
+    }.get(key, struct.pack(">bh1si", 2, 1, b"x", 0))
+    timeout = b"" if key in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS) else struct.pack(">i", 1)
+    validate_only = b"" if key == ApiKey.DELETE_TOPICS else b"\x00"
+    head = struct.pack(">hhih", key, version, 1, -1) + struct.pack(">i", entries)
+    frame = head + entry * entries + timeout + validate_only
+    return read_request(read_request_header(frame), frame)
+
+
+def test_the_replicas_of_one_topic_may_be_as_many_as_it_has() -> None:
+    partitions = 10_000
+    head = struct.pack(">hhihi", ApiKey.CREATE_TOPICS, 2, 1, -1, 1)
+    topic = struct.pack(">h1sihi", 1, b"x", -1, -1, partitions)
+    assigned = b"".join(struct.pack(">iiiii", number, 3, 1, 2, 3) for number in range(partitions))
+    frame = head + topic + assigned + struct.pack(">ii", 0, 1) + b"\x00"
+    (read,) = read_request(read_request_header(frame), frame).topics
+    assert len(read.assignments) == partitions
 
 
 def test_five_million_empty_parts_of_a_produce_are_refused_before_one_is_built() -> None:

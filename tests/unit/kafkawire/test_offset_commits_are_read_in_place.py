@@ -20,6 +20,7 @@ from muster.kafkawire.api_table import (
 )
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
 from muster.kafkawire.offset_commits import offset_commit_answer, read_offset_commit
+from muster.kafkawire.patterns import Pattern
 
 KEY = ApiKey.OFFSET_COMMIT
 VERSIONS = range(2, 10)
@@ -104,6 +105,35 @@ def test_a_commit_is_read_as_kio_reads_it(
     who = {"group": group, "member": member, "instance": instance, "retention_ms": retention_ms}
     frame = frame_of(version, topics, **who)
     assert read_offset_commit(read_request_header(frame), frame) == as_kio_reads(frame)
+
+
+@given(some.sampled_from(VERSIONS), asked_topics, names, some.integers(-(2**63), 2**63 - 1))
+def test_of_a_commit_that_is_said_again_only_the_offsets_are_read(
+    version: int, topics: Any, member: str, offset: int
+) -> None:
+    frame, places = frame_of(version, topics, member=member), list[int]()
+    header = read_request_header(frame)
+    read_offset_commit(header, frame, places)
+    pattern = Pattern(bytes(frame[header.body_start :]), places, "q")
+    others = [
+        (name, [(number, offset, epoch, note) for number, _, epoch, note in partitions])
+        for name, partitions in topics
+    ]
+    again = frame_of(version, others, member=member)[header.body_start :]
+    assert pattern.numbers_in(again) == tuple(offset for _, partitions in others for _ in partitions)
+    assert pattern.numbers_in(frame_of(version, others, member=member + "x")[header.body_start :]) is None
+
+
+@given(some.sampled_from(VERSIONS), asked_topics, some.data())
+def test_whatever_else_is_different_is_another_commit(version: int, topics: Any, data: Any) -> None:
+    frame, places = frame_of(version, topics), list[int]()
+    header = read_request_header(frame)
+    read_offset_commit(header, frame, places)
+    said = bytearray(frame[header.body_start :])
+    pattern = Pattern(bytes(said), places, "q")
+    offsets = {place + byte for place in places for byte in range(8)}
+    said[place := data.draw(some.sampled_from([n for n in range(len(said)) if n not in offsets]))] ^= 1
+    assert pattern.numbers_in(memoryview(said)) is None, place
 
 
 @given(some.sampled_from(VERSIONS), some.data())

@@ -1,16 +1,27 @@
-"""Produce requests are read without copying their records, and exactly as kio reads them."""
+"""Produce requests are read without copying their records, as kio reads them, and answered as kio would."""
 
 import struct
-from datetime import timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.kafkawire.api_table import ApiKey, encode_request, part, read_request_header, request_class
+from muster.kafkawire.api_table import (
+    ApiKey,
+    RequestHeader,
+    build,
+    encode_reply,
+    encode_request,
+    part,
+    read_request,
+    read_request_header,
+    request_class,
+    response_class,
+)
 from muster.kafkawire.errors import KafkaWireError, MalformedFrame
-from muster.kafkawire.produce import read_produce
+from muster.kafkawire.produce import produce_answer, read_produce
 
 VERSIONS = range(3, 13)
 
@@ -89,3 +100,77 @@ def test_only_declared_errors_leave(version: int, body: bytes) -> None:
         read_produce(read_request_header(frame), memoryview(frame))
     except KafkaWireError:
         return
+
+
+@given(st.sampled_from(VERSIONS), st.data())
+def test_a_broken_request_is_refused_as_kio_refuses_it(version: int, data: Any) -> None:
+    partitions = data.draw(st.sampled_from([[(3, b"abc")], [(3, b"abc"), (4, b"d")]]))
+    whole = _frame(version, -1, 1_000, [("orders", partitions)], None)
+    place = data.draw(st.integers(14, len(whole) - 1))
+    byte = data.draw(st.sampled_from((b"\x00", b"\x01", b"\x03", b"\x7f", b"\xff")))
+    cut = data.draw(st.sampled_from((whole[:place], whole[:place] + byte + whole[place + 1 :])))
+    frame = memoryview(cut)
+    header = read_request_header(frame)
+    try:
+        by_kio = read_request(header, frame)
+    except KafkaWireError:
+        with pytest.raises(KafkaWireError):
+            read_produce(header, frame)
+        return
+    read = read_produce(header, frame)
+    assert (read.transactional_id, read.acks) == (by_kio.transactional_id, by_kio.acks)
+    assert read.timeout_ms == by_kio.timeout // timedelta(milliseconds=1)
+    assert [(p.topic, p.partition, None if p.records is None else bytes(p.records)) for p in read.parts] == [
+        (topic.name, one.index, one.records) for topic in by_kio.topic_data for one in topic.partition_data
+    ]
+
+
+class Answer(NamedTuple):
+    topic: str
+    partition: int
+    error_code: int
+    base_offset: int
+    append_time_ms: int
+    log_start_offset: int
+    text: str | None
+
+
+_answers = st.builds(
+    Answer,
+    st.text(max_size=200),
+    st.integers(0, 2**31 - 1),
+    st.sampled_from((0, 2, 3, 6, 87)),
+    st.integers(-1, 2**63 - 1),
+    st.just(-1) | st.integers(0, 2**41),
+    st.integers(-1, 2**63 - 1),
+    st.none() | st.text(max_size=200),
+)
+
+
+@given(st.sampled_from(VERSIONS), st.lists(_answers, max_size=4), st.integers(0, 300_000))
+def test_an_answer_is_written_as_kio_writes_it(version: int, answers: list[Answer], throttle_ms: int) -> None:
+    shape = response_class(ApiKey.PRODUCE, version)
+    answered, topic = part(shape, "PartitionProduceResponse"), part(shape, "TopicProduceResponse")
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    topics: dict[str, list[Any]] = {}
+    for one in answers:
+        appended_at = None if one.append_time_ms < 0 else epoch + timedelta(milliseconds=one.append_time_ms)
+        topics.setdefault(one.topic, []).append(
+            build(
+                answered,
+                index=one.partition,
+                error_code=one.error_code,
+                base_offset=one.base_offset,
+                log_append_time=appended_at,
+                log_start_offset=one.log_start_offset,
+                record_errors=(),
+                error_message=one.text,
+            )
+        )
+    body = build(
+        shape,
+        throttle_time=timedelta(milliseconds=throttle_ms),
+        responses=tuple(topic(name=name, partition_responses=tuple(them)) for name, them in topics.items()),
+    )
+    header = RequestHeader(ApiKey.PRODUCE, version, 7, "ann", 0)
+    assert produce_answer(header, answers, throttle_ms) == encode_reply(ApiKey.PRODUCE, version, 7, body)

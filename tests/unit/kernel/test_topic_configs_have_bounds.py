@@ -2,7 +2,8 @@
 
 import pytest
 
-from muster.kernel.topic_configs import KINDS, BadConfig, checked, flag, floor, number
+from muster.kernel.config_kinds import BadConfig, Ratio, Replicas, SomeOf
+from muster.kernel.topic_configs import KEYS, NAMED, Scope, check_together, checked, floor
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,9 @@ from muster.kernel.topic_configs import KINDS, BadConfig, checked, flag, floor, 
         ("min.insync.replicas", "two"),
         ("min.insync.replicas", " 2"),
         ("min.insync.replicas", "\N{ARABIC-INDIC DIGIT TWO}"),
-        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "burn"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("max.compaction.lag.ms", "0"),
         ("unclean.leader.election.enable", "TRUE"),
     ],
 )
@@ -26,7 +29,7 @@ def test_a_value_outside_is_refused_by_name_with_the_bounds(key: str, text: str)
     with pytest.raises(BadConfig) as refused:
         checked(key, text)
     said = str(refused.value)
-    assert key in said and repr(text) in said and str(KINDS[key]) in said
+    assert key in said and repr(text) in said and str(KEYS[key].kind) in said
 
 
 def test_segments_below_a_mebibyte_are_refused_because_every_batch_would_roll() -> None:
@@ -43,6 +46,10 @@ def test_segments_below_a_mebibyte_are_refused_because_every_batch_would_roll() 
         ("max.message.bytes", "0"),
         ("min.insync.replicas", "1"),
         ("cleanup.policy", "delete"),
+        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "compact,delete"),
+        ("delete.retention.ms", "0"),
+        ("min.cleanable.dirty.ratio", "1.0"),
     ],
 )
 def test_a_value_on_the_bound_is_stored_as_it_was_given(key: str, text: str) -> None:
@@ -56,12 +63,56 @@ def test_what_nobody_acts_on_and_what_has_no_value_is_refused() -> None:
         checked("retention.ms", None)
 
 
-def test_what_an_older_release_stored_is_read_where_it_can_be() -> None:
-    assert number({"segment.bytes": "10"}, "segment.bytes", 7) == 10
-    assert number({"segment.bytes": "ten"}, "segment.bytes", 7) == 7
-    assert number({}, "segment.bytes", 7) == 7
-    assert flag({}, "unclean.leader.election.enable", default=True)
-    assert not flag({"unclean.leader.election.enable": "false"}, "unclean.leader.election.enable", True)
+def test_a_key_that_is_another_scopes_own_is_refused_with_the_place_that_has_it() -> None:
+    with pytest.raises(
+        BadConfig, match=r"retention.ms is not a config of a broker here; it is called log.ret"
+    ):
+        checked("retention.ms", "1", Scope.BROKER)
+    with pytest.raises(
+        BadConfig, match=r"min.insync.replicas is not a config of a broker here, only of a clu"
+    ):
+        checked("min.insync.replicas", "1", Scope.BROKER)
+    assert checked("log.retention.ms", "1", Scope.CLUSTER) == "1"
+
+
+def test_what_is_declared_before_somebody_obeys_it_cannot_be_set() -> None:
+    settable = {one for named in NAMED.values() for one in named.values()}
+    assert all(one.is_obeyed for one in settable)
+    assert all(one.key in KEYS for one in settable)
+
+
+def test_every_default_is_a_value_of_its_own_kind() -> None:
+    assert [one.key for one in KEYS.values() if one.kind.admitted(one.default) != one.default] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "stored"),
+    [
+        (SomeOf(("delete", "compact")), " compact , delete,compact", "compact,delete"),
+        (SomeOf(("delete", "compact")), "compact,burn", None),
+        (SomeOf(("delete", "compact")), " , ", None),
+        (Replicas(), "", ""),
+        (Replicas(), "*", "*"),
+        (Replicas(), "0:1, 1:2,0:1", "0:1,1:2"),
+        (Replicas(), "*,0:1", None),
+        (Replicas(), "0:one", None),
+        (Replicas(), "0:1," * 200_000, None),
+        (Ratio(), "0.25", "0.25"),
+        (Ratio(), "1", "1"),
+        (Ratio(), "1.01", None),
+        (Ratio(), "nan", None),
+    ],
+)
+def test_lists_and_ratios_are_stored_in_one_spelling(
+    kind: SomeOf | Replicas | Ratio, text: str, stored: str | None
+) -> None:
+    assert kind.admitted(text) == stored
+
+
+def test_records_cannot_have_to_be_compacted_before_they_may_be() -> None:
+    check_together({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
+    with pytest.raises(BadConfig, match=r"min.compaction.lag.ms=6 is more than max.compaction.lag.ms=5"):
+        check_together({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
 
 
 @pytest.mark.parametrize(("least", "replicas", "expected"), [(1, 3, 1), (2, 3, 2), (3, 2, 2), (2, 1, 1)])

@@ -21,7 +21,8 @@ def stored(rows: Iterable[PartitionRow]) -> list[StoredPartitions]:
     """Rows as a worker reads them: alike ones together."""
     gathered: dict[object, list[PartitionRow]] = {}
     for row in rows:
-        kind = (row.topic_id, row.assigned, row.leader, row.leader_epoch, row.isr, row.adding, row.removing)
+        seats = row.assigned, row.leader, row.leader_epoch, row.isr, row.adding, row.removing
+        kind = (row.topic_id, *seats, row.throttle)
         gathered.setdefault(kind, []).append(row)
     return [StoredPartitions(_alike(some), tuple(row.version for row in some)) for some in gathered.values()]
 
@@ -38,4 +39,5 @@ def _alike(rows: list[PartitionRow]) -> AlikePartitions:
         numbers,
         first.adding,
         first.removing,
+        first.throttle,
     )

@@ -1,0 +1,82 @@
+"""This room finds the records inside a batch: where each lies, its time, its key; what it holds stays opaque.
+
+The layout is KIP-98's: length, attributes, timestamp delta, offset delta, key, value, headers.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from muster.kafkawire import batches
+from muster.kafkawire.batches import BatchHeader
+from muster.kafkawire.compression import CODEC_BITS, decompress
+from muster.kafkawire.errors import CorruptBatch
+
+NO_KEY = -1
+
+
+class Frame(NamedTuple):
+    """One record: `start` to `end` in the records of its batch; the deltas are to the batch's base.
+
+    Its key lies from `key_start` to `key_end`; NO_KEY: it has none. A tombstone has no value.
+    """
+
+    start: int
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key_start: int
+    key_end: int
+    is_tombstone: bool
+
+
+def records_of(batch: memoryview, header: BatchHeader, limit_bytes: int) -> bytes | memoryview:
+    """The records behind the header, decompressed. Raises CorruptBatch, UnsupportedCompression."""
+    payload = batch[batches.HEADER_BYTES : header.size_bytes]
+    codec = header.attributes & CODEC_BITS
+    return decompress(codec, payload, limit_bytes) if codec else payload
+
+
+def frames(records: bytes | memoryview, count: int) -> Iterator[Frame]:
+    """The `count` records. Raises CorruptBatch unless they fill the bytes exactly."""
+    position, total = 0, len(records)
+    new = tuple.__new__
+    try:
+        for _ in range(count):
+            start = position
+            length, position = _varint(records, position)
+            end = position + length
+            if length < 1 or end > total:
+                raise CorruptBatch("a record ends behind its batch")
+            timestamp_delta, position = _varint(records, position + 1)
+            offset_delta, position = _varint(records, position)
+            size, key_start = _varint(records, position)
+            key_end = key_start + size
+            if size < 0:
+                key_start, key_end, position = NO_KEY, NO_KEY, key_start
+            else:
+                position = key_end
+            size, _ = _varint(records, position)
+            if position >= end:
+                raise CorruptBatch("a record is shorter than its key")
+            yield new(Frame, (start, end, timestamp_delta, offset_delta, key_start, key_end, size < 0))
+            position = end
+    except IndexError as error:
+        raise CorruptBatch("the records end inside one") from error
+    if position != total:
+        raise CorruptBatch(f"{total - position} bytes behind the last record")
+
+
+def _varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
+    """A signed number in zigzag form and the position behind it. Raises IndexError, CorruptBatch."""
+    byte = buffer[position]
+    position += 1
+    value = byte & 0x7F
+    shift = 7
+    while byte & 0x80:
+        if shift > 63:
+            raise CorruptBatch("a number of more than 64 bits")
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), position

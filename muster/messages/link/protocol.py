@@ -1,0 +1,16 @@
+"""This room numbers what the two ends of a broker's link understand, so that either may be the newer one.
+
+Fields are only appended, with defaults; a frame of a kind that is new is said to nobody whose hello, or whose
+answer to one, states a lower number than that of its kind. 0 is who states none.
+"""
+
+from typing import Final
+
+LEAVES: Final = 1
+"""Understands Leaving and MayLeave."""
+
+WISHES: Final = 2
+"""Understands every wish, not only CreateTopics and AllocateProducerIds."""
+
+LINK_PROTOCOL: Final = WISHES
+"""What this version states."""
