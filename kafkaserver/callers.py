@@ -16,6 +16,9 @@ PRODUCE: Final = "produce"
 OPERATE: Final = "operate"
 VIEW: Final = "view"
 
+CREATE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 5, 7, 8, 10, 11, 12
+"""Kafka's numbers of what somebody may do with a cluster (AclOperation)."""
+
 _NO_DIGEST: Final = bytes(32)
 _SALT_BYTES: Final = 16
 
@@ -46,6 +49,23 @@ class KafkaCaller:
     def may_create(self, topic: str) -> bool:
         """Whether it may create `topic`, or change what it is."""
         return OPERATE in self.operations and self.topics.covers(topic)
+
+    @property
+    def may_operate_the_cluster(self) -> bool:
+        """Whether it may change what is nobody's topic or group: quotas, brokers, leaders of everything."""
+        return OPERATE in self.operations and self.topics.is_everything and self.groups.is_everything
+
+    @property
+    def cluster_operations(self) -> int:
+        """What it may do with the cluster: one bit for each number of Kafka's AclOperation."""
+        allowed = {DESCRIBE, DESCRIBE_CONFIGS} if VIEW in self.operations else set()
+        if OPERATE in self.operations:
+            allowed.add(CREATE)
+        if self.may_operate_the_cluster:
+            allowed |= {ALTER, ALTER_CONFIGS}
+        if PRODUCE in self.operations:
+            allowed.add(IDEMPOTENT_WRITE)
+        return sum(1 << number for number in allowed)
 
     def may_with_group(self, operation: str, group: str) -> bool:
         """Whether it may do this with `group`; who may consume is told about what it consumes with."""

@@ -29,6 +29,8 @@ from muster.kernel.error_codes import ErrorCode
 NOBODY: Final = -1
 BROKERS: Final = 1
 """The one type of endpoint that DescribeCluster lists."""
+OPERATIONS_NOT_ASKED: Final = -(2**31)
+"""Kafka's word for operations that nobody wanted to know."""
 
 FIRST_BY_ID: Final = 12
 """Metadata has had topic ids since version 10; and since this one names may be missing."""
@@ -83,6 +85,8 @@ class MetadataView:
     """Nodes with a Kafka listener; they lead nothing and coordinate groups."""
     owners: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     """The node that holds each shard of groups; a shard that nobody holds is missing."""
+    fenced: tuple[BrokerView, ...] = ()
+    """Brokers without a session, where they were last; only whoever asks for them is told."""
 
     @classmethod
     def of(
@@ -92,8 +96,9 @@ class MetadataView:
         topics: Iterable[TopicView],
         nodes: Iterable[BrokerView] = (),
         owners: Mapping[int, int] = MappingProxyType({}),
+        fenced: Iterable[BrokerView] = (),
     ) -> "MetadataView":
-        """The view of these brokers, topics, nodes, and holders of shards."""
+        """The view of these brokers, topics, nodes, holders of shards, and brokers that are fenced."""
         named = {topic.name: topic for topic in topics}
         return cls(
             cluster_id,
@@ -102,6 +107,7 @@ class MetadataView:
             MappingProxyType({topic.topic_id: name for name, topic in named.items()}),
             MappingProxyType({node.broker_id: node for node in nodes}),
             owners,
+            tuple(fenced),
         )
 
     @property
@@ -175,15 +181,19 @@ def answer_metadata(
     return frame_reply(ApiKey.METADATA, version, header.correlation_id, encoded)
 
 
-def answer_describe_cluster(view: MetadataView, header: RequestHeader, frame: memoryview) -> bytes:
+def answer_describe_cluster(
+    view: MetadataView, header: RequestHeader, frame: memoryview, operations: int = OPERATIONS_NOT_ASKED
+) -> bytes:
     """Brokers and nodes, and the controller. Controllers have no listener of their own to be asked for.
 
-    Raises MalformedFrame.
+    `operations`: what the caller may do with the cluster, told if it wants to know. Raises MalformedFrame.
     """
     request = read_request(header, frame)
     shape = response_class(ApiKey.DESCRIBE_CLUSTER, header.api_version)
     asked = getattr(request, "endpoint_type", BROKERS)
     listed = part(shape, "DescribeClusterBroker")
+    fenced = view.fenced if getattr(request, "include_fenced_brokers", False) else ()
+    everybody = [(one, False) for one in view.everybody] + [(one, True) for one in fenced]
     body = build(
         shape,
         error_code=ErrorCode.NONE if asked == BROKERS else ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -192,8 +202,18 @@ def answer_describe_cluster(view: MetadataView, header: RequestHeader, frame: me
         cluster_id=view.cluster_id,
         controller_id=view.controller_id,
         brokers=tuple(
-            listed(broker_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
-            for one in (view.everybody if asked == BROKERS else ())
+            build(
+                listed,
+                broker_id=one.broker_id,
+                host=one.host,
+                port=one.port,
+                rack=one.rack,
+                is_fenced=is_fenced,
+            )
+            for one, is_fenced in (everybody if asked == BROKERS else ())
+        ),
+        cluster_authorized_operations=(
+            operations if request.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
         ),
     )
     return encode_reply(ApiKey.DESCRIBE_CLUSTER, header.api_version, header.correlation_id, body)

@@ -46,6 +46,9 @@ class Asker(Protocol):
     def count_parked(self, elements: int) -> None:
         """So many partitions more, or fewer, are waited for."""
 
+    def mute(self, for_ms: int) -> None:
+        """Hear no further request for so long (KIP-219)."""
+
     def reply_resolved(self) -> None:
         """Another answer is there; it leaves when its turn comes."""
 
@@ -93,6 +96,11 @@ class Reply:
         self.elements = elements
         self._when_gone = when_gone
         self._connection.count_parked(elements)
+
+    def throttle(self, for_ms: int) -> None:
+        """Whoever asked was told to wait for so long: nothing more of it is heard until then (KIP-219)."""
+        if for_ms > 0:
+            self._connection.mute(for_ms)
 
     def send(self, *pieces: Piece) -> None:
         """Answer with `pieces`; none at all means that this request has no answer (acks=0)."""

@@ -26,6 +26,9 @@ _SHARED_BUFFER_BYTES: Final = 256 * 1024
 _FEW_BYTES: Final = 4 * 1024
 _ACCEPTS_PER_EVENT: Final = 64
 
+SEND_AT_ONCE_S: Final = 0.004
+"""For so long answers leave one after the other before others have their turn: each costs a system call."""
+
 _SAY_EVERY_S: Final = 1.0
 """Strangers must not write our log for us."""
 
@@ -76,6 +79,11 @@ class KafkaServer:
     def connection_count(self) -> int:
         """How many clients are connected."""
         return len(self._connections)
+
+    @property
+    def mute_count(self) -> int:
+        """How many of them have to wait, because they have used up their quota."""
+        return sum(connection.is_mute for connection in self._connections)
 
     @property
     def stranger_count(self) -> int:
@@ -227,9 +235,16 @@ class KafkaServer:
         self._to_flush.add(connection)
 
     def _flush_all(self) -> None:
+        """Send for a while; when thousands are told together others have a turn in between."""
         waiting, self._to_flush = self._to_flush, set()
-        for connection in waiting:
-            connection.flush()
+        until = self.loop.time() + SEND_AT_ONCE_S
+        while waiting:
+            waiting.pop().flush()
+            if waiting and self.loop.time() > until:
+                if not self._to_flush:
+                    self.loop.call_soon(self._flush_all)
+                self._to_flush |= waiting
+                return
 
     def hang_up_on_others(self, may_stay: Callable[[object], bool]) -> None:
         """Close every connection whose caller proved who it is and may not be here any more."""

@@ -10,14 +10,13 @@ import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
-from kafkaserver.limits import ServerCounters, ServerLimits
+from kafkaserver.door import Door
 from kafkaserver.outbox import FileEnded, Outbox
-from kafkaserver.replies import Gate, Handler, Reply, Session
-from kafkaserver.request_memory import RequestMemory
+from kafkaserver.replies import Gate, Reply, Session
 from kafkaserver.tls import TlsSocket
 from muster.kafkawire.api_table import read_request_header
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
@@ -37,36 +36,6 @@ SERVE_AT_ONCE_S: Final = 0.02
 """For so long one connection is served before all others have their turn."""
 
 
-class Door(Protocol):
-    """What a connection shares with all others of its door."""
-
-    limits: ServerLimits
-    counters: ServerCounters
-    handler: Handler
-    loop: asyncio.AbstractEventLoop
-    shared_buffer: memoryview
-    few_bytes: int
-    """As long as no more wait for a connection, no limit of bytes is reached."""
-    memory: "RequestMemory[Connection]"
-    is_draining: bool
-    parked_elements: int
-
-    def flush_soon(self, connection: "Connection") -> None:
-        """Send this connection's outbox once, after everything else of this loop turn."""
-
-    def reclaim_buffers(self) -> None:
-        """Memory is short: nobody keeps a buffer for a frame that has not begun."""
-
-    def answers_grew(self, size_bytes: int) -> None:
-        """So many bytes of answers more, or fewer, wait in memory for their peers to take them."""
-
-    def admitted(self, connection: "Connection") -> None:
-        """It has said who it is."""
-
-    def forget(self, connection: "Connection") -> None:
-        """A connection is gone."""
-
-
 class Connection:
     """One client: its bytes in, its frames to the handler, its replies out in order."""
 
@@ -76,6 +45,7 @@ class Connection:
         "_filled",
         "_gate",
         "_in_read_event",
+        "_mute",
         "_outbox",
         "_parked_elements",
         "_paused",
@@ -96,7 +66,7 @@ class Connection:
 
     def __init__(
         self,
-        server: Door,
+        server: "Door[Connection]",
         connection: socket.socket | TlsSocket,
         peer: str,
         gate: Gate | None = None,
@@ -120,6 +90,8 @@ class Connection:
         self._outbox = Outbox()
         self._counted_answers_bytes = 0
         self._in_read_event = False
+        self._mute: asyncio.TimerHandle | None = None
+        """While its client has to wait; nothing that it sends is heard."""
         self._paused = False
         self._writing = False
         self.is_closed = False
@@ -160,7 +132,7 @@ class Connection:
             self._server.flush_soon(self)
 
     def _receive(self) -> None:
-        """Take what the socket holds: into the shared buffer, or behind the frame that has begun."""
+        """Take what the socket holds: into the shared buffer, or behind the large frame that has begun."""
         server = self._server
         until = server.loop.time() + SERVE_AT_ONCE_S
         for _ in range(_RECEIVES_PER_EVENT):
@@ -168,6 +140,10 @@ class Connection:
                 buffer = server.shared_buffer
                 if server.memory.is_short:
                     buffer = buffer[:_WHEN_SHORT_BYTES]
+            elif self._is_small and not server.memory.is_short:
+                # To copy what there is of a small frame costs less than to receive the frames one by one.
+                buffer = server.shared_buffer
+                buffer[: self._filled] = self._buffer[: self._filled]
             elif self._filled < len(self._buffer) or self._grow():
                 buffer = self._buffer
             else:
@@ -187,6 +163,8 @@ class Connection:
             if self.is_closed or self._paused or not self._wanted:
                 # Nothing of a frame is waiting: whatever else arrives brings its own event.
                 return
+            if count < len(room) and self._tls is None:
+                return  # Nothing more is here.
 
     def _serve_frames(self, buffer: memoryview, until: float) -> None:
         start, filled = 0, self._filled
@@ -208,7 +186,7 @@ class Connection:
             # Mostly it was answered at once, so that hardly anything waits.
             some_wait = replies or outbox.waiting_bytes > server.few_bytes
             enough = some_wait and self._has_enough_waiting()
-            if enough or (start < filled and server.loop.time() > until):
+            if enough or self._mute is not None or (start < filled and server.loop.time() > until):
                 self._pause()
                 break
         if start < filled or self._buffer is not None:
@@ -217,6 +195,10 @@ class Connection:
             self._filled = 0
 
     # -- the buffer of a frame that has begun
+
+    @property
+    def _is_small(self) -> bool:
+        return self._wanted <= _BULK_BYTES and self._buffer is not None and len(self._buffer) <= _BULK_BYTES
 
     def _keep(self, buffer: memoryview, start: int, filled: int) -> None:
         """Move the bytes of a frame that has only begun to the front of the connection's own buffer.
@@ -229,7 +211,7 @@ class Connection:
             if self._buffer is not None and self._server.memory.is_short:
                 self._hold(None)
             return
-        if self._buffer is None:
+        if self._buffer is None or len(self._buffer) < left:
             size = max(left, min(self._wanted, 2 * left), _FIRST_BUFFER_BYTES)
             self._hold(memoryview(bytearray(size)))
         assert self._buffer is not None
@@ -264,7 +246,9 @@ class Connection:
             self._server.memory.give_back(more)
             return
         self._enlarge(more)
-        if not self._server.is_draining:
+        if self._mute is not None:
+            self._paused = True
+        elif not self._server.is_draining:
             self._read_again()
 
     def _read_again(self) -> None:
@@ -338,6 +322,7 @@ class Connection:
             or outbox.waiting_bytes > limits.outbox_bytes
             or outbox.in_memory_bytes > limits.answers_bytes
             or self._parked_elements > limits.parked_elements
+            or self._mute is not None
         )
 
     def may_park(self, elements: int) -> bool:
@@ -349,6 +334,29 @@ class Connection:
         """So many partitions more, or fewer, are waited for."""
         self._parked_elements += elements
         self._server.parked_elements += elements
+
+    def mute(self, for_ms: int) -> None:
+        """Hear no further request for so long; who is mute already stays so for the longer time."""
+        loop = self._server.loop
+        until = loop.time() + for_ms / 1000
+        if self.is_closed or (self._mute is not None and self._mute.when() >= until):
+            return
+        if self._mute is not None:
+            self._mute.cancel()
+        self._mute = loop.call_at(until, self._unmute)
+        # Whoever waits for memory is not read now, and pauses when that is there.
+        if not (self._in_read_event or self._paused or self._starved_of_bytes):
+            self._pause()
+
+    @property
+    def is_mute(self) -> bool:
+        """True while its client has to wait."""
+        return self._mute is not None
+
+    def _unmute(self) -> None:
+        self._mute = None
+        self.was_active = True
+        self.flush()
 
     def _pause(self) -> None:
         self._paused = True
@@ -466,6 +474,9 @@ class Connection:
             return
         self.is_closed = True
         self._stop_waiting_for_a_word()
+        if self._mute is not None:
+            self._mute.cancel()
+            self._mute = None
         loop = self._server.loop
         loop.remove_reader(self._socket)
         loop.remove_writer(self._socket)

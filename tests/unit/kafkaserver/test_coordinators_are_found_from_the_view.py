@@ -75,13 +75,33 @@ def test_metadata_lists_nodes_beside_brokers() -> None:
     assert body.controller_id == 1
 
 
-@pytest.mark.parametrize("version", range(2))
+@pytest.mark.parametrize("version", range(3))
 def test_the_cluster_is_described_by_the_same_list(version: int) -> None:
-    question = frame(ApiKey.DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=False)
+    asked = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
+    question = frame(ApiKey.DESCRIBE_CLUSTER, version, **asked)
     answer = answer_describe_cluster(VIEW, read_request_header(question), question)
     body = body_of(ApiKey.DESCRIBE_CLUSTER, version, answer)
     assert (body.cluster_id, body.controller_id) == ("cluster-1", 1)
     assert [one.broker_id for one in body.brokers] == [1, 10_001, 10_002]
+
+
+def test_brokers_that_are_fenced_are_told_to_whoever_asks_for_them() -> None:
+    away = BrokerView(4, "away", 9092)
+    view = MetadataView.of("cluster-1", VIEW.brokers.values(), (), VIEW.nodes.values(), fenced=(away,))
+    told = []
+    for wants_fenced in (False, True):
+        question = frame(
+            ApiKey.DESCRIBE_CLUSTER,
+            2,
+            include_cluster_authorized_operations=wants_fenced,
+            include_fenced_brokers=wants_fenced,
+        )
+        answer = answer_describe_cluster(view, read_request_header(question), question, operations=1 << 8)
+        body = body_of(ApiKey.DESCRIBE_CLUSTER, 2, answer)
+        told.append({one.broker_id: one.is_fenced for one in body.brokers})
+        assert body.cluster_authorized_operations == (1 << 8 if wants_fenced else -(2**31))
+    live = {1: False, 10_001: False, 10_002: False}
+    assert told == [live, {**live, 4: True}]
 
 
 def test_controllers_have_no_listener_to_ask_for() -> None:

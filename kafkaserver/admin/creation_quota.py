@@ -1,6 +1,6 @@
-"""This room bounds how many topics clients may have created through one broker: a bucket of tokens.
+"""This room bounds how many topics clients may have created through one door: a bucket of tokens.
 
-Pure; Kafka's `controller_mutation_rate`, per broker and for everybody, as long as nobody is known by name.
+Pure; Kafka's `controller_mutation_rate`, per door and for everybody, as long as nobody is known by name.
 """
 
 from typing import Final

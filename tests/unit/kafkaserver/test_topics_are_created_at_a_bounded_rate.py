@@ -1,6 +1,6 @@
-"""A bucket of tokens bounds how many topics are created through one broker."""
+"""A bucket of tokens bounds how many topics are created through one door."""
 
-from broker.core.creation_quota import CreationQuota
+from kafkaserver.admin.creation_quota import CreationQuota
 from muster.kernel.instants import Instant
 
 

@@ -1,0 +1,59 @@
+"""This room is what the doors of Kafka's admin requests need of the controller: one question, one answer.
+
+A broker asks over its link, a node by a row of the database; who translates Kafka's words knows neither.
+"""
+
+from typing import Protocol, TypeVar
+
+from kafkaserver.producer_ids import NoProducerIds
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.from_broker import Wish
+from muster.messages.link.to_broker import WishAnswer
+
+LONGEST_TIMEOUT_MS = 300_000
+"""So long at most anybody waits for what has to happen after the controller has decided."""
+
+TURN_TIMEOUT_S = 30.0
+"""For what is decided in one turn and waits for nothing more."""
+
+Answer = TypeVar("Answer", bound=WishAnswer)
+
+
+class ControllerUnreachable(NoProducerIds):
+    """Nobody answered: the client is told to try again. Whether the controller heard it is unknown."""
+
+
+class TooLargeToForward(Exception):
+    """The question is too large for any road to the controller; the client is told so."""
+
+
+class Controller(Protocol):
+    """The controller as a Kafka door reaches it."""
+
+    async def ask(self, wish: Wish) -> WishAnswer:
+        """The answer that belongs to the wish. Raises ControllerUnreachable, TooLargeToForward."""
+
+
+async def answer_of(controller: Controller, wish: Wish, kind: type[Answer]) -> Answer:
+    """Ask, and hear an answer of this kind. Raises ControllerUnreachable, TooLargeToForward."""
+    answer = await controller.ask(wish)
+    assert isinstance(answer, kind), f"{type(wish).__name__} was answered by {type(answer).__name__}"
+    return answer
+
+
+def timeout_ms(stated_ms: int) -> int:
+    """A client's timeout, within bounds."""
+    return max(0, min(stated_ms, LONGEST_TIMEOUT_MS))
+
+
+def waits_s(wish: Wish) -> float:
+    """For how long the controller itself may keep the answer to this wish."""
+    kept_ms: int | None = getattr(wish, "timeout_ms", None)
+    return TURN_TIMEOUT_S if kept_ms is None else kept_ms / 1000
+
+
+def refusal(error: ControllerUnreachable | TooLargeToForward) -> tuple[ErrorCode, str]:
+    """What a client is told when the controller was not asked, or did not answer."""
+    if isinstance(error, ControllerUnreachable):
+        return ErrorCode.NOT_CONTROLLER, str(error)
+    return ErrorCode.POLICY_VIOLATION, str(error)

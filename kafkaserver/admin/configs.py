@@ -1,0 +1,298 @@
+"""This room answers DescribeConfigs, AlterConfigs and IncrementalAlterConfigs at every door.
+
+What is set is told from what the door knows (design.md 8a rule 2); what is to be set the controller
+decides (conformance 210).
+"""
+
+import asyncio
+from collections.abc import Collection, Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any, Final, Protocol
+
+from kafkaserver.admin.asking import (
+    Controller,
+    ControllerUnreachable,
+    TooLargeToForward,
+    answer_of,
+    refusal,
+)
+from kafkaserver.admin.config_answers import DescribedConfigs, altered
+from kafkaserver.callers import OPERATE, VIEW, KafkaCaller, caller_of
+from kafkaserver.later import Later
+from kafkaserver.replies import Handler, Reply
+from muster.kafkawire.api_table import (
+    ApiKey,
+    RequestHeader,
+    build,
+    encode_reply,
+    read_request,
+    response_class,
+)
+from muster.kernel.config_descriptions import of_broker, of_cluster, of_node, of_topic
+from muster.kernel.config_levels import Levels, Source
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.configs import (
+    AlterConfigs,
+    AlteredConfigs,
+    Change,
+    ConfigChange,
+    ConfigResult,
+    ConfigResults,
+    ResourceType,
+)
+
+MOST_RESOURCES: Final = 1_000
+"""In one request that changes them: all of them are one turn of the controller."""
+
+APPLIED_TIMEOUT_S: Final = 1.0
+"""So long at most the answer to a change waits until this door knows of it."""
+
+_SLICE: Final = 200
+"""So many resources are described before the loop turns to others."""
+
+_OPERATIONS: Final[Mapping[int, Change]] = {
+    0: Change.SET,
+    1: Change.DELETE,
+    2: Change.APPEND,
+    3: Change.SUBTRACT,
+}
+_LONGEST_ID: Final = 9
+
+_NOT_HERE: Final[Mapping[int, str]] = {
+    8: "log levels of brokers are not changed while they run; MUSTER_LOG_LEVEL says them when they start",
+    16: "subscriptions of client metrics are not kept here",
+    32: "groups have no configs of their own here; what nodes start with says how long sessions may be",
+}
+"""Resources that Kafka has: BROKER_LOGGER, CLIENT_METRICS, GROUP."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetConfigs:
+    """What is set for the resources that a door was asked about; those that do not exist are missing."""
+
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    brokers: Mapping[int, Levels] = field(default_factory=dict)
+    nodes: Container[int] = ()
+    """Ids of live nodes: clients are told of them as of brokers, and so ask about them, too."""
+    levels: Levels = field(default_factory=Levels)
+    """What holds at this door for topics that set nothing; its `cluster` is what the cluster sets."""
+
+
+class KnownConfigs(Protocol):
+    """What a door knows of configs."""
+
+    async def look(self, topics: Collection[str], brokers: Collection[int]) -> SetConfigs:
+        """What is set for these. Raises ControllerUnreachable: it cannot be read for now."""
+
+    async def until_known(self, version: int, timeout_s: float) -> None:
+        """Return when `look` tells what the turn of this version made true, or the time is over."""
+
+
+class _Refused(Exception):
+    """One resource is refused; the others go on."""
+
+    def __init__(self, error: ErrorCode, text: str) -> None:
+        super().__init__(text)
+        self.error = error
+        self.text = text
+
+
+class ConfigHandlers:
+    """Serves DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
+
+    def __init__(self, controller: Controller, known: KnownConfigs, later: Later) -> None:
+        self._controller = controller
+        self._known = known
+        self._later = later
+        self.handlers: Mapping[int, Handler] = {
+            ApiKey.DESCRIBE_CONFIGS: self.describe,
+            ApiKey.ALTER_CONFIGS: self.alter,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: self.alter,
+        }
+
+    # -- DescribeConfigs
+
+    def describe(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """What holds for each resource that the caller may see. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        self._later.start(reply, self._describe(header, request, reply), max(1, len(request.resources)))
+
+    async def _describe(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        caller = caller_of(reply)
+        answer = DescribedConfigs(
+            header.api_version,
+            header.correlation_id,
+            with_synonyms=request.include_synonyms,
+            with_documentation=getattr(request, "include_documentation", False),
+        )
+        topics = {
+            one.resource_name
+            for one in request.resources
+            if one.resource_type == ResourceType.TOPIC and caller.may_describe(one.resource_name)
+        }
+        brokers = {
+            broker_id
+            for one in request.resources
+            if one.resource_type == ResourceType.BROKER
+            and (broker_id := _broker_id(one.resource_name)) is not None
+        }
+        encoded: dict[object, bytes] = {}
+        known, why = SetConfigs(), ""
+        try:
+            known = await self._known.look(topics, brokers)
+        except ControllerUnreachable as problem:
+            why = str(problem)
+        for number, one in enumerate(request.resources, 1):
+            kind, name = one.resource_type, one.resource_name
+            try:
+                _check_described(caller, kind, name)
+                if why:
+                    raise _Refused(ErrorCode.REQUEST_TIMED_OUT, why)
+                if answer.is_full:
+                    raise _Refused(
+                        ErrorCode.POLICY_VIOLATION, "the answer is full; ask about fewer at a time"
+                    )
+                answer.add(kind, name, _entries(answer, known, one, encoded))
+            except _Refused as refused:
+                answer.refuse(kind, name, refused.error, refused.text)
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+        reply.send(answer.frame())
+
+    # -- AlterConfigs, IncrementalAlterConfigs
+
+    def alter(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """The controller's answers, in the order of the request. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        self._later.start(reply, self._alter(header, request, reply), max(1, len(request.resources)))
+
+    async def _alter(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        caller = caller_of(reply)
+        is_whole = header.api_key == ApiKey.ALTER_CONFIGS
+        asked: list[AlteredConfigs | _Refused] = []
+        for one in request.resources:
+            try:
+                _check_altered(caller, one.resource_type, one.resource_name)
+                asked.append(_altered_configs(one, is_whole))
+            except _Refused as refused:
+                asked.append(refused)
+        wish = AlterConfigs(
+            resources=tuple(one for one in asked if isinstance(one, AlteredConfigs)),
+            validate_only=request.validate_only,
+            principal=caller.principal,
+        )
+        decided = await self._results(wish)
+        results = []
+        for one, outcome in zip(request.resources, asked, strict=True):
+            said = outcome if isinstance(outcome, _Refused) else next(decided)
+            results.append((one.resource_type, one.resource_name, said.error, said.text))
+        body = build(
+            response_class(header.api_key, header.api_version),
+            **altered(header.api_key, header.api_version, results),
+        )
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+    async def _results(self, wish: AlterConfigs) -> Iterator[ConfigResult]:
+        """What the controller says of each, or why it was not asked."""
+        if not wish.resources:
+            return iter(())
+        if len(wish.resources) > MOST_RESOURCES:
+            text = f"one request changes at most {MOST_RESOURCES} resources"
+            return repeat(_result(ErrorCode.POLICY_VIOLATION, text))
+        try:
+            answer = await answer_of(self._controller, wish, ConfigResults)
+        except (ControllerUnreachable, TooLargeToForward) as problem:
+            return repeat(_result(*refusal(problem)))
+        made = [one.version for one in answer.results if one.error is ErrorCode.NONE]
+        if made and not wish.validate_only:
+            # Whoever asks next at this door is told of it.
+            await self._known.until_known(max(made), APPLIED_TIMEOUT_S)
+        return iter(answer.results)
+
+
+def _result(error: ErrorCode, text: str) -> ConfigResult:
+    return ConfigResult(type=0, name="", error=error, text=text)
+
+
+def _check_described(caller: KafkaCaller, kind: int, name: str) -> None:
+    """Raise _Refused unless such a resource is described here, and this caller is told of it."""
+    if kind == ResourceType.TOPIC:
+        if not caller.may_describe(name):
+            raise _Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this token is not told about this topic")
+    elif kind == ResourceType.BROKER:
+        if not caller.may(VIEW, OPERATE):
+            raise _Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "this token may not view the cluster")
+    else:
+        raise _not_here(kind)
+
+
+def _check_altered(caller: KafkaCaller, kind: int, name: str) -> None:
+    """Raise _Refused unless this caller may change such a resource."""
+    if kind == ResourceType.TOPIC:
+        if not caller.may_create(name):
+            raise _Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this token may not change this topic")
+    elif kind == ResourceType.BROKER:
+        # What brokers and the cluster set holds for every topic.
+        if not (caller.may(OPERATE) and caller.topics.is_everything):
+            raise _Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "this token may not change the cluster")
+    else:
+        raise _not_here(kind)
+
+
+def _not_here(kind: int) -> _Refused:
+    return _Refused(ErrorCode.INVALID_REQUEST, _NOT_HERE.get(kind, f"there is no resource of type {kind}"))
+
+
+def _altered_configs(one: Any, is_whole: bool) -> AlteredConfigs:
+    """One resource of a request, as the controller is asked. Raises _Refused."""
+    changes = []
+    for config in one.configs:
+        change = Change.SET if is_whole else _OPERATIONS.get(config.config_operation)
+        if change is None:
+            text = f"there is no operation {config.config_operation}, which {config.name} is to be changed by"
+            raise _Refused(ErrorCode.INVALID_REQUEST, text)
+        changes.append(ConfigChange(config.name, change, config.value))
+    return AlteredConfigs(
+        type=one.resource_type, name=one.resource_name, changes=tuple(changes), is_whole=is_whole
+    )
+
+
+def _entries(answer: DescribedConfigs, known: SetConfigs, one: Any, encoded: dict[object, bytes]) -> bytes:
+    """What holds for one resource. Raises _Refused. `encoded` has what was encoded for others like it."""
+    name, keys = one.resource_name, one.configuration_keys
+    wanted = tuple(keys) if keys else None
+    if one.resource_type == ResourceType.TOPIC:
+        configs = known.topics.get(name)
+        if configs is None:
+            raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        alike = frozenset(configs.items()), wanted
+        if alike not in encoded:
+            encoded[alike] = answer.entries(of_topic(configs, known.levels), wanted)
+        return encoded[alike]
+    alike_broker = name, wanted
+    if alike_broker not in encoded:
+        encoded[alike_broker] = answer.entries(_of_broker(known, name), wanted)
+    return encoded[alike_broker]
+
+
+def _of_broker(known: SetConfigs, name: str) -> Any:
+    """A broker's whole; of all brokers, named "", what is set for them, as Kafka tells it."""
+    if not name:
+        cluster = Levels(cluster=known.levels.cluster, static=known.levels.static)
+        return [one for one in of_cluster(cluster) if one.source is Source.CLUSTER]
+    broker_id = _broker_id(name)
+    if broker_id is None:
+        raise _Refused(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker's id")
+    levels = known.brokers.get(broker_id)
+    if levels is None and broker_id in known.nodes:
+        return of_node(Levels(cluster=known.levels.cluster, static=known.levels.static))
+    if levels is None:
+        raise _Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}")
+    return of_broker(levels)
+
+
+def _broker_id(name: str) -> int | None:
+    """The id that `name` says; None: it is none."""
+    fits = name.isascii() and name.isdecimal() and len(name) <= _LONGEST_ID and name == str(int(name))
+    return int(name) if fits else None

@@ -1,0 +1,71 @@
+"""This room answers DescribeLogDirs: how large each log is, how far behind, how much room is left.
+
+A broker has one log directory; a node has none.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from muster.kafkawire.api_table import RequestHeader, build, encode_reply, part, response_class
+from muster.kernel.error_codes import ErrorCode
+
+
+class DescribedLog(NamedTuple):
+    """One log; `lag` is by how many records its end is below what is known to be committed."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    lag: int
+
+
+class DescribedFolder(NamedTuple):
+    """The log directory of a broker; bytes are -1 if the system does not tell them."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    logs: Iterable[DescribedLog]
+
+
+NO_FOLDER: Final = DescribedFolder("", -1, -1, ())
+"""Of a process that holds no logs."""
+
+
+def wanted(request: Any) -> dict[str, frozenset[int]] | None:
+    """Partitions by topic that are asked for; None: all."""
+    if request.topics is None:
+        return None
+    return {one.topic: frozenset(one.partitions) for one in request.topics}
+
+
+def answer_log_dirs(
+    header: RequestHeader, folder: DescribedFolder | None, error: ErrorCode = ErrorCode.NONE
+) -> bytes:
+    """The frame; no folder, and Kafka's clients take it that nobody may be told."""
+    shape = response_class(header.api_key, header.api_version)
+    results = () if folder is None else (_result(shape, folder),)
+    body = build(shape, error_code=error, results=results)
+    return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
+
+
+def _result(shape: Any, folder: DescribedFolder) -> Any:
+    topic_answer, answer = part(shape, "DescribeLogDirsTopic"), part(shape, "DescribeLogDirsPartition")
+    topics: dict[str, list[Any]] = {}
+    for one in folder.logs:
+        topics.setdefault(one.topic, []).append(
+            answer(
+                partition_index=one.partition,
+                partition_size=one.size_bytes,
+                offset_lag=one.lag,
+                is_future_key=False,
+            )
+        )
+    return build(
+        part(shape, "DescribeLogDirsResult"),
+        error_code=ErrorCode.NONE,
+        log_dir=folder.path,
+        topics=tuple(topic_answer(name=name, partitions=tuple(logs)) for name, logs in topics.items()),
+        total_bytes=folder.total_bytes,
+        usable_bytes=folder.usable_bytes,
+    )

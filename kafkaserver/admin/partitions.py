@@ -1,0 +1,62 @@
+"""This room answers CreatePartitions at every door; the controller decides (002 B)."""
+
+from datetime import timedelta
+from typing import Any
+
+from kafkaserver.admin.asking import Controller, timeout_ms
+from kafkaserver.admin.topics import NOT_AUTHORIZED, results_of
+from kafkaserver.callers import caller_of
+from kafkaserver.later import Later
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import RequestHeader, build, encode_reply, part, read_request, response_class
+from muster.messages.link.from_broker import CreatePartitions, GrownTopic
+
+
+class PartitionHandlers:
+    """Serves CreatePartitions."""
+
+    def __init__(self, controller: Controller, later: Later) -> None:
+        self._controller = controller
+        self._later = later
+
+    def create(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """The controller's answers, in the order of the request. Raises MalformedFrame."""
+        self._later.start(reply, self._create(header, read_request(header, frame), reply))
+
+    async def _create(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        caller = caller_of(reply)
+        topics = tuple(_grown_topic(topic) for topic in request.topics)
+        asked = [None if caller.may_create(topic.name) else NOT_AUTHORIZED for topic in topics]
+        results = await results_of(
+            self._controller,
+            tuple(topic for topic, refused in zip(topics, asked, strict=True) if refused is None),
+            lambda allowed: CreatePartitions(
+                topics=allowed,
+                timeout_ms=timeout_ms(int(request.timeout.total_seconds() * 1000)),
+                validate_only=request.validate_only,
+                principal=caller.principal,
+            ),
+        )
+        shape = response_class(header.api_key, header.api_version)
+        answers = []
+        for topic, refused in zip(topics, asked, strict=True):
+            result = refused or next(results)
+            answers.append(
+                build(
+                    part(shape, "CreatePartitionsTopicResult"),
+                    name=topic.name,
+                    error_code=result.error,
+                    error_message=result.text or None,
+                )
+            )
+        body = build(shape, throttle_time=timedelta(0), results=tuple(answers))
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+
+def _grown_topic(topic: Any) -> GrownTopic:
+    given = topic.assignments
+    return GrownTopic(
+        name=topic.name,
+        partition_count=topic.count,
+        assignments=None if given is None else tuple(tuple(one.broker_ids) for one in given),
+    )

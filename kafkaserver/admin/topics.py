@@ -1,0 +1,222 @@
+"""This room answers CreateTopics and DeleteTopics at every door; the controller decides (002 B)."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import repeat
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from kafkaserver.admin.asking import (
+    Controller,
+    ControllerUnreachable,
+    TooLargeToForward,
+    answer_of,
+    refusal,
+    timeout_ms,
+)
+from kafkaserver.admin.configs import KnownConfigs
+from kafkaserver.admin.created_topics import CONFIGS_ARE_TOLD_SINCE, CreatedTopics
+from kafkaserver.admin.creation_quota import CreationQuota
+from kafkaserver.callers import KafkaCaller, caller_of
+from kafkaserver.later import Later
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import (
+    RequestHeader,
+    build,
+    encode_reply,
+    part,
+    read_request,
+    response_class,
+)
+from muster.kernel.config_levels import Levels
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.link.from_broker import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    GrownTopic,
+    NamedTopic,
+    NewTopic,
+)
+from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, TopicResult, TopicResults
+
+_Topic = TypeVar("_Topic", NamedTopic, GrownTopic)
+
+MOST_TOPICS = 1_000
+"""In one request: all of them are one turn of the controller, which nobody else may wait long for."""
+
+_QUOTA_IS_KNOWN_SINCE = 6
+_IDS_SINCE = 6
+"""DeleteTopics names topics by their ids as well."""
+
+
+class TooManyTopics(Exception):
+    """More topics were created through this door than its quota allows for now."""
+
+
+class NotAllowed(Exception):
+    """Whoever asks may not create topics of these names."""
+
+
+NOT_AUTHORIZED: Final = TopicResult(
+    error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, text="this token may not change this topic"
+)
+_UNKNOWN_ID: Final = TopicResult(
+    error=ErrorCode.UNKNOWN_TOPIC_ID, text="nobody here knows a topic of this id"
+)
+
+TopicNames = Callable[[UUID], str | None]
+"""The name of a topic by its id, as this door was told."""
+
+
+class TopicHandlers:
+    """Serves CreateTopics and DeleteTopics. `clock` is the monotonic clock."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        later: Later,
+        clock: Callable[[], Instant],
+        name_of: TopicNames,
+        configs: KnownConfigs,
+    ) -> None:
+        self._controller = controller
+        self._configs = configs
+        self._later = later
+        self._name_of = name_of
+        self._clock = clock
+        self._creation_quota = CreationQuota(clock())
+
+    # -- CreateTopics
+
+    def create(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """The controller's answers, in the order of the request. Raises MalformedFrame."""
+        self._later.start(reply, self._create(header, read_request(header, frame), reply))
+
+    async def _create(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        names = Counter(topic.name for topic in request.topics)
+        topics = tuple(_new_topic(topic) for topic in request.topics if names[topic.name] == 1)
+        throttle_ms = 0
+        caller = caller_of(reply)
+        try:
+            if not all(caller.may_create(topic.name) for topic in topics):
+                raise NotAllowed("this token may not create every one of these topics")
+            if len(topics) > MOST_TOPICS:
+                raise TooLargeToForward(f"one request creates at most {MOST_TOPICS} topics")
+            if not request.validate_only:
+                throttle_ms = self._creation_quota.take(len(topics), self._clock())
+            if throttle_ms:
+                raise TooManyTopics(f"topics are created too quickly; ask again in {throttle_ms} ms")
+            wish = CreateTopics(
+                topics=topics,
+                timeout_ms=timeout_ms(int(request.timeout.total_seconds() * 1000)),
+                validate_only=request.validate_only,
+                principal=caller.principal,
+            )
+            created = await answer_of(self._controller, wish, CreateTopicsAnswer)
+            answers = {answer.name: answer for answer in created.topics}
+        except NotAllowed as error:
+            answers = _refused(topics, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(error))
+        except (ControllerUnreachable, TooLargeToForward) as error:
+            answers = _refused(topics, *refusal(error))
+        except TooManyTopics as error:
+            is_known = header.api_version >= _QUOTA_IS_KNOWN_SINCE
+            code = ErrorCode.THROTTLING_QUOTA_EXCEEDED if is_known else ErrorCode.POLICY_VIOLATION
+            answers = _refused(topics, code, str(error))
+        twice = "the topic is named twice in one request"
+        for name in names:
+            answers.setdefault(name, CreatedTopic(name=name, error=ErrorCode.INVALID_REQUEST, text=twice))
+        configs = {topic.name: topic.configs for topic in topics}
+        version = header.api_version
+        told = CreatedTopics(version, await self._levels(version))
+        for name in names:
+            told.add(answers[name], configs.get(name, {}))
+        reply.send(told.frame(header.correlation_id, timedelta(milliseconds=throttle_ms)))
+
+    async def _levels(self, version: int) -> Levels:
+        """What holds for topics that set nothing."""
+        if version < CONFIGS_ARE_TOLD_SINCE:
+            return Levels()
+        try:
+            return (await self._configs.look((), ())).levels
+        except ControllerUnreachable:
+            # The topics are made; that nobody can be asked what else holds must not hide it.
+            return Levels()
+
+    # -- DeleteTopics
+
+    def delete(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """The controller's answers, in the order of the request. Raises MalformedFrame."""
+        self._later.start(reply, self._delete(header, read_request(header, frame), reply))
+
+    async def _delete(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        if hasattr(request, "topics"):
+            topics = tuple(NamedTopic(name=one.name or "", topic_id=one.topic_id) for one in request.topics)
+        else:
+            topics = tuple(NamedTopic(name=name) for name in request.topic_names)
+        caller = caller_of(reply)
+        asked = [self._may_not_change(caller, topic) for topic in topics]
+        results = await results_of(
+            self._controller,
+            tuple(topic for topic, refused in zip(topics, asked, strict=True) if refused is None),
+            lambda allowed: DeleteTopics(topics=allowed, principal=caller.principal),
+        )
+        shape = response_class(header.api_key, header.api_version)
+        responses = []
+        for topic, refused in zip(topics, asked, strict=True):
+            result = refused or next(results)
+            responses.append(
+                build(
+                    part(shape, "DeletableTopicResult"),
+                    name=(result.name or topic.name) or (None if header.api_version >= _IDS_SINCE else ""),
+                    topic_id=result.topic_id or topic.topic_id,
+                    error_code=result.error,
+                    error_message=result.text or None,
+                )
+            )
+        body = build(shape, throttle_time=timedelta(0), responses=tuple(responses))
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+    def _may_not_change(self, caller: KafkaCaller, topic: NamedTopic) -> TopicResult | None:
+        """Why this topic is not asked for; an id that nobody here can name is nobody's to change here."""
+        name = topic.name
+        if not name and topic.topic_id is not None:
+            name = self._name_of(topic.topic_id) or ""
+            if not name:
+                return _UNKNOWN_ID
+        return None if caller.may_create(name) else NOT_AUTHORIZED
+
+
+async def results_of(
+    controller: Controller,
+    topics: tuple[_Topic, ...],
+    wish: Callable[[tuple[_Topic, ...]], DeleteTopics | CreatePartitions],
+) -> Iterator[TopicResult]:
+    """What the controller says of each topic of this wish, or why it was not asked."""
+    if not topics:
+        return iter(())
+    if len(topics) > MOST_TOPICS:
+        text = f"one request names at most {MOST_TOPICS} topics"
+        return repeat(TopicResult(error=ErrorCode.POLICY_VIOLATION, text=text))
+    try:
+        answer = await answer_of(controller, wish(topics), TopicResults)
+    except (ControllerUnreachable, TooLargeToForward) as problem:
+        error, text = refusal(problem)
+        return repeat(TopicResult(error=error, text=text))
+    return iter(answer.topics)
+
+
+def _refused(topics: tuple[NewTopic, ...], error: ErrorCode, text: str) -> dict[str, CreatedTopic]:
+    return {topic.name: CreatedTopic(name=topic.name, error=error, text=text) for topic in topics}
+
+
+def _new_topic(topic: Any) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments={given.partition_index: tuple(given.broker_ids) for given in topic.assignments},
+        configs={config.name: config.value for config in topic.configs},
+    )

@@ -1,0 +1,40 @@
+"""This room is what a connection shares with all others of its door (`kafkaserver.server`)."""
+
+import asyncio
+from typing import Protocol, TypeVar
+
+from kafkaserver.limits import ServerCounters, ServerLimits
+from kafkaserver.replies import Handler
+from kafkaserver.request_memory import RequestMemory
+
+One = TypeVar("One")
+
+
+class Door(Protocol[One]):
+    """What a connection shares with all others of its door."""
+
+    limits: ServerLimits
+    counters: ServerCounters
+    handler: Handler
+    loop: asyncio.AbstractEventLoop
+    shared_buffer: memoryview
+    few_bytes: int
+    """As long as no more wait for a connection, no limit of bytes is reached."""
+    memory: RequestMemory[One]
+    is_draining: bool
+    parked_elements: int
+
+    def flush_soon(self, connection: One) -> None:
+        """Send this connection's outbox once, after everything else of this loop turn."""
+
+    def reclaim_buffers(self) -> None:
+        """Memory is short: nobody keeps a buffer for a frame that has not begun."""
+
+    def answers_grew(self, size_bytes: int) -> None:
+        """So many bytes of answers more, or fewer, wait in memory for their peers to take them."""
+
+    def admitted(self, connection: One) -> None:
+        """It has said who it is."""
+
+    def forget(self, connection: One) -> None:
+        """A connection is gone."""
