@@ -22,7 +22,7 @@ from runtime.database import (
 )
 from runtime.nodes import FIRST_NODE_ID
 from runtime.ports import ConnectionLost
-from runtime.work_table import FinishedItem, Offered, RequestRow, WorkRow
+from runtime.work_table import AnsweredRow, FinishedItem, Offered, RequestRow, WorkRow
 
 Result = TypeVar("Result")
 
@@ -339,6 +339,11 @@ class MemoryWork:
         return row is not None and self._move(
             item_id, ("done", row.claim_epoch), state="adopted", result=answer, error=error
         )
+
+    def answers(self, item_ids: Sequence[str]) -> list[AnsweredRow]:
+        """Those of these requests that are answered (WorkTable.answers)."""
+        rows = [self._rows[one] for one in item_ids if one in self._rows]
+        return [AnsweredRow(row.id, row.result, row.error) for row in rows if row.state == "adopted"]
 
     def open_keys(self, kind: str, keys: Sequence[str]) -> set[str]:
         """Keys that have an item which is not adopted (WorkTable.open_keys)."""

@@ -8,7 +8,8 @@ import uuid
 
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Now
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Now
 
 NAME_LENGTH = 64
 """Longest name of a node, lane or kind, in characters."""
@@ -116,6 +117,12 @@ class JournalEntry(models.Model):
         indexes = (
             models.Index(fields=("key", "-id"), name="journal_by_key"),
             models.Index(fields=("at",), name="journal_by_time"),
+            # What a partition was is found by the versions of its rows: each names one turn.
+            models.Index(
+                Cast(KeyTextTransform("metadata_version", "summary"), models.BigIntegerField()),
+                name="journal_by_metadata_version",
+                condition=Q(lane="controller"),
+            ),
         )
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from runtime.ports import Connection, VersionConflict
-from runtime.work_table import RequestRow, TurnConnection
+from runtime.work_table import AnsweredRow, RequestRow, TurnConnection
 
 OPEN_MAX = 100
 """Unanswered requests of one principal: what is written into a cluster that stands still is bounded."""
@@ -118,6 +118,11 @@ def ready(connection: TurnConnection, kind: str, keys: Sequence[str]) -> list[Re
     return connection.work_table.ready(kind, keys)
 
 
+def answers(connection: TurnConnection, request_ids: Sequence[str]) -> list[AnsweredRow]:
+    """Those of these requests that are answered, for who waits for them."""
+    return connection.work_table.answers(request_ids)
+
+
 def conclude(connection: TurnConnection, request_id: str, answer: Any) -> None:
     """Write the answer into the row, inside the owner's turn. Raises VersionConflict if it has one."""
     if not connection.work_table.answer(request_id, msgspec.to_builtins(answer), ""):
@@ -125,5 +130,8 @@ def conclude(connection: TurnConnection, request_id: str, answer: Any) -> None:
 
 
 def give_up(connection: Connection, request_id: str, error: str) -> None:
-    """Our own mistake: the turn that should answer the request cannot be taken; say so in its row."""
+    """Say in the request's row why it has no answer: by a mistake of ours, or because nobody waits any more.
+
+    One that was answered meanwhile keeps its answer.
+    """
     connection.work_table.answer(request_id, None, error)

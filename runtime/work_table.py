@@ -41,6 +41,15 @@ class RequestRow:
 
 
 @dataclass(frozen=True, slots=True)
+class AnsweredRow:
+    """A request that has its answer, or `error` says why there is none."""
+
+    id: str
+    answer: Any
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class FinishedItem:
     """A done item, not yet adopted. `error` says why the computation failed; empty: it did not."""
 
@@ -91,6 +100,9 @@ class WorkTable(Protocol):
 
     def answer(self, item_id: str, answer: Any, error: str) -> bool:
         """Replace a done item's result by its answer, and count it as used; False: it is not done."""
+
+    def answers(self, item_ids: Sequence[str]) -> list[AnsweredRow]:
+        """Those of these requests that are answered."""
 
     def open_keys(self, kind: str, keys: Sequence[str]) -> set[str]:
         """Keys that have an item which is not adopted."""
@@ -202,6 +214,14 @@ class PostgresWork:
             error,
             item_id,
         )
+
+    def answers(self, item_ids: Sequence[str]) -> list[AnsweredRow]:
+        """Those of these requests that are answered (WorkTable.answers)."""
+        rows = self._connection.execute(
+            "SELECT id::text, result, error FROM work_item WHERE state = 'adopted' AND id = ANY (%s::uuid[])",
+            (list(item_ids),),
+        )
+        return [AnsweredRow(*row) for row in rows.fetchall()]
 
     def open_keys(self, kind: str, keys: Sequence[str]) -> set[str]:
         """Keys that have an item which is not adopted (WorkTable.open_keys)."""
