@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from controller.models import Broker, Partition, PartitionProgress, Topic
+from controller.models import Broker, BrokerConfig, ClientQuota, Partition, PartitionProgress, Topic
 from runtime.admin import ReadOnlyAdmin
 
 
@@ -20,6 +20,11 @@ class BrokerAdmin(ReadOnlyAdmin):
     list_filter = ("fenced", "rack")
     search_fields = ("=broker_id", "rack")
     exclude = ("secret_hash",)
+
+
+@admin.register(BrokerConfig)
+class BrokerConfigAdmin(ReadOnlyAdmin):
+    list_display = ("broker_id", "configs", "metadata_version", "changed_at")
 
 
 @admin.register(Topic)
@@ -59,3 +64,9 @@ class PartitionProgressAdmin(ReadOnlyAdmin):
     list_display = ("partition", "high_watermark", "at")
     list_select_related = ("partition",)
     search_fields = ("partition__topic__name",)
+
+
+@admin.register(ClientQuota)
+class ClientQuotaAdmin(ReadOnlyAdmin):
+    list_display = ("user_name", "client_id", "producer_byte_rate", "consumer_byte_rate", "changed_at")
+    search_fields = ("user_name", "client_id")

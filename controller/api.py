@@ -34,6 +34,7 @@ _TROUBLES = ("offline", "under-replicated")
     broker_id=3,
     state="live",
     fenced=False,
+    cordoned=False,
     endpoints={"client": "10.0.3.11:9092", "replication": "10.0.3.11:9093"},
     rack="c",
     broker_epoch=203,
@@ -45,6 +46,7 @@ class BrokerShape(serializers.Serializer[Any]):
     broker_id = Int32Field()
     state = serializers.ChoiceField(choices=list(_STATES))
     fenced = serializers.BooleanField()
+    cordoned = serializers.BooleanField()
     endpoints = serializers.DictField(child=serializers.CharField())
     rack = serializers.CharField(allow_blank=True)
     broker_epoch = Int64Field()
@@ -162,7 +164,7 @@ class ReassignmentList(APIView):
             rows = rows.filter(earlier | Q(asked_version=version, asked_place__gt=place))
         found = list(rows[: page.limit + 1])
         return page_response(
-            request, page, found, lambda row: [row.asked_version, row.asked_place], _reassignment
+            request, page, found, lambda row: [row.asked_version, row.asked_place], reassignment_shown
         )
 
 
@@ -177,7 +179,7 @@ class BrokerList(APIView):
         if page.after:
             rows = rows.filter(broker_id__gt=page.after[0])
         found = list(rows[: page.limit + 1])
-        return page_response(request, page, found, lambda row: [row.broker_id], _broker)
+        return page_response(request, page, found, lambda row: [row.broker_id], broker_shown)
 
 
 class BrokerDetail(APIView):
@@ -189,7 +191,7 @@ class BrokerDetail(APIView):
         found = rows.filter(broker_id=broker_id).first() if broker_id < 2**31 else None
         if found is None:
             raise Problem(404, "There is no such broker.", ErrorCode.BROKER_ID_NOT_REGISTERED)
-        return versioned(request, _broker(found), f"{found.broker_epoch}-{found.metadata_version}")
+        return versioned(request, broker_shown(found), broker_tag(found))
 
 
 class TopicList(APIView):
@@ -202,7 +204,7 @@ class TopicList(APIView):
             rows = rows.filter(name__icontains=page.filters["q"])
         if page.after:
             rows = rows.filter(name__gt=page.after[0])
-        return page_response(request, page, list(rows[: page.limit + 1]), lambda row: [row.name], _topic)
+        return page_response(request, page, list(rows[: page.limit + 1]), lambda row: [row.name], topic_shown)
 
 
 class TopicDetail(APIView):
@@ -213,7 +215,7 @@ class TopicDetail(APIView):
         found = Topic.objects.filter(name=topic).first() if "\x00" not in topic else None
         if found is None:
             raise Problem(404, "There is no such topic.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return versioned(request, _topic(found), f"{found.topic_id}-{found.metadata_version}")
+        return versioned(request, topic_shown(found), topic_tag(found))
 
 
 class PartitionList(APIView):
@@ -236,7 +238,9 @@ class PartitionList(APIView):
             name, number = page.after
             rows = rows.filter(Q(topic__name__gt=name) | Q(topic__name=name, partition__gt=number))
         found = list(rows[: page.limit + 1])
-        return page_response(request, page, found, lambda row: [row.topic.name, row.partition], _partition)
+        return page_response(
+            request, page, found, lambda row: [row.topic.name, row.partition], partition_shown
+        )
 
 
 class PartitionDetail(APIView):
@@ -245,20 +249,21 @@ class PartitionDetail(APIView):
     @detail_schema("Read a partition", PartitionShape)
     def get(self, request: Request, topic: str, partition: int) -> Response:
         fits = "\x00" not in topic and partition < 2**31
-        found = _partitions().filter(topic__name=topic, partition=partition).first() if fits else None
+        found = partitions().filter(topic__name=topic, partition=partition).first() if fits else None
         if found is None:
             raise Problem(404, "There is no such partition.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         progress = getattr(found, "progress", None)
         said = f"{progress.high_watermark}-{int(progress.at.timestamp() * 1000)}" if progress else "none"
-        return versioned(request, _partition(found), f"{found.topic_id}-{found.version}-{said}")
+        return versioned(request, partition_shown(found), f"{found.topic_id}-{found.version}-{said}")
 
 
-def _partitions() -> QuerySet[Partition]:
+def partitions() -> QuerySet[Partition]:
+    """Partitions with what a list tells of them, in one statement."""
     return Partition.objects.select_related("topic", "progress")
 
 
 def _of(page: PageRequest) -> QuerySet[Partition]:
-    rows = _partitions()
+    rows = partitions()
     if "topic" in page.filters:
         rows = rows.filter(topic__name=page.filters["topic"])
     if "leader" in page.filters:
@@ -287,11 +292,18 @@ def _troubled(rows: QuerySet[Partition], state: str | None) -> QuerySet[Partitio
     return rows
 
 
-def _broker(broker: Broker) -> dict[str, Any]:
+def broker_tag(broker: Broker) -> str:
+    """Its ETag without the quotes."""
+    return f"{broker.broker_epoch}-{broker.metadata_version}"
+
+
+def broker_shown(broker: Broker) -> dict[str, Any]:
+    """A broker as REST tells it."""
     return {
         "broker_id": broker.broker_id,
         "state": state_of(broker).lower().replace(" ", "-"),
         "fenced": broker.fenced,
+        "cordoned": broker.cordoned,
         "endpoints": broker.endpoints,
         "rack": broker.rack,
         "broker_epoch": broker.broker_epoch,
@@ -301,7 +313,13 @@ def _broker(broker: Broker) -> dict[str, Any]:
     }
 
 
-def _topic(topic: Topic) -> dict[str, Any]:
+def topic_tag(topic: Topic) -> str:
+    """Its ETag without the quotes: one created anew under the name has another id."""
+    return f"{topic.topic_id}-{topic.metadata_version}"
+
+
+def topic_shown(topic: Topic) -> dict[str, Any]:
+    """A topic as REST tells it."""
     return {
         "topic": topic.name,
         "topic_id": topic.topic_id,
@@ -313,7 +331,8 @@ def _topic(topic: Topic) -> dict[str, Any]:
     }
 
 
-def _reassignment(row: Reassignment) -> dict[str, Any]:
+def reassignment_shown(row: Reassignment) -> dict[str, Any]:
+    """A reassignment as REST tells it."""
     return {
         "id": row.id,
         "topic": row.topic_name,
@@ -331,7 +350,8 @@ def _reassignment(row: Reassignment) -> dict[str, Any]:
     }
 
 
-def _partition(partition: Partition) -> dict[str, Any]:
+def partition_shown(partition: Partition) -> dict[str, Any]:
+    """A partition as REST tells it."""
     progress = getattr(partition, "progress", None)
     return {
         "topic": partition.topic.name,

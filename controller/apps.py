@@ -11,8 +11,9 @@ class ControllerConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Name the function that computes bulk elections, and what a promotion lifts."""
-        from controller import store
+        """Name the functions that compute elections in bulk and plans, and what a promotion lifts."""
+        from controller import planning, store
+        from controller.core.plans import COMPUTE_PLAN
         from controller.core.proposing import Task
         from controller.tasks import FUNCTION
         from runtime import succession, work
@@ -20,3 +21,4 @@ class ControllerConfig(AppConfig):
         succession.register("brokers and partitions", store.lift)
         for task in Task:
             work.register(str(task), FUNCTION)
+        work.register(COMPUTE_PLAN, planning.FUNCTION)

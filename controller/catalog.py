@@ -7,13 +7,20 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from controller.core.reassignment import while_moving
+from controller.core.records import Phase
+from muster.kernel.config_levels import said_by_all
 from muster.kernel.ids import BrokerId, TopicId, TopicName
 from muster.kernel.security_protocols import PLAINTEXT
 from muster.kernel.topology import Layouts, TopicLayout
+from muster.messages.link.to_broker import OngoingReassignment
 
 _LAYOUTS = "SELECT name, topic_id, partition_count FROM topic ORDER BY name"
 _LIVE_BROKERS = """
 SELECT broker_id, rack, endpoints FROM broker WHERE NOT fenced ORDER BY broker_id"""
+
+_FENCED_BROKERS = """
+SELECT broker_id, rack, endpoints FROM broker WHERE fenced AND broker_epoch > 0 ORDER BY broker_id"""
 
 
 _RACKS = """
@@ -26,6 +33,13 @@ _PARTITIONS = """
 SELECT topic_id, partition, assigned, leader, leader_epoch, isr, version FROM partition
 WHERE version > %(above)s"""
 
+_ONGOING = """
+SELECT moved.topic_name, moved.partition, partition.assigned, partition.adding, partition.removing,
+       moved.target, moved.phase
+FROM reassignment AS moved JOIN partition
+     ON partition.topic_id = moved.topic_id AND partition.partition = moved.partition
+WHERE moved.phase IN ('Init', 'InProgress') ORDER BY moved.asked_version, moved.asked_place"""
+
 _LED = """
 SELECT topic.name, topic.topic_id, partition.partition, partition.leader, partition.leader_epoch,
        broker.endpoints ->> 'client', coalesce(broker.endpoints ->> 'client_security', 'PLAINTEXT')
@@ -33,9 +47,20 @@ FROM topic JOIN partition ON partition.topic_id = topic.topic_id
 LEFT JOIN broker ON broker.broker_id = partition.leader AND NOT broker.fenced
 WHERE topic.name = ANY (%s) ORDER BY topic.name, partition.partition"""
 
+_CONFIGS_OF_TOPICS = "SELECT name, configs FROM topic WHERE name = ANY (%s)"
+
+_CONFIGS_OF_BROKERS = """
+SELECT broker.broker_id, coalesce(broker_configs.configs, '{}'), broker.static_configs
+FROM broker LEFT JOIN broker_configs USING (broker_id)
+WHERE broker.broker_id = ANY (%s) AND broker.broker_epoch > 0"""
+
+_STATIC_CONFIGS = "SELECT DISTINCT static_configs FROM broker WHERE NOT fenced"
+
+_CONFIGS_OF_THE_CLUSTER = "SELECT configs FROM broker_configs WHERE broker_id = 0"
+
 
 class LiveBroker(NamedTuple):
-    """A broker with a session; `endpoints` as in muster.messages.link.rows."""
+    """A broker with a session, or one that had one; `endpoints` as in muster.messages.link.rows."""
 
     broker_id: BrokerId
     rack: str
@@ -69,8 +94,17 @@ def with_racks(connection: Connection[Any], layouts: Layouts) -> Layouts:
 
 def live_brokers(connection: Connection[Any]) -> tuple[LiveBroker, ...]:
     """The brokers that are not fenced, by id."""
+    return _brokers(connection, _LIVE_BROKERS)
+
+
+def fenced_brokers(connection: Connection[Any]) -> tuple[LiveBroker, ...]:
+    """The registered brokers that are fenced, by id, as they last were."""
+    return _brokers(connection, _FENCED_BROKERS)
+
+
+def _brokers(connection: Connection[Any], question: str) -> tuple[LiveBroker, ...]:
     with connection.cursor() as cursor:
-        rows = cursor.execute(_LIVE_BROKERS).fetchall()
+        rows = cursor.execute(question).fetchall()
     return tuple(LiveBroker(BrokerId(broker_id), rack, endpoints) for broker_id, rack, endpoints in rows)
 
 
@@ -84,6 +118,19 @@ def partitions(
         (UUID(str(topic_id)), number, tuple(assigned), leader, epoch, tuple(isr), version)
         for topic_id, number, assigned, leader, epoch, isr, version in rows
     ]
+
+
+def ongoing_reassignments(connection: Connection[Any]) -> list[OngoingReassignment]:
+    """Those that are asked for or under way, as the controller itself tells of them (conformance 198)."""
+    with connection.cursor() as cursor:
+        rows = cursor.execute(_ONGOING).fetchall()
+    told = []
+    for topic, partition, assigned, adding, removing, target, phase in rows:
+        places = tuple(assigned), tuple(adding), tuple(removing)
+        if phase == Phase.INIT:
+            places = while_moving(places[0], places[1], tuple(target))
+        told.append(OngoingReassignment(topic, partition, *places))
+    return told
 
 
 class LedPartition(NamedTuple):
@@ -103,3 +150,35 @@ def led_partitions(connection: Connection[Any], topics: Sequence[str]) -> list[L
     with connection.cursor() as cursor:
         rows = cursor.execute(_LED, (list(topics),)).fetchall()
     return [LedPartition(name, UUID(str(topic_id)), *rest) for name, topic_id, *rest in rows]
+
+
+class ConfigsOfBroker(NamedTuple):
+    """What was set for a broker while it ran, and what it was started with."""
+
+    configs: dict[str, str]
+    static: dict[str, str]
+
+
+class StoredConfigs(NamedTuple):
+    """What is set for topics by name, brokers by id, and the cluster; what does not exist is missing."""
+
+    topics: dict[str, dict[str, str]]
+    brokers: dict[int, ConfigsOfBroker]
+    cluster: dict[str, str]
+    static: dict[str, str]
+    """What all live brokers were started with alike."""
+
+
+def configs(connection: Connection[Any], topics: Sequence[str], brokers: Sequence[int]) -> StoredConfigs:
+    """What is set for these, and for the cluster."""
+    with connection.cursor() as cursor:
+        of_topics = cursor.execute(_CONFIGS_OF_TOPICS, (topics,)).fetchall() if topics else []
+        of_brokers = cursor.execute(_CONFIGS_OF_BROKERS, (brokers,)).fetchall() if brokers else []
+        cluster = cursor.execute(_CONFIGS_OF_THE_CLUSTER).fetchone()
+        statics = cursor.execute(_STATIC_CONFIGS).fetchall()
+    return StoredConfigs(
+        dict(of_topics),
+        {broker_id: ConfigsOfBroker(*rest) for broker_id, *rest in of_brokers},
+        cluster[0] if cluster else {},
+        said_by_all(static for (static,) in statics),
+    )

@@ -31,6 +31,13 @@ def from_environment(given: Mapping[str, str] = os.environ) -> ServiceSettings:
             default_replication_factor=environment.number("MUSTER_DEFAULT_REPLICATION_FACTOR"),
             default_min_insync_replicas=environment.number("MUSTER_MIN_INSYNC_REPLICAS"),
             default_unclean_leader_election=environment.switch("MUSTER_UNCLEAN_LEADER_ELECTION_ENABLE"),
+            auto_leader_rebalance=environment.switch("MUSTER_AUTO_LEADER_REBALANCE_ENABLE"),
+            leader_imbalance_per_broker_percentage=environment.number(
+                "MUSTER_LEADER_IMBALANCE_PER_BROKER_PERCENTAGE"
+            ),
+            leader_imbalance_check_interval_ms=environment.number(
+                "MUSTER_LEADER_IMBALANCE_CHECK_INTERVAL_MS"
+            ),
             replication_key=replication_key(django_settings.SECRET_KEY),
         ),
         ack_timeout_ms=environment.number("MUSTER_CONTROLLER_ACK_TIMEOUT_MS"),

@@ -38,6 +38,10 @@ class Enrolment:
             rows = cursor.execute(statements.READ_SECRETS).fetchall()
         return cls({broker_id: bytes(secret_hash) for broker_id, secret_hash in rows})
 
+    def revoke(self, broker_id: int) -> None:
+        """Its secret opens nothing from now on; it was unregistered."""
+        self._hashes.pop(broker_id, None)
+
     def admits(self, broker_id: int, secret: str) -> bool:
         """True if this is the broker's secret; takes as long for a broker that does not exist."""
         stored = self._hashes.get(broker_id, _NOBODYS_HASH)

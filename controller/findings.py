@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from controller import leases, queries
+from controller import leases, move_queries, queries
 
 CRITICAL, WARNING = "critical", "warning"
 _NAMED = 4
@@ -63,6 +63,35 @@ def find(
         if partitions:
             found.append(_about(kind, severity, partitions, number, fenced))
     return found
+
+
+def of_moves(moves: move_queries.MoveCounts) -> list[Finding]:
+    """What is wrong with reassignments: those that wait for a broker, or for a leader to copy from."""
+    # Between the count and the rows they may have gone on.
+    rows = move_queries.stalled(_READ) if moves.stalled else []
+    if not rows:
+        return []
+    facts = {
+        "number": moves.stalled,
+        "names": [row.name for row in rows[:_NAMED]],
+        "more": max(0, moves.stalled - _NAMED),
+        "brokers": sorted({broker for row in rows for broker in row.waits_for}),
+        "leaderless": sum(1 for row in rows if row.leaderless),
+    }
+    return [Finding("reassignments_wait", WARNING, rows[0].waits_since, facts)]
+
+
+def of_topic(rows: Sequence[queries.BrokerRow], topic: queries.TopicRow) -> list[Finding]:
+    """What is wrong with the partitions of one topic."""
+    live = queries.live_ids(row.broker for row in rows)
+    fenced = [row for row in rows if row.attention]
+    found = []
+    for kind, severity, trouble in _PARTITION_FINDINGS:
+        number = getattr(topic, trouble.replace("-", "_"))
+        partitions = queries.troubled_partitions(live, trouble, _READ, topic.topic_id) if number else []
+        if partitions:
+            found.append(_about(kind, severity, partitions, number, fenced))
+    return most_urgent_first(found)
 
 
 def _fenced(row: queries.BrokerRow, health: queries.Health) -> Finding:

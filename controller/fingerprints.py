@@ -1,9 +1,14 @@
-"""This room says whether the page of the cluster would look different: one short text, read by live pages."""
+"""This room says whether a page about the cluster would look different: short texts, read by live pages."""
+
+from collections.abc import Sequence
 
 from django.db import connection
 
 CLUSTER = "cluster"
-"""What the page of the cluster watches."""
+"""What the pages of the cluster, of its lists and of one broker watch."""
+
+TOPIC = "topic "
+"""A page about one topic watches `topic <name>`."""
 
 _OF_PROCESSES = """
     SELECT (SELECT COALESCE(sum(epoch), 0)::text || '.' || count(run) FROM lease),
@@ -14,7 +19,20 @@ _OF_PROCESSES = """
 _OF_CLUSTER = """
     SELECT (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),
            (SELECT COALESCE(sum(hashtext(topic_id::text)), 0)::text FROM topic),
-           (SELECT COALESCE(sum(high_watermark), 0)::text FROM partition_progress)
+           (SELECT COALESCE(sum(high_watermark), 0) || '.' || COALESCE(sum(size_bytes), 0)
+            FROM partition_progress),
+           (SELECT COALESCE(max(metadata_version), 0)::text FROM cluster)
+"""
+_OF_TOPICS = """
+    SELECT topic.name, topic.topic_id::text || '.' || topic.metadata_version || '/' || (
+        SELECT count(*)::text || '.' || COALESCE(sum(partition.version), 0) || '.'
+               || COALESCE(sum(progress.high_watermark), 0) || '.' || COALESCE(sum(progress.size_bytes), 0)
+        FROM partition LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
+        WHERE partition.topic_id = topic.topic_id) || '/' || (
+        SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM reassignment
+        WHERE reassignment.topic_id = topic.topic_id AND phase IN ('Init', 'InProgress')) || '/' || (
+        SELECT COALESCE(sum(metadata_version), 0) FROM broker_configs)
+    FROM topic WHERE topic.name = ANY (%(names)s)
 """
 
 
@@ -31,6 +49,15 @@ def of_processes() -> str:
 def of_cluster() -> str:
     """Changes whenever the page of brokers and partitions would."""
     return f"{_text(_OF_CLUSTER)}/{of_processes()}"
+
+
+def of_topics(names: Sequence[str]) -> dict[str, str]:
+    """For each of these topics a text that changes whenever its page would; a deleted topic has none."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_TOPICS, {"names": list(names)})
+        found = dict(cursor.fetchall())
+    processes = of_processes()
+    return {name: f"{text}/{processes}" for name, text in found.items()}
 
 
 def _text(statement: str) -> str:

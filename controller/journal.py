@@ -1,5 +1,6 @@
 """This room reads the controller's turns from the journal, for people."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,18 +8,22 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from django.db import connection
 
 from muster.messages.link.rows import NO_LEADER, AlikePartitions
 from runtime.models import JournalEntry
 
 _WORDS = {
     "BrokerChanged": ("broker changed", "brokers changed"),
+    "BrokerUnregistered": ("broker unregistered", "brokers unregistered"),
     "TopicCreated": ("topic created", "topics created"),
-    "TopicChanged": ("topic grown", "topics grown"),
+    "TopicChanged": ("topic changed", "topics changed"),
+    "ConfigChanged": ("config changed", "configs changed"),
     "TopicDeleted": ("topic deleted", "topics deleted"),
     "PartitionsCreated": ("partition created", "partitions created"),
     "PartitionsChanged": ("partition changed", "partitions changed"),
     "ReassignmentChanged": ("reassignment changed", "reassignments changed"),
+    "PlanChanged": ("plan changed", "plans changed"),
     "SetBackProven": ("proof that the database was set back", "proofs that the database was set back"),
     "PossibleLoss": ("possible loss", "possible losses"),
     "ProducerIdsGiven": ("block of producer ids given", "blocks of producer ids given"),
@@ -35,6 +40,50 @@ class ControllerTurn:
     elected: int
     without_leader: int
     possible_loss: bool
+
+
+_TURNS_LOOKED_AT = 2_000
+_OF_BROKER = """
+    SELECT at, cause, summary FROM (
+        SELECT seq, at, cause, summary FROM journal WHERE lane = 'controller'
+        ORDER BY seq DESC LIMIT %(looked_at)s) AS lately
+    WHERE summary @> %(fenced)s::jsonb OR summary @> %(registered)s::jsonb
+    ORDER BY seq DESC LIMIT %(most)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTurn:
+    """A turn in which a broker came or went: when, why, and how many partitions changed with it."""
+
+    at: datetime
+    cause: str
+    fenced: bool
+    changed: int
+    without_leader: int
+
+
+def turns_of_broker(broker_id: int, most: int) -> list[BrokerTurn]:
+    """When a broker came and went, newest first; no further back than _TURNS_LOOKED_AT turns."""
+    values: dict[str, int | str] = {
+        "looked_at": _TURNS_LOOKED_AT,
+        "fenced": json.dumps({"brokers_fenced": [broker_id]}),
+        "registered": json.dumps({"brokers_registered": [broker_id]}),
+        "most": most,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_BROKER, values)
+        return [
+            BrokerTurn(
+                at,
+                cause,
+                broker_id in summary.get("brokers_fenced", ()),
+                summary.get("partitions_changed", 0),
+                summary.get("partitions_without_leader", 0),
+            )
+            for at, cause, text in cursor.fetchall()
+            for summary in (json.loads(text) if isinstance(text, str) else text,)
+        ]
 
 
 def last_turns(most: int) -> list[ControllerTurn]:

@@ -6,6 +6,9 @@ from typing import Final
 
 from controller.core import events as told
 from controller.core import records as facts
+from muster.kernel.client_quotas import ENTITY_TYPES
+from muster.messages.link.brokers import CordonBroker, UnregisterBroker
+from muster.messages.link.configs import AlterConfigs
 from muster.messages.link.from_broker import (
     AllocateProducerIds,
     AlterPartition,
@@ -13,25 +16,52 @@ from muster.messages.link.from_broker import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectLeaders,
+    Leaving,
     UnusableLogs,
+    Wish,
 )
+from muster.messages.link.plans import (
+    ApprovePlan,
+    CancelPlan,
+    PausePlan,
+    ProposePlan,
+    RunPlan,
+    ThrottlePlan,
+)
+from muster.messages.link.quotas import AlterClientQuotas
 from muster.messages.link.rows import NO_LEADER, AlikePartitions
 from runtime.ports import Entry
 
 NAMES_SHOWN: Final = 20
 """How many names a summary lists; the records beside it hold them all."""
 
+LETTERS_SHOWN: Final = 80
+
 _CAUSES: Final[dict[type, str]] = {
     told.TookOver: "took the controller's lease",
     told.LinkClosed: "a link closed",
     told.ProposalsReady: "a worker proposed leaders",
+    told.PlanComputed: "a worker computed a plan",
     AlterPartition: "a leader changed its in-sync replicas",
+    Leaving: "a broker is about to stop",
     UnusableLogs: "a broker has logs that cannot be used",
     CreateTopics: "topics were asked for",
     DeleteTopics: "topics were to be deleted",
     AlterReassignments: "partitions were to be moved",
     CreatePartitions: "partitions were asked for",
+    AlterConfigs: "configs were to be changed",
+    ElectLeaders: "leaders were to be elected",
     AllocateProducerIds: "a broker needs producer ids",
+    ProposePlan: "a plan was wanted",
+    ApprovePlan: "a plan was approved",
+    RunPlan: "a plan was to run",
+    PausePlan: "a plan was to pause",
+    CancelPlan: "a plan was to be cancelled",
+    ThrottlePlan: "a plan was given another rate",
+    AlterClientQuotas: "quotas of clients were to be changed",
+    CordonBroker: "a broker was to be cordoned, or not any more",
+    UnregisterBroker: "a broker was to be unregistered",
 }
 
 
@@ -40,40 +70,110 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
     by_kind: dict[type, list[facts.ClusterRecord]] = {}
     for record in records:
         by_kind.setdefault(type(record), []).append(record)
-    fenced, registered = _brokers(records)
+    fenced, leaving, registered = _brokers(records)
     created = [r.alike for r in records if isinstance(r, facts.PartitionsCreated)]
     changed = [r.alike for r in records if isinstance(r, facts.PartitionsChanged)]
     summary: dict[str, object] = {
         "metadata_version": next((r.version for r in records if isinstance(r, facts.TurnStamped)), None),
         "brokers_fenced": fenced,
+        "brokers_leaving": leaving,
         "brokers_registered": registered,
+        "brokers_cordoned": [
+            r.broker_id for r in records if isinstance(r, facts.BrokerCordoned) and r.cordoned
+        ],
+        "brokers_uncordoned": [
+            r.broker_id for r in records if isinstance(r, facts.BrokerCordoned) and not r.cordoned
+        ],
+        "brokers_unregistered": [r.broker_id for r in records if isinstance(r, facts.BrokerUnregistered)],
         "topics": [r.row.name for r in records if isinstance(r, facts.TopicCreated)][:NAMES_SHOWN],
-        "topics_grown": [r.row.name for r in records if isinstance(r, facts.TopicChanged)][:NAMES_SHOWN],
+        "topics_grown": _grown(records)[:NAMES_SHOWN],
         "topics_deleted": [r.name for r in records if isinstance(r, facts.TopicDeleted)][:NAMES_SHOWN],
+        "configs": [_config(r) for r in records if isinstance(r, facts.ConfigChanged)][:NAMES_SHOWN],
         "reassignments": _reassignments(records),
+        "plans": [
+            f"{r.row.options.kind} {r.row.id}: {r.row.phase}"
+            for r in records
+            if isinstance(r, facts.PlanChanged)
+        ],
+        "quotas": _quotas(records),
         "partitions_created": _count(created),
         "partitions_changed": _count(changed),
         "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
         "set_back": [r.why for r in records if isinstance(r, facts.SetBackProven)],
         "possible_losses": len(by_kind.get(facts.PossibleLoss, ())),
+        "asked": _asked(events),
         "work_offered": [f"{r.kind} {r.key}" for r in records if isinstance(r, facts.WorkOffered)],
     }
     return Entry(_cause(events, fenced), {name: value for name, value in summary.items() if value})
+
+
+def _asked(events: Sequence[told.Event]) -> list[dict[str, str]]:
+    """Who asked for what, and why, as far as they said."""
+    asked = []
+    for event in events:
+        if not isinstance(event, told.Heard) or not isinstance(event.frame, Wish):
+            continue
+        seat = event.link if isinstance(event.link, told.RequestSeat) else None
+        one = {
+            "what": type(event.frame).__name__,
+            "by": seat.principal if seat else getattr(event.frame, "principal", ""),
+            "why": seat.reason if seat else "",
+            "request": seat.id if seat else "",
+        }
+        asked.append({name: value for name, value in one.items() if value})
+    return asked[:NAMES_SHOWN]
 
 
 def _count(alike: Iterable[AlikePartitions]) -> int:
     return sum(len(one.partitions) for one in alike)
 
 
-def _brokers(records: Sequence[facts.ClusterRecord]) -> tuple[list[int], list[int]]:
-    rows = [record.row for record in records if isinstance(record, facts.BrokerChanged)]
-    return [row.broker_id for row in rows if not row.live], [row.broker_id for row in rows if row.live]
+def _brokers(records: Sequence[facts.ClusterRecord]) -> tuple[list[int], list[int], list[int]]:
+    """Who was fenced, who is about to stop, and who registered."""
+    cordoned = {record.broker_id for record in records if isinstance(record, facts.BrokerCordoned)}
+    changed = (record.row for record in records if isinstance(record, facts.BrokerChanged))
+    rows = [row for row in changed if row.broker_id not in cordoned]
+    live = [row for row in rows if row.live]
+    return (
+        [row.broker_id for row in rows if not row.live],
+        [row.broker_id for row in live if row.leaving],
+        [row.broker_id for row in live if not row.leaving],
+    )
+
+
+def _grown(records: Sequence[facts.ClusterRecord]) -> list[str]:
+    """Topics that have more partitions than before: others changed have other configs."""
+    added = {record.alike.topic_id for record in records if isinstance(record, facts.PartitionsCreated)}
+    changed = (record.row for record in records if isinstance(record, facts.TopicChanged))
+    return [row.name for row in changed if row.topic_id in added]
+
+
+def _config(changed: facts.ConfigChanged) -> str:
+    """`orders retention.ms: 1000 → 2000`; the record beside it holds a long value whole."""
+    before, after = (
+        "not set" if value is None else value if len(value) <= LETTERS_SHOWN else value[:LETTERS_SHOWN] + "…"
+        for value in (changed.before, changed.after)
+    )
+    return f"{changed.resource} {changed.key}: {before} → {after}"
 
 
 def _reassignments(records: Sequence[facts.ClusterRecord]) -> dict[str, int]:
     """How many were asked for, began or ended, by the phase that they are in now."""
     changed = (record.row.phase for record in records if isinstance(record, facts.ReassignmentChanged))
     return dict(Counter(map(str, changed)))
+
+
+def _quotas(records: Sequence[facts.ClusterRecord]) -> list[str]:
+    """Whose quotas are others now, by the words of Kafka's tools."""
+    rows = [record.row for record in records if isinstance(record, facts.ClientQuotaChanged)][:NAMES_SHOWN]
+    return [
+        " ".join(
+            f"{kind}={name or '<default>'}"
+            for kind, name in zip(ENTITY_TYPES, row.key, strict=True)
+            if name is not None
+        )
+        for row in rows
+    ]
 
 
 def _cause(events: Sequence[told.Event], fenced: Sequence[int]) -> str:
@@ -94,15 +194,28 @@ def _cause(events: Sequence[told.Event], fenced: Sequence[int]) -> str:
 
 
 def wake_names(records: Sequence[facts.ClusterRecord]) -> tuple[str, ...]:
-    """Whom a turn concerns: `topics`, `brokers`, `partitions`, and `cluster` for anybody."""
+    """Whom a turn concerns: `topics`, `brokers`, `moves`, `partitions`, `answered` for who asked by a row,
+    and `cluster` for anybody.
+    """
     kinds = {type(record) for record in records}
     names = []
     if kinds & {facts.TopicCreated, facts.TopicChanged, facts.TopicDeleted}:
         names.append("topics")
-    if kinds & {facts.BrokerChanged, facts.SetBackProven}:
+    if kinds & {
+        facts.BrokerChanged,
+        facts.BrokerUnregistered,
+        facts.SetBackProven,
+        facts.BrokerConfigsChanged,
+    }:
         names.append("brokers")
+    if kinds & {facts.ReassignmentChanged, facts.PlanChanged, facts.PlanStepsAdded, facts.PlanStepsChanged}:
+        names.append("moves")
     if kinds & {facts.PartitionsCreated, facts.PartitionsChanged, facts.TopicDeleted}:
         names.append("partitions")
-    if kinds:
+    if facts.ClientQuotaChanged in kinds:
+        names.append("quotas")
+    if facts.RequestAnswered in kinds:
+        names.append("answered")
+    if kinds - {facts.RequestAnswered}:
         names.append("cluster")
     return tuple(names)

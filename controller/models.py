@@ -14,7 +14,7 @@ from django.db.models.functions import Now, Replace
 from django.db.models.lookups import Exact
 
 NAME_LENGTH = 249
-"""Longest name of a topic, in characters: Kafka's bound."""
+"""Longest name of a topic, in characters: Kafka's bound; of a user and a client id in quotas, too."""
 
 FIRST_BROKER_ID, LAST_BROKER_ID = 1, 9_999
 """Nodes have the ids from 10,001: one id space, so that Kafka clients never confuse the two."""
@@ -23,6 +23,11 @@ NO_LEADER = -1
 
 PHASES = ("Init", "InProgress", "Done", "Cancelled", "Failed")
 """Of a reassignment; those of `controller.core.records`. The first two are active."""
+
+PLAN_PHASES = ("Computing", "Draft", "Approved", "Running", "Paused", "Done", "Cancelled", "Failed")
+"""Those of `controller.core.plan_rows`. The last three are over."""
+
+STEP_STATES = ("Waiting", "Asked", "Done", "Skipped", "Cancelled", "Failed")
 
 
 class Broker(models.Model):
@@ -42,6 +47,18 @@ class Broker(models.Model):
     )
     incarnation = models.UUIDField(null=True, blank=True, help_text="Made anew by each broker process.")
     fenced = models.BooleanField(default=True, help_text="Fenced: has no session, leads nothing.")
+    leaving = models.BooleanField(
+        default=False, db_default=False, help_text="It is about to stop: serves on, is not elected any more."
+    )
+    cordoned = models.BooleanField(
+        default=False, db_default=False, help_text="An operator wants no new replicas on it."
+    )
+    static_configs = models.JSONField(
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text="What its environment says of configs, by the names of topics' where they have one.",
+    )
     metadata_version = models.BigIntegerField(default=0, help_text="Of the turn that last changed this row.")
     set_back = models.CharField(
         max_length=200,
@@ -112,6 +129,28 @@ class Topic(models.Model):
         return self.name
 
 
+class BrokerConfig(models.Model):
+    """What was set for one broker, or for all of them (id 0), while they run; settings say the rest."""
+
+    broker_id = models.IntegerField(primary_key=True, help_text="0: the whole cluster.")
+    configs = models.JSONField(default=dict, blank=True, help_text="By the names that brokers use.")
+    metadata_version = models.BigIntegerField(help_text="Of the turn that last changed this row.")
+    changed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "broker_configs"
+        ordering = ("broker_id",)
+        constraints = (
+            models.CheckConstraint(
+                name="broker_configs_are_of_a_broker_or_of_all",
+                condition=Q(broker_id__gte=0, broker_id__lte=LAST_BROKER_ID),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"configs of broker {self.broker_id}" if self.broker_id else "configs of the cluster"
+
+
 class Partition(models.Model):
     """One partition: its replicas, who leads, who is in sync (002 A; replication.md section 2).
 
@@ -132,6 +171,9 @@ class Partition(models.Model):
     leader = models.IntegerField(default=NO_LEADER, help_text="Broker id; −1: none.")
     leader_epoch = models.IntegerField(default=0, help_text="Rises at each election.")
     isr = ArrayField(models.IntegerField(), default=list, blank=True, help_text="Empty: never had a leader.")
+    throttle = models.BigIntegerField(
+        default=0, db_default=0, help_text="Bytes a second and broker, of what is being added; 0: any."
+    )
     version = models.BigIntegerField(help_text="Kafka's partition epoch.")
     changed_at = models.DateTimeField(db_default=Now())
 
@@ -171,6 +213,7 @@ class PartitionProgress(models.Model):
         Partition, primary_key=True, on_delete=models.CASCADE, related_name="progress"
     )
     high_watermark = models.BigIntegerField()
+    size_bytes = models.BigIntegerField(null=True, help_text="Of the leader's log; NULL: it did not say.")
     at = models.DateTimeField(db_default=Now())
     recent_high_watermark = models.BigIntegerField(null=True, help_text="What it was at `recent_at`.")
     recent_at = models.DateTimeField(null=True, help_text="At most a minute before `at`.")
@@ -202,6 +245,9 @@ class Reassignment(models.Model):
     phase = models.CharField(max_length=10)
     principal = models.CharField(max_length=NAME_LENGTH, default="", blank=True)
     reason = models.TextField(default="", blank=True, help_text="Why it ended before its target.")
+    throttle = models.BigIntegerField(default=0, db_default=0, help_text="Bytes a second; 0: any.")
+    plan_id = models.UUIDField(null=True, blank=True, help_text="Of the plan that asked for it; NULL: none.")
+    plan_step = models.IntegerField(default=0, db_default=0)
     asked_version = models.BigIntegerField(help_text="metadata_version of the turn that was asked for it.")
     asked_place = models.IntegerField(help_text="Its place among those of that turn.")
     version = models.BigIntegerField(help_text="metadata_version of the turn that last changed it.")
@@ -231,3 +277,108 @@ class Reassignment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.topic_name}-{self.partition} to {self.target}"
+
+
+class Plan(models.Model):
+    """Many moves that were computed, are reviewed and run as one (replication.md section 2)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    kind = models.CharField(max_length=20)
+    options = models.JSONField(help_text="What it is to do: muster.messages.link.plans.PlanOptions.")
+    phase = models.CharField(max_length=10)
+    throttle = models.BigIntegerField(default=0, help_text="Bytes a second and broker; 0: any.")
+    at_a_time = models.IntegerField(help_text="How many of its moves may be active.")
+    step_count = models.IntegerField(default=0)
+    cost = models.JSONField(default=dict, help_text="As computed: controller.core.proposals.Cost.")
+    proposed_by = models.CharField(max_length=NAME_LENGTH, default="", blank=True)
+    reason = models.TextField(default="", blank=True, help_text="What who proposed it said.")
+    changed_by = models.CharField(
+        max_length=NAME_LENGTH, default="", blank=True, help_text="Who approved, ran, paused or ended it."
+    )
+    why = models.TextField(default="", blank=True, help_text="Why it was changed last, or failed.")
+    version = models.BigIntegerField(help_text="metadata_version of the turn that last changed this row.")
+    proposed_version = models.BigIntegerField(help_text="metadata_version of the turn that began it.")
+    proposed_at = models.DateTimeField(db_default=Now())
+    approved_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "plan"
+        ordering = ("-proposed_version", "id")
+        constraints = (
+            models.CheckConstraint(name="plan_phase_is_known", condition=Q(phase__in=PLAN_PHASES)),
+            models.CheckConstraint(
+                name="plan_counts_upwards", condition=Q(throttle__gte=0, at_a_time__gte=1, step_count__gte=0)
+            ),
+        )
+        indexes = (models.Index(name="plan_by_turn", fields=("-proposed_version", "id")),)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
+class PlanStep(models.Model):
+    """One partition of a plan: as it was reviewed, where it goes, and what became of that."""
+
+    plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="steps", db_index=False)
+    number = models.IntegerField(help_text="Its place in the plan, from 0.")
+    topic_id = models.UUIDField(help_text="Of the topic; it may be deleted by now.")
+    topic_name = models.CharField(max_length=NAME_LENGTH)
+    partition = models.IntegerField()
+    reviewed_version = models.BigIntegerField(help_text="Of the partition's row when it was computed.")
+    origin = ArrayField(models.IntegerField(), help_text="Replicas then.")
+    target = ArrayField(models.IntegerField(), help_text="Replicas when it is done.")
+    size_bytes = models.BigIntegerField(null=True, help_text="Of the leader's log then; NULL: unknown.")
+    state = models.CharField(max_length=10)
+    why = models.TextField(default="", blank=True, help_text="Why it was skipped, or ended early.")
+
+    class Meta:
+        db_table = "plan_step"
+        ordering = ("plan", "number")
+        constraints = (
+            models.UniqueConstraint(name="plan_step_is_unique", fields=("plan", "number")),
+            models.CheckConstraint(name="plan_step_state_is_known", condition=Q(state__in=STEP_STATES)),
+            models.CheckConstraint(
+                name="plan_step_has_replicas", condition=Q(origin__len__gte=1, target__len__gte=1)
+            ),
+        )
+        indexes = (
+            models.Index(
+                name="plan_step_open", fields=("plan", "number"), condition=Q(state__in=STEP_STATES[:2])
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.topic_name}-{self.partition} to {self.target}"
+
+
+class ClientQuota(models.Model):
+    """What a user, a client id, or both together may send and fetch per broker; empty name: the default."""
+
+    user_name = models.CharField(max_length=NAME_LENGTH, null=True, blank=True)
+    client_id = models.CharField(max_length=NAME_LENGTH, null=True, blank=True)
+    producer_byte_rate = models.BigIntegerField(null=True, blank=True, help_text="Bytes per second.")
+    consumer_byte_rate = models.BigIntegerField(null=True, blank=True, help_text="Bytes per second.")
+    version = models.BigIntegerField(help_text="metadata_version of the turn that last changed it.")
+    changed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "client_quota"
+        ordering = ("user_name", "client_id")
+        constraints = (
+            models.UniqueConstraint(
+                name="client_quota_is_unique", fields=("user_name", "client_id"), nulls_distinct=False
+            ),
+            models.CheckConstraint(
+                name="client_quota_is_somebodys",
+                condition=Q(user_name__isnull=False) | Q(client_id__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="client_quota_has_a_rate",
+                condition=Q(producer_byte_rate__gte=1) | Q(consumer_byte_rate__gte=1),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"user {self.user_name}, client id {self.client_id}"

@@ -10,14 +10,18 @@ from django.db import connection
 from controller import configuration
 from controller.models import NO_LEADER, Broker
 from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
+from muster.messages.link.rows import EVERY_BROKER
 
 LIVE, FENCED, NEVER_CONNECTED = "Live", "Fenced", "Never connected"
 
 _REPLICAS_BY_BROKER = """
     SELECT replica, sum(held)::int, COALESCE(sum(held) FILTER (WHERE leader = replica), 0)::int,
            COALESCE(sum(held) FILTER (WHERE NOT (replica = ANY (isr) AND replica = ANY (%(live)s))
-                                            AND replica <> ALL (adding)), 0)::int
-    FROM (SELECT assigned, adding, leader, isr, count(*) AS held FROM partition GROUP BY 1, 2, 3, 4) AS alike,
+                                            AND replica <> ALL (adding)), 0)::int,
+           sum(size)::bigint
+    FROM (SELECT assigned, adding, leader, isr, count(*) AS held, sum(size_bytes) AS size
+          FROM partition LEFT JOIN partition_progress ON partition_progress.partition_id = partition.id
+          GROUP BY 1, 2, 3, 4) AS alike,
          unnest(assigned) AS replica
     GROUP BY replica
 """
@@ -33,6 +37,8 @@ _JUDGED = f"""
                (SELECT count(*) FROM unnest(partition.isr) AS member WHERE member = ANY (%(live)s))
            END AS in_sync,
            LEAST(COALESCE(substring(topic.configs ->> '{MIN_INSYNC_REPLICAS}' FROM '^[0-9]{{1,9}}$')::int,
+                          substring((SELECT configs ->> '{MIN_INSYNC_REPLICAS}' FROM broker_configs
+                                     WHERE broker_id = {EVERY_BROKER}) FROM '^[0-9]{{1,9}}$')::int,
                           %(min_insync_default)s),
                  cardinality(partition.assigned) - cardinality(partition.adding))
                AS floor,
@@ -67,6 +73,9 @@ _SINCES = {
 
 An element that an array does not have is NULL, and GREATEST leaves it out.
 """
+
+
+_SINCE_TROUBLED = f"CASE WHEN {TROUBLES['attention']} THEN {_SINCES['attention']} ELSE changed_at END"
 
 
 def _alike(asked: str = "") -> str:
@@ -104,6 +113,8 @@ class BrokerRow:
     replicas: int
     leaders: int
     out_of_sync: int
+    size_bytes: int | None = None
+    """Of its replicas, as their leaders last said; None: nobody did."""
 
     @property
     def state(self) -> str:
@@ -151,6 +162,7 @@ class PartitionRow:
     floor: int
     since: datetime
     high_watermark: int | None = None
+    size_bytes: int | None = None
 
     @property
     def name(self) -> str:
@@ -166,6 +178,27 @@ class PartitionRow:
         """How many replicas it is to have in sync: without those that are still being added."""
         return len(self.assigned) - len(self.adding)
 
+    @property
+    def note(self) -> str:
+        """What is to be said of it in a few words; empty: nothing."""
+        if self.offline:
+            if not self.isr:
+                return "offline, never had a leader"
+            return f"offline, last ISR {', '.join(str(member) for member in self.isr)}"
+        if self.in_sync < self.floor:
+            return "under min ISR"
+        if self.in_sync == 1 and self.settled > 1:
+            return "one copy left"
+        if self.in_sync < self.settled:
+            return "under-replicated"
+        if self.adding or self.removing:
+            comes = [f"{broker} is added" for broker in self.adding]
+            goes = [f"{broker} leaves" for broker in self.removing]
+            return f"moves: {', '.join(comes + goes)}"
+        if self.leader != self.assigned[0]:
+            return f"preferred leader is {self.assigned[0]}"
+        return ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
@@ -177,6 +210,7 @@ class TopicRow:
     matching: int
     in_full_sync: int
     offline: int
+    under_min_isr: int
     one_copy: int
     by_broker: dict[str, tuple[int, int]]
 
@@ -188,6 +222,11 @@ class TopicRow:
     @property
     def untroubled(self) -> bool:
         return self.in_full_sync == self.partition_count
+
+    @property
+    def under_replicated(self) -> int:
+        """How many are not in full sync."""
+        return self.partition_count - self.in_full_sync
 
 
 def state_of(broker: Broker) -> str:
@@ -220,19 +259,22 @@ _PARTITION = """
 """
 
 
-def troubled_partitions(live: Sequence[int], trouble: str, limit: int) -> list[PartitionRow]:
-    """Partitions with one of TROUBLES, in the order of their names, at most `limit`."""
+def troubled_partitions(
+    live: Sequence[int], trouble: str, limit: int, topic_id: Any = None
+) -> list[PartitionRow]:
+    """Partitions with one of TROUBLES, of all topics or of one, by their names, at most `limit`."""
+    of_topic = "WHERE topic.topic_id = %(topic_id)s" if topic_id else ""
     statement = f"""
-        WITH stated AS ({_STATED})
+        WITH stated AS ({_STATED} {of_topic})
         SELECT {_PARTITION}, {_SINCES[trouble]} AS since FROM stated
         WHERE {TROUBLES[trouble]} ORDER BY topic_name, partition LIMIT %(limit)s
     """
-    return [PartitionRow(**row) for row in _named(statement, {"live": list(live), "limit": limit})]
+    values = {"live": list(live), "limit": limit, "topic_id": topic_id}
+    return [PartitionRow(**row) for row in _named(statement, values)]
 
 
 def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: int) -> list[TopicRow]:
     """Topics after the name `after` whose name contains `contains`, of which a partition fits `show`."""
-    fits = TROUBLES.get(show, "true")
     # Every topic has partitions: of all of them only those that are listed are looked at.
     first = "" if show in TROUBLES else "ORDER BY name LIMIT %(limit)s"
     asked = f"""
@@ -240,16 +282,32 @@ def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: 
             SELECT topic_id FROM topic
             WHERE strpos(lower(name), lower(%(contains)s)) > 0 AND name > %(after)s {first}))
     """
-    statement = f"""
+    values = {"live": list(live), "contains": contains, "after": after, "limit": limit}
+    return [TopicRow(**row) for row in _named(_listed(asked, show), values)]
+
+
+def topic(live: Sequence[int], topic_id: Any, show: str) -> TopicRow | None:
+    """One topic with its partitions counted; `matching` are those that fit `show`."""
+    asked = "WHERE topic_id = %(topic_id)s"
+    statement = _listed(asked, show, least=0)
+    rows = _named(statement, {"live": list(live), "topic_id": topic_id, "limit": 1})
+    return TopicRow(**rows[0]) if rows else None
+
+
+def _listed(asked: str, show: str, least: int = 1) -> str:
+    """Topics with at least so many partitions that fit `show`, counted over those `asked` for, in SQL."""
+    fits = TROUBLES.get(show, "true")
+    return f"""
         WITH alike AS MATERIALIZED ({_alike(asked)}),
         listed AS (
             SELECT topic_id, topic_name AS name, sum(held)::int AS partition_count,
-                   sum(held) FILTER (WHERE {fits})::int AS matching,
+                   COALESCE(sum(held) FILTER (WHERE {fits}), 0)::int AS matching,
                    COALESCE(sum(held) FILTER (WHERE NOT {TROUBLES["attention"]}), 0)::int AS in_full_sync,
                    COALESCE(sum(held) FILTER (WHERE leader = {NO_LEADER}), 0)::int AS offline,
+                   COALESCE(sum(held) FILTER (WHERE {TROUBLES["under-min-isr"]}), 0)::int AS under_min_isr,
                    COALESCE(sum(held) FILTER (WHERE {TROUBLES["one-copy"]}), 0)::int AS one_copy
             FROM alike GROUP BY topic_id, topic_name
-            HAVING count(*) FILTER (WHERE {fits}) > 0
+            HAVING count(*) FILTER (WHERE {fits}) >= {least}
             ORDER BY topic_name LIMIT %(limit)s
         ), counted AS (
             SELECT topic_id, replica, sum(held) AS held,
@@ -258,10 +316,8 @@ def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: 
         )
         SELECT listed.*, json_object_agg(replica, json_build_array(led, counted.held)) AS by_broker
         FROM listed JOIN counted USING (topic_id)
-        GROUP BY {", ".join(str(column) for column in range(1, 8))} ORDER BY listed.name
+        GROUP BY {", ".join(str(column) for column in range(1, 9))} ORDER BY listed.name
     """
-    values = {"live": list(live), "contains": contains, "after": after, "limit": limit}
-    return [TopicRow(**row) for row in _named(statement, values)]
 
 
 def names_up_to(live: Sequence[int], *, contains: str, show: str, last: str, limit: int) -> list[str]:
@@ -277,21 +333,29 @@ def names_up_to(live: Sequence[int], *, contains: str, show: str, last: str, lim
 
 
 def partitions_of(
-    live: Sequence[int], topics: Sequence[TopicRow], show: str, first: int, limit: int
+    live: Sequence[int],
+    topics: Sequence[TopicRow],
+    show: str,
+    first: int,
+    limit: int,
+    *,
+    by_number: bool = False,
 ) -> dict[Any, list[PartitionRow]]:
-    """The partitions of some topics that fit `show`, of each `limit` from place `first` on, worst first."""
-    troubled = f"CASE WHEN {TROUBLES['attention']} THEN {_SINCES['attention']} ELSE changed_at END"
-    since = _SINCES.get(show, troubled)
+    """The partitions of some topics that fit `show`, of each `limit` from place `first` on.
+
+    The worst come first, unless they are asked for `by_number`.
+    """
+    since = _SINCES.get(show, _SINCE_TROUBLED)
     # Where nothing is troubled the index alone knows the first partitions of ten thousand.
     worst_first = f"leader = {NO_LEADER} DESC, in_sync < {_SETTLED} DESC, partition"
     orders = (
-        ("partition", [topic.topic_id for topic in topics if topic.untroubled]),
-        (worst_first, [topic.topic_id for topic in topics if not topic.untroubled]),
+        ("partition", [topic.topic_id for topic in topics if topic.untroubled or by_number]),
+        (worst_first, [topic.topic_id for topic in topics if not (topic.untroubled or by_number)]),
     )
     found: dict[Any, list[PartitionRow]] = {}
     for order, topic_ids in orders:
         statement = f"""
-            SELECT {_PARTITION}, {since} AS since, progress.high_watermark
+            SELECT {_PARTITION}, {since} AS since, progress.high_watermark, progress.size_bytes
             FROM unnest(%(topics)s::uuid[]) AS asked(about) CROSS JOIN LATERAL (
                 WITH stated AS ({_STATED} WHERE topic.topic_id = asked.about)
                 SELECT * FROM stated WHERE {TROUBLES.get(show, "true")}
@@ -303,6 +367,72 @@ def partitions_of(
         for row in _named(statement, values) if topic_ids else ():
             found.setdefault(row["topic_id"], []).append(PartitionRow(**row))
     return found
+
+
+def sizes(topic_ids: Sequence[Any]) -> dict[Any, int]:
+    """The bytes of these topics at their leaders; one of which nobody said anything is left out."""
+    statement = """
+        SELECT topic_id, sum(size_bytes)::bigint
+        FROM partition JOIN partition_progress ON partition_progress.partition_id = partition.id
+        WHERE topic_id = ANY (%(topics)s::uuid[]) AND size_bytes IS NOT NULL GROUP BY topic_id
+    """
+    return dict(_read(statement, {"topics": list(topic_ids)}))
+
+
+def partition(live: Sequence[int], partition_id: int) -> PartitionRow | None:
+    """One partition by the id of its row."""
+    statement = f"""
+        WITH stated AS ({_STATED} WHERE partition.id = %(id)s)
+        SELECT {_PARTITION}, {_SINCE_TROUBLED} AS since, progress.high_watermark, progress.size_bytes
+        FROM stated LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
+    """
+    rows = _named(statement, {"live": list(live), "id": partition_id})
+    return PartitionRow(**rows[0]) if rows else None
+
+
+ROLES = {
+    "all": "true",
+    "leads": "leader = %(broker)s",
+    "out": """NOT (%(broker)s = ANY (isr) AND %(broker)s = ANY (%(live)s))
+              AND %(broker)s <> ALL (adding)""",
+    "moves": "(%(broker)s = ANY (adding) OR %(broker)s = ANY (removing))",
+}
+"""What a broker may be to a partition of which it holds a replica, in SQL over its row."""
+
+
+def count_on(live: Sequence[int], broker_id: int) -> tuple[int, int, int, int]:
+    """How many partitions the broker holds, leads, is out of sync with, and is added to or leaves."""
+    counts = ", ".join(f"count(*) FILTER (WHERE {role})::int" for role in ROLES.values())
+    statement = f"SELECT {counts} FROM partition WHERE assigned @> ARRAY[%(broker)s::int]"
+    held, led, out, moving = _read(statement, {"broker": broker_id, "live": list(live)})[0]
+    return held, led, out, moving
+
+
+def under_replicated_led_by(live: Sequence[int], broker_id: int) -> int:
+    """How many of the partitions that the broker leads are not in full sync."""
+    statement = f"""
+        WITH alike AS MATERIALIZED ({_alike("WHERE leader = %(broker)s")})
+        SELECT COALESCE(sum(held) FILTER (WHERE {TROUBLES["attention"]}), 0)::int FROM alike
+    """
+    return int(_read(statement, {"broker": broker_id, "live": list(live)})[0][0])
+
+
+def partitions_on(
+    live: Sequence[int], broker_id: int, role: str, first: int, limit: int
+) -> list[PartitionRow]:
+    """Partitions that the broker holds in such a role, by their names, `limit` from `first` on."""
+    statement = f"""
+        WITH held AS MATERIALIZED (
+            SELECT partition.id FROM partition JOIN topic ON topic.topic_id = partition.topic_id
+            WHERE assigned @> ARRAY[%(broker)s::int] AND {ROLES[role]}
+            ORDER BY topic.name, partition.partition OFFSET %(first)s LIMIT %(limit)s),
+        stated AS ({_STATED} WHERE partition.id IN (SELECT id FROM held))
+        SELECT {_PARTITION}, {_SINCE_TROUBLED} AS since, progress.high_watermark, progress.size_bytes
+        FROM stated LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
+        ORDER BY topic_name, partition
+    """
+    values = {"broker": broker_id, "live": list(live), "first": first, "limit": limit}
+    return [PartitionRow(**row) for row in _named(statement, values)]
 
 
 def _named(statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:

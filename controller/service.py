@@ -7,7 +7,7 @@ runs on the node's loop and returns at once; SQL waits in `NodeContext.query` or
 import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import msgspec
 import structlog
@@ -15,7 +15,10 @@ import structlog
 from controller import configuration, store
 from controller.configuration import ServiceSettings
 from controller.core import events as told
+from controller.core.plans import COMPUTE_PLAN
 from controller.core.proposing import LeaderProposal, Task
+from controller.core.requests import KIND as REQUEST
+from controller.core.requests import Asked
 from controller.enrolment import Enrolment
 from controller.links import BrokerLink
 from controller.pace import LinkPace, ProgressNotes
@@ -25,6 +28,7 @@ from muster.messages.link.from_broker import BrokerHello, BrokerPing, FromBroker
 from muster.messages.link.rows import NodeRow
 from muster.messages.link.to_broker import BrokerPingAnswer, Nodes, NotController
 from runtime import work
+from runtime.inbox import RequestInbox
 from runtime.ports import (
     CONTROLLER_LANE,
     SHARD_COUNT,
@@ -35,6 +39,7 @@ from runtime.ports import (
     NodeContext,
     shard_lane,
 )
+from runtime.work_table import FinishedItem, RequestRow
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +62,8 @@ class ControllerService:
     def __init__(self, node: NodeContext, settings: ServiceSettings) -> None:
         self._node = node
         self._settings = settings
-        self.cluster = Cluster(node, settings.core)
+        self._requests = RequestInbox(REQUEST, self._asked, node)
+        self.cluster = Cluster(node, settings.core, self._requests.give_up, self._revoke)
         self._accepts = False
         self._enrolment = Enrolment()
         self._enrolment_at = Instant(-ENROLMENT_INTERVAL_MS)
@@ -91,6 +97,7 @@ class ControllerService:
 
     def _forget(self) -> None:
         self._accepts = False
+        self._requests.forget()
         self.cluster.forget()
         self._progress = ProgressNotes()
 
@@ -118,7 +125,9 @@ class ControllerService:
             return
         if name == "work":
             kind, _, item_key = key.partition(" ")
-            if kind in set(Task):
+            if kind == REQUEST and self.cluster.lane is not None:
+                self._requests.look(self.cluster.lane, item_key)
+            elif kind == COMPUTE_PLAN or kind in set(Task):
                 self._start(self._hand_in_finished(kind, item_key))
 
     def quiet_ms(self, now: Instant) -> int:
@@ -166,6 +175,8 @@ class ControllerService:
         """Liveness takes no turn: sessions are memory of the owner. A frozen node answers nothing."""
         if self._node.frozen or not self.cluster.heard(link, ping.metadata_version):
             return
+        if self.cluster.lets_somebody_go:
+            self._tell(told.TimePassed())
         self._progress.add(ping.high_watermarks)
         age_ms = elapsed_ms(self._node.kafka_callers_at, self._node.now())
         link.say(BrokerPingAnswer(number=ping.number, callers_age_ms=age_ms))
@@ -181,6 +192,11 @@ class ControllerService:
             link = getattr(event, "link", None)
             if isinstance(link, BrokerLink):
                 link.hang_up("this node is not the controller any more")
+
+    def _asked(self, row: RequestRow) -> None:
+        """A request waits for its turn. Raises msgspec.ValidationError."""
+        asked = msgspec.convert(row.payload, Asked, str_keys=True)
+        self._tell(told.Heard(told.RequestSeat(row.id, row.principal, row.reason), asked.wish, uuid4()))
 
     # ------------------------------------------------------------------------------ duties
 
@@ -199,6 +215,10 @@ class ControllerService:
             self._enrolment = await self._node.query(Enrolment.load)
         except ConnectionLost:
             log.warning("secrets of brokers not read again: no database")
+
+    def _revoke(self, broker_id: int) -> None:
+        """A broker was unregistered: what was read of its secret before that counts no more."""
+        self._enrolment.revoke(broker_id)
 
     async def _note_progress(self) -> None:
         noted = self._progress.take(self._node.now())
@@ -222,9 +242,19 @@ class ControllerService:
         for item in finished:
             if not self.cluster.is_first(item.id):
                 continue
-            # A computation that failed proposes nothing; the turn then decides by itself.
-            proposals = msgspec.convert(item.result or [], tuple[LeaderProposal, ...])
-            self._tell(told.ProposalsReady(item.id, Task(item.kind), item.key, proposals))
+            self._tell(_finished(item))
+
+
+def _finished(item: FinishedItem) -> told.ProposalsReady | told.PlanComputed:
+    """What a worker computed, as the lane hears it."""
+    if item.kind == COMPUTE_PLAN:
+        result = item.result or {}
+        failure = item.error or result.get("failure", "")
+        parts, cost = tuple(result.get("parts", ())), result.get("cost", {})
+        return told.PlanComputed(item.id, UUID(item.key), parts, cost, failure)
+    # A computation that failed proposes nothing; the turn then decides by itself.
+    proposals = msgspec.convert(item.result or [], tuple[LeaderProposal, ...])
+    return told.ProposalsReady(item.id, Task(item.kind), item.key, proposals)
 
 
 def nodes_and_owners(node: NodeContext) -> Nodes:

@@ -9,7 +9,7 @@ from time import monotonic
 
 from django.http import HttpRequest
 
-from controller import findings, fingerprints, leases, queries
+from controller import findings, fingerprints, leases, move_queries, queries
 
 KEPT_MS = 2_000
 """No longer than this: that work waits too long becomes true by time alone."""
@@ -26,11 +26,23 @@ class ClusterStanding:
     read_at: float
     brokers: list[queries.BrokerRow]
     health: queries.Health
+    moves: move_queries.MoveCounts
     findings: list[findings.Finding]
 
     @property
     def live(self) -> list[int]:
         return queries.live_ids(row.broker for row in self.brokers)
+
+    @property
+    def mean_leaders(self) -> float:
+        """Partitions that a live broker leads, on average."""
+        return sum(row.leaders for row in self.brokers) / max(1, len(self.live))
+
+    @property
+    def mean_replicas(self) -> float:
+        """Replicas that a broker holds which has a session, on average."""
+        held = sum(row.replicas for row in self.brokers if not row.broker.fenced)
+        return held / max(1, len(self.live))
 
     @property
     def fenced(self) -> list[queries.BrokerRow]:
@@ -68,5 +80,7 @@ def _read(fingerprint: str, database: str) -> ClusterStanding:
     read_at = monotonic()
     brokers = queries.brokers()
     health = queries.health(queries.live_ids(row.broker for row in brokers))
-    found = findings.most_urgent_first(findings.find(brokers, health, leases.orphans(), leases.work()))
-    return ClusterStanding(fingerprint, database, read_at, brokers, health, found)
+    moves = move_queries.counts()
+    found = findings.find(brokers, health, leases.orphans(), leases.work()) + findings.of_moves(moves)
+    found = findings.most_urgent_first(found)
+    return ClusterStanding(fingerprint, database, read_at, brokers, health, moves, found)

@@ -15,13 +15,28 @@ from controller.core.proposing import StoredPartitions
 from muster.messages.link.rows import PartitionRow
 
 READ_BROKERS: Final = """
-SELECT broker_id, broker_epoch, incarnation, endpoints, rack, NOT fenced
+SELECT broker_id, broker_epoch, incarnation, endpoints, rack, NOT fenced, leaving, cordoned,
+    static_configs, metadata_version
 FROM broker WHERE broker_epoch > 0 ORDER BY broker_id"""
 
 READ_TOPICS: Final = """
-SELECT topic_id, name, partition_count, replication_factor, configs FROM topic ORDER BY name"""
+SELECT topic_id, name, partition_count, replication_factor, configs, metadata_version
+FROM topic ORDER BY name"""
 
-READ_LIVE: Final = "SELECT broker_id FROM broker WHERE NOT fenced"
+READ_BROKER_CONFIGS: Final = "SELECT broker_id, configs, metadata_version FROM broker_configs ORDER BY 1"
+
+READ_CLUSTER_CONFIGS: Final = "SELECT configs FROM broker_configs WHERE broker_id = 0"
+
+SAVE_BROKER_CONFIGS: Final = """
+INSERT INTO broker_configs (broker_id, configs, metadata_version)
+SELECT broker_id, configs, %(version)s
+FROM unnest(%(broker_id)s::int[], %(configs)s::jsonb[]) AS u(broker_id, configs)
+ON CONFLICT (broker_id) DO UPDATE SET configs = excluded.configs,
+    metadata_version = excluded.metadata_version, changed_at = now()
+WHERE broker_configs.metadata_version < excluded.metadata_version"""
+
+
+READ_LIVE: Final = "SELECT broker_id FROM broker WHERE NOT fenced AND NOT leaving"
 
 READ_CONFIGS: Final = "SELECT topic_id, configs FROM topic WHERE configs <> '{}'"
 
@@ -29,7 +44,7 @@ READ_CONFIGS_OF_TOPIC: Final = "SELECT topic_id, configs FROM topic WHERE topic_
 
 READ_PARTITIONS: Final = """
 SELECT coalesce(json_agg(json_build_array(topic_id, partition, assigned, leader, leader_epoch, isr, version,
-    adding, removing) ORDER BY topic_id, partition), '[]')::text FROM partition"""
+    adding, removing, throttle) ORDER BY topic_id, partition), '[]')::text FROM partition"""
 """One text for all rows: msgspec reads it several times faster than a driver makes tuples of arrays."""
 
 
@@ -37,12 +52,12 @@ def _alike(condition: str) -> str:
     """A statement that reads the partitions of `condition`, alike ones together, as StoredPartitions."""
     return f"""
 SELECT coalesce(json_agg(json_build_array(
-    json_build_array(topic_id, assigned, leader, leader_epoch, isr, partitions, adding, removing),
+    json_build_array(topic_id, assigned, leader, leader_epoch, isr, partitions, adding, removing, throttle),
     versions)), '[]')::text
-FROM (SELECT topic_id, assigned, leader, leader_epoch, isr, adding, removing,
+FROM (SELECT topic_id, assigned, leader, leader_epoch, isr, adding, removing, throttle,
           array_agg(partition) AS partitions, array_agg(version) AS versions
       FROM partition WHERE {condition}
-      GROUP BY topic_id, assigned, leader, leader_epoch, isr, adding, removing) AS alike"""
+      GROUP BY topic_id, assigned, leader, leader_epoch, isr, adding, removing, throttle) AS alike"""
 
 
 READ_ALIKE_OF_BROKER: Final = _alike("assigned @> ARRAY[%(broker_id)s::int]")
@@ -55,14 +70,20 @@ READ_SECRETS: Final = "SELECT broker_id, secret_hash FROM broker"
 
 REGISTER_BROKERS: Final = """
 UPDATE broker SET broker_epoch = u.broker_epoch, incarnation = u.incarnation, endpoints = u.endpoints,
-    rack = u.rack, fenced = u.fenced, metadata_version = %(version)s, changed_at = now(),
+    rack = u.rack, fenced = u.fenced, leaving = u.leaving, cordoned = u.cordoned,
+    static_configs = u.static_configs,
+    metadata_version = %(version)s, changed_at = now(),
     registered_at = CASE WHEN broker.broker_epoch = u.broker_epoch THEN registered_at ELSE now() END,
     set_back = CASE WHEN u.fenced THEN set_back ELSE '' END
 FROM unnest(%(broker_id)s::int[], %(broker_epoch)s::bigint[], %(incarnation)s::uuid[],
-    %(endpoints)s::jsonb[], %(rack)s::text[], %(fenced)s::boolean[])
-    AS u(broker_id, broker_epoch, incarnation, endpoints, rack, fenced)
+    %(endpoints)s::jsonb[], %(rack)s::text[], %(fenced)s::boolean[], %(leaving)s::boolean[],
+    %(cordoned)s::boolean[], %(static_configs)s::jsonb[])
+    AS u(broker_id, broker_epoch, incarnation, endpoints, rack, fenced, leaving, cordoned, static_configs)
 WHERE broker.broker_id = u.broker_id AND broker.broker_epoch <= u.broker_epoch"""
 """Epochs never fall; a broker that was never enrolled has no row."""
+
+UNREGISTER_BROKERS: Final = "DELETE FROM broker WHERE broker_id = ANY (%(broker_id)s::int[]) AND fenced"
+"""With the row goes the secret: who is to come under the id again is enrolled again."""
 
 NOTE_SET_BACK: Final = """
 UPDATE broker SET set_back = %(why)s, metadata_version = %(version)s WHERE broker_id = %(broker_id)s"""
@@ -99,48 +120,43 @@ DELETE_PARTITIONS: Final = "DELETE FROM partition WHERE topic_id = ANY (%(topic_
 
 DELETE_TOPICS: Final = "DELETE FROM topic WHERE topic_id = ANY (%(topic_id)s::uuid[])"
 
-READ_REASSIGNMENTS: Final = """
-SELECT id, topic_id, topic_name, partition, origin, target, phase, principal, reason
-FROM reassignment WHERE phase IN ('Init', 'InProgress') ORDER BY asked_version, asked_place"""
+READ_QUOTAS: Final = """
+SELECT user_name, client_id, producer_byte_rate, consumer_byte_rate, version FROM client_quota
+ORDER BY user_name, client_id"""
 
-ADD_REASSIGNMENTS: Final = """
-INSERT INTO reassignment (id, topic_id, topic_name, partition, origin, target, phase, principal, reason,
-    asked_version, asked_place, version, started_at, ended_at)
-SELECT id, topic_id, topic_name, partition, origin::int[], target::int[], phase, principal, reason,
-    %(version)s, place, %(version)s, CASE WHEN phase <> 'Init' THEN now() END,
-    CASE WHEN phase IN ('Init', 'InProgress') THEN NULL ELSE now() END
-FROM unnest(%(id)s::uuid[], %(topic_id)s::uuid[], %(topic_name)s::text[], %(partition)s::int[],
-    %(origin)s::text[], %(target)s::text[], %(phase)s::text[], %(principal)s::text[], %(reason)s::text[])
-    WITH ORDINALITY
-    AS u(id, topic_id, topic_name, partition, origin, target, phase, principal, reason, place)"""
+SET_QUOTAS: Final = """
+INSERT INTO client_quota (user_name, client_id, producer_byte_rate, consumer_byte_rate, version)
+SELECT * FROM unnest(%(user_name)s::text[], %(client_id)s::text[], %(producer_byte_rate)s::bigint[],
+    %(consumer_byte_rate)s::bigint[], %(version)s::bigint[])
+ON CONFLICT (user_name, client_id) DO UPDATE SET producer_byte_rate = EXCLUDED.producer_byte_rate,
+    consumer_byte_rate = EXCLUDED.consumer_byte_rate, version = EXCLUDED.version, changed_at = now()
+WHERE client_quota.version < EXCLUDED.version"""
 
-CHANGE_REASSIGNMENTS: Final = """
-UPDATE reassignment SET phase = u.phase, origin = u.origin::int[], reason = u.reason, version = %(version)s,
-    started_at = CASE WHEN u.phase = 'InProgress' THEN now() ELSE started_at END,
-    ended_at = CASE WHEN u.phase = 'InProgress' THEN NULL ELSE now() END
-FROM unnest(%(id)s::uuid[], %(phase)s::text[], %(origin)s::text[], %(reason)s::text[])
-    AS u(id, phase, origin, reason)
-WHERE reassignment.id = u.id AND reassignment.phase IN ('Init', 'InProgress')"""
-"""What has ended stays as it ended."""
+DELETE_QUOTAS: Final = """
+DELETE FROM client_quota USING unnest(%(user_name)s::text[], %(client_id)s::text[]) AS u(user_name, client_id)
+WHERE client_quota.user_name IS NOT DISTINCT FROM u.user_name
+    AND client_quota.client_id IS NOT DISTINCT FROM u.client_id"""
 
 _ALIKE: Final = """
 WITH alike AS MATERIALIZED (
     SELECT n::int, topic_id, assigned::int[], leader, leader_epoch, isr::int[], version, adding::int[],
-        removing::int[]
+        removing::int[], throttle
     FROM unnest(%(topic_id)s::uuid[], %(assigned)s::text[], %(leader)s::int[], %(leader_epoch)s::int[],
-        %(isr)s::text[], %(version)s::bigint[], %(adding)s::text[], %(removing)s::text[]) WITH ORDINALITY
-        AS u(topic_id, assigned, leader, leader_epoch, isr, version, adding, removing, n))"""
+        %(isr)s::text[], %(version)s::bigint[], %(adding)s::text[], %(removing)s::text[],
+        %(throttle)s::bigint[]) WITH ORDINALITY
+        AS u(topic_id, assigned, leader, leader_epoch, isr, version, adding, removing, throttle, n))"""
 """What is alike travels once; the numbers of the partitions come beside it, each with its place in here."""
 
 ADD_PARTITIONS: Final = f"""{_ALIKE}
-INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version)
-SELECT topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version
+INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version,
+    throttle)
+SELECT topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version, throttle
 FROM unnest(%(n)s::int[], %(partition)s::int[]) AS u(n, partition) JOIN alike USING (n)"""
 
 CHANGE_PARTITIONS: Final = f"""{_ALIKE}
 UPDATE partition SET assigned = alike.assigned, leader = alike.leader, leader_epoch = alike.leader_epoch,
     isr = alike.isr, version = alike.version, adding = alike.adding, removing = alike.removing,
-    changed_at = now()
+    throttle = alike.throttle, changed_at = now()
 FROM unnest(%(n)s::int[], %(partition)s::int[], %(version_before)s::bigint[])
     AS u(n, partition, version_before) JOIN alike USING (n)
 WHERE partition.topic_id = alike.topic_id AND partition.partition = u.partition
@@ -153,10 +169,11 @@ PLAN_FOR_BULK: Final = (
 """The planner cannot know how many numbers come with a few alike rows: thousands are found by hashing."""
 
 NOTE_PROGRESS: Final = """
-INSERT INTO partition_progress (partition_id, high_watermark, at)
-SELECT partition.id, u.high_watermark, now()
-FROM unnest(%(topic_id)s::uuid[], %(partition)s::int[], %(high_watermark)s::bigint[])
-    AS u(topic_id, partition, high_watermark)
+INSERT INTO partition_progress (partition_id, high_watermark, size_bytes, at)
+SELECT partition.id, u.high_watermark, nullif(u.size_bytes, -1), now()
+FROM unnest(%(topic_id)s::uuid[], %(partition)s::int[], %(high_watermark)s::bigint[],
+    %(size_bytes)s::bigint[])
+    AS u(topic_id, partition, high_watermark, size_bytes)
 JOIN partition ON partition.topic_id = u.topic_id AND partition.partition = u.partition
 ORDER BY partition.id
 ON CONFLICT (partition_id) DO UPDATE SET
@@ -168,7 +185,8 @@ ON CONFLICT (partition_id) DO UPDATE SET
         THEN partition_progress.recent_high_watermark ELSE partition_progress.high_watermark END,
     recent_at = CASE WHEN partition_progress.recent_at > now() - interval '1 minute'
         THEN partition_progress.recent_at ELSE partition_progress.at END,
-    high_watermark = EXCLUDED.high_watermark, at = EXCLUDED.at"""
+    high_watermark = EXCLUDED.high_watermark, at = EXCLUDED.at,
+    size_bytes = coalesce(EXCLUDED.size_bytes, partition_progress.size_bytes)"""
 """The end now, and two older ones: of each moment from a minute on one is known that is not much older."""
 
 ENROLL: Final = """

@@ -1,4 +1,4 @@
-"""This room loads and saves brokers, topics and partitions; nobody else writes their tables.
+"""This room loads and saves brokers, topics and partitions; with `controller.store_moves` nobody else does.
 
 It runs inside the turn's transaction, on the lane's connection, behind the fence of the lease `controller`
 (design chapters 4.1 to 4.3). Nothing here decides: what does not fit the rows raises VersionConflict.
@@ -8,20 +8,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
-from uuid import UUID
 
-import msgspec
 from psycopg import Cursor
 
-from controller import statements
+from controller import statements, store_moves
 from controller.core import records as facts
 from controller.core.records import ClusterRecord
 from controller.core.state import ClusterRows
 from controller.statements import arrays, numbers, partition_rows, places, uuids
+from controller.store_moves import as_json, require
 from muster.messages.link.from_broker import HighWatermark
-from muster.messages.link.rows import BrokerRow, TopicRow
-from runtime import cluster, work
-from runtime.ports import VersionConflict
+from muster.messages.link.quotas import QuotaRow
+from muster.messages.link.rows import BrokerConfigs, BrokerRow, TopicRow
+from runtime import cluster, requests, work
 from runtime.postgres import LaneConnection
 
 BULK = 500
@@ -47,16 +46,14 @@ def load(connection: LaneConnection) -> ClusterRows:
     stored = cluster.read(connection)
     with connection.cursor() as cursor:
         brokers = [
-            BrokerRow(broker_id, epoch, str(incarnation), endpoints, rack, live)
-            for broker_id, epoch, incarnation, endpoints, rack, live in cursor.execute(
-                statements.READ_BROKERS
-            )
+            BrokerRow(broker_id, epoch, str(incarnation), *rest)
+            for broker_id, epoch, incarnation, *rest in cursor.execute(statements.READ_BROKERS)
         ]
         topics = [TopicRow(*row) for row in cursor.execute(statements.READ_TOPICS)]
+        configs = [BrokerConfigs(*row) for row in cursor.execute(statements.READ_BROKER_CONFIGS)]
         partitions = partition_rows(cursor.execute(statements.READ_PARTITIONS).fetchone())
-        reassignments = [
-            _reassignment(*row) for row in cursor.execute(statements.READ_REASSIGNMENTS).fetchall()
-        ]
+        reassignments, plans = store_moves.load(cursor)
+        quotas = [QuotaRow(*row) for row in cursor.execute(statements.READ_QUOTAS)]
     return ClusterRows.of(
         cluster_id=str(stored.cluster_id),
         metadata_version=stored.metadata_version,
@@ -65,30 +62,9 @@ def load(connection: LaneConnection) -> ClusterRows:
         topics=topics,
         partitions=partitions,
         reassignments=reassignments,
-    )
-
-
-def _reassignment(
-    move_id: UUID,
-    topic_id: UUID,
-    topic: str,
-    partition: int,
-    origin: list[int],
-    target: list[int],
-    phase: str,
-    principal: str,
-    reason: str,
-) -> facts.Reassignment:
-    return facts.Reassignment(
-        UUID(str(move_id)),
-        UUID(str(topic_id)),
-        topic,
-        partition,
-        tuple(origin),
-        tuple(target),
-        facts.Phase(phase),
-        principal,
-        reason,
+        configs=configs,
+        plans=plans,
+        quotas=quotas,
     )
 
 
@@ -101,6 +77,9 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
     with connection.cursor() as cursor:
         if brokers := [record.row for record in kinds[facts.BrokerChanged]]:
             _save_brokers(cursor, brokers, version)
+        if gone := [record.broker_id for record in kinds[facts.BrokerUnregistered]]:
+            cursor.execute(statements.UNREGISTER_BROKERS, {"broker_id": numbers(gone)})
+            require(cursor, len(gone), "broker")
         if deleted := kinds[facts.TopicDeleted]:
             _delete_topics(cursor, deleted)
         if topics := [record.row for record in kinds[facts.TopicCreated]]:
@@ -111,16 +90,21 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
             _add_partitions(cursor, created)
         if changed := kinds[facts.PartitionsChanged]:
             _change_partitions(cursor, changed)
-        if moved := [record.row for record in kinds[facts.ReassignmentChanged]]:
-            _save_reassignments(cursor, before, moved, version)
+        if configs := [record.row for record in kinds[facts.BrokerConfigsChanged]]:
+            _save_configs(cursor, configs, version)
+        store_moves.save(cursor, before, kinds, version)
+        if quotas := [record.row for record in kinds[facts.ClientQuotaChanged]]:
+            _save_quotas(cursor, quotas)
         for proof in kinds[facts.SetBackProven]:
             values = {"broker_id": proof.broker_id, "why": proof.why, "version": version}
             cursor.execute(statements.NOTE_SET_BACK, values)
-            _require(cursor, 1, "broker")
+            require(cursor, 1, "broker")
     for offered in kinds[facts.WorkOffered]:
         work.offer(connection, offered.kind, offered.key, offered.based_on, {})
     for adopted in kinds[facts.WorkAdopted]:
         work.adopt(connection, str(adopted.item_id))
+    for answered in kinds[facts.RequestAnswered]:
+        requests.conclude(connection, answered.request_id, answered.answer)
 
 
 def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWatermark]) -> None:
@@ -135,6 +119,7 @@ def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWate
                 "topic_id": uuids(said.topic_id for said in told),
                 "partition": numbers(said.partition for said in told),
                 "high_watermark": numbers(said.high_watermark for said in told),
+                "size_bytes": numbers(said.size_bytes for said in told),
             },
         )
 
@@ -166,12 +151,15 @@ def _save_brokers(cursor: Cursor[Any], brokers: Sequence[BrokerRow], version: in
             "broker_id": [row.broker_id for row in latest],
             "broker_epoch": [row.broker_epoch for row in latest],
             "incarnation": [row.incarnation for row in latest],
-            "endpoints": [_json(row.endpoints) for row in latest],
+            "endpoints": [as_json(row.endpoints) for row in latest],
             "rack": [row.rack for row in latest],
             "fenced": [not row.live for row in latest],
+            "leaving": [row.leaving for row in latest],
+            "cordoned": [row.cordoned for row in latest],
+            "static_configs": [as_json(row.static_configs) for row in latest],
         },
     )
-    _require(cursor, len(latest), "broker")
+    require(cursor, len(latest), "broker")
 
 
 def _add_topics(cursor: Cursor[Any], topics: Sequence[TopicRow], version: int) -> None:
@@ -183,7 +171,7 @@ def _add_topics(cursor: Cursor[Any], topics: Sequence[TopicRow], version: int) -
             "name": [row.name for row in topics],
             "partition_count": numbers(row.partition_count for row in topics),
             "replication_factor": numbers(row.replication_factor for row in topics),
-            "configs": [_json(row.configs) for row in topics],
+            "configs": [as_json(row.configs) for row in topics],
         },
     )
 
@@ -196,19 +184,29 @@ def _change_topics(cursor: Cursor[Any], topics: Sequence[TopicRow], version: int
             "topic_id": uuids(row.topic_id for row in topics),
             "partition_count": numbers(row.partition_count for row in topics),
             "replication_factor": numbers(row.replication_factor for row in topics),
-            "configs": [_json(row.configs) for row in topics],
+            "configs": [as_json(row.configs) for row in topics],
         },
     )
-    _require(cursor, len(topics), "topic")
+    require(cursor, len(topics), "topic")
+
+
+def _save_configs(cursor: Cursor[Any], rows: Sequence[BrokerConfigs], version: int) -> None:
+    values = {
+        "version": version,
+        "broker_id": [row.broker_id for row in rows],
+        "configs": [as_json(row.configs) for row in rows],
+    }
+    cursor.execute(statements.SAVE_BROKER_CONFIGS, values)
+    require(cursor, len(rows), "broker_configs")
 
 
 def _delete_topics(cursor: Cursor[Any], deleted: Sequence[facts.TopicDeleted]) -> None:
     values = {"topic_id": uuids(record.topic_id for record in deleted)}
     cursor.execute(statements.DELETE_PROGRESS, values)
     cursor.execute(statements.DELETE_PARTITIONS, values)
-    _require(cursor, sum(record.partition_count for record in deleted), "partition")
+    require(cursor, sum(record.partition_count for record in deleted), "partition")
     cursor.execute(statements.DELETE_TOPICS, values)
-    _require(cursor, len(deleted), "topic")
+    require(cursor, len(deleted), "topic")
 
 
 def _add_partitions(cursor: Cursor[Any], created: Sequence[facts.PartitionsCreated]) -> None:
@@ -224,34 +222,28 @@ def _change_partitions(cursor: Cursor[Any], changed: Sequence[facts.PartitionsCh
     values = {**_columns(changed), "version_before": numbers(bases)}
     # A plan for thousands must not be kept for the next statement, which may change one.
     cursor.execute(statements.CHANGE_PARTITIONS, values, prepare=False if is_bulk else None)
-    _require(cursor, count, "partition")
+    require(cursor, count, "partition")
 
 
-def _save_reassignments(
-    cursor: Cursor[Any], before: ClusterRows, changed: Sequence[facts.Reassignment], version: int
-) -> None:
-    """What ends makes room for another of the same partition: first those that are stored."""
-    stored = {one.id for one in before.reassignments.values()}
-    if known := [row for row in changed if row.id in stored]:
-        cursor.execute(statements.CHANGE_REASSIGNMENTS, _reassignment_columns(known, version))
-        _require(cursor, len(known), "reassignment")
-    if new := [row for row in changed if row.id not in stored]:
-        cursor.execute(statements.ADD_REASSIGNMENTS, _reassignment_columns(new, version))
-
-
-def _reassignment_columns(rows: Sequence[facts.Reassignment], version: int) -> dict[str, Any]:
-    return {
-        "version": version,
-        "id": uuids(row.id for row in rows),
-        "topic_id": uuids(row.topic_id for row in rows),
-        "topic_name": [row.topic for row in rows],
-        "partition": numbers(row.partition for row in rows),
-        "origin": arrays(row.origin for row in rows),
-        "target": arrays(row.target for row in rows),
-        "phase": [str(row.phase) for row in rows],
-        "principal": [row.principal for row in rows],
-        "reason": [row.reason for row in rows],
-    }
+def _save_quotas(cursor: Cursor[Any], rows: Sequence[QuotaRow]) -> None:
+    """Each row once; one without a rate is deleted."""
+    for statement, some in (
+        (statements.SET_QUOTAS, [row for row in rows if not row.is_empty]),
+        (statements.DELETE_QUOTAS, [row for row in rows if row.is_empty]),
+    ):
+        if not some:
+            continue
+        cursor.execute(
+            statement,
+            {
+                "user_name": [row.user for row in some],
+                "client_id": [row.client_id for row in some],
+                "producer_byte_rate": [row.producer_byte_rate for row in some],
+                "consumer_byte_rate": [row.consumer_byte_rate for row in some],
+                "version": [row.version for row in some],
+            },
+        )
+        require(cursor, len(some), "client_quota")
 
 
 def _columns(records: Sequence[facts.PartitionsCreated | facts.PartitionsChanged]) -> dict[str, str]:
@@ -264,16 +256,8 @@ def _columns(records: Sequence[facts.PartitionsCreated | facts.PartitionsChanged
         "isr": arrays(one.isr for one in alike),
         "adding": arrays(one.adding for one in alike),
         "removing": arrays(one.removing for one in alike),
+        "throttle": numbers(one.throttle for one in alike),
         "version": numbers(record.version for record in records),
         "n": places(len(one.partitions) for one in alike),
         "partition": numbers(chain.from_iterable(one.partitions for one in alike)),
     }
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _require(cursor: Cursor[Any], count: int, table: str) -> None:
-    if cursor.rowcount != count:
-        raise VersionConflict(f"{table}: {cursor.rowcount} rows of {count} were as decided on")

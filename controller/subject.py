@@ -4,16 +4,17 @@ The rules are `controller.core`'s; the lane writes (design chapters 4.1, 4.2). E
 node's loop and returns at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
 
 from controller import journalling
 from controller.core import events as told
+from controller.core import leaving
 from controller.core import turn as core
 from controller.core.draft import ClusterDecision
-from controller.core.records import ClusterRecord
+from controller.core.records import BrokerUnregistered, ClusterRecord
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, ClusterState, Memory
 from controller.links import BrokerLink
@@ -22,7 +23,7 @@ from controller.store import ControllerStore
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from muster.messages.link.callers import CallerRow, frames_of
-from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk
+from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk, WishAnswer
 from runtime.ports import Entry, Lane, NodeContext
 from runtime.turn import NotSpoken
 
@@ -35,10 +36,20 @@ HANDED_IN_KEPT: Final = 1_000
 """Work items of which it is remembered that the lane has them."""
 
 
+Unanswered = Callable[[str, WishAnswer | None], None]
+"""Takes a request that no turn can be taken with, and what is to be said to it, if anything is."""
+
+
 class Cluster:
     """The cache of the controller's lane, and `runtime.ports.Subject` for it."""
 
-    def __init__(self, node: NodeContext, settings: ControllerSettings) -> None:
+    def __init__(
+        self,
+        node: NodeContext,
+        settings: ControllerSettings,
+        unanswered: Unanswered = lambda *_: None,
+        unregistered: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self.links: dict[BrokerLink, LinkPace] = {}
         self.memory: Memory | None = None
         """Sessions and who waits; stays when the rows have to be read again."""
@@ -46,6 +57,8 @@ class Cluster:
         """The queue of the lease while this node holds it."""
         self._node = node
         self._settings = settings
+        self._unanswered = unanswered
+        self._unregistered = unregistered
         self._state: ClusterState | None = None
         self._handed_in: dict[str, None] = {}
         self._store = ControllerStore()
@@ -93,6 +106,9 @@ class Cluster:
         """It is durable: keep it, then say replies, then commands, then wake whoever reads these rows."""
         assert isinstance(decision, ClusterDecision)
         self._state, self.memory = decision.state, decision.state.memory
+        for record in decision.records:
+            if isinstance(record, BrokerUnregistered):
+                self._unregistered(record.broker_id)
         now = self._node.now()
         for saying in (*decision.replies, *decision.commands):
             self._speak(saying, now)
@@ -111,17 +127,22 @@ class Cluster:
                 link.hang_up("our own mistake")
         self._begin_adopting_anew()
         for event in events:
-            if isinstance(event, told.ProposalsReady):
+            if isinstance(event, told.ProposalsReady | told.PlanComputed):
                 self._handed_in.pop(str(event.item_id), None)
+            elif isinstance(seat := getattr(event, "link", None), told.RequestSeat):
+                saying = core.not_written(event)
+                frame = saying.frame if isinstance(saying, told.Say) else None
+                self._unanswered(seat.id, frame if isinstance(frame, WishAnswer) else None)
             elif (saying := core.not_written(event)) is not None:
                 self._speak(saying, self._node.now())
 
     def _begin_adopting_anew(self) -> None:
         """What one turn left to the next may be what spoils it: the desk brings it again by itself."""
         if self.memory is not None:
-            for adopting in self.memory.adopting:
-                self._handed_in.pop(str(adopting.event.item_id), None)
-            self.memory.adopting = []
+            events = [one.event.item_id for one in self.memory.adopting]
+            for item_id in (*events, *(one.event.item_id for one in self.memory.adding_steps)):
+                self._handed_in.pop(str(item_id), None)
+            self.memory.adopting, self.memory.adding_steps = [], []
 
     def _speak(self, saying: told.Saying, now: Instant) -> None:
         link = saying.link
@@ -152,10 +173,15 @@ class Cluster:
         pace = self.links.get(link)
         if self.memory is None or pace is None:
             return False
-        if not core.heard(self.memory, link, self._node.now(), self._settings):
+        if not core.heard(self.memory, link, metadata_version, self._node.now(), self._settings):
             return False
         pace.applied(metadata_version)
         return True
+
+    @property
+    def lets_somebody_go(self) -> bool:
+        """True if the last ping was what a broker that leaves still waited for: a turn says so."""
+        return self.memory is not None and leaving.is_anybody_released(self.memory)
 
     def tell_nodes(self, nodes: Nodes) -> None:
         """Say to each bound link who the nodes are and what they coordinate, if it was told another."""

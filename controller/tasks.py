@@ -12,7 +12,7 @@ import msgspec
 from psycopg import Connection
 
 from controller import configuration, statements
-from controller.core.draft import policy_of
+from controller.core.draft import levels_of, policy_of
 from controller.core.election import Policy
 from controller.core.proposing import Task, propose
 from runtime.work import WorkRow
@@ -32,6 +32,7 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Callable[[], 
         else:
             cursor.execute(statements.READ_CONFIGS)
         configs: dict[UUID, dict[str, str]] = dict(cursor.fetchall())
+        cluster = cursor.execute(statements.READ_CLUSTER_CONFIGS).fetchone()
         match task:
             case Task.BROKER_CHANGE:
                 cursor.execute(statements.READ_ALIKE_OF_BROKER, {"broker_id": int(item.key)})
@@ -40,12 +41,13 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Callable[[], 
             case Task.CONTROLLER_FAILOVER:
                 cursor.execute(statements.READ_ALIKE_LEADERLESS)
         found = cursor.fetchone()
+    levels = levels_of(cluster[0] if cluster else {}, settings)
     policies: dict[UUID, Policy] = {}
 
     def policy(topic_id: UUID) -> Policy:
         known = policies.get(topic_id)
         if known is None:
-            known = policies[topic_id] = policy_of(configs.get(topic_id, {}), settings)
+            known = policies[topic_id] = policy_of(configs.get(topic_id, {}), levels)
         return known
 
     # A broker whose death is the task may have said hello since; the lane knows, and decides then.

@@ -207,7 +207,7 @@ def _blocks(
 
 
 def _row(partition: queries.PartitionRow, brokers: list[int], live: set[int]) -> MatrixRow:
-    return MatrixRow(partition, [_cell(partition, broker, live) for broker in brokers], _note(partition))
+    return MatrixRow(partition, [_cell(partition, broker, live) for broker in brokers], partition.note)
 
 
 def _cell(partition: queries.PartitionRow, broker: int, live: set[int]) -> Replica:
@@ -219,25 +219,5 @@ def _cell(partition: queries.PartitionRow, broker: int, live: set[int]) -> Repli
     if broker in partition.isr and broker in live:
         return Replica("in sync", "S", "in", lost)
     if broker in partition.adding:
-        return Replica("being added", "A", "in", lost)
+        return Replica("being added", "A", "adding", lost)
     return Replica("out of sync", "O", "out", lost)
-
-
-def _note(partition: queries.PartitionRow) -> str:
-    if partition.offline:
-        if not partition.isr:
-            return "offline, never had a leader"
-        return f"offline, last ISR {', '.join(str(member) for member in partition.isr)}"
-    if partition.in_sync < partition.floor:
-        return "under min ISR"
-    if partition.in_sync == 1 and partition.settled > 1:
-        return "one copy left"
-    if partition.in_sync < partition.settled:
-        return "under-replicated"
-    if partition.adding or partition.removing:
-        comes = [f"{broker} is added" for broker in partition.adding]
-        goes = [f"{broker} leaves" for broker in partition.removing]
-        return f"moves: {', '.join(comes + goes)}"
-    if partition.leader != partition.assigned[0]:
-        return f"preferred leader is {partition.assigned[0]}"
-    return ""

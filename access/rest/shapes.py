@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeVar
 
 from drf_spectacular.types import OpenApiTypes
@@ -59,14 +59,20 @@ class Int32Field(serializers.IntegerField):
     """A partition, a broker's id, a number of something."""
 
 
+@cache
+def _page_of(item: type[serializers.Serializer[Any]]) -> Any:
+    """The shape of a page; two lists of the same rows share one."""
+    return inline_serializer(
+        f"{item.__name__.removesuffix('Shape')}Page",
+        {"items": item(many=True), "next": serializers.CharField(allow_null=True)},
+    )
+
+
 def lists(
     summary: str, item: type[serializers.Serializer[Any]], *filters: Filter
 ) -> Callable[[ListOf], Callable[..., Response]]:
     """Makes a GET a list of `item`: the address is read by the filters, and documented by them."""
-    page = inline_serializer(
-        f"{item.__name__.removesuffix('Shape')}Page",
-        {"items": item(many=True), "next": serializers.CharField(allow_null=True)},
-    )
+    page = _page_of(item)
     parameters = [
         OpenApiParameter(one.name, dict(one.schema), description=one.description) for one in filters
     ]

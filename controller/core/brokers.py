@@ -1,15 +1,20 @@
 """This room keeps the brokers: hello, silence, closed links, and what each does to the partitions."""
 
-from controller.core import leaders
+import msgspec
+
+from controller.core import leaders, leaving
 from controller.core.dispatch import snapshot
 from controller.core.draft import Draft
 from controller.core.events import HangUp, Hello, LinkId, Say, TookOver
 from controller.core.proposing import Task
 from controller.core.records import ProducerIdsGiven, SetBackProven, WorkOffered
-from controller.core.state import NOTHING_LOST, LostTail, Session
+from controller.core.state import NOTHING_LOST, Leaver, LostTail, Session
+from muster.kernel import config_levels
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
+from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
 from muster.messages.link.from_broker import AllocateProducerIds, BrokerHello, UnusableLogs
+from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import HelloAccepted, HelloRefused, ProducerIds
 
@@ -41,6 +46,9 @@ def refusal(draft: Draft, frame: BrokerHello) -> HelloRefused | None:
             error=ErrorCode.INCONSISTENT_CLUSTER_ID,
             text=f"this is cluster {draft.rows.cluster_id}, the broker's data is of {frame.cluster_id}",
         )
+    if frame.broker_id in draft.unregistered:
+        text = f"broker {frame.broker_id} was unregistered: enroll it again"
+        return HelloRefused(error=ErrorCode.BROKER_ID_NOT_REGISTERED, text=text)
     why = _proves_a_set_back(draft, frame)
     if why:
         return HelloRefused(
@@ -70,7 +78,8 @@ def _proves_a_set_back(draft: Draft, frame: BrokerHello) -> str:
         return before
     stated, version = max(frame.metadata_version, frame.highest_metadata_version), draft.rows.metadata_version
     known = draft.broker(frame.broker_id)
-    epoch = known.broker_epoch if known else 0
+    # Of an id that is not registered any more nobody knows the epoch, but none was above the version.
+    epoch = known.broker_epoch if known else version
     if stated > version:
         why = f"broker {frame.broker_id} has applied version {stated}, and this is {version}"
     elif frame.highest_broker_epoch > epoch:
@@ -110,28 +119,37 @@ def hello(draft: Draft, event: Hello) -> bool:
     lost = LostTail(frame.lost_tail, frozenset(frame.damaged_logs)) if is_new else NOTHING_LOST
     if is_new:
         draft.memory.sessions.pop(broker_id, None)
+        draft.memory.leaving.pop(broker_id, None)
         if not leaders.remove(draft, broker_id, lost):
             if known is not None and known.live:
-                draft.brokers[broker_id] = _fenced(known)
+                draft.put_broker(_fenced(known))
                 # It may die before it says hello again, and without a session nobody would miss it.
                 _offer_its_change(draft, broker_id)
             return False
     row = BrokerRow(
         broker_id=broker_id,
-        broker_epoch=(known.broker_epoch if known else 0) + is_new,
+        # An id may have been unregistered: its next epoch is one that nobody had, as this version is new.
+        broker_epoch=known.broker_epoch + is_new if known else draft.version,
         incarnation=frame.incarnation,
         endpoints=frame.endpoints,
         rack=frame.rack,
         live=True,
+        leaving=frame.leaving,
+        cordoned=known is not None and known.cordoned,
+        static_configs=frame.static_configs,
+        version=known.version if known else 0,
     )
     if row != known:
-        draft.brokers[broker_id] = row
+        draft.put_broker(row)
     draft.memory.sessions[broker_id] = Session(
         event.link, after(draft.now, draft.settings.broker_session_timeout_ms)
     )
     before = draft.memory.unusable.get(broker_id, frozenset())
     leaders.state_unusable(draft, broker_id, frame.unusable_logs, before.difference(frame.unusable_logs))
     leaders.elect_leaderless(draft, broker_id, lost)
+    leaving.look_again(draft)
+    if frame.leaving:
+        draft.memory.leaving[broker_id] = Leaver()
     if session is not None and session.link is not None:
         draft.hang_ups.append(HangUp(session.link, "the broker opened another link"))
     return True
@@ -144,13 +162,16 @@ def go_on_returning(draft: Draft, broker_id: int, lost: LostTail) -> None:
 
 
 def close_link(draft: Draft, link: LinkId) -> None:
-    """A closed link proves nothing: the session goes on, but not for long; answers to it are dropped."""
+    """A closed link proves nothing: the session goes on, but not for long; answers to it are dropped.
+
+    Of a broker that was let go it is the end.
+    """
     draft.memory.parked = [one for one in draft.memory.parked if one.link != link]
     broker_id = draft.memory.broker_of(link)
     if broker_id is not None:
-        deadline = min(
-            draft.memory.sessions[broker_id].deadline, after(draft.now, draft.settings.closed_link_timeout_ms)
-        )
+        leaver = draft.memory.leaving.get(broker_id)
+        patience_ms = 0 if leaver is not None and leaver.told else draft.settings.closed_link_timeout_ms
+        deadline = min(draft.memory.sessions[broker_id].deadline, after(draft.now, patience_ms))
         draft.memory.sessions[broker_id] = Session(None, deadline)
 
 
@@ -159,11 +180,12 @@ def end_overdue_sessions(draft: Draft) -> None:
     memory = draft.memory
     for broker_id in [b for b, one in memory.sessions.items() if one.deadline <= draft.now]:
         session = memory.sessions.pop(broker_id)
+        memory.leaving.pop(broker_id, None)
         if session.link is not None:
             draft.hang_ups.append(HangUp(session.link, "the broker was not heard within its session"))
         row = draft.broker(broker_id)
         if row is not None and row.live:
-            draft.brokers[broker_id] = _fenced(row)
+            draft.put_broker(_fenced(row))
         is_large = leaders.touches_more(draft, broker_id, draft.settings.max_elections_in_the_turn)
         if is_large or not leaders.remove(draft, broker_id, NOTHING_LOST):
             _offer_its_change(draft, broker_id)
@@ -174,6 +196,8 @@ def state_unusable(draft: Draft, link: LinkId, frame: UnusableLogs) -> None:
     broker_id = draft.memory.broker_of(link)
     assert broker_id is not None
     leaders.state_unusable(draft, broker_id, frame.failed, frame.usable)
+    if frame.usable:
+        leaving.look_again(draft)
 
 
 def give_producer_ids(draft: Draft, link: LinkId, frame: AllocateProducerIds) -> None:
@@ -195,14 +219,24 @@ def welcome(draft: Draft, version: int) -> frozenset[LinkId]:
     if not bound:
         return frozenset()
     registered = draft.all_brokers()
-    chunks = snapshot(version, registered.values(), draft.all_topics().values(), draft.all_partitions())
+    chunks = snapshot(
+        version,
+        registered.values(),
+        draft.all_topics().values(),
+        draft.all_partitions(),
+        {**draft.rows.configs, **draft.configs}.values(),
+        draft.all_quotas(),
+    )
+    least = config_levels.number(MIN_INSYNC_REPLICAS, {}, draft.levels())
     for link, broker_id in bound:
         accepted = HelloAccepted(
             cluster_id=draft.rows.cluster_id,
             broker_epoch=registered[broker_id].broker_epoch,
             session_timeout_ms=draft.settings.broker_session_timeout_ms,
             replication_key=draft.settings.replication_key,
-            min_insync_replicas=draft.settings.default_min_insync_replicas,
+            min_insync_replicas=least,
+            static_configs=draft.settings.static_configs,
+            protocol=LINK_PROTOCOL,
         )
         draft.replies.append(Say(link, accepted))
         draft.replies += [Say(link, chunk) for chunk in chunks]
@@ -210,21 +244,16 @@ def welcome(draft: Draft, version: int) -> frozenset[LinkId]:
 
 
 def next_deadline(draft: Draft) -> Instant | None:
-    """When the next session or parked answer is over."""
+    """When the next session or parked answer is over, or all partitions are looked at."""
     memory = draft.memory
     deadlines = [one.deadline for one in memory.sessions.values()] + [one.due_at for one in memory.parked]
+    if memory.balance_at is not None:
+        deadlines.append(memory.balance_at)
     return min(deadlines, default=None)
 
 
 def _fenced(row: BrokerRow) -> BrokerRow:
-    return BrokerRow(
-        broker_id=row.broker_id,
-        broker_epoch=row.broker_epoch,
-        incarnation=row.incarnation,
-        endpoints=row.endpoints,
-        rack=row.rack,
-        live=False,
-    )
+    return msgspec.structs.replace(row, live=False, leaving=False)
 
 
 def _offer_its_change(draft: Draft, broker_id: int) -> None:

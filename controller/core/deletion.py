@@ -1,12 +1,14 @@
-"""This room deletes topics: rows at once, logs by each broker that holds them (002 B; conformance 206)."""
+"""This room deletes topics: rows at once, logs by each broker that holds them (002 B; conformance 205 f.)."""
 
 from collections import Counter
 
 from controller.core import reassignment
 from controller.core.draft import Draft
 from controller.core.events import LinkId, Say
-from controller.core.topics import Refused
+from controller.core.topics import Refused, check_version
+from muster.kernel import config_levels
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.topic_configs import DELETE_TOPIC_ENABLE
 from muster.messages.link.from_broker import DeleteTopics, NamedTopic
 from muster.messages.link.rows import TopicRow
 from muster.messages.link.to_broker import TopicResult, TopicResults
@@ -16,6 +18,7 @@ def delete(draft: Draft, link: LinkId, frame: DeleteTopics) -> None:
     """Delete every topic that is there, also one whose brokers are dead; the answer leaves with this turn."""
     found = [_found(draft, named) for named in frame.topics]
     times = Counter(one.topic_id for one in found if isinstance(one, TopicRow))
+    is_enabled = config_levels.flag(DELETE_TOPIC_ENABLE, {}, draft.levels())
     results = []
     for named, topic in zip(frame.topics, found, strict=True):
         try:
@@ -23,6 +26,13 @@ def delete(draft: Draft, link: LinkId, frame: DeleteTopics) -> None:
                 raise topic
             if times[topic.topic_id] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
+            if named.expected_id not in (None, topic.topic_id):
+                text = f"topic {topic.name} was created anew and has the id {topic.topic_id} by now"
+                raise Refused(ErrorCode.INVALID_UPDATE_VERSION, text)
+            check_version(f"topic {topic.name}", topic.version, named.expected_version)
+            if not is_enabled:
+                text = f"{DELETE_TOPIC_ENABLE} is false for this cluster"
+                raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, text)
             reassignment.topic_deleted(draft, topic.topic_id)
             draft.delete_topic(topic)
         except Refused as refused:

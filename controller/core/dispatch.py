@@ -1,14 +1,18 @@
 """This room turns what a turn changed into frames: one per broker, a snapshot in chunks (002 A.4, D.4)."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from muster.messages.limits import MAX_ROWS_PER_CHANGES, MAX_ROWS_PER_FRAME
-from muster.messages.link.rows import AlikePartitions, BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.quotas import QuotaRow
+from muster.messages.link.rows import AlikePartitions, BrokerConfigs, BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import Changes, SnapshotChunk
+
+MAX_CONFIG_LETTERS_PER_FRAME: Final = 4 * 1024 * 1024
+"""Of the configs of all topics in one frame, but that one topic's are told together."""
 
 
 class AlikeChange(NamedTuple):
@@ -31,6 +35,9 @@ class TurnChanges(NamedTuple):
     brokers: Sequence[BrokerRow]
     topics: Sequence[TopicRow]
     deleted_topics: tuple[UUID, ...] = ()
+    configs: tuple[BrokerConfigs, ...] = ()
+    quotas: tuple[QuotaRow, ...] = ()
+    gone_brokers: tuple[int, ...] = ()
 
 
 def frames_for(broker_id: int, turn: TurnChanges) -> list[Changes]:
@@ -39,9 +46,7 @@ def frames_for(broker_id: int, turn: TurnChanges) -> list[Changes]:
     One frame, also where nothing concerns the broker: it states the version of the turn in its pings.
     """
     # A topic is known before its first partition.
-    topics = [
-        turn.topics[at : at + MAX_ROWS_PER_FRAME] for at in range(0, len(turn.topics), MAX_ROWS_PER_FRAME)
-    ] or [()]
+    topics = _topics_in_parts(turn.topics) or [()]
     parts = [*([()] * (len(topics) - 1)), *_in_parts(turn.partitions)]
     return [
         _frame(broker_id, turn, part, topics[number] if number < len(topics) else (), number, len(parts))
@@ -100,7 +105,27 @@ def _frame(
         brokers=tuple(turn.brokers) if number == 0 else (),
         topics=tuple(topics),
         deleted_topics=turn.deleted_topics if number == 0 else (),
+        configs=turn.configs if number == 0 else (),
+        quotas=turn.quotas if number == 0 else (),
+        gone_brokers=turn.gone_brokers if number == 0 else (),
     )
+
+
+def _topics_in_parts(topics: Sequence[TopicRow]) -> list[Sequence[TopicRow]]:
+    """At most MAX_ROWS_PER_FRAME topics in each, and fewer where lists of replicas are set for them."""
+    parts: list[Sequence[TopicRow]] = []
+    begin = letters = 0
+    for number, topic in enumerate(topics):
+        letters_here = sum(map(len, topic.configs.values()))
+        if number > begin and (
+            number - begin == MAX_ROWS_PER_FRAME or letters + letters_here > MAX_CONFIG_LETTERS_PER_FRAME
+        ):
+            parts.append(topics[begin:number])
+            begin, letters = number, 0
+        letters += letters_here
+    if topics:
+        parts.append(topics[begin:])
+    return parts
 
 
 def snapshot(
@@ -108,20 +133,26 @@ def snapshot(
     brokers: Iterable[BrokerRow],
     topics: Iterable[TopicRow],
     partitions: Iterable[PartitionRow],
+    configs: Iterable[BrokerConfigs] = (),
+    quotas: Iterable[QuotaRow] = (),
 ) -> list[SnapshotChunk]:
     """Everything, in numbered chunks of at most MAX_ROWS_PER_FRAME rows of each kind."""
-    all_brokers, all_topics, all_partitions = tuple(brokers), tuple(topics), tuple(partitions)
-    longest = max(len(all_brokers), len(all_topics), len(all_partitions))
+    all_brokers, all_partitions = tuple(brokers), tuple(partitions)
+    all_configs, all_quotas = tuple(configs), tuple(quotas)
+    topic_parts = _topics_in_parts(tuple(topics))
+    longest = max(map(len, (all_brokers, all_partitions, all_configs, all_quotas)))
     # Without a row there is a chunk, too: it says that there is nothing.
-    starts = range(0, max(longest, 1), MAX_ROWS_PER_FRAME)
+    starts = range(0, max(longest, len(topic_parts) * MAX_ROWS_PER_FRAME, 1), MAX_ROWS_PER_FRAME)
     return [
         SnapshotChunk(
             metadata_version=metadata_version,
             number=number,
             last=number == len(starts) - 1,
             brokers=all_brokers[start : start + MAX_ROWS_PER_FRAME],
-            topics=all_topics[start : start + MAX_ROWS_PER_FRAME],
+            topics=tuple(topic_parts[number]) if number < len(topic_parts) else (),
             partitions=all_partitions[start : start + MAX_ROWS_PER_FRAME],
+            configs=all_configs[start : start + MAX_ROWS_PER_FRAME],
+            quotas=all_quotas[start : start + MAX_ROWS_PER_FRAME],
         )
         for number, start in enumerate(starts)
     ]

@@ -5,20 +5,27 @@ in one record, with all that became alike and stamped with the version of the tu
 on the way.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 from uuid import UUID
 
+import msgspec
+
 from controller.core.dispatch import AlikeChange, TurnChanges
 from controller.core.election import Choice, Policy
 from controller.core.events import HangUp, LinkId, Saying
+from controller.core.plan_draft import PlanDraft
 from controller.core.records import (
     BrokerChanged,
+    BrokerConfigsChanged,
+    BrokerUnregistered,
+    ClientQuotaChanged,
     ClusterRecord,
     PartitionsChanged,
     PartitionsCreated,
+    Phase,
     PossibleLoss,
     Reassignment,
     ReassignmentChanged,
@@ -29,17 +36,27 @@ from controller.core.records import (
 )
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterState, PartitionTable, folded
-from muster.kernel import topic_configs
+from muster.kernel import config_levels, topic_configs
+from muster.kernel.config_levels import Levels
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import AlterPartition
-from muster.messages.link.rows import AlikePartitions, BrokerRow, PartitionKey, PartitionRow, TopicRow
+from muster.messages.link.quotas import QuotaKey, QuotaRow
+from muster.messages.link.rows import (
+    EVERY_BROKER,
+    AlikePartitions,
+    BrokerConfigs,
+    BrokerRow,
+    PartitionKey,
+    PartitionRow,
+    TopicRow,
+)
 
 _Alike: TypeAlias = tuple[
-    tuple[int, ...] | None, tuple[int, ...], int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]
+    tuple[int, ...] | None, tuple[int, ...], int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int
 ]
-"""Replicas before the turn (None: new), then replicas, leader, epoch, ISR, adding and removing after it."""
+"""Replicas before the turn (None: new), then replicas, leader, epoch, ISR, adding, removing, throttle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +78,19 @@ class Draft:
         self.next_producer_id = state.rows.next_producer_id
         self.partitions = PartitionTable()
         self.brokers: dict[int, BrokerRow] = {}
+        self.unregistered: dict[int, BrokerRow] = {}
+        """Stored brokers that are no part of the cluster any more."""
         self.topics: dict[UUID, TopicRow] = {}
         self.deleted: dict[UUID, TopicRow] = {}
         """Stored topics that this turn deletes; whoever reads the draft does not find them any more."""
         self._topic_ids: dict[str, UUID] = {}
+        self.configs: dict[int, BrokerConfigs] = {}
         self.reassignments: dict[UUID, Reassignment] = {}
         """Those that this turn changes, by id, as they last are in it."""
         self._active: dict[PartitionKey, Reassignment | None] = {}
+        self.plans = PlanDraft(state.rows.plans)
+        self.quotas: dict[QuotaKey, QuotaRow] = {}
+        """Those that this turn changes; one without a rate is taken away."""
         self.other_records: list[ClusterRecord] = []
         self.replies: list[Saying] = []
         self.hang_ups: list[HangUp] = []
@@ -85,10 +108,20 @@ class Draft:
         return self.partitions.get(key) or self.rows.partitions.get(key)
 
     def broker(self, broker_id: int) -> BrokerRow | None:
+        if broker_id in self.unregistered:
+            return None
         return self.brokers.get(broker_id) or self.rows.brokers.get(broker_id)
 
     def all_brokers(self) -> dict[int, BrokerRow]:
-        return {**self.rows.brokers, **self.brokers}
+        brokers = {**self.rows.brokers, **self.brokers}
+        for broker_id in self.unregistered:
+            brokers.pop(broker_id, None)
+        return brokers
+
+    def is_cordoned(self, broker_id: int) -> bool:
+        """True if an operator wants no new replicas on it."""
+        row = self.broker(broker_id)
+        return row is not None and row.cordoned
 
     def all_topics(self) -> dict[UUID, TopicRow]:
         topics = {**self.rows.topics, **self.topics}
@@ -103,8 +136,12 @@ class Draft:
         return self.topics.get(topic_id) or self.rows.topics.get(topic_id)
 
     def live(self) -> set[int]:
-        """Brokers that have a session."""
-        return set(self.memory.sessions)
+        """Brokers that may be elected and admitted: those that have a session and are not about to stop."""
+        return self.memory.sessions.keys() - self.leaving()
+
+    def leaving(self) -> set[int]:
+        """Brokers that are about to stop, by their rows: a new owner knows it before they say it again."""
+        return {broker_id for broker_id, row in self.all_brokers().items() if row.leaving}
 
     def usable(self, live: set[int], row: PartitionRow) -> set[int]:
         """Those of `live` whose log of the partition can be used: `live` itself but where a disk failed."""
@@ -138,6 +175,29 @@ class Draft:
         stored = [one for key, one in self.rows.reassignments.items() if key not in self._active]
         return stored + [one for one in self._active.values() if one is not None]
 
+    def moving(self) -> list[Reassignment]:
+        """Those that are in progress."""
+        rows = self.rows
+        stored = [rows.reassignments[key] for key in rows.moving if key not in self._active]
+        return stored + [one for one in self._active.values() if one and one.phase is Phase.IN_PROGRESS]
+
+    def not_begun(self) -> int:
+        """How many are asked for and have not begun."""
+        rows = self.rows
+        count = len(rows.reassignments) - len(rows.moving)
+        for key, one in self._active.items():
+            count -= key in rows.reassignments and key not in rows.moving
+            count += one is not None and one.phase is Phase.INIT
+        return count
+
+    def quota(self, key: QuotaKey) -> QuotaRow | None:
+        """What is set for this user, client id, or both."""
+        row = self.quotas.get(key) or self.rows.quotas.get(key)
+        return None if row is None or row.is_empty else row
+
+    def all_quotas(self) -> list[QuotaRow]:
+        return [row for row in {**self.rows.quotas, **self.quotas}.values() if not row.is_empty]
+
     def topic_named_like(self, name: str) -> TopicRow | None:
         """The topic whose folded name is that of `name`."""
         topic_id = self.rows.topic_ids.get(folded(name))
@@ -150,20 +210,52 @@ class Draft:
         known = self._policies.get(topic_id)
         if known is None:
             topic = self.topic(topic_id)
-            known = policy_of(topic.configs if topic else {}, self.settings)
+            known = policy_of(topic.configs if topic else {}, self.levels())
             self._policies[topic_id] = known
         return known
 
+    def policy_for(self, row: PartitionRow) -> Policy:
+        """The same for one partition: nothing is lost as long as an ISR member is only about to stop."""
+        policy = self.policy(row.topic_id)
+        if policy.unclean and not self.leaving().isdisjoint(row.isr):
+            return policy._replace(unclean=False)
+        return policy
+
+    def broker_configs(self, broker_id: int) -> BrokerConfigs:
+        """What is set for a broker, or for EVERY_BROKER."""
+        known = self.configs.get(broker_id) or self.rows.configs.get(broker_id)
+        return known or BrokerConfigs(broker_id)
+
+    def levels(self) -> Levels:
+        """What holds for topics that set nothing, wherever the controller decides by it."""
+        return levels_of(self.broker_configs(EVERY_BROKER).configs, self.settings)
+
     # ------------------------------------------------------------------------------ writing
+
+    def put_broker(self, row: BrokerRow) -> None:
+        """A broker registered, or is another than before."""
+        self.brokers[row.broker_id] = msgspec.structs.replace(row, version=self.version)
+
+    def unregister(self, broker_id: int) -> None:
+        """A stored broker is no part of the cluster any more; its id may be given again."""
+        self.brokers.pop(broker_id, None)
+        self.unregistered[broker_id] = self.rows.brokers[broker_id]
 
     def put_topic(self, row: TopicRow) -> None:
         """A new topic, known by its folded name from here on."""
+        row = msgspec.structs.replace(row, version=self.version)
         self.topics[row.topic_id] = row
         self._topic_ids[folded(row.name)] = row.topic_id
 
     def change_topic(self, row: TopicRow) -> None:
         """Other facts of a topic that exists; its name and id stay."""
-        self.topics[row.topic_id] = row
+        self.topics[row.topic_id] = msgspec.structs.replace(row, version=self.version)
+        self._policies.pop(row.topic_id, None)
+
+    def put_configs(self, broker_id: int, configs: dict[str, str]) -> None:
+        """Other configs of a broker, or of EVERY_BROKER."""
+        self.configs[broker_id] = BrokerConfigs(broker_id, configs, self.version)
+        self._policies.clear()
 
     def delete_topic(self, row: TopicRow) -> None:
         """The topic and its partitions are no more; one that this turn made leaves no trace."""
@@ -196,6 +288,7 @@ class Draft:
                 self.version,
                 row.adding,
                 row.removing,
+                row.throttle,
             )
         )
         if choice.possible_loss:
@@ -219,6 +312,10 @@ class Draft:
         self.reassignments[row.id] = row
         self._active[row.key] = row if row.is_active else None
 
+    def put_quota(self, row: QuotaRow) -> None:
+        """It is set, changed, or, without a rate, taken away."""
+        self.quotas[row.key] = row
+
     def note_possible_loss(self, row: PartitionRow, leader: int, reason: str) -> None:
         self.other_records.append(PossibleLoss(row.topic_id, row.partition, leader, reason))
 
@@ -236,15 +333,15 @@ class Draft:
                     del drafted[number]
                     continue
                 assigned_before = before.assigned if before is not None else None
-                seats = row.leader, row.leader_epoch, row.isr, row.adding, row.removing
+                seats = row.leader, row.leader_epoch, row.isr, row.adding, row.removing, row.throttle
                 alike = (assigned_before, row.assigned, *seats)
                 numbers, bases = gathered.get(alike) or gathered.setdefault(alike, ([], []))
                 numbers.append(number)
                 bases.append(before.version if before is not None else 0)
             for alike, (numbers, bases) in gathered.items():
-                assigned_before, assigned, leader, epoch, isr, adding, removing = alike
+                assigned_before, assigned, leader, epoch, isr, adding, removing, throttle = alike
                 partitions = AlikePartitions(
-                    topic_id, assigned, leader, epoch, isr, tuple(numbers), adding, removing
+                    topic_id, assigned, leader, epoch, isr, tuple(numbers), adding, removing, throttle
                 )
                 changes.append(AlikeChange(assigned_before, partitions, tuple(bases)))
         return changes
@@ -252,12 +349,14 @@ class Draft:
     def records(self, changes: list[AlikeChange]) -> tuple[ClusterRecord, ...]:
         """Everything that became true, stamped; nothing at all if nothing did."""
         found: list[ClusterRecord] = [BrokerChanged(row) for row in self.brokers.values()]
+        found += [BrokerUnregistered(row.broker_id, row.broker_epoch) for row in self.unregistered.values()]
         # First, as a new topic may have the name of one that goes.
         found += [TopicDeleted(row.topic_id, row.name, row.partition_count) for row in self.deleted.values()]
         found += [
             TopicChanged(row) if row.topic_id in self.rows.topics else TopicCreated(row)
             for row in self.topics.values()
         ]
+        found += [BrokerConfigsChanged(row) for row in self.configs.values()]
         found += [
             PartitionsCreated(alike, self.version)
             if assigned_before is None
@@ -265,6 +364,8 @@ class Draft:
             for assigned_before, alike, base_versions in changes
         ]
         found += [ReassignmentChanged(row) for row in self.reassignments.values()]
+        found += self.plans.records()
+        found += [ClientQuotaChanged(row) for row in self._changed_quotas()]
         found += self.other_records
         return (TurnStamped(self.version), *found) if found else ()
 
@@ -276,18 +377,27 @@ class Draft:
             brokers=tuple(self.brokers.values()),
             topics=tuple(self.topics.values()),
             deleted_topics=tuple(self.deleted),
+            configs=tuple(self.configs.values()),
+            quotas=self._changed_quotas(),
+            gone_brokers=tuple(self.unregistered),
         )
 
+    def _changed_quotas(self) -> tuple[QuotaRow, ...]:
+        """One that this turn made and took away leaves no trace."""
+        stored = self.rows.quotas
+        return tuple(row for key, row in self.quotas.items() if key in stored or not row.is_empty)
 
-def policy_of(configs: dict[str, str], settings: ControllerSettings) -> Policy:
-    """A topic's own configs before the cluster's defaults."""
+
+def levels_of(cluster: Mapping[str, str], settings: ControllerSettings) -> Levels:
+    """`cluster`: what is set for EVERY_BROKER; what the controller decides by is set for no single broker."""
+    return Levels(cluster=cluster, static=settings.static_configs)
+
+
+def policy_of(configs: Mapping[str, str], levels: Levels) -> Policy:
+    """A topic's own configs before those of the cluster."""
     return Policy(
-        topic_configs.number(
-            configs, topic_configs.MIN_INSYNC_REPLICAS, settings.default_min_insync_replicas
-        ),
-        topic_configs.flag(
-            configs, topic_configs.UNCLEAN_LEADER_ELECTION, settings.default_unclean_leader_election
-        ),
+        config_levels.number(topic_configs.MIN_INSYNC_REPLICAS, configs, levels),
+        config_levels.flag(topic_configs.UNCLEAN_LEADER_ELECTION, configs, levels),
     )
 
 
@@ -299,4 +409,5 @@ def _differs(before: PartitionRow, row: PartitionRow) -> bool:
         or before.assigned != row.assigned
         or before.adding != row.adding
         or before.removing != row.removing
+        or before.throttle != row.throttle
     )

@@ -30,11 +30,16 @@ def elect(assigned: tuple[int, ...], isr: tuple[int, ...], live: Container[int],
     for broker_id in assigned:
         if broker_id in isr and broker_id in live:
             return Choice(broker_id, isr)
-    if unclean:
-        for broker_id in assigned:
-            if broker_id in live:
-                return Choice(broker_id, (broker_id,), "unclean election: no member of the ISR was live")
-    return Choice(NO_LEADER, isr)
+    lossy = any_leader(assigned, live) if unclean else None
+    return lossy if lossy is not None else Choice(NO_LEADER, isr)
+
+
+def any_leader(assigned: tuple[int, ...], live: Container[int]) -> Choice | None:
+    """The first live replica, in sync or not; None: none lives."""
+    first = next((broker_id for broker_id in assigned if broker_id in live), None)
+    if first is None:
+        return None
+    return Choice(first, (first,), "unclean election: no member of the ISR was live")
 
 
 def without(row: PartitionRow, broker_id: int, fewest: int, lost_tail: bool) -> tuple[int, ...]:
@@ -70,6 +75,21 @@ def after_loss(
     if row.leader == broker_id:
         return elect(row.assigned, isr, live, policy.unclean)
     return Choice(row.leader, isr) if isr != row.isr else None
+
+
+def after_leaving(row: PartitionRow, broker_id: int, live: Container[int], policy: Policy) -> Choice | None:
+    """What becomes of a partition when `broker_id`, which still serves, is about to stop; None: nothing.
+
+    `live` is without it. What nobody else in the ISR can lead it leads to its end; never unclean, and no seat
+    is given up where nobody leads: its records may be the only ones that come back soon.
+    """
+    if broker_id not in row.isr or row.leader == NO_LEADER:
+        return None
+    isr = without(row, broker_id, floor(policy.min_insync_replicas, row.settled_count), False)
+    if row.leader != broker_id:
+        return Choice(row.leader, isr) if isr != row.isr else None
+    choice = elect(row.assigned, tuple(b for b in row.isr if b != broker_id), live, unclean=False)
+    return Choice(choice.leader, isr) if choice.leader != NO_LEADER else None
 
 
 def after_return(row: PartitionRow, live: Container[int], policy: Policy) -> Choice | None:

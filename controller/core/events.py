@@ -1,10 +1,11 @@
 """This room lists what a controller can be told, and the two ways in which it speaks.
 
-A link is an opaque id that the door gives to each websocket of a broker and never gives again.
+A link is an opaque id that the door gives to each websocket of a broker and never gives again; the seat of
+a request stands in its place where somebody asked by a row of the database.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import UUID
 
@@ -13,6 +14,18 @@ from muster.messages.link.from_broker import BrokerHello, FromBroker
 from muster.messages.link.to_broker import ToBroker
 
 LinkId: TypeAlias = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSeat:
+    """A request's place in a turn: what is said to it is written into its row, by the same transaction.
+
+    `id` is the row's. Nobody waits at it: what would be said later is said at once.
+    """
+
+    id: str
+    principal: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +45,10 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Any later frame of a link but a ping, which takes no turn; `fresh` is an id that nobody else has."""
+    """Any later frame of a link but a ping, which takes no turn, or a wish that has a seat.
+
+    `fresh` is an id that nobody else has.
+    """
 
     link: LinkId
     frame: FromBroker
@@ -57,11 +73,25 @@ class ProposalsReady:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanComputed:
+    """A worker computed a plan. `parts` are steps, each a JSON array of PlanStep: a turn reads a few of them.
+
+    `failure` not empty: it could not, and that is why.
+    """
+
+    item_id: int | str
+    plan_id: UUID
+    parts: tuple[str, ...] = ()
+    cost: dict[str, object] = field(default_factory=dict)
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """`look_again_at` has come."""
 
 
-Event: TypeAlias = TookOver | Hello | Heard | LinkClosed | ProposalsReady | TimePassed
+Event: TypeAlias = TookOver | Hello | Heard | LinkClosed | ProposalsReady | PlanComputed | TimePassed
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ from controller.core.topics import (
     Refused,
     answer_when_led,
     check_replicas,
+    check_version,
     places,
     preferred_leaders,
     put_partitions,
+    require_places,
 )
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import CreatePartitions, GrownTopic
@@ -54,6 +56,7 @@ def _plan(
     topic = draft.topic_named_like(wanted.name)
     if topic is None or topic.name != wanted.name:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
+    check_version(f"topic {topic.name}", topic.version, wanted.expected_version)
     added = wanted.partition_count - topic.partition_count
     if added < 1:
         raise Refused(
@@ -71,12 +74,9 @@ def _plan(
         assignments = list(wanted.assignments)
         check_replicas(assignments, factor, draft.all_brokers(), live)
         return topic, assignments
-    if factor > len(live):
-        raise Refused(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{factor} replicas need as many live brokers, and there are {len(live)}",
-        )
-    return topic, place(places(draft, live), added, factor, led)
+    where = places(draft, live)
+    require_places(factor, len(where))
+    return topic, place(where, added, factor, led)
 
 
 def not_written(frame: CreatePartitions) -> TopicResults:

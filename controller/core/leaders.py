@@ -1,14 +1,22 @@
 """This room changes leaders and ISRs in bulk: deaths, returns, first leaders, adopted proposals."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, repeat
 from typing import Final, TypeAlias
 from uuid import UUID
 
 from controller.core.draft import Draft
-from controller.core.election import Choice, Policy, after_loss, after_return, first_leader, never_led
+from controller.core.election import (
+    Choice,
+    Policy,
+    after_leaving,
+    after_loss,
+    after_return,
+    first_leader,
+    never_led,
+)
 from controller.core.events import ProposalsReady
 from controller.core.proposing import LeaderProposal, Task
 from controller.core.records import WorkAdopted, WorkOffered
@@ -29,6 +37,32 @@ def remove(draft: Draft, broker_id: int, lost: LostTail) -> bool:
     Where its log lost its tail it gives them up whatever the floor says (`lost_kept`, `damage_kept`). False:
     the turn is full, and the rest is still to be done.
     """
+
+    def judge(row: PartitionRow, usable: set[int], lost_here: bool) -> Choice | None:
+        return after_loss(row, broker_id, usable, draft.policy_for(row), lost_here)
+
+    return _sweep(draft, broker_id, judge, lost)
+
+
+def leave(draft: Draft, broker_id: int) -> bool:
+    """`broker_id` is about to stop: others lead what they can; it gives up seats that the floor can spare.
+
+    False: the turn is full, and the rest is still to be done.
+    """
+
+    def judge(row: PartitionRow, usable: set[int], _: bool) -> Choice | None:
+        return after_leaving(row, broker_id, usable, draft.policy(row.topic_id))
+
+    return _sweep(draft, broker_id, judge, NOTHING_LOST)
+
+
+def _sweep(
+    draft: Draft,
+    broker_id: int,
+    judge: Callable[[PartitionRow, set[int], bool], Choice | None],
+    lost: LostTail,
+) -> bool:
+    """`judge` each partition that `broker_id` leads or is in sync with; False: the turn is full."""
     live = draft.live()
     for topic_id in draft.topic_ids():
         # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
@@ -41,7 +75,7 @@ def remove(draft: Draft, broker_id: int, lost: LostTail) -> bool:
             seats = row.leader, row.isr, row.assigned, row.adding
             alike = (usable is live or frozenset(usable), lost_here, *seats)
             if alike not in judged:
-                judged[alike] = after_loss(row, broker_id, usable, draft.policy(topic_id), lost_here)
+                judged[alike] = judge(row, usable, lost_here)
             choice = judged[alike]
             if choice is not None and not draft.choose_if_room(row, choice):
                 return False
@@ -74,7 +108,7 @@ def give_away(draft: Draft, broker_id: int, keys: Sequence[PartitionKey]) -> Non
         if row is None or key not in cannot_use or broker_id not in row.assigned:
             continue
         usable = draft.usable(live, row) - {broker_id}
-        choice = after_loss(row, broker_id, usable, draft.policy(row.topic_id))
+        choice = after_loss(row, broker_id, usable, draft.policy_for(row))
         if choice is not None and not draft.choose_if_room(row, choice):
             left = draft.memory.giving_away.get(broker_id, ())
             draft.memory.giving_away[broker_id] = (*left, *keys[number:])
@@ -97,7 +131,7 @@ def elect_leaderless(draft: Draft, broker_id: int, lost: LostTail) -> None:
     for row in [one for one in draft.all_partitions() if one.leader == NO_LEADER]:
         if broker_id not in row.assigned:
             continue
-        choice = after_return(row, draft.usable(live, row), draft.policy(row.topic_id))
+        choice = after_return(row, draft.usable(live, row), draft.policy_for(row))
         if choice is None:
             continue
         if not draft.choose_if_room(row, choice):
@@ -113,8 +147,15 @@ def elect_leaderless(draft: Draft, broker_id: int, lost: LostTail) -> None:
 
 
 def change_isr(draft: Draft, row: PartitionRow, isr: tuple[int, ...]) -> None:
-    """A leader's accepted proposal, in the order of assignment."""
+    """A leader's accepted proposal, in the order of assignment; one that leaves gives way to who came in."""
     draft.choose(row, Choice(row.leader, tuple(b for b in row.assigned if b in isr)))
+    if row.leader in draft.memory.leaving:
+        grown = draft.partition(row.key)
+        assert grown is not None
+        usable = draft.usable(draft.live(), grown)
+        choice = after_leaving(grown, row.leader, usable, draft.policy(row.topic_id))
+        if choice is not None:
+            draft.choose(grown, choice)
 
 
 def want_first_leaders(draft: Draft) -> None:
@@ -170,7 +211,7 @@ def _choices(
     draft: Draft, event: ProposalsReady, topic_id: UUID, proposed: _Proposed
 ) -> Iterator[tuple[PartitionRow, Choice]]:
     """What becomes of the partitions of one topic that the task concerns and that change."""
-    live, policy = draft.live(), draft.policy(topic_id)
+    live = draft.live()
     # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
     judged: dict[tuple[object, ...], Choice | None] = {}
     for row in tuple(draft.partitions_of_topic(topic_id)):
@@ -189,7 +230,7 @@ def _choices(
         )
         if alike not in judged:
             proposal = event.proposals[place] if place != _NOWHERE else None
-            judged[alike] = _judged(row, proposal, usable, event, policy)
+            judged[alike] = _judged(row, proposal, usable, event, draft.policy_for(row))
         choice = judged[alike]
         if choice is not None:
             yield row, choice

@@ -5,6 +5,7 @@ switches replicas, ISR, leader and epoch. Nothing of it is timed: a target that 
 """
 
 from collections import Counter
+from typing import Final, TypedDict, Unpack
 from uuid import UUID, uuid5
 
 import msgspec
@@ -13,11 +14,13 @@ from controller.core.draft import Draft
 from controller.core.election import never_led
 from controller.core.events import LinkId, Say
 from controller.core.records import Phase, Reassignment
-from controller.core.topics import Refused
+from controller.core.settings import ControllerSettings
+from controller.core.topics import Refused, check_version
+from controller.core.waiting import ALL_BROKERS, NOTHING_YET
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.topic_configs import floor
 from muster.messages.link.from_broker import AlterReassignments, ListReassignments, WantedReplicas
-from muster.messages.link.rows import NO_LEADER, PartitionRow
+from muster.messages.link.rows import NO_LEADER, PartitionKey, PartitionRow
 from muster.messages.link.to_broker import (
     OngoingReassignment,
     OngoingReassignments,
@@ -25,25 +28,43 @@ from muster.messages.link.to_broker import (
     ReassignmentResults,
 )
 
+LOOKS_PER_TURN: Final = 1_000
+"""How many that have not begun one turn looks at; the next goes on."""
+
 
 def alter(draft: Draft, link: LinkId, frame: AlterReassignments, fresh: UUID) -> None:
     """Ask for, replace or cancel one reassignment for each partition; the answer leaves with this turn.
 
-    Conformance 186 to 197. Ids follow from `fresh`, which nobody else has.
+    Conformance 186 to 197. Ids follow from `fresh`, which nobody else has. What is more than
+    one turn writes is refused.
     """
     named = Counter((one.topic, one.partition) for one in frame.partitions)
+    most, waiting = draft.settings.max_partitions_per_request, draft.settings.max_waiting_reassignments
+    room = waiting - draft.not_begun()
     results = []
     for place, wanted in enumerate(frame.partitions):
         error, text = ErrorCode.NONE, ""
         try:
             if named[wanted.topic, wanted.partition] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
+            if place >= most:
+                text = f"one request moves at most {most} partitions; ask for this one in another"
+                raise Refused(ErrorCode.POLICY_VIOLATION, text)
             row = _row(draft, wanted)
+            _check_looked_at(draft, row, wanted)
             if wanted.replicas is None:
                 cancel(draft, row, f"cancelled by {frame.principal}" if frame.principal else "cancelled")
             else:
-                _check_target(draft, row, wanted.replicas, frame.may_change_factor)
-                _ask(draft, row, wanted, uuid5(fresh, str(place)), frame.principal)
+                check_target(draft, row, wanted.replicas, frame.may_change_factor)
+                if draft.reassignment(row.key) is None:
+                    if room <= 0:
+                        text = (
+                            f"{waiting} reassignments wait already; ask when some are done, or store a plan"
+                        )
+                        raise Refused(ErrorCode.POLICY_VIOLATION, text)
+                    room -= 1
+                told = Told(principal=frame.principal, throttle=max(0, frame.throttle))
+                ask(draft, row, wanted.topic, wanted.replicas, uuid5(fresh, str(place)), **told)
         except Refused as refused:
             error, text = refused.error, refused.text
         results.append(
@@ -62,7 +83,7 @@ def answer_list(draft: Draft, link: LinkId, frame: ListReassignments) -> None:
         if row is None or (wanted is not None and (one.topic, one.partition) not in wanted):
             continue
         if one.phase is Phase.INIT:
-            row = _beginning(draft, row, one.target)
+            row = _beginning(draft, row, one.target, one.throttle)
         ongoing.append(OngoingReassignment(one.topic, one.partition, row.assigned, row.adding, row.removing))
     answer = OngoingReassignments(correlation_id=frame.correlation_id, ongoing=tuple(ongoing))
     draft.replies.append(Say(link, answer))
@@ -95,7 +116,19 @@ def _row(draft: Draft, wanted: WantedReplicas) -> PartitionRow:
     return row
 
 
-def _check_target(draft: Draft, row: PartitionRow, target: tuple[int, ...], may_change_factor: bool) -> None:
+def _check_looked_at(draft: Draft, row: PartitionRow, wanted: WantedReplicas) -> None:
+    """Raise Refused unless the partition, and what moves it, are those that were looked at."""
+    check_version(f"partition {wanted.topic}-{row.partition}", row.version, wanted.expected_version)
+    active = draft.reassignment(row.key)
+    if wanted.expected_move is not None and (active is None or active.id != wanted.expected_move):
+        what = f"the reassignment {active.id}" if active else "nothing"
+        text = f"{what} moves this partition by now, and {wanted.expected_move} was looked at"
+        raise Refused(ErrorCode.INVALID_UPDATE_VERSION, text)
+
+
+def check_target(
+    draft: Draft, row: PartitionRow, target: tuple[int, ...], may_change_factor: bool = True
+) -> None:
     """Raise Refused unless a partition can be there; a broker that is away may be named (conformance 195)."""
     if not target or len(set(target)) != len(target):
         text = "a partition needs at least one broker, and each at most once"
@@ -103,28 +136,45 @@ def _check_target(draft: Draft, row: PartitionRow, target: tuple[int, ...], may_
     if unknown := [broker_id for broker_id in target if draft.broker(broker_id) is None]:
         text = f"broker {unknown[0]} never registered"
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    cordoned = [b for b in target if b not in row.assigned and draft.is_cordoned(b)]
+    if cordoned:
+        text = f"broker {cordoned[0]} is cordoned: it gets no new replicas"
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     if not may_change_factor and len(target) != row.settled_count:
         text = f"the partition has {row.settled_count} replicas, and the request keeps their number"
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
 
 
-def _ask(draft: Draft, row: PartitionRow, wanted: WantedReplicas, new_id: UUID, principal: str) -> None:
-    """INIT, or in the place of what is active: that one is cancelled and its room taken over."""
-    assert wanted.replicas is not None
+class Told(TypedDict, total=False):
+    """What is told of a reassignment beside its partition and target."""
+
+    principal: str
+    throttle: int
+    plan_id: UUID
+    plan_step: int
+
+
+def ask(
+    draft: Draft, row: PartitionRow, topic: str, target: tuple[int, ...], new_id: UUID, **told: Unpack[Told]
+) -> None:
+    """INIT, or in the place of what is active: that one is cancelled and its room taken over.
+
+    Raises Refused if too few in-sync replicas were left.
+    """
     active = draft.reassignment(row.key)
     in_progress = active is not None and active.phase is Phase.IN_PROGRESS
     new = Reassignment(
         id=new_id,
         topic_id=row.topic_id,
-        topic=wanted.topic,
+        topic=topic,
         partition=row.partition,
         origin=active.origin if active is not None and in_progress else row.assigned,
-        target=wanted.replicas,
+        target=target,
         phase=Phase.IN_PROGRESS if in_progress else Phase.INIT,
-        principal=principal,
+        **told,
     )
     if in_progress:
-        changed = _beginning(draft, row, wanted.replicas)
+        changed = _beginning(draft, row, target, new.throttle)
         _require_isr(draft, changed)
         draft.put_partition(changed)
     if active is not None:
@@ -134,15 +184,29 @@ def _ask(draft: Draft, row: PartitionRow, wanted: WantedReplicas, new_id: UUID, 
     draft.put_reassignment(new)
 
 
-def _beginning(draft: Draft, row: PartitionRow, target: tuple[int, ...]) -> PartitionRow:
+def throttle(draft: Draft, one: Reassignment, rate: int) -> None:
+    """Another rate for one that is active, in bytes a second; 0: any."""
+    row = draft.partition(one.key)
+    if row is not None and row.adding:
+        draft.put_partition(msgspec.structs.replace(row, throttle=rate, version=draft.version))
+    draft.put_reassignment(msgspec.structs.replace(one, throttle=rate))
+
+
+def _beginning(draft: Draft, row: PartitionRow, target: tuple[int, ...], throttle: int) -> PartitionRow:
     """The row while it moves to `target`: new replicas first, those that go behind them.
 
     What an earlier reassignment was adding and this one does not want is dropped at once, with an epoch.
     """
-    settled = tuple(b for b in row.assigned if b not in row.adding)
+    return _with_replicas(draft, row, *while_moving(row.assigned, row.adding, target), throttle)
+
+
+def while_moving(
+    assigned: tuple[int, ...], adding: tuple[int, ...], target: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Replicas of a partition while it moves to `target`, and which of them come and go."""
+    settled = tuple(b for b in assigned if b not in adding)
     removing = tuple(b for b in settled if b not in target)
-    adding = tuple(b for b in target if b not in settled)
-    return _with_replicas(draft, row, target + removing, adding, removing)
+    return target + removing, tuple(b for b in target if b not in settled), removing
 
 
 def cancel(draft: Draft, row: PartitionRow, reason: str, outcome: Phase = Phase.CANCELLED) -> None:
@@ -155,6 +219,20 @@ def cancel(draft: Draft, row: PartitionRow, reason: str, outcome: Phase = Phase.
         _require_isr(draft, changed)
         draft.put_partition(changed)
     draft.put_reassignment(msgspec.structs.replace(active, phase=outcome, reason=reason))
+
+
+def check_cancel(draft: Draft, one: Reassignment) -> None:
+    """Raise Refused if to end it now would leave too few in-sync replicas."""
+    row = draft.partition(one.key)
+    if row is not None and one.phase is Phase.IN_PROGRESS:
+        _require_isr(draft, _with_replicas(draft, row, one.origin, (), ()))
+
+
+def fail(draft: Draft, one: Reassignment, reason: str) -> None:
+    """It cannot reach its target any more; the partition stays where it was. Raises Refused."""
+    row = draft.partition(one.key)
+    assert row is not None
+    cancel(draft, row, reason, Phase.FAILED)
 
 
 def _require_isr(draft: Draft, changed: PartitionRow) -> None:
@@ -176,40 +254,81 @@ def _require_isr(draft: Draft, changed: PartitionRow) -> None:
 def go_on(draft: Draft) -> None:
     """At the end of every turn: switch what is in sync, begin what there is room for.
 
-    What is too much for this turn is left to the next.
+    What is too much for this turn is left to the next. What has not begun is looked at when it was asked for
+    and when what it waits for has room, never all of it: a hundred thousand may wait.
     """
-    draft.memory.reassigning = False
-    active = draft.active_reassignments()
-    if not active:
-        return
-    busy: Counter[int] = Counter()
-    in_progress = 0
-    for one in active:
-        if one.phase is Phase.IN_PROGRESS and not _switch(draft, one):
-            in_progress += 1
-            busy.update(_taken_up(draft, one))
-    settings = draft.settings
-    for one in active:
-        if one.phase is not Phase.INIT:
-            continue
-        row = draft.partition(one.key)
-        assert row is not None
-        began = _beginning(draft, row, one.target)
-        takes = {*began.adding, row.leader} if began.adding else set()
-        if takes and (
-            in_progress >= settings.max_reassignments
-            or any(busy[broker_id] >= settings.max_reassignments_per_broker for broker_id in takes)
-        ):
-            continue
-        if not draft.take_room():
-            draft.memory.reassigning = True
+    memory, waiting = draft.memory, draft.memory.waiting
+    memory.reassigning = False
+    for one in draft.reassignments.values():
+        waiting.forget(one.key)
+    for one in draft.reassignments.values():
+        if one.phase is Phase.INIT:
+            waiting.wait(one.key, NOTHING_YET)
+    if len(waiting) != draft.not_begun():
+        # A new owner, or rows that were read again.
+        waiting.begin_anew(one.key for one in draft.active_reassignments() if one.phase is Phase.INIT)
+    slots = _Slots(draft.settings)
+    for one in draft.moving():
+        if not _switch(draft, one):
+            slots.take(_taken_up(draft, one))
+    looks_left = LOOKS_PER_TURN
+    for place in waiting.places():
+        for key in waiting.at(place, looks_left):
+            if place != NOTHING_YET and not slots.are_free_at(place):
+                break
+            looks_left -= 1
+            if not _begin_or_wait(draft, key, slots):
+                memory.reassigning = True
+                return
+        if looks_left == 0:
+            memory.reassigning = True
             return
-        draft.put_partition(began)
-        started = msgspec.structs.replace(one, phase=Phase.IN_PROGRESS, origin=row.assigned)
-        draft.put_reassignment(started)
-        if not _switch(draft, started):
-            in_progress += 1
-            busy.update(takes)
+
+
+class _Slots:
+    """How many are in progress, in all and at each broker."""
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        self._most, self._most_per_broker = settings.max_reassignments, settings.max_reassignments_per_broker
+        self._busy: Counter[int] = Counter()
+        self._in_progress = 0
+
+    def are_free_at(self, place: int) -> bool:
+        """A broker, or all of them."""
+        if self._in_progress >= self._most:
+            return False
+        return place == ALL_BROKERS or self._busy[place] < self._most_per_broker
+
+    def too_busy(self, takes: set[int]) -> int | None:
+        """Which place is too busy for one that takes up these brokers; None: it may begin."""
+        if not takes:
+            return None
+        return next((place for place in (ALL_BROKERS, *takes) if not self.are_free_at(place)), None)
+
+    def take(self, takes: set[int]) -> None:
+        self._in_progress += 1
+        self._busy.update(takes)
+
+
+def _begin_or_wait(draft: Draft, key: PartitionKey, slots: _Slots) -> bool:
+    """Begin one, or let it wait for what is too busy. False: the turn is full."""
+    one, row = draft.reassignment(key), draft.partition(key)
+    assert one is not None and row is not None
+    began = _beginning(draft, row, one.target, one.throttle)
+    takes = {*began.adding, row.leader} if began.adding else set()
+    place = slots.too_busy(takes)
+    if place is not None:
+        draft.memory.waiting.wait(key, place)
+        return True
+    if not draft.take_room():
+        return False
+    draft.memory.waiting.forget(key)
+    draft.put_partition(began)
+    started = msgspec.structs.replace(one, phase=Phase.IN_PROGRESS, origin=row.assigned)
+    draft.put_reassignment(started)
+    if not _switch(draft, started):
+        slots.take(takes)
+    return True
 
 
 def _taken_up(draft: Draft, one: Reassignment) -> set[int]:
@@ -226,10 +345,14 @@ def _switch(draft: Draft, one: Reassignment) -> bool:
     """
     row = draft.partition(one.key)
     assert row is not None
-    in_sync, live = set(row.isr), draft.usable(draft.live(), row)
+    in_sync = set(row.isr)
+    if not in_sync.issuperset(row.adding):
+        # Nearly all of them, in nearly every turn: the rest is asked only where it may matter.
+        return False
+    live = draft.usable(draft.live(), row)
     kept = in_sync.intersection(one.target)
     fewest = max(1, floor(draft.policy(row.topic_id).min_insync_replicas, len(one.target)))
-    if not in_sync.issuperset(row.adding) or len(kept) < fewest or live.isdisjoint(kept):
+    if len(kept) < fewest or live.isdisjoint(kept):
         return False
     draft.put_partition(_with_replicas(draft, row, one.target, (), ()))
     draft.put_reassignment(msgspec.structs.replace(one, phase=Phase.DONE))
@@ -245,6 +368,7 @@ def _with_replicas(
     assigned: tuple[int, ...],
     adding: tuple[int, ...],
     removing: tuple[int, ...],
+    throttle: int = 0,
 ) -> PartitionRow:
     """The row with these replicas; the epoch rises when one is dropped or the leader goes.
 
@@ -266,13 +390,15 @@ def _with_replicas(
         draft.version,
         adding,
         removing,
+        throttle if adding else 0,
     )
 
 
 def topic_deleted(draft: Draft, topic_id: UUID) -> None:
     """What moved its partitions has nothing left to move."""
-    for one in draft.active_reassignments():
-        if one.topic_id == topic_id:
+    for row in draft.partitions_of_topic(topic_id):
+        one = draft.reassignment(row.key)
+        if one is not None:
             draft.put_reassignment(
                 msgspec.structs.replace(one, phase=Phase.FAILED, reason="the topic was deleted")
             )

@@ -9,7 +9,10 @@ from uuid import UUID
 
 import msgspec
 
-from muster.messages.link.rows import AlikePartitions, BrokerRow, PartitionKey, TopicRow
+from controller.core.plan_rows import Plan, PlanStep, StepState
+from muster.messages.link.quotas import QuotaRow
+from muster.messages.link.rows import AlikePartitions, BrokerConfigs, BrokerRow, PartitionKey, TopicRow
+from muster.messages.link.to_broker import WishAnswer
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="record", tag=True):
@@ -28,6 +31,24 @@ class BrokerChanged(Record, frozen=True):
     row: BrokerRow
 
 
+class BrokerCordoned(Record, frozen=True):
+    """An operator wants no new replicas on a broker, or wants them again; kept in the journal for people.
+
+    The row changes by a record of its own.
+    """
+
+    broker_id: int
+    cordoned: bool
+    principal: str = ""
+
+
+class BrokerUnregistered(Record, frozen=True):
+    """A broker is no part of the cluster any more, and its secret opens nothing."""
+
+    broker_id: int
+    broker_epoch: int
+
+
 class TopicCreated(Record, frozen=True):
     """A new topic; its partitions follow, each as a PartitionCreated."""
 
@@ -35,7 +56,7 @@ class TopicCreated(Record, frozen=True):
 
 
 class TopicChanged(Record, frozen=True):
-    """A topic has more partitions than before; the new ones follow."""
+    """A topic has more partitions than before, which follow, or other configs."""
 
     row: TopicRow
 
@@ -46,6 +67,25 @@ class TopicDeleted(Record, frozen=True):
     topic_id: UUID
     name: str
     partition_count: int
+
+
+class BrokerConfigsChanged(Record, frozen=True):
+    """Other configs of a broker or of the cluster; one that sets nothing any more stays, for its version."""
+
+    row: BrokerConfigs
+
+
+class ConfigChanged(Record, frozen=True):
+    """What one key was and is, None where nothing is set; kept in the journal for people.
+
+    `resource` is a topic's name, `broker 1` or `cluster`. The row changes by a record of its own.
+    """
+
+    resource: str
+    key: str
+    before: str | None
+    after: str | None
+    principal: str = ""
 
 
 class PartitionsCreated(Record, frozen=True, gc=False):
@@ -91,6 +131,11 @@ class Reassignment(msgspec.Struct, frozen=True):
     principal: str = ""
     reason: str = ""
     """Why it ended before its target."""
+    throttle: int = 0
+    """Bytes a second; 0: any."""
+    plan_id: UUID | None = None
+    plan_step: int = 0
+    """The step of a stored plan that asked for it; None: somebody asked for it alone."""
 
     @property
     def key(self) -> PartitionKey:
@@ -105,6 +150,34 @@ class ReassignmentChanged(Record, frozen=True):
     """A reassignment was asked for, began or ended; the partition's row changes by a record of its own."""
 
     row: Reassignment
+
+
+class PlanChanged(Record, frozen=True):
+    """A plan was proposed, computed, approved, run, paused, throttled, or is over."""
+
+    row: Plan
+
+
+class PlanStepsAdded(Record, frozen=True, gc=False):
+    """Steps that a worker computed, in the order of their numbers; they wait."""
+
+    plan_id: UUID
+    steps: tuple[PlanStep, ...]
+
+
+class PlanStepsChanged(Record, frozen=True, gc=False):
+    """Steps of one plan that were asked, skipped, or whose moves ended, for the same reason."""
+
+    plan_id: UUID
+    state: StepState
+    numbers: tuple[int, ...]
+    why: str = ""
+
+
+class ClientQuotaChanged(Record, frozen=True):
+    """A quota of clients was set, changed, or taken away: then the row has no rate."""
+
+    row: QuotaRow
 
 
 class PossibleLoss(Record, frozen=True):
@@ -132,7 +205,7 @@ class SetBackProven(Record, frozen=True):
 
 
 class WorkOffered(Record, frozen=True):
-    """A worker is to propose leaders: `kind` is a task of 002, `key` what it is about."""
+    """A worker is to propose leaders, or a plan: `kind` is a task of 002 or PLAN, `key` what it is about."""
 
     kind: str
     key: str
@@ -145,18 +218,36 @@ class WorkAdopted(Record, frozen=True):
     item_id: int | str
 
 
+class RequestAnswered(Record, frozen=True):
+    """Somebody's request has its answer; what else it made true is told by other records."""
+
+    request_id: str
+    principal: str
+    reason: str
+    answer: WishAnswer
+
+
 ClusterRecord: TypeAlias = (
     TurnStamped
     | BrokerChanged
+    | BrokerCordoned
+    | BrokerUnregistered
     | TopicCreated
     | TopicChanged
     | TopicDeleted
+    | BrokerConfigsChanged
+    | ConfigChanged
     | PartitionsCreated
     | PartitionsChanged
     | ReassignmentChanged
+    | PlanChanged
+    | PlanStepsAdded
+    | PlanStepsChanged
+    | ClientQuotaChanged
     | PossibleLoss
     | ProducerIdsGiven
     | SetBackProven
     | WorkOffered
     | WorkAdopted
+    | RequestAnswered
 )

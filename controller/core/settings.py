@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
@@ -23,8 +25,25 @@ class ControllerSettings:
     turns behind it: a transaction of two seconds would be ended."""
     max_reassignments: int = 500
     """Reassignments that are in progress at a time; the others wait in the order of asking."""
+    max_waiting_reassignments: int = 20_000
+    """How many may wait for that: who deletes their topic ends all of them in one transaction."""
     max_reassignments_per_broker: int = 100
-    """Of these, how many a broker may lead or be added to."""
+    """Of those in progress, how many a broker may lead or be added to."""
+    auto_leader_rebalance: bool = True
+    """Partitions go back to the broker that stands first for them, some time after it is in sync again."""
+    leader_imbalance_per_broker_percentage: int = 10
+    """Only if a broker does not lead more than this of what it stands first for."""
+    leader_imbalance_check_interval_ms: int = 300_000
+    max_elections_per_pass: int = 1_000
+    """Leaders that one look at all partitions changes; the next follows soon."""
     producer_ids_per_block: int = 1_000
     replication_key: str = field(default="", repr=False, compare=False)
     """Told to every broker: by it they know each other on their replication listeners."""
+
+    @property
+    def static_configs(self) -> dict[str, str]:
+        """What the environment says of configs that the controller obeys, by their names."""
+        return {
+            MIN_INSYNC_REPLICAS: str(self.default_min_insync_replicas),
+            UNCLEAN_LEADER_ELECTION: "true" if self.default_unclean_leader_election else "false",
+        }

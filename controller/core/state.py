@@ -7,23 +7,36 @@ from itertools import chain
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from controller.core.events import LinkId, ProposalsReady
+import msgspec
+
+from controller.core.events import LinkId, PlanComputed, ProposalsReady
+from controller.core.plan_rows import PlanTable
 from controller.core.records import (
     BrokerChanged,
+    BrokerConfigsChanged,
+    BrokerUnregistered,
+    ClientQuotaChanged,
     ClusterRecord,
     PartitionsChanged,
     PartitionsCreated,
+    Phase,
+    PlanChanged,
+    PlanStepsAdded,
+    PlanStepsChanged,
     ProducerIdsGiven,
     Reassignment,
     ReassignmentChanged,
+    SetBackProven,
     TopicChanged,
     TopicCreated,
     TopicDeleted,
     TurnStamped,
 )
+from controller.core.waiting import WaitingMoves
 from muster.kernel.instants import Instant
 from muster.kernel.invariants import invariant
-from muster.messages.link.rows import BrokerRow, PartitionKey, PartitionRow, TopicRow
+from muster.messages.link.quotas import QuotaKey, QuotaRow
+from muster.messages.link.rows import BrokerConfigs, BrokerRow, PartitionKey, PartitionRow, TopicRow
 from muster.messages.link.to_broker import CreateTopicsAnswer, TopicResults
 
 
@@ -90,6 +103,12 @@ class ClusterRows:
         self.partitions = PartitionTable()
         self.reassignments: dict[PartitionKey, Reassignment] = {}
         """The active ones, in the order in which they were asked for."""
+        self.moving: dict[PartitionKey, None] = {}
+        """Those of them that are in progress: a turn looks at each, and must not at a hundred thousand."""
+        self.plans = PlanTable()
+        self.configs: dict[int, BrokerConfigs] = {}
+        """What was set for brokers, and for EVERY_BROKER."""
+        self.quotas: dict[QuotaKey, QuotaRow] = {}
         self.preferred: Counter[int] = Counter()
         """How many partitions each broker stands first for; counted as rows come, not when topics do."""
 
@@ -103,6 +122,9 @@ class ClusterRows:
         topics: Iterable[TopicRow],
         partitions: Iterable[PartitionRow],
         reassignments: Iterable[Reassignment] = (),
+        configs: Iterable[BrokerConfigs] = (),
+        plans: PlanTable | None = None,
+        quotas: Iterable[QuotaRow] = (),
     ) -> "ClusterRows":
         """What the store read. Brokers that are enrolled but never registered are left out by the caller."""
         rows = cls(cluster_id, metadata_version, next_producer_id)
@@ -113,7 +135,12 @@ class ClusterRows:
         for partition in partitions:
             rows.partitions.put(partition)
             rows.preferred[partition.assigned[0]] += 1
-        rows.reassignments = {one.key: one for one in reassignments}
+        rows.configs = {one.broker_id: one for one in configs}
+        for one in reassignments:
+            _reassign(rows, one)
+        if plans is not None:
+            rows.plans = plans
+        rows.quotas = {one.key: one for one in quotas}
         return rows
 
     def copy(self) -> "ClusterRows":
@@ -126,6 +153,10 @@ class ClusterRows:
         other.topic_ids = dict(self.topic_ids)
         other.partitions = self.partitions.copy()
         other.reassignments = dict(self.reassignments)
+        other.configs = dict(self.configs)
+        other.moving = dict(self.moving)
+        other.plans = self.plans.copy()
+        other.quotas = dict(self.quotas)
         other.preferred = self.preferred.copy()
         return other
 
@@ -153,6 +184,9 @@ class ClusterRows:
             self.topics,
             self.partitions,
             self.reassignments,
+            self.configs,
+            self.plans,
+            self.quotas,
         )
 
 
@@ -177,9 +211,18 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
             invariant(record.version == rows.metadata_version + 1, "a turn was decided on another version")
             rows.metadata_version = record.version
         case BrokerChanged():
-            rows.brokers[record.row.broker_id] = record.row
+            broker = msgspec.structs.replace(record.row, version=rows.metadata_version)
+            rows.brokers[broker.broker_id] = broker
+        case BrokerUnregistered():
+            del rows.brokers[record.broker_id]
+        case SetBackProven(broker_id) if broker_id in rows.brokers:
+            # Its row says so to people, and is of this version, too.
+            broker = rows.brokers[broker_id]
+            rows.brokers[broker_id] = msgspec.structs.replace(broker, version=rows.metadata_version)
         case TopicCreated() | TopicChanged():
             rows.put_topic(record.row)
+        case BrokerConfigsChanged():
+            rows.configs[record.row.broker_id] = record.row
         case TopicDeleted():
             rows.drop_topic(record.topic_id)
         case PartitionsCreated():
@@ -190,6 +233,17 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
                 rows.preferred[row.assigned[0]] += 1
         case ReassignmentChanged():
             _reassign(rows, record.row)
+        case PlanChanged():
+            rows.plans.put(record.row)
+        case PlanStepsAdded():
+            rows.plans.add_steps(record.plan_id, record.steps)
+        case PlanStepsChanged():
+            rows.plans.change_steps(record.plan_id, record.state, record.numbers)
+        case ClientQuotaChanged(row):
+            if row.is_empty:
+                rows.quotas.pop(row.key, None)
+            else:
+                rows.quotas[row.key] = row
         case ProducerIdsGiven():
             rows.next_producer_id = record.first + record.count
         case _:
@@ -201,8 +255,11 @@ def _reassign(rows: ClusterRows, row: Reassignment) -> None:
     if row.is_active:
         invariant(active is None or active.id == row.id, "a partition has two active reassignments")
         rows.reassignments[row.key] = row
+        if row.phase is Phase.IN_PROGRESS:
+            rows.moving[row.key] = None
     elif active is not None and active.id == row.id:
         del rows.reassignments[row.key]
+        rows.moving.pop(row.key, None)
 
 
 def after_records(rows: ClusterRows, records: Sequence[ClusterRecord]) -> ClusterRows:
@@ -250,12 +307,34 @@ class Adopting:
     left: Sequence[UUID] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AddingSteps:
+    """A computed plan, and how many parts of its steps are stored."""
+
+    event: PlanComputed
+    stored_parts: int = 0
+
+
 @dataclass(slots=True)
 class Session:
-    """A live broker: it is heard until `deadline`; `link` is None between two links."""
+    """A live broker: it is heard until `deadline`; `link` is None between two links.
+
+    `applied` is the metadata version that it last stated on this link.
+    """
 
     link: LinkId | None
     deadline: Instant
+    applied: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    """A broker that said Leaving. `moved_at` is the metadata version at which others lead what they can."""
+
+    moved_at: int | None = None
+    """None: there may be something left to move."""
+    told: bool = False
+    """MayLeave was said on its link."""
 
 
 @dataclass(slots=True)
@@ -275,13 +354,31 @@ class Memory:
     """Of these, by broker, what is still to be led by others; the next turn goes on with them."""
     reassigning: bool = False
     """Reassignments wait for room in a turn; the next goes on with them."""
+    waiting: WaitingMoves = field(default_factory=WaitingMoves)
+    """Reassignments that have not begun, by what they wait for."""
+    planning: bool = False
+    """A plan has steps to ask and room for them; the next turn goes on with it."""
+    adding_steps: list[AddingSteps] = field(default_factory=list)
+    """Computed plans whose steps are not all stored; the next turn goes on with them."""
+    balance_at: Instant | None = None
+    """When all partitions are looked at for leaders that should be others."""
+    leaving: dict[int, Leaver] = field(default_factory=dict)
+    """Brokers that are about to stop, and how far that is."""
     set_back: dict[int, str] = field(default_factory=dict)
     """Brokers that have proved that the database was set back, and how: refused, though it catches up."""
 
     @property
     def is_unfinished(self) -> bool:
         """True if the next turn goes on with something at once."""
-        return bool(self.adopting or self.returning or self.giving_away or self.reassigning)
+        return bool(
+            self.adopting
+            or self.returning
+            or self.giving_away
+            or self.reassigning
+            or self.planning
+            or self.adding_steps
+            or any(one.moved_at is None for one in self.leaving.values())
+        )
 
     def copy(self) -> "Memory":
         """Another memory with the same Session objects: what is heard meanwhile counts in both."""
@@ -294,6 +391,11 @@ class Memory:
             dict(self.unusable),
             dict(self.giving_away),
             self.reassigning,
+            self.waiting.copy(),
+            self.planning,
+            list(self.adding_steps),
+            self.balance_at,
+            dict(self.leaving),
             dict(self.set_back),
         )
 

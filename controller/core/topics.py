@@ -14,17 +14,18 @@ import msgspec
 
 from controller.core.draft import Draft
 from controller.core.election import never_led
-from controller.core.events import LinkId, Say
+from controller.core.events import LinkId, RequestSeat, Say
 from controller.core.placement import Place, place
 from controller.core.proposing import Task
 from controller.core.records import WorkOffered
 from controller.core.settings import ControllerSettings
 from controller.core.state import ParkedAnswer
 from muster.kernel import topic_configs
+from muster.kernel.config_kinds import BadConfig
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
 from muster.messages.link.from_broker import CreateTopics, NewTopic
-from muster.messages.link.rows import NO_LEADER, PartitionRow, TopicRow
+from muster.messages.link.rows import NO_LEADER, BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, TopicResults
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -37,6 +38,13 @@ class Refused(Exception):
         super().__init__(text)
         self.error = error
         self.text = text
+
+
+def check_version(what: str, version: int, expected_version: int | None) -> None:
+    """Raise Refused unless the row is as whoever asks has looked at it; None: whatever it is."""
+    if expected_version not in (None, version):
+        text = f"{what} is at version {version} by now, and {expected_version} was looked at"
+        raise Refused(ErrorCode.INVALID_UPDATE_VERSION, text)
 
 
 def create(draft: Draft, link: LinkId, frame: CreateTopics, fresh: UUID) -> None:
@@ -82,7 +90,13 @@ def answer_when_led(
     waiting_for: frozenset[UUID],
     timeout_ms: int,
 ) -> None:
-    """Say `answer` when every partition of these topics has led, or at the timeout."""
+    """Say `answer` when every partition of these topics has led, or at the timeout; to a seat at once.
+
+    A row outlives this owner's memory: whoever asked by it looks at the partitions himself.
+    """
+    if isinstance(link, RequestSeat):
+        draft.replies.append(Say(link, answer))
+        return
     draft.memory.parked.append(ParkedAnswer(link, answer, waiting_for, after(draft.now, timeout_ms)))
 
 
@@ -140,7 +154,7 @@ def _plan(
         assignments = check_assignments(wanted, draft.all_brokers(), live)
         partition_count, factor = len(assignments), len(assignments[0])
     else:
-        partition_count, factor = counts(wanted, len(live), draft.settings)
+        partition_count, factor = counts(wanted, len(places(draft, live)), draft.settings)
     if partition_count > room_left:
         most = draft.settings.max_partitions_per_request
         raise Refused(ErrorCode.POLICY_VIOLATION, f"one request creates at most {most} partitions")
@@ -150,8 +164,8 @@ def _plan(
 
 
 def places(draft: Draft, live: set[int]) -> list[Place]:
-    """Where replicas may go: the live brokers and their racks."""
-    return [Place(b, row.rack) for b, row in draft.all_brokers().items() if b in live]
+    """Where replicas may go: the live brokers that are not cordoned, and their racks."""
+    return [Place(b, row.rack) for b, row in draft.all_brokers().items() if b in live and not row.cordoned]
 
 
 def preferred_leaders(draft: Draft) -> Counter[int]:
@@ -190,12 +204,14 @@ def check_name(name: str) -> None:
 def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     """The configs as they are stored; raises Refused for one that Muster does not act on."""
     try:
-        return {key: topic_configs.checked(key, value) for key, value in configs.items()}
-    except topic_configs.BadConfig as bad:
+        stored = {key: topic_configs.checked(key, value) for key, value in configs.items()}
+        topic_configs.check_together(stored)
+        return stored
+    except BadConfig as bad:
         raise Refused(ErrorCode.INVALID_CONFIG, str(bad)) from bad
 
 
-def counts(wanted: NewTopic, live_count: int, settings: ControllerSettings) -> tuple[int, int]:
+def counts(wanted: NewTopic, place_count: int, settings: ControllerSettings) -> tuple[int, int]:
     """Partition count and replication factor of an automatic placement; raises Refused."""
     partitions = settings.default_partition_count if wanted.partition_count == -1 else wanted.partition_count
     factor = (
@@ -205,16 +221,21 @@ def counts(wanted: NewTopic, live_count: int, settings: ControllerSettings) -> t
         raise Refused(ErrorCode.INVALID_PARTITIONS, "a topic has at least one partition")
     if factor < 1:
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "a partition has at least one replica")
-    if factor > live_count:
-        raise Refused(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{factor} replicas need as many live brokers, and there are {live_count}",
-        )
+    require_places(factor, place_count)
     return partitions, factor
 
 
+def require_places(factor: int, place_count: int) -> None:
+    """Raise Refused unless there are as many places as a partition has replicas."""
+    if factor > place_count:
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{factor} replicas need as many live brokers that are not cordoned, and there are {place_count}",
+        )
+
+
 def check_assignments(
-    wanted: NewTopic, registered: Mapping[int, object], live: set[int]
+    wanted: NewTopic, registered: Mapping[int, BrokerRow], live: set[int]
 ) -> list[tuple[int, ...]]:
     """The explicit assignments in order of partition; raises Refused."""
     if wanted.partition_count != -1 or wanted.replication_factor != -1:
@@ -227,14 +248,16 @@ def check_assignments(
 
 
 def check_replicas(
-    assignments: Sequence[tuple[int, ...]], factor: int, registered: Container[int], live: set[int]
+    assignments: Sequence[tuple[int, ...]], factor: int, registered: Mapping[int, BrokerRow], live: set[int]
 ) -> None:
-    """Raise Refused unless each has `factor` different registered brokers, one of them live."""
+    """Raise Refused unless each has `factor` different registered brokers, one live and none cordoned."""
     for assigned in assignments:
         if not assigned or len(set(assigned)) != len(assigned) or len(assigned) != factor:
             raise _bad_assignment("each partition needs the same number of different brokers")
         if any(broker_id not in registered for broker_id in assigned):
             raise _bad_assignment("a broker is not registered")
+        if cordoned := [broker_id for broker_id in assigned if registered[broker_id].cordoned]:
+            raise _bad_assignment(f"broker {cordoned[0]} is cordoned: it gets no new replicas")
         if live.isdisjoint(assigned):
             raise _bad_assignment("all brokers of a partition are away")
 

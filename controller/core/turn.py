@@ -10,7 +10,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from controller.core import brokers, deletion, growing, leaders, partitions, reassignment, topics
+from controller.core import (
+    brokers,
+    configs,
+    deletion,
+    growing,
+    leaders,
+    leaving,
+    partitions,
+    plans,
+    preferred,
+    quotas,
+    reassignment,
+    requests,
+    retiring,
+    topics,
+)
 from controller.core.dispatch import frames_for
 from controller.core.draft import ClusterDecision, Draft
 from controller.core.events import (
@@ -20,15 +35,19 @@ from controller.core.events import (
     Hello,
     LinkClosed,
     LinkId,
+    PlanComputed,
     ProposalsReady,
+    RequestSeat,
     Say,
     Saying,
     TimePassed,
     TookOver,
 )
 from controller.core.settings import ControllerSettings
-from controller.core.state import ClusterState, Memory, after_records
+from controller.core.state import AddingSteps, ClusterState, Memory, after_records
 from muster.kernel.instants import Instant, after
+from muster.messages.link.brokers import CordonBroker, UnregisterBroker
+from muster.messages.link.configs import AlterConfigs
 from muster.messages.link.from_broker import (
     AllocateProducerIds,
     AlterPartition,
@@ -38,9 +57,20 @@ from muster.messages.link.from_broker import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectLeaders,
+    Leaving,
     ListReassignments,
     UnusableLogs,
 )
+from muster.messages.link.plans import (
+    ApprovePlan,
+    CancelPlan,
+    PausePlan,
+    ProposePlan,
+    RunPlan,
+    ThrottlePlan,
+)
+from muster.messages.link.quotas import AlterClientQuotas, DescribeClientQuotas
 
 
 def decide(
@@ -52,10 +82,13 @@ def decide(
     unfinished, draft.memory.adopting = draft.memory.adopting, []
     returning, draft.memory.returning = draft.memory.returning, {}
     giving_away, draft.memory.giving_away = draft.memory.giving_away, {}
+    adding_steps, draft.memory.adding_steps = draft.memory.adding_steps, []
     for event in events:
         _happened(draft, event)
     for adopting in unfinished:
         leaders.adopt(draft, adopting)
+    for adding in adding_steps:
+        plans.add_steps(draft, adding)
     for broker_id, keys in giving_away.items():
         leaders.give_away(draft, broker_id, keys)
     # A hello of this turn knows better than one before it.
@@ -64,6 +97,7 @@ def decide(
     for broker_id, lost in returning.items():
         brokers.go_on_returning(draft, broker_id, lost)
     brokers.end_overdue_sessions(draft)
+    preferred.balance_if_due(draft)
     return _finish(draft)
 
 
@@ -72,26 +106,31 @@ def _happened(draft: Draft, event: Event) -> None:
         case TookOver():
             brokers.take_over(draft, event)
             leaders.want_first_leaders(draft)
+            preferred.begin(draft)
         case Hello():
             brokers.greet(draft, event)
         case Heard():
-            if draft.memory.broker_of(event.link) is not None:
+            if isinstance(event.link, RequestSeat) or draft.memory.broker_of(event.link) is not None:
                 _heard(draft, event)
         case LinkClosed():
             brokers.close_link(draft, event.link)
         case ProposalsReady():
             leaders.adopt(draft, leaders.begin_adopting(event))
+        case PlanComputed():
+            plans.add_steps(draft, AddingSteps(event))
         case TimePassed():
             pass
 
 
 def _heard(draft: Draft, event: Heard) -> None:
-    """What the broker of a bound link says; what an unbound one says is never read."""
+    """What the broker of a bound link says, or is asked by a row; what an unbound link says is never read."""
     match event.frame:
         case AlterPartition():
             partitions.judge_proposals(draft, event.link, event.frame)
         case UnusableLogs():
             brokers.state_unusable(draft, event.link, event.frame)
+        case Leaving():
+            leaving.ask(draft, event.link)
         case CreateTopics():
             topics.create(draft, event.link, event.frame, event.fresh)
         case DeleteTopics():
@@ -102,6 +141,22 @@ def _heard(draft: Draft, event: Heard) -> None:
             reassignment.alter(draft, event.link, event.frame, event.fresh)
         case ListReassignments():
             reassignment.answer_list(draft, event.link, event.frame)
+        case ElectLeaders():
+            preferred.elect(draft, event.link, event.frame)
+        case AlterConfigs():
+            configs.alter(draft, event.link, event.frame)
+        case ProposePlan():
+            plans.propose(draft, event.link, event.frame, event.fresh)
+        case ApprovePlan() | RunPlan() | PausePlan() | CancelPlan() | ThrottlePlan():
+            plans.change(draft, event.link, event.frame)
+        case AlterClientQuotas():
+            quotas.alter(draft, event.link, event.frame)
+        case DescribeClientQuotas():
+            quotas.describe(draft, event.link, event.frame)
+        case CordonBroker():
+            retiring.cordon(draft, event.link, event.frame)
+        case UnregisterBroker():
+            retiring.unregister(draft, event.link, event.frame)
         case AllocateProducerIds():
             brokers.give_producer_ids(draft, event.link, event.frame)
         case BrokerHello():
@@ -114,12 +169,19 @@ def _heard(draft: Draft, event: Heard) -> None:
 
 
 def _finish(draft: Draft) -> ClusterDecision:
+    leaving.go_on(draft)
+    plans.ask_next(draft)
     reassignment.go_on(draft)
+    plans.hear_ends(draft)
     changes = draft.partition_changes()
     records = draft.records(changes)
     topics.release_answers(draft)
     partitions.answer_proposals(draft)
-    welcomed = brokers.welcome(draft, draft.version if records else draft.rows.metadata_version)
+    version = draft.version if records else draft.rows.metadata_version
+    welcomed = brokers.welcome(draft, version)
+    leaving.release(draft, version)
+    # To state an answer changes nothing that a broker knows: it has no version of its own.
+    answers, replies = requests.answered(draft.replies)
     commands: list[Saying] = list(draft.hang_ups)
     if records:
         turn = draft.turn_changes(changes)
@@ -127,8 +189,8 @@ def _finish(draft: Draft) -> ClusterDecision:
             if session.link is not None and session.link not in welcomed:
                 commands += [Say(session.link, frame) for frame in frames_for(broker_id, turn)]
     return ClusterDecision(
-        records=records,
-        replies=tuple(draft.replies),
+        records=(*records, *answers),
+        replies=replies,
         commands=tuple(commands),
         look_again_at=draft.now if draft.memory.is_unfinished else brokers.next_deadline(draft),
         state=ClusterState(after_records(draft.rows, records), draft.memory),
@@ -147,18 +209,39 @@ def not_written(event: Event) -> Saying | None:
             return Say(event.link, growing.not_written(frame))
         case Heard(frame=AlterReassignments() as frame):
             return Say(event.link, reassignment.not_written(frame))
+        case Heard(frame=ElectLeaders() as frame):
+            return Say(event.link, preferred.not_written(frame))
+        case Heard(frame=AlterConfigs() as frame):
+            return Say(event.link, configs.not_written(frame))
+        case Heard(
+            frame=ProposePlan()
+            | ApprovePlan()
+            | RunPlan()
+            | PausePlan()
+            | CancelPlan()
+            | ThrottlePlan() as frame
+        ):
+            return Say(event.link, plans.not_written(frame))
+        case Heard(frame=AlterClientQuotas() as frame):
+            return Say(event.link, quotas.not_written(frame))
+        case Heard(frame=CordonBroker() | UnregisterBroker() as frame):
+            return Say(event.link, retiring.not_written(frame))
         case Hello() | Heard() | LinkClosed():
             return HangUp(event.link, "our own mistake")
         case _:
             return None
 
 
-def heard(memory: Memory, link: LinkId, now: Instant, settings: ControllerSettings) -> bool:
-    """A ping keeps the session, without a turn. False: the link is not the bound one, ignore it."""
+def heard(memory: Memory, link: LinkId, applied: int, now: Instant, settings: ControllerSettings) -> bool:
+    """A ping keeps the session, without a turn. False: the link is not the bound one, ignore it.
+
+    `applied` is the metadata version that it states.
+    """
     broker_id = memory.broker_of(link)
     if broker_id is None:
         return False
-    memory.sessions[broker_id].deadline = after(now, settings.broker_session_timeout_ms)
+    session = memory.sessions[broker_id]
+    session.deadline, session.applied = after(now, settings.broker_session_timeout_ms), applied
     return True
 
 
@@ -171,3 +254,5 @@ def postpone(memory: Memory, by_ms: int) -> None:
     for session in memory.sessions.values():
         session.deadline = after(session.deadline, by_ms)
     memory.parked = [replace(one, due_at=after(one.due_at, by_ms)) for one in memory.parked]
+    if memory.balance_at is not None:
+        memory.balance_at = after(memory.balance_at, by_ms)

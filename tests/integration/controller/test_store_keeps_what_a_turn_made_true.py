@@ -9,10 +9,13 @@ from msgspec.structs import replace
 
 from controller import catalog, store
 from controller.core import records as facts
+from controller.core.plan_rows import Plan, PlanPhase, PlanStep, StepState
 from controller.core.state import ClusterRows, apply
 from controller.enrolment import Enrolment, enroll
 from muster.messages.link.from_broker import HighWatermark
-from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.plans import PlanKind, PlanOptions
+from muster.messages.link.quotas import QuotaRow
+from muster.messages.link.rows import BrokerConfigs, BrokerRow, PartitionRow, TopicRow
 from runtime import cluster
 from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
@@ -42,8 +45,11 @@ def new_partition(number: int, topic_id: UUID = ORDERS, version: int = 1) -> Par
 
 
 def turn(connection: LaneConnection, rows: ClusterRows, *records: facts.ClusterRecord) -> None:
-    """One committed turn; `rows` is then what memory holds."""
-    stamped = (facts.TurnStamped(rows.metadata_version + 1), *records)
+    """One committed turn; `rows` is then what memory holds. Topics have the version of the turn."""
+    version = rows.metadata_version + 1
+    topics = facts.TopicCreated | facts.TopicChanged
+    said = (type(r)(replace(r.row, version=version)) if isinstance(r, topics) else r for r in records)
+    stamped = (facts.TurnStamped(version), *said)
     store.save(connection, rows, stamped)
     connection.commit()
     for record in stamped:
@@ -156,6 +162,30 @@ def test_two_topics_cannot_have_one_name(connection: LaneConnection, name: str) 
         )
 
 
+def test_configs_of_brokers_and_of_the_cluster_are_kept_and_only_rise(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    configs = (BrokerConfigs(0, {"log.retention.ms": "5"}, 2), BrokerConfigs(3, {"log.roll.ms": "6"}, 2))
+    turn(connection, rows, *map(facts.BrokerConfigsChanged, configs))
+    turn(connection, rows, facts.BrokerConfigsChanged(BrokerConfigs(3, {}, 3)))
+    loaded = store.load(connection)
+    assert loaded == rows
+    assert loaded.configs == {0: configs[0], 3: BrokerConfigs(3, {}, 3)}
+
+    with pytest.raises(VersionConflict):
+        records = facts.TurnStamped(3), facts.BrokerConfigsChanged(BrokerConfigs(3, {}, 3))
+        store.save(connection, rows, records)
+    connection.rollback()
+
+
+def test_a_topic_has_the_configs_of_the_turn_that_changed_it_last(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    changed_row = replace(rows.topics[ORDERS], configs={"retention.ms": "5"})
+    turn(connection, rows, facts.TopicChanged(changed_row))
+    loaded = store.load(connection)
+    assert loaded == rows
+    assert (loaded.topics[ORDERS].configs, loaded.topics[ORDERS].version) == ({"retention.ms": "5"}, 2)
+
+
 def test_thousands_of_partitions_change_in_one_turn(connection: LaneConnection) -> None:
     rows = with_orders(connection, 3_000)
     led = stored(PartitionRow(ORDERS, n, (1, 2, 3), 1 + n % 3, 1, (1, 2, 3), 1) for n in range(3_000))
@@ -252,6 +282,55 @@ def test_a_reassignment_is_kept_through_its_phases_and_two_are_never_active(
         store.save(connection, rows, (facts.TurnStamped(5), facts.ReassignmentChanged(ended)))
 
 
+def test_a_plan_and_its_steps_come_back_as_far_as_they_are_not_over(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    options = PlanOptions(kind=PlanKind.DRAIN, brokers=(1,))
+    plan = Plan(uuid4(), options, PlanPhase.COMPUTING, 2, 5_000, 10, proposed_by="mira", reason="old")
+    turn(connection, rows, facts.PlanChanged(plan))
+    steps = tuple(PlanStep(n, ORDERS, "orders", n, 1, (1, 2, 3), (3, 2), size_bytes=n - 1) for n in range(3))
+    plan = replace(plan, phase=PlanPhase.DRAFT, step_count=3, cost={"bytes": 1}, version=3)
+    turn(connection, rows, facts.PlanStepsAdded(plan.id, steps), facts.PlanChanged(plan))
+    assert store.load(connection) == rows
+    assert rows.plans.waiting[plan.id][0] == steps[0]
+
+    plan = replace(plan, phase=PlanPhase.RUNNING, version=4)
+    moves = [
+        facts.Reassignment(
+            uuid4(), ORDERS, "orders", n, (1, 2, 3), (3, 2), facts.Phase.INIT, "mira", "", 5_000, plan.id, n
+        )
+        for n in (0, 1)
+    ]
+    turn(
+        connection,
+        rows,
+        *map(facts.ReassignmentChanged, moves),
+        facts.PlanStepsChanged(plan.id, StepState.ASKED, (0, 1)),
+        facts.PlanChanged(plan),
+    )
+    assert store.load(connection) == rows
+    ended = replace(moves[0], phase=facts.Phase.DONE)
+    skipped = facts.PlanStepsChanged(plan.id, StepState.SKIPPED, (2,), "the topic was deleted")
+    turn(
+        connection,
+        rows,
+        facts.ReassignmentChanged(ended),
+        facts.PlanStepsChanged(plan.id, StepState.DONE, (0,)),
+        skipped,
+        facts.PlanChanged(replace(plan, phase=PlanPhase.CANCELLED, version=5)),
+    )
+    loaded = store.load(connection)
+    assert loaded == rows and list(loaded.plans.asked[plan.id]) == [1], "one move goes on"
+    turn(
+        connection,
+        rows,
+        facts.ReassignmentChanged(replace(moves[1], phase=facts.Phase.CANCELLED)),
+        facts.PlanStepsChanged(plan.id, StepState.CANCELLED, (1,), "replaced by another"),
+    )
+    assert store.load(connection) == rows and not rows.plans.plans
+    with pytest.raises(VersionConflict, match="plan_step: 0 rows of 1"):
+        store.save(connection, rows, (facts.TurnStamped(7), skipped))
+
+
 def _set_back(connection: LaneConnection) -> list[str]:
     return [why for (why,) in connection.execute("SELECT set_back FROM broker ORDER BY broker_id")]
 
@@ -273,3 +352,28 @@ def test_a_lift_clears_the_proofs(connection: LaneConnection) -> None:
     before = store.load(connection)
     assert store.lift(connection, 1_000, before.metadata_version) == 1
     assert _set_back(connection) == ["", "", ""]
+
+
+def test_quotas_of_clients_come_back_until_they_have_no_rate(connection: LaneConnection) -> None:
+    rows = store.load(connection)
+    quotas = [
+        QuotaRow("ann", None, producer_byte_rate=5, version=1),
+        QuotaRow("ann", "", consumer_byte_rate=6, version=1),
+        QuotaRow(None, "till", 7, 8, version=1),
+        QuotaRow("", None, 9, version=1),
+    ]
+    turn(connection, rows, *map(facts.ClientQuotaChanged, quotas))
+    assert store.load(connection) == rows
+    changed_one = facts.ClientQuotaChanged(QuotaRow("ann", None, consumer_byte_rate=10, version=2))
+    gone = facts.ClientQuotaChanged(QuotaRow(None, "till", version=2))
+    turn(connection, rows, changed_one, gone)
+    assert store.load(connection) == rows
+    assert len(rows.quotas) == 3
+
+
+def test_a_quota_that_is_newer_than_the_turn_is_not_overwritten(connection: LaneConnection) -> None:
+    rows = store.load(connection)
+    turn(connection, rows, facts.ClientQuotaChanged(QuotaRow("ann", None, producer_byte_rate=5, version=9)))
+    with pytest.raises(VersionConflict, match="client_quota"):
+        older = facts.ClientQuotaChanged(QuotaRow("ann", None, producer_byte_rate=6, version=2))
+        store.save(connection, rows, (facts.TurnStamped(2), older))

@@ -20,7 +20,7 @@ def test_a_silent_leader_is_replaced_by_the_first_live_member_in_order_of_assign
     cluster = Cluster([row(0, (1, 3, 2), 1, (1, 2, 3))])
     cluster.later(9_000)
     for b in (2, 3):
-        assert heard(cluster.state.memory, f"link-{b}a", cluster.now, cluster.settings)
+        assert heard(cluster.state.memory, f"link-{b}a", 0, cluster.now, cluster.settings)
     decision = cluster.turn(TimePassed())
 
     partition = cluster.partition()

@@ -8,7 +8,7 @@ from controller.core.dispatch import snapshot
 from controller.core.events import HangUp, Hello, LinkClosed
 from controller.core.records import PossibleLoss
 from muster.kernel.error_codes import ErrorCode
-from muster.kernel.topic_configs import KINDS
+from muster.kernel.topic_configs import KEYS
 from muster.messages.codec import encode
 from muster.messages.limits import MAX_FRAME_TO_BROKER_BYTES
 from muster.messages.link.rows import TopicRow
@@ -97,7 +97,7 @@ def test_topics_come_in_chunks_too() -> None:
 @pytest.mark.parametrize("letters", [40, 249])
 def test_no_number_of_topics_makes_a_frame_that_no_broker_reads(letters: int) -> None:
     """A hundred thousand topics in one chunk were 15 MiB of 16."""
-    configs = {key: "9" * 18 for key in KINDS}
+    configs = {key: "9" * 18 for key in KEYS}
     topics = [TopicRow(UUID(int=n), f"{n:0{letters}d}", 1, 3, configs) for n in range(30_000)]
     assert all(len(encode(chunk)) < MAX_FRAME_TO_BROKER_BYTES / 8 for chunk in snapshot(1, [], topics, []))
 

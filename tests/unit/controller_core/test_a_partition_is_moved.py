@@ -53,6 +53,26 @@ def ask(
     return decision, answer.results[0]
 
 
+def test_only_what_was_looked_at_is_moved_and_cancelled() -> None:
+    cluster = cluster_of()
+    version = cluster.partition(0).version
+
+    def asked(replicas: tuple[int, ...] | None, **looked_at: Any) -> ErrorCode:
+        wanted = WantedReplicas(topic="orders", partition=0, replicas=replicas, **looked_at)
+        frame = AlterReassignments(correlation_id=4, partitions=(wanted,))
+        said_now = said(cluster.turn(Heard("link-1a", frame, uuid4())), "link-1a")
+        [answer] = [one for one in said_now if isinstance(one, ReassignmentResults)]
+        return answer.results[0].error
+
+    stale = ErrorCode.INVALID_UPDATE_VERSION
+    assert asked((4, 2, 3), expected_version=version + 1) is stale
+    assert asked(None, expected_move=uuid4()) is stale
+    assert asked((4, 2, 3), expected_version=version) is ErrorCode.NONE
+    assert asked(None, expected_move=uuid4()) is stale
+    active = cluster.state.rows.reassignments[ORDERS, 0]
+    assert asked(None, expected_move=active.id) is ErrorCode.NONE
+
+
 def in_sync(cluster: Cluster, *isr: int, partition: int = 0) -> ClusterDecision:
     """The leader says who is in sync, as its row's leader."""
     now = cluster.partition(partition)

@@ -34,6 +34,21 @@ ROWS = [row(0, (1, 2, 3), 1, (1, 2, 3)), row(1, (2, 3, 1), 2, (2, 3, 1))]
 NOBODY = UUID(int=99)
 
 
+def test_what_is_not_as_it_was_looked_at_is_left_alone() -> None:
+    cluster = Cluster(ROWS)
+    version = cluster.state.rows.topics[ORDERS].version
+    for named in (
+        NamedTopic(name="orders", expected_version=version + 1),
+        NamedTopic(topic_id=ORDERS, expected_version=version + 1),
+        NamedTopic(name="orders", expected_id=NOBODY),
+    ):
+        assert results(cluster, deletion(named))[0].error is ErrorCode.INVALID_UPDATE_VERSION
+    stale = GrownTopic(name="orders", partition_count=9, expected_version=version + 1)
+    assert results(cluster, growth(stale))[0].error is ErrorCode.INVALID_UPDATE_VERSION
+    seen = NamedTopic(name="orders", expected_version=version, expected_id=ORDERS)
+    assert results(cluster, deletion(seen))[0].error is ErrorCode.NONE
+
+
 def deletion(*topics: NamedTopic) -> DeleteTopics:
     return DeleteTopics(correlation_id=4, topics=topics)
 

@@ -1,18 +1,42 @@
-"""This room shows that a broker with very many partitions comes back in several turns, each bounded."""
+"""This room shows that what concerns very many partitions is done in several turns, each of them bounded."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from controller.core.draft import ClusterDecision
 from controller.core.events import LinkClosed, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import Task
-from controller.core.records import PartitionsChanged, PossibleLoss, WorkOffered
+from controller.core.reassignment import LOOKS_PER_TURN
+from controller.core.records import (
+    PartitionsChanged,
+    Phase,
+    PossibleLoss,
+    Reassignment,
+    ReassignmentChanged,
+    TopicDeleted,
+    TurnStamped,
+    WorkOffered,
+)
 from controller.core.settings import ControllerSettings
 from controller.core.state import NOTHING_LOST, ClusterRows, ClusterState
 from controller.core.turn import decide
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.link.from_broker import UnusableLogs
+from muster.messages.link.from_broker import (
+    AlterReassignments,
+    DeleteTopics,
+    ElectLeaders,
+    NamedTopic,
+    UnusableLogs,
+    WantedReplicas,
+)
 from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
-from muster.messages.link.to_broker import HelloAccepted, HelloRefused
+from muster.messages.link.to_broker import (
+    Changes,
+    ElectionResults,
+    HelloAccepted,
+    HelloRefused,
+    ReassignmentResults,
+)
 from tests.unit.controller_core.stage import ORDERS, START, Cluster, heard, hello, row, said
 
 TEN_A_TURN = ControllerSettings(max_changed_in_bulk=10)
@@ -123,3 +147,100 @@ def test_what_is_usable_again_meanwhile_is_given_to_nobody() -> None:
     cluster.turn(heard("link-1a", UnusableLogs(usable=failed[10:])))
     assert [cluster.partition(n).leader for n in (9, 10, 11)] == [2, 1, 1]
     assert not cluster.state.memory.giving_away
+
+
+def wanted(count: int) -> AlterReassignments:
+    """Broker 4 in the place of broker 3, for the first partitions of orders."""
+    moves = (WantedReplicas(topic="orders", partition=n, replicas=(1, 2, 4)) for n in range(count))
+    return AlterReassignments(correlation_id=4, partitions=tuple(moves))
+
+
+def moves_written(decision: ClusterDecision) -> int:
+    return sum(isinstance(record, ReassignmentChanged) for record in decision.records)
+
+
+def test_moves_that_were_asked_for_together_begin_turn_by_turn() -> None:
+    rows = [row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(25)]
+    cluster = Cluster(rows, brokers=4, settings=TEN_A_TURN)
+    decisions = [cluster.turn(heard("link-1a", wanted(25)))]
+    while cluster.state.memory.is_unfinished:
+        assert decisions[-1].look_again_at == cluster.now
+        decisions.append(cluster.turn(TimePassed()))
+    assert [changed(one) for one in decisions] == [10, 10, 5]
+
+
+def test_one_request_moves_as_many_partitions_as_a_turn_can_write_and_refuses_the_others() -> None:
+    few = replace(ControllerSettings(), max_partitions_per_request=10)
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(25)], brokers=4, settings=few)
+    decision = cluster.turn(heard("link-1a", wanted(25)))
+    [answer] = [one for one in said(decision, "link-1a") if isinstance(one, ReassignmentResults)]
+    assert [one.error for one in answer.results] == [ErrorCode.NONE] * 10 + [ErrorCode.POLICY_VIOLATION] * 15
+    assert "ask for this one in another" in answer.results[10].text
+    assert len(cluster.state.rows.reassignments) == 10
+
+
+def test_what_is_asked_for_while_as_many_moves_wait_as_may_is_refused() -> None:
+    """A topic that is deleted ends all of its moves in one transaction: it must not become too large."""
+    few = replace(ControllerSettings(), max_waiting_reassignments=10, max_reassignments=0)
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(25)], brokers=4, settings=few)
+    for asked, refused in ((8, 0), (25, 15)):
+        decision = cluster.turn(heard("link-1a", wanted(asked)))
+        [answer] = [one for one in said(decision, "link-1a") if isinstance(one, ReassignmentResults)]
+        errors = [one.error for one in answer.results]
+        assert errors == [ErrorCode.NONE] * (asked - refused) + [ErrorCode.POLICY_VIOLATION] * refused
+    assert "store a plan" in answer.results[-1].text
+
+    decision = cluster.turn(heard("link-1a", DeleteTopics(topics=(NamedTopic(name="orders"),))))
+    assert moves_written(decision) == 10 and not cluster.state.rows.reassignments
+
+
+def test_of_a_hundred_thousand_moves_that_wait_a_turn_looks_at_a_thousand() -> None:
+    """None of them has room: 1, 2, 3 and 4 are as busy as they may be."""
+    count = 5_000
+    busy = replace(ControllerSettings(), max_reassignments_per_broker=0)
+    rows = [row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(count)]
+    moves = [
+        Reassignment(UUID(int=n + 1), ORDERS, "orders", n, (1, 2, 3), (1, 2, 4), Phase.INIT)
+        for n in range(count)
+    ]
+    brokers = [BrokerRow(b, 1, "a", {}) for b in (1, 2, 3, 4)]
+    topic = TopicRow(ORDERS, "orders", count, 3)
+    state = ClusterState(ClusterRows.of("cluster-1", 5, 1_000, brokers, [topic], rows, moves))
+    turns = 0
+    decision = decide(state, [TookOver(7)], START, busy)
+    while decision.state.memory.reassigning:
+        turns += 1
+        assert decision.look_again_at == START and moves_written(decision) == 0
+        decision = decide(decision.state, [TimePassed()], START, busy)
+    assert turns == count // LOOKS_PER_TURN, "and once all of them were looked at, they wait for a place"
+    assert decision.look_again_at != START
+
+
+def test_one_request_elects_as_many_leaders_as_a_turn_may() -> None:
+    rows = [row(n, (1, 2, 3), 2, (1, 2, 3)) for n in range(25)]
+    cluster = Cluster(rows, settings=replace(TEN_A_TURN, auto_leader_rebalance=False))
+    decision = cluster.turn(heard("link-1a", ElectLeaders(correlation_id=4, partitions=None)))
+    [answer] = [one for one in said(decision, "link-1a") if isinstance(one, ElectionResults)]
+    errors = [one.error for one in answer.results]
+    assert errors == [ErrorCode.NONE] * 10 + [ErrorCode.REQUEST_TIMED_OUT] * 15
+    assert changed(decision) == 10
+
+
+def test_a_look_at_all_leaders_changes_as_many_as_a_pass_may_and_the_next_comes_soon() -> None:
+    rows = [row(n, (1, 2, 3), 2, (1, 2, 3)) for n in range(25)]
+    cluster = Cluster(rows, settings=replace(ControllerSettings(), max_elections_per_pass=10))
+    passes = []
+    while any(one.leader == 2 for one in cluster.state.rows.partitions.values()):
+        cluster.state.memory.balance_at = cluster.now
+        passes.append(changed(cluster.turn(TimePassed())))
+        assert len(passes) < 10
+    assert passes == [10, 10, 5]
+
+
+def test_a_topic_of_any_size_is_deleted_by_one_record() -> None:
+    """Its rows go by one statement, and brokers are told one id, however many partitions it had."""
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(2_000)], settings=TEN_A_TURN)
+    decision = cluster.turn(heard("link-1a", DeleteTopics(topics=(NamedTopic(name="orders"),))))
+    assert [type(record) for record in decision.records] == [TurnStamped, TopicDeleted]
+    [told] = [frame for frame in said(decision, "link-2a") if isinstance(frame, Changes)]
+    assert told.deleted_topics == (ORDERS,) and not told.stop_replica

@@ -66,4 +66,4 @@ def test_after_a_takeover_an_empty_folder_waits_for_who_was_live() -> None:
 def test_a_refusal_is_not_heard_as_life() -> None:
     cluster = Cluster()
     decision = decide(cluster.state, [hello(1, run="twin")], cluster.now, cluster.settings)
-    assert not heard(decision.state.memory, "link-1twin", cluster.now, cluster.settings)
+    assert not heard(decision.state.memory, "link-1twin", 0, cluster.now, cluster.settings)

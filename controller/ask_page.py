@@ -1,0 +1,229 @@
+"""This room renders how an operator changes the cluster: a form, what would come of it, what became of it."""
+
+import json
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+from rest_framework.exceptions import ValidationError
+
+from access.cursors import NotOurs, opened, sealed
+from access.filters import text_filter
+from access.grants import Operation
+from access.pages import needs
+from access.rest.problems import Problem
+from controller import asking, outcomes, plan_actions
+from controller.actions import Action, Target, faults_of
+from controller.broker_actions import Cordon, Uncordon, Unregister
+from controller.models import Topic
+from controller.outcomes import Verdict
+from controller.paging import asked_of
+from controller.partition_actions import CancelMove, ElectLeader, MovePartition
+from controller.requests_api import REASON_LENGTH
+from controller.topic_actions import AddPartitions, ChangeConfigs, CreateTopic, DeleteTopic
+from muster.messages.link.from_broker import Wish
+from muster.messages.link.to_broker import WishAnswer
+from runtime.requests import AnotherAsked, TooManyOpen
+
+ACTIONS: Final[dict[str, Action]] = {
+    "create-topic": CreateTopic(),
+    "add-partitions": AddPartitions(),
+    "change-configs": ChangeConfigs(),
+    "delete-topic": DeleteTopic(),
+    "move-partition": MovePartition(),
+    "elect-leader": ElectLeader(),
+    "cancel-move": CancelMove(),
+    "cordon-broker": Cordon(),
+    "uncordon-broker": Uncordon(),
+    "unregister-broker": Unregister(),
+    "propose-plan": plan_actions.ProposePlan(),
+    "plan-approve": plan_actions.Approve(),
+    "plan-run": plan_actions.Run(),
+    "plan-pause": plan_actions.Pause(),
+    "plan-throttle": plan_actions.Throttle(),
+    "plan-cancel": plan_actions.Cancel(),
+    "plan-undo": plan_actions.Undo(),
+}
+
+RESULTS_SHOWN = 500
+REQUESTS_OF_A_PAGE = 100
+_LISTED: Final = ["requests to the controller"]
+_OF_THE_FORM = ("csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm", "reason")
+_WHY: Final = {
+    AnotherAsked: "This form was sent already with other words. Begin again.",
+    TooManyOpen: "Too many of your requests have no answer yet. Wait for them, then send it again.",
+    asking.TooLarge: "This is too large to be asked at once. Ask for less at a time.",
+}
+_JUDGING = "an operator looks at what would change"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(Operation.OPERATE)
+def ask(request: HttpRequest, kind: str, **address: Any) -> HttpResponse:
+    """A form; posted, what would come of it; posted again with `go`, it is asked."""
+    action = ACTIONS.get(kind)
+    if action is None or action.named_by != address.keys():
+        raise Http404
+    target = action.target(**address)
+    stated = request.POST if request.method == "POST" else request.GET
+    context: dict[str, Any] = {
+        "section": action.section,
+        "action": action,
+        "title": action.title,
+        "target": target,
+        "stated": stated,
+        "version": stated.get("version") or target.version,
+        "key": stated.get("key") or uuid4().hex,
+    }
+    context["may_go"] = action.at_once
+    if request.method != "POST" and action.fields:
+        return render(request, "controller/ask.html", context)
+    faults: list[str] = []
+    try:
+        version = _version(context["version"], target)
+        wish = action.wish(target, _reasoned(request), version)
+        judged, faults = _judge(request, action, wish)
+        context["would"] = {} if faults else action.consequences(target, wish, judged)
+        hasty = _hasty(request, action, target) if "go" in request.POST else []
+        if "go" in request.POST and not faults and not hasty:
+            # The key belongs to this form: sent twice, it is done once.
+            reason = request.POST["reason"].strip()
+            row = asking.ask(wish, request.user.get_username(), reason, context["key"])
+            return redirect(action.leads_to(row) or reverse("cluster-request", args=[row.id]))
+        faults += hasty
+        context |= {"may_go": bool(context["would"]), "shown": _fingerprint(request)}
+    except ValidationError as error:
+        faults = faults_of(error.detail)
+    except Problem as error:
+        faults = [str(error.detail)]
+    except (AnotherAsked, TooManyOpen, asking.TooLarge) as error:
+        faults = [_WHY[type(error)]]
+    return render(request, "controller/ask.html", context | {"faults": faults}, status=400 if faults else 200)
+
+
+def _judge(request: HttpRequest, action: Action, wish: Wish) -> tuple[WishAnswer | None, list[str]]:
+    """The controller's word on the wish before it is asked, if it can be judged, and why it would refuse."""
+    trial = action.trial(wish)
+    if trial is None:
+        return None, []
+    row = asking.ask(trial, request.user.get_username(), _JUDGING)
+    outcome = outcomes.of(row)
+    if outcome.verdict is Verdict.WOULD_BE_DONE:
+        return row.answer, []
+    if outcome.verdict is Verdict.WAITING:
+        text = "The controller does not answer. Nothing was changed; what there is goes on. Try again."
+        return None, [text]
+    return None, [one.words for one in outcome.refusals] or [outcome.text]
+
+
+def _reasoned(request: HttpRequest) -> dict[str, str]:
+    """What the form states. What would come of it is shown before anybody has said why."""
+    stated = {name: str(value) for name, value in request.POST.items()}
+    if "go" not in request.POST and not stated.get("reason", "").strip():
+        stated["reason"] = _JUDGING
+    return stated
+
+
+def _version(stated: str, target: Target) -> str:
+    """The version that the form was made of. Raises Problem."""
+    if target.version and not (stated.isascii() and stated.isdecimal() and len(stated) < 20):
+        raise Problem(400, "The form does not say which version it is about.")
+    return stated
+
+
+def _hasty(request: HttpRequest, action: Action, target: Target) -> list[str]:
+    """Why it is not done yet, though it was asked for: what would come of it is shown (again) instead."""
+    reason = request.POST.get("reason", "").strip()
+    if not 1 <= len(reason) <= REASON_LENGTH or "\x00" in reason:
+        return [f"Nothing was done: say why, in 1 to {REASON_LENGTH} characters."]
+    if request.POST.get("shown", "") not in ("", _fingerprint(request)):
+        return ["Nothing was done: the form says something else than before. This is what would come of it."]
+    if action.by_name and request.POST.get("confirm") != target.label:
+        return [f"Nothing was done: type {target.label} as it is, then send it again."]
+    return []
+
+
+def _fingerprint(request: HttpRequest) -> str:
+    """Of what is asked, its reason left aside: only what was shown is done."""
+    stated = sorted((name, value) for name, value in request.POST.items() if name not in _OF_THE_FORM)
+    return sha256(json.dumps(stated).encode()).hexdigest()[:16]
+
+
+@require_safe
+@needs(Operation.VIEW)
+def listed(request: HttpRequest) -> HttpResponse:
+    """What was asked of the controller, newest first."""
+    asked = asked_of(request, request.path, text_filter("after", "Where the page before ended.", 2048))
+    try:
+        place = opened(asked["after"], _LISTED) if "after" in asked else None
+    except NotOurs as error:
+        raise BadRequest(f"{error} Begin at {request.path}.") from error
+    after = (datetime.fromisoformat(place[0]), UUID(place[1])) if place else None
+    rows = asking.requests_after(after, REQUESTS_OF_A_PAGE + 1)
+    last = rows[REQUESTS_OF_A_PAGE - 1] if len(rows) > REQUESTS_OF_A_PAGE else None
+    context = {
+        "section": "cluster",
+        "rows": rows[:REQUESTS_OF_A_PAGE],
+        "first": after is not None,
+        "next": sealed([last.asked_at.isoformat(), str(last.id)], _LISTED) if last else "",
+    }
+    return render(request, "controller/requests.html", context)
+
+
+@require_safe
+@needs(Operation.VIEW)
+def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
+    """One request to the controller, and what became of it."""
+    row = asking.request_of(request_id)
+    if row is None:
+        raise Http404
+    outcome = outcomes.of(row)
+    topics = _there(outcome)
+    context = {
+        "section": "cluster",
+        "row": row,
+        "outcome": outcome,
+        "title": _TITLES.get(outcomes.kind_of(row.wish), outcomes.kind_of(row.wish)),
+        "results": outcome.results[:RESULTS_SHOWN],
+        "more": max(0, len(outcome.results) - RESULTS_SHOWN),
+        "topics": topics,
+        "onwards": _onwards(outcome, topics),
+    }
+    return render(request, "controller/asked.html", context)
+
+
+_TITLES: Final = {
+    "CreateTopics": "Create topics",
+    "CreatePartitions": "Add partitions",
+    "DeleteTopics": "Delete topics",
+    "AlterConfigs": "Change configs",
+    "AlterReassignments": "Move partitions",
+    "ElectLeaders": "Elect leaders",
+    "AlterClientQuotas": "Change quotas",
+    "ProposePlan": "Propose a plan",
+    "ApprovePlan": "Approve the plan",
+    "RunPlan": "Run the plan",
+    "PausePlan": "Pause the plan",
+    "CancelPlan": "Cancel the plan",
+    "ThrottlePlan": "Change the plan's rate",
+}
+
+
+def _there(outcome: outcomes.Outcome) -> set[str]:
+    """Which of the topics that it names have a page now."""
+    named = {one.name for one in outcome.results[:RESULTS_SHOWN] if one.kind in ("topic", "partition")}
+    return set(Topic.objects.filter(name__in=named).values_list("name", flat=True))
+
+
+def _onwards(outcome: outcomes.Outcome, topics: set[str]) -> list[tuple[str, str]]:
+    """Where one goes from here: addresses and what they are called."""
+    onwards = [(reverse("topic", args=[name]), f"To {name}") for name in sorted(topics)[:1]]
+    if any(one.kind == "partition" for one in outcome.results):
+        onwards.append((reverse("reassignments"), "All reassignments"))
+    return [*onwards, (reverse("topics"), "All topics")]

@@ -1,0 +1,255 @@
+"""This room asks the controller: stores a wish as a request, wakes the owner of its lane, hears the answer.
+
+Pages and REST ask by `ask`, which waits for a while; a node asks for its Kafka clients by `Asking`, on its
+loop. The row is the audit, too: who, why, what, and what was answered.
+"""
+
+import asyncio
+import re
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+import msgspec
+import structlog
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+
+from controller.core.requests import KEY, KIND, Asked
+from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
+from muster.messages.link.from_broker import Wish
+from muster.messages.link.to_broker import WishAnswer
+from runtime import asking, requests
+from runtime.models import WorkItem
+from runtime.ports import CONTROLLER_LANE, DUE, EVERYTHING, Connection, ConnectionLost, NodeContext
+from runtime.requests import NewRequest, TooManyOpen
+from runtime.work_table import AnsweredRow
+
+ANSWERED: Final = "answered"
+"""The wake name after a turn in which requests were answered."""
+
+LAST_LOOK_S: Final = 0.2
+"""How often answers are looked for although nothing woke us: a wake-up may be lost."""
+
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""The character as JSON, and no text that only looks like it."""
+
+_WITHDRAWN = "Nobody waited for the answer any more. Nothing was changed."
+
+log = structlog.get_logger(__name__)
+
+
+class NoAnswer(Exception):
+    """Nobody answered; whether the controller has decided the wish is unknown."""
+
+
+class Unstorable(Exception):
+    """The wish holds U+0000, which the database takes in no text."""
+
+
+class TooLarge(Exception):
+    """The wish is larger than what a broker may forward."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as pages and REST tell it. Without an answer it waits, or `failed` says why there is none."""
+
+    id: uuid.UUID
+    principal: str
+    reason: str
+    wish: Wish
+    answer: WishAnswer | None
+    failed: str
+    asked_at: datetime
+    answered_at: datetime | None
+
+
+def ask(wish: Wish, principal: str, reason: str, idempotency_key: str | None = None) -> Request:
+    """Ask, and wait for the answer for a while. The same key and the same request have the same answer.
+
+    Raises TooLarge, Unstorable, runtime.requests.AnotherAsked and TooManyOpen.
+    """
+    return _read(asking.ask(_row(wish, principal, reason, idempotency_key)))
+
+
+def request_of(request_id: uuid.UUID) -> Request | None:
+    """The request with this id."""
+    row = WorkItem.objects.filter(id=request_id, kind=KIND).first()
+    return None if row is None else _read(row)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRequest:
+    """A request without what it says, which may be megabytes; `kind` is the wish's name."""
+
+    id: uuid.UUID
+    kind: str
+    principal: str
+    reason: str
+    answered: bool
+    failed: str
+    asked_at: datetime
+    answered_at: datetime | None
+
+
+def requests_after(
+    after: tuple[datetime, uuid.UUID] | None, limit: int, principal: str | None = None
+) -> list[ListedRequest]:
+    """Requests of everybody, or of one principal, newest first, after the one of this time and id."""
+    rows = WorkItem.objects.filter(kind=KIND).order_by("-offered_at", "-id")
+    if principal is not None:
+        rows = rows.filter(principal=principal)
+    if after is not None:
+        at, last = after
+        rows = rows.filter(offered_at__lte=at).exclude(offered_at=at, id__gte=last)
+    listed = rows.annotate(wish=KeyTextTransform("type", KeyTransform("wish", "payload"))).values_list(
+        "id", "wish", "principal", "reason", "state", "error", "offered_at", "adopted_at"
+    )
+    found = []
+    for request_id, wish, asked_by, reason, state, error, asked_at, adopted_at in listed[:limit]:
+        answered = state == WorkItem.State.ADOPTED
+        found.append(
+            ListedRequest(
+                request_id,
+                wish or "",
+                asked_by,
+                reason,
+                answered,
+                error if answered else "",
+                asked_at,
+                adopted_at if answered else None,
+            )
+        )
+    return found
+
+
+class Asking:
+    """Asks from a node's loop; one look at the rows is for all who wait."""
+
+    def __init__(self, node: NodeContext) -> None:
+        self._node = node
+        self._waiting: dict[str, asyncio.Future[AnsweredRow]] = {}
+        self._woken = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
+
+    async def ask(self, wish: Wish, principal: str, reason: str, timeout_s: float) -> WishAnswer:
+        """The controller's answer. What nobody has decided by the end of the timeout is withdrawn.
+
+        Raises NoAnswer, TooLarge, Unstorable.
+        """
+        row = _row(wish, principal, reason, None)
+        try:
+            request_id: str = await self._node.query(lambda connection: _store(connection, row))
+        except (ConnectionLost, TooManyOpen) as problem:
+            raise NoAnswer(str(problem) or "too many requests wait for the controller") from problem
+        answered: asyncio.Future[AnsweredRow] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = answered
+        self._node.wake(DUE, f"{KIND} {KEY}")
+        self._look()
+        try:
+            async with asyncio.timeout(timeout_s):
+                found = await answered
+        except TimeoutError:
+            found = await self._withdrawn(request_id)
+        finally:
+            self._waiting.pop(request_id, None)
+        if found.error:
+            raise NoAnswer(found.error)
+        return _answer(found.answer)
+
+    def woken(self, name: str) -> None:
+        """A wake-up came."""
+        if name in (ANSWERED, EVERYTHING):
+            self._woken.set()
+
+    def stop(self) -> None:
+        """Look no more; whoever waits is about to be hung up on."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _withdrawn(self, request_id: str) -> AnsweredRow:
+        """Its answer after all, or that it has none and never will."""
+
+        def withdraw(connection: Connection) -> list[AnsweredRow]:
+            requests.give_up(connection, request_id, _WITHDRAWN)
+            return requests.answers(connection, [request_id])
+
+        try:
+            (found,) = await self._node.query(withdraw)
+        except ConnectionLost as problem:
+            raise NoAnswer(str(problem)) from problem
+        answer: AnsweredRow = found
+        return answer
+
+    def _look(self) -> None:
+        self._woken.set()
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._hear(), name="hear what the controller answers")
+
+    async def _hear(self) -> None:
+        while self._waiting:
+            self._woken.clear()
+            try:
+                ids = list(self._waiting)
+                found = await self._node.query(partial(_answers, ids=ids))
+            except ConnectionLost as problem:
+                log.info("answers could not be read", problem=str(problem))
+                found = []
+            for row in found:
+                waiter = self._waiting.pop(row.id, None)
+                if waiter is not None and not waiter.done():
+                    waiter.set_result(row)
+            try:
+                async with asyncio.timeout(LAST_LOOK_S):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+
+def _store(connection: Connection, row: NewRequest) -> str:
+    with connection.cursor() as cursor:
+        return requests.store(cursor, row)
+
+
+def _answers(connection: Connection, ids: list[str]) -> list[AnsweredRow]:
+    return requests.answers(connection, ids)
+
+
+def _row(wish: Wish, principal: str, reason: str, idempotency_key: str | None) -> NewRequest:
+    encoded = msgspec.json.encode(wish)
+    if len(encoded) > MAX_FRAME_FROM_BROKER_BYTES:
+        raise TooLarge
+    if _NUL.search(encoded):
+        raise Unstorable
+    if "principal" in wish.__struct_fields__:
+        wish = msgspec.structs.replace(wish, principal=principal)
+    return NewRequest(
+        kind=KIND,
+        lane=CONTROLLER_LANE,
+        key=KEY,
+        principal=principal,
+        reason=reason,
+        payload=Asked(wish),
+        idempotency_key=idempotency_key,
+    )
+
+
+def _answer(result: object) -> WishAnswer:
+    answer: WishAnswer = msgspec.convert(result, WishAnswer, str_keys=True)
+    return answer
+
+
+def _read(row: WorkItem) -> Request:
+    answered = row.state == WorkItem.State.ADOPTED
+    return Request(
+        id=row.id,
+        principal=row.principal,
+        reason=row.reason,
+        wish=msgspec.convert(row.payload, Asked, str_keys=True).wish,
+        answer=_answer(row.result) if answered and row.result is not None else None,
+        failed=row.error if answered else "",
+        asked_at=row.offered_at,
+        answered_at=row.adopted_at if answered else None,
+    )

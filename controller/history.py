@@ -1,0 +1,168 @@
+"""This room tells what partitions were: their rows walked back, change by change, along the journal.
+
+Each record of a change names the version that it replaced, and each version is that of one turn: so the walk
+jumps from turn to turn by an index and never searches, however long the journal is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from django.db import connection
+
+from controller.models import NO_LEADER, Partition
+from muster.messages.link.rows import AlikePartitions
+
+CHANGES_WALKED = 100
+"""Changes of a partition that are walked back at most: each is one question for all of a page."""
+
+_TURNS = """
+    SELECT (summary ->> 'metadata_version')::bigint, at, cause, node,
+           (SELECT json_agg(record) FROM jsonb_array_elements(records) AS record
+            WHERE record -> 'alike' ->> 0 = %(topic)s OR record ->> 'topic_id' = %(topic)s)::text
+    FROM journal
+    WHERE lane = 'controller' AND (summary ->> 'metadata_version')::bigint = ANY (%(versions)s)
+"""
+_BEGINS = "SELECT at FROM journal WHERE lane = 'controller' ORDER BY seq LIMIT 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A partition as one turn left it; `before` is the version that it replaced, 0: none, it was made.
+
+    `loss` says why committed records may have been lost by it; empty: they were not.
+    """
+
+    partition: int
+    version: int
+    before: int
+    at: datetime
+    cause: str
+    node: str
+    assigned: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
+    leader: int
+    leader_epoch: int
+    isr: Sequence[int]
+    loss: str
+
+    @property
+    def offline(self) -> bool:
+        return self.leader == NO_LEADER
+
+    @property
+    def settled(self) -> int:
+        """How many replicas it was to have in sync."""
+        return len(self.assigned) - len(self.adding)
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """A partition at a moment: what it was, or why that is not known."""
+
+    partition: int
+    was: Change | None
+    unborn: bool = False
+
+
+def begins() -> datetime | None:
+    """The time of the oldest turn that the journal still has."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BEGINS)
+        row = cursor.fetchone()
+    return row[0] if row else None
+
+
+def changes_of(topic_id: Any, partition: int, version: int, most: int) -> list[Change]:
+    """The changes of one partition from the one that made `version` on, newest first."""
+    found: list[Change] = []
+    while version and len(found) < most:
+        change = _changes(topic_id, {partition: version}).get(partition)
+        if change is None:
+            break
+        found.append(change)
+        version = change.before
+    return found
+
+
+def as_of(topic_id: Any, partitions: Sequence[int], moment: datetime) -> list[Then]:
+    """What these partitions of a topic were at a moment; what changed too often since is not known."""
+    rows = Partition.objects.filter(topic_id=topic_id, partition__in=partitions)
+    present = {row.partition: row for row in rows}
+    told = {number: Then(number, _now(row)) for number, row in present.items() if row.changed_at <= moment}
+    versions = {number: row.version for number, row in present.items() if number not in told}
+    for _ in range(CHANGES_WALKED):
+        if not versions:
+            break
+        found, versions = _changes(topic_id, versions), {}
+        for number, change in found.items():
+            if change.at <= moment:
+                told[number] = Then(number, change)
+            elif change.before:
+                versions[number] = change.before
+            else:
+                told[number] = Then(number, None, unborn=True)
+    return [told.get(number, Then(number, None)) for number in partitions]
+
+
+def _changes(topic_id: Any, versions: Mapping[int, int]) -> dict[int, Change]:
+    """The change that made each of these versions; those that the journal forgot are left out."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TURNS, {"topic": str(topic_id), "versions": sorted(set(versions.values()))})
+        turns = cursor.fetchall()
+    wanted: dict[int, set[int]] = {}
+    for number, version in versions.items():
+        wanted.setdefault(version, set()).add(number)
+    found: dict[int, Change] = {}
+    for version, at, cause, node, text in turns:
+        records = msgspec.json.decode(text) if text else []
+        losses = {
+            record["partition"]: record.get("reason", "")
+            for record in records
+            if record.get("record") == "PossibleLoss"
+        }
+        for record in records:
+            if "alike" not in record:
+                continue
+            alike = msgspec.convert(record["alike"], AlikePartitions)
+            bases: Iterable[int] = record.get("base_versions") or [0] * len(alike.partitions)
+            for number, before in zip(alike.partitions, bases, strict=True):
+                if number in wanted.get(version, ()):
+                    found[number] = Change(
+                        partition=number,
+                        version=version,
+                        before=before,
+                        at=at,
+                        cause=cause,
+                        node=node,
+                        assigned=alike.assigned,
+                        adding=alike.adding,
+                        removing=alike.removing,
+                        leader=alike.leader,
+                        leader_epoch=alike.leader_epoch,
+                        isr=alike.isr,
+                        loss=losses.get(number, ""),
+                    )
+    return found
+
+
+def _now(row: Partition) -> Change:
+    """The row as it is: it has not changed since."""
+    return Change(
+        partition=row.partition,
+        version=row.version,
+        before=0,
+        at=row.changed_at,
+        cause="",
+        node="",
+        assigned=row.assigned,
+        adding=row.adding,
+        removing=row.removing,
+        leader=row.leader,
+        leader_epoch=row.leader_epoch,
+        isr=row.isr,
+        loss="",
+    )

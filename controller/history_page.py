@@ -1,0 +1,129 @@
+"""This room renders the past: a topic as it was at a moment, one partition change by change."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_safe
+
+from access.filters import number_filter
+from access.grants import Operation
+from access.pages import needs
+from access.service import user_may
+from controller import fingerprints, history, queries, standing
+from controller.models import Partition, Topic
+from controller.paging import asked_of, window
+
+PARTITIONS_OF_A_PAGE = 100
+CHANGES_OF_A_PAGE = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of a partition, and what was different before it."""
+
+    change: history.Change
+    words: str
+
+
+def moment_of(request: HttpRequest, begin: str) -> datetime | None:
+    """The moment that the address asks for, in the zone of the pages if it names none. Raises BadRequest."""
+    text = request.GET.get("as_of", "").strip()
+    if not text:
+        return None
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise BadRequest(f"as_of must be a time like 2026-11-21T03:04:27. Begin at {begin}.")
+    return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+
+
+def topic_then(request: HttpRequest, topic: Topic, moment: datetime) -> HttpResponse:
+    """Leader, ISR and replicas of a topic's partitions as they were; no live state, no actions."""
+    pages = window(
+        asked_of(request, request.path),
+        PARTITIONS_OF_A_PAGE,
+        topic.partition_count,
+        as_of=request.GET.get("as_of", ""),
+    )
+    rows = history.as_of(topic.topic_id, range(pages.first, pages.last), moment)
+    context = {
+        "section": "topics",
+        "topic": topic,
+        "then": min(moment, timezone.now()),
+        "unborn": moment < topic.created_at,
+        "rows": rows,
+        "offline": sum(1 for row in rows if row.was and row.was.offline),
+        "short": sum(1 for row in rows if row.was and len(row.was.isr) < row.was.settled),
+        "pages": pages,
+        "begins": history.begins(),
+    }
+    return render(request, "controller/topic_then.html", context)
+
+
+@require_safe
+@needs(Operation.VIEW)
+def partition(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """One partition now, and how it came to that: each change of leader, ISR, epoch and replicas."""
+    rendered = fingerprints.of_topics([name]).get(name, "") if "\x00" not in name else ""
+    rows = Partition.objects.select_related("topic").filter(topic__name=name, partition=number)
+    row = rows.first() if rendered and number < 2**31 else None
+    if row is None:
+        raise Http404("no such partition")
+    before = number_filter("before", "Changes before the one that made this version.", bits=63)
+    asked = asked_of(request, request.path, before)
+    here = standing.of(request)
+    version = asked.get("before", row.version)
+    changes = history.changes_of(row.topic_id, number, version, CHANGES_OF_A_PAGE + 1)
+    context = {
+        "section": "topics",
+        "watch": f"{fingerprints.TOPIC}{name}",
+        "rendered": rendered,
+        "here": here,
+        "topic": row.topic,
+        "row": queries.partition(here.live, row.id),
+        "steps": _steps(changes)[:CHANGES_OF_A_PAGE],
+        "first": "before" in asked,
+        "next": changes[CHANGES_OF_A_PAGE].version if len(changes) > CHANGES_OF_A_PAGE else 0,
+        "begins": history.begins(),
+        "may_operate": user_may(request.user, Operation.OPERATE),
+    }
+    return render(request, "controller/partition.html", context)
+
+
+def _steps(changes: Sequence[history.Change]) -> list[Step]:
+    earlier: list[history.Change | None] = [*changes[1:], None]
+    return [Step(change, _words(change, before)) for change, before in zip(changes, earlier, strict=False)]
+
+
+def _words(change: history.Change, before: history.Change | None) -> str:
+    """What became different: `leader 3 → 1; ISR lost 3`."""
+    if before is None:
+        return "created" if not change.before else "the change before it is no longer in the journal"
+    words = []
+    if change.leader != before.leader:
+        words.append(f"leader {_leader(before)} → {_leader(change)}")
+    elif change.leader_epoch != before.leader_epoch:
+        words.append(f"leader {_leader(change)} elected again")
+    if gone := [str(one) for one in before.isr if one not in change.isr]:
+        words.append(f"ISR lost {', '.join(gone)}")
+    if came := [str(one) for one in change.isr if one not in before.isr]:
+        words.append(f"ISR got {', '.join(came)}")
+    if list(change.assigned) != list(before.assigned):
+        words.append(f"replicas {_listed(before.assigned)} → {_listed(change.assigned)}")
+    return "; ".join(words) or "another order of the ISR, or marks of a move"
+
+
+def _leader(change: history.Change) -> str:
+    return "none" if change.offline else str(change.leader)
+
+
+def _listed(replicas: Sequence[int]) -> str:
+    return ", ".join(str(one) for one in replicas)

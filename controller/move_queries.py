@@ -1,0 +1,317 @@
+"""This room reads reassignments and plans for people: what is on its way, waits, or how it ended."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from controller.models import NO_LEADER, PLAN_PHASES, STEP_STATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One partition on its way from `origin` to `target`, or how that ended.
+
+    `leader`, `isr` and `adding` are those of its row while it is on its way.
+    """
+
+    id: UUID
+    topic_id: UUID
+    topic_name: str
+    partition: int
+    origin: Sequence[int]
+    target: Sequence[int]
+    phase: str
+    principal: str
+    reason: str
+    asked_version: int
+    asked_place: int
+    asked_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    leader: int | None
+    isr: Sequence[int] | None
+    adding: Sequence[int] | None
+    waits_for: Sequence[int]
+    waits_since: datetime | None
+
+    @property
+    def name(self) -> str:
+        """`flights-5`."""
+        return f"{self.topic_name}-{self.partition}"
+
+    @property
+    def length_ms(self) -> float | None:
+        """How long it took; None: it has not ended, or never began."""
+        if self.ended_at is None or self.started_at is None:
+            return None
+        return (self.ended_at - self.started_at).total_seconds() * 1000
+
+    @property
+    def came(self) -> int:
+        """How many of the new replicas are in sync."""
+        return len(set(self.adding or ()) & set(self.isr or ()))
+
+    @property
+    def comes(self) -> int:
+        """How many new replicas there are to be."""
+        return len(self.adding or ())
+
+    @property
+    def leaderless(self) -> bool:
+        """Nobody is there to copy from."""
+        return self.phase == "InProgress" and self.leader == NO_LEADER
+
+    @property
+    def stalled(self) -> bool:
+        """It cannot end before somebody comes back."""
+        return self.leaderless or (self.phase == "InProgress" and bool(self.waits_for))
+
+
+# `waits_for`: new replicas that are not in sync and whose broker has no session; nothing is copied to them.
+_MOVES = f"""
+    SELECT move.id, move.topic_id, move.topic_name, move.partition, move.origin, move.target, move.phase,
+           move.principal, move.reason, move.asked_version, move.asked_place,
+           move.asked_at, move.started_at, move.ended_at,
+           held.leader, held.isr, held.adding, waits.waits_for,
+           CASE WHEN held.leader = {NO_LEADER} THEN held.changed_at
+                ELSE GREATEST(move.started_at, waits.since) END AS waits_since
+    FROM reassignment AS move
+    LEFT JOIN partition AS held ON held.topic_id = move.topic_id AND held.partition = move.partition
+        AND move.phase IN ('Init', 'InProgress')
+    CROSS JOIN LATERAL (
+        SELECT COALESCE(array_agg(broker_id ORDER BY broker_id), '{{}}') AS waits_for,
+               min(changed_at) AS since
+        FROM broker
+        WHERE broker.fenced AND broker_id = ANY (held.adding) AND broker_id <> ALL (held.isr)) AS waits
+"""
+
+
+def active(limit: int, *, topic_id: Any = None, broker_id: int | None = None, first: int = 0) -> list[Move]:
+    """Those asked for or under way, of all, of a topic, or to and from a broker, in their order."""
+    asked = ["phase IN ('Init', 'InProgress')"]
+    if topic_id is not None:
+        asked.append("move.topic_id = %(topic_id)s")
+    if broker_id is not None:
+        asked.append(
+            "%(broker)s = ANY (move.origin || move.target)"
+            " AND (%(broker)s = ANY (move.origin)) <> (%(broker)s = ANY (move.target))"
+        )
+    statement = f"""{_MOVES} WHERE {" AND ".join(asked)}
+        ORDER BY move.asked_version, move.asked_place OFFSET %(first)s LIMIT %(limit)s"""
+    return _moves(statement, {"topic_id": topic_id, "broker": broker_id, "limit": limit, "first": first})
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCounts:
+    """How many partitions are on their way, how many wait for room, and how many for a broker or a leader."""
+
+    moving: int
+    waiting: int
+    stalled: int
+    comes: int
+    came: int
+    since: datetime | None
+    stalled_since: datetime | None
+
+    @property
+    def active(self) -> int:
+        return self.moving + self.waiting
+
+
+_STALLED = f"phase = 'InProgress' AND (leader = {NO_LEADER} OR cardinality(waits_for) > 0)"
+_COUNTS = f"""
+    WITH moves AS MATERIALIZED ({_MOVES} WHERE phase IN ('Init', 'InProgress'))
+    SELECT count(*) FILTER (WHERE phase = 'InProgress')::int, count(*) FILTER (WHERE phase = 'Init')::int,
+           count(*) FILTER (WHERE {_STALLED})::int, COALESCE(sum(cardinality(adding)), 0)::int,
+           COALESCE(sum((SELECT count(*) FROM unnest(adding) AS new WHERE new = ANY (isr))), 0)::int,
+           min(asked_at), min(waits_since) FILTER (WHERE {_STALLED})
+    FROM moves
+"""
+
+
+def counts() -> MoveCounts:
+    """What is on its way now, counted."""
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNTS)
+        return MoveCounts(*cursor.fetchone())
+
+
+def stalled(limit: int) -> list[Move]:
+    """Those that cannot end before somebody comes back, what waits longest first."""
+    statement = f"""
+        SELECT * FROM ({_MOVES} WHERE phase = 'InProgress') AS moves WHERE {_STALLED}
+        ORDER BY waits_since, topic_name, partition LIMIT %(limit)s"""
+    return _moves(statement, {"limit": limit})
+
+
+def ended(limit: int, *, after: tuple[int, int] | None = None, topic_id: Any = None) -> list[Move]:
+    """Those that ended, asked for last first, after the one of this turn and place."""
+    asked = ["phase NOT IN ('Init', 'InProgress')"]
+    if topic_id is not None:
+        asked.append("move.topic_id = %(topic_id)s")
+    if after is not None:
+        asked.append("(-asked_version, asked_place) > (-%(version)s::bigint, %(place)s::int)")
+    statement = f"""{_MOVES} WHERE {" AND ".join(asked)}
+        ORDER BY move.asked_version DESC, move.asked_place LIMIT %(limit)s"""
+    version, place = after or (0, 0)
+    return _moves(statement, {"limit": limit, "topic_id": topic_id, "version": version, "place": place})
+
+
+def _moves(statement: str, values: dict[str, Any]) -> list[Move]:
+    return [Move(**row) for row in _named(statement, values)]
+
+
+# ---------------------------------------------------------------------------------- plans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRow:
+    """A stored plan without its steps: what it is for, where it stands, what it costs, who decided what.
+
+    `cost` is empty until it was computed: see controller.core.proposals.Cost. `why`: why it failed, or what
+    was said with the last change.
+    """
+
+    id: UUID
+    kind: str
+    options: dict[str, Any]
+    phase: str
+    throttle: int
+    at_a_time: int
+    step_count: int
+    cost: dict[str, Any]
+    proposed_by: str
+    reason: str
+    changed_by: str
+    why: str
+    version: int
+    proposed_version: int
+    proposed_at: datetime
+    approved_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in PLAN_PHASES[-3:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCounts:
+    """How many steps of a plan are where, and the bytes that they copy: all, and those that are done."""
+
+    waiting: int
+    asked: int
+    done: int
+    skipped: int
+    cancelled: int
+    failed: int
+    bytes: int
+    bytes_done: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """One step: the replicas as they were reviewed, where they go, and what became of that."""
+
+    number: int
+    topic_id: UUID
+    topic_name: str
+    partition: int
+    origin: Sequence[int]
+    target: Sequence[int]
+    size_bytes: int | None
+    state: str
+    why: str
+
+    @property
+    def name(self) -> str:
+        """`flights-5`."""
+        return f"{self.topic_name}-{self.partition}"
+
+    @property
+    def added(self) -> list[int]:
+        return [broker_id for broker_id in self.target if broker_id not in self.origin]
+
+    @property
+    def removed(self) -> list[int]:
+        return [broker_id for broker_id in self.origin if broker_id not in self.target]
+
+
+_PLANS = """
+    SELECT id, kind, options, phase, throttle, at_a_time, step_count, cost, proposed_by, reason, changed_by,
+           why, version, proposed_version, proposed_at, approved_at, started_at, ended_at
+    FROM plan"""
+# What a step copies: as many logs as it has new replicas.
+_COPIED = (
+    """COALESCE(size_bytes, 0) * (SELECT count(*) FROM unnest(target) AS new WHERE new <> ALL (origin))"""
+)
+_STEP_COUNTS = f"""
+    SELECT {", ".join(f"count(*) FILTER (WHERE state = '{state}')::int" for state in STEP_STATES)},
+           COALESCE(sum(copied), 0)::bigint, COALESCE(sum(copied) FILTER (WHERE state = 'Done'), 0)::bigint
+    FROM (SELECT state, {_COPIED} AS copied FROM plan_step WHERE plan_id = %(plan)s) AS steps
+"""
+
+
+def plan(plan_id: UUID) -> PlanRow | None:
+    """One plan."""
+    found = _named(f"{_PLANS} WHERE id = %(plan)s", {"plan": plan_id})
+    return PlanRow(**found[0]) if found else None
+
+
+def plans(
+    limit: int, *, after: tuple[int, UUID] | None = None, phases: Sequence[str] = (), kind: str = ""
+) -> list[PlanRow]:
+    """Plans, proposed last first, after the one of this turn and id; only of these phases and this kind."""
+    asked = ["true"]
+    if phases:
+        asked.append("phase = ANY (%(phases)s)")
+    if kind:
+        asked.append("kind = %(kind)s")
+    if after is not None:
+        asked.append("(-proposed_version, id) > (-%(version)s::bigint, %(id)s::uuid)")
+    version, last = after or (0, None)
+    statement = f"{_PLANS} WHERE {' AND '.join(asked)} ORDER BY proposed_version DESC, id LIMIT %(limit)s"
+    values = {"limit": limit, "phases": list(phases), "kind": kind, "version": version, "id": last}
+    return [PlanRow(**row) for row in _named(statement, values)]
+
+
+def step_counts(plan_id: UUID) -> StepCounts:
+    """The steps of a plan, counted: a hundred thousand take some tens of milliseconds."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STEP_COUNTS, {"plan": plan_id})
+        names = [*map(str.lower, STEP_STATES), "bytes", "bytes_done"]
+        return StepCounts(**dict(zip(names, cursor.fetchone(), strict=True)))
+
+
+def steps(plan_id: UUID, limit: int, *, after: int = -1, state: str = "", topic: str = "") -> list[StepRow]:
+    """Steps of a plan in their order behind the number `after`; only those in a state, or of a topic."""
+    asked = ["plan_id = %(plan)s", "number > %(after)s"]
+    if state:
+        asked.append("state = %(state)s")
+    if topic:
+        asked.append("topic_name = %(topic)s")
+    statement = f"""
+        SELECT number, topic_id, topic_name, partition, origin, target, size_bytes, state, why
+        FROM plan_step WHERE {" AND ".join(asked)} ORDER BY number LIMIT %(limit)s"""
+    values = {"plan": plan_id, "after": after, "state": state, "topic": topic, "limit": limit}
+    return [StepRow(**row) for row in _named(statement, values)]
+
+
+def _named(statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows by the names of their columns; what JSON columns hold is read."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        columns = [(column.name, column.name in ("options", "cost")) for column in cursor.description or ()]
+        return [
+            {
+                name: json.loads(value) if is_json and isinstance(value, str) else value
+                for (name, is_json), value in zip(columns, row, strict=True)
+            }
+            for row in cursor.fetchall()
+        ]

@@ -1,0 +1,195 @@
+"""This room words what became of a request to the controller, for pages and REST alike."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from controller.asking import Request
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.brokers import BrokerResult
+from muster.messages.link.configs import AlterConfigs, ConfigResults, ResourceType
+from muster.messages.link.from_broker import (
+    AlterReassignments,
+    CreatePartitions,
+    CreateTopics,
+    ElectLeaders,
+    Wish,
+)
+from muster.messages.link.plans import PlanAnswer
+from muster.messages.link.quotas import AlterClientQuotas, Entity, QuotaResults
+from muster.messages.link.to_broker import (
+    CreateTopicsAnswer,
+    ElectionResults,
+    ReassignmentResults,
+    TopicResults,
+    WishAnswer,
+)
+
+
+class Verdict(StrEnum):
+    """What became of a request as a whole."""
+
+    WAITING = "waiting"
+    """The controller has not answered yet."""
+
+    DONE = "done"
+    """All of it was carried out."""
+
+    WOULD_BE_DONE = "would be done"
+    """It was only to be judged; nothing changed."""
+
+    PARTLY_DONE = "partly done"
+    """Some of it was carried out; the results say what was not."""
+
+    REFUSED = "refused"
+    """Nothing of it was carried out."""
+
+    FAILED = "failed"
+    """There is no answer, and never will be; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one topic, partition, broker or plan; `kind` says which it is."""
+
+    kind: str
+    name: str
+    partition: int | None = None
+    error: ErrorCode = ErrorCode.NONE
+    text: str = ""
+    topic_id: UUID | None = None
+
+    @property
+    def refused(self) -> bool:
+        """An election that nobody needs is no refusal: all is as it was asked to be."""
+        return self.error not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
+
+    @property
+    def label(self) -> str:
+        """`flights`, `flights-5`, `broker 3`."""
+        return self.name if self.partition is None else f"{self.name}-{self.partition}"
+
+    @property
+    def words(self) -> str:
+        """What the controller said, as a sentence, and what to do about it."""
+        said = f"{self.text[:1].upper()}{self.text[1:]}" if self.text else self.error.name
+        advice = ADVICE.get(self.error, "")
+        return f"{said.rstrip('.')}. {advice}".rstrip()
+
+
+ADVICE: Final[dict[ErrorCode, str]] = {
+    ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or delete that topic first.",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "Choose another name; . and _ count as the same letter.",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "Ask for fewer replicas, or bring more brokers back first.",
+    ErrorCode.INVALID_PARTITIONS: "Ask for more partitions than there are.",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "Name different brokers that are registered, at least one of them"
+    " live.",
+    ErrorCode.INVALID_CONFIG: "docs/settings.md lists what topics obey.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "Look at what there is now: it may have been deleted.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "Look at what there is now: it may have been deleted.",
+    ErrorCode.TOPIC_DELETION_DISABLED: "Set delete.topic.enable to true for the cluster first.",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "There is nothing to cancel: it may have ended.",
+    ErrorCode.INVALID_UPDATE_VERSION: "Nothing was changed. Look at it as it is now, then ask again.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "Bring that broker back, and wait until it is in sync.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Bring one of its in-sync replicas back.",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "Ask again in a moment; if it stays so, the log of the controller's node"
+    " says why.",
+    ErrorCode.BROKER_ID_NOT_REGISTERED: "Look at the list of brokers.",
+}
+"""What whoever asked may do about it, where the controller's own words do not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A request's verdict and what became of each thing that it names."""
+
+    verdict: Verdict
+    results: tuple[Result, ...] = ()
+    text: str = ""
+    goes_on: bool = False
+    """What was accepted is carried out after the answer."""
+
+    @property
+    def done_word(self) -> str:
+        """What is to be said of what was not refused: a move goes on behind its answer."""
+        if self.goes_on:
+            return "asked for"
+        return "would be done" if self.verdict is Verdict.WOULD_BE_DONE else "done"
+
+    @property
+    def refusals(self) -> list[Result]:
+        """What was not carried out, in the order of the request."""
+        return [one for one in self.results if one.refused]
+
+
+def kind_of(wish: Wish) -> str:
+    """The wish's name, which is Kafka's where Kafka has one."""
+    return type(wish).__name__
+
+
+def of(request: Request) -> Outcome:
+    """What became of it so far."""
+    if request.failed:
+        return Outcome(Verdict.FAILED, text=request.failed)
+    if request.answer is None:
+        return Outcome(Verdict.WAITING)
+    results = _results(request.wish, request.answer)
+    refused = [one for one in results if one.refused]
+    if refused:
+        verdict = Verdict.REFUSED if len(refused) == len(results) else Verdict.PARTLY_DONE
+    else:
+        verdict = Verdict.WOULD_BE_DONE if is_trial(request.wish) else Verdict.DONE
+    moves = isinstance(request.wish, AlterReassignments) and any(
+        one.replicas for one in request.wish.partitions
+    )
+    return Outcome(verdict, results, goes_on=moves)
+
+
+def is_trial(wish: Wish) -> bool:
+    """Whether it is only to be judged."""
+    return isinstance(wish, CreateTopics | CreatePartitions | AlterConfigs | AlterClientQuotas) and (
+        wish.validate_only
+    )
+
+
+def _results(wish: Wish, answer: WishAnswer) -> tuple[Result, ...]:
+    match answer:
+        case CreateTopicsAnswer():
+            return tuple(Result("topic", t.name, None, t.error, t.text, t.topic_id) for t in answer.topics)
+        case TopicResults():
+            return tuple(
+                Result("topic", t.name or str(t.topic_id), None, t.error, t.text, t.topic_id)
+                for t in answer.topics
+            )
+        case ReassignmentResults():
+            return tuple(Result("partition", r.topic, r.partition, r.error, r.text) for r in answer.results)
+        case ElectionResults():
+            named = isinstance(wish, ElectLeaders) and wish.partitions is not None
+            # Of all partitions only those are told that needed one.
+            return tuple(
+                Result("partition", r.topic, r.partition, r.error, r.text)
+                for r in answer.results
+                if named or r.error is not ErrorCode.ELECTION_NOT_NEEDED
+            )
+        case ConfigResults():
+            return tuple(_configured(r.type, r.name, r.error, r.text) for r in answer.results)
+        case PlanAnswer():
+            return (Result("plan", str(answer.plan_id or ""), None, answer.error, answer.text),)
+        case QuotaResults():
+            return tuple(Result("quota", _entity(r.entity), None, r.error, r.text) for r in answer.results)
+        case BrokerResult():
+            return (Result("broker", f"broker {answer.broker_id}", None, answer.error, answer.text),)
+        case _:
+            return ()
+
+
+def _configured(resource: int, name: str, error: ErrorCode, text: str) -> Result:
+    if resource == ResourceType.TOPIC:
+        return Result("topic", name, None, error, text)
+    return Result("broker" if name else "cluster", name, None, error, text)
+
+
+def _entity(entity: Entity) -> str:
+    """As Kafka's tools write it."""
+    return " ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)

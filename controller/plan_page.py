@@ -1,0 +1,195 @@
+"""This room renders plans: what each would move and cost, how far it is, what became of it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from access.cursors import NotOurs, opened, sealed
+from access.filters import number_filter, text_filter, word_filter
+from access.grants import Operation
+from access.pages import needs
+from access.service import user_may
+from controller import fingerprints, move_queries, standing
+from controller.models import PLAN_PHASES, STEP_STATES
+from controller.paging import asked_of
+
+PLANS_OF_A_PAGE = 50
+STEPS_OF_A_PAGE = 100
+_LISTED = ["plans"]
+
+MAY: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "Computing": (("plan-cancel", "Cancel", "It is computed no further."),),
+    "Draft": (
+        ("plan-approve", "Approve", "It may run then; nothing moves before somebody runs it."),
+        ("plan-throttle", "Change its rate", "For moves that begin from now on."),
+        ("plan-cancel", "Cancel", "Nothing has moved, and nothing will."),
+    ),
+    "Approved": (
+        ("plan-run", "Run", "Partitions are moved as it says, a few at a time."),
+        ("plan-throttle", "Change its rate", "For moves that begin from now on."),
+        ("plan-cancel", "Cancel", "Nothing has moved, and nothing will."),
+    ),
+    "Running": (
+        ("plan-pause", "Pause", "No more moves begin; those under way end."),
+        ("plan-throttle", "Change its rate", "Moves under way obey at once."),
+        ("plan-cancel", "Cancel", "It ends here; moves under way go on, or back."),
+    ),
+    "Paused": (
+        ("plan-run", "Go on", "The next moves begin."),
+        ("plan-throttle", "Change its rate", "Moves under way obey at once."),
+        ("plan-cancel", "Cancel", "It ends here; moves under way go on, or back."),
+    ),
+    "Done": (("plan-undo", "Undo", "A plan takes back what it moved; it is reviewed like any other."),),
+    "Cancelled": (("plan-undo", "Undo", "A plan takes back what it moved; it is reviewed like any other."),),
+    "Failed": (),
+}
+"""By phase: the actions that may be asked, what their buttons say, what they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a plan is. `rate`: bytes a second since it began, None: nothing is done yet.
+
+    `seconds`: how long it ran, None: it never began; `planned_s`: what its busiest broker needs at its rate.
+    """
+
+    over: int
+    of: int
+    bytes_done: int
+    bytes: int
+    rate: float | None
+    ends_at: datetime | None
+    seconds: float | None
+    planned_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one broker holds, and would hold once the plan is done."""
+
+    broker_id: int
+    replicas: int
+    replicas_then: int
+    first: int
+    first_then: int
+    takes: int
+    sends: int
+
+
+@require_safe
+@needs(Operation.VIEW)
+def plan_list(request: HttpRequest) -> HttpResponse:
+    """Every plan, proposed last first."""
+    here = standing.of(request)
+    asked = asked_of(
+        request,
+        request.path,
+        word_filter("phase", PLAN_PHASES, "Only those in this phase."),
+        text_filter("after", "Where the page before ended.", 2048),
+    )
+    phase = asked.get("phase", "")
+    of = [*_LISTED, phase]
+    try:
+        place = opened(asked["after"], of) if "after" in asked else None
+    except NotOurs as error:
+        raise BadRequest(f"{error} Begin at {request.path}.") from error
+    after = (place[0], UUID(place[1])) if place else None
+    rows = move_queries.plans(PLANS_OF_A_PAGE + 1, after=after, phases=[phase] if phase else ())
+    last = rows[PLANS_OF_A_PAGE - 1] if len(rows) > PLANS_OF_A_PAGE else None
+    context = {
+        "section": "reassignments",
+        "watch": fingerprints.CLUSTER,
+        "rendered": here.fingerprint,
+        "here": here,
+        "plans": rows[:PLANS_OF_A_PAGE],
+        "phase": phase,
+        "phases": PLAN_PHASES,
+        "first": after is not None,
+        "next": sealed([last.proposed_version, str(last.id)], of) if last else "",
+        "may_operate": user_may(request.user, Operation.OPERATE),
+    }
+    return render(request, "controller/plans.html", context)
+
+
+@require_safe
+@needs(Operation.VIEW)
+def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
+    """One plan: what it would move, what that costs, how far it is, what may be done about it."""
+    here = standing.of(request)
+    row = move_queries.plan(plan_id)
+    if row is None:
+        raise Http404("no such plan")
+    asked = asked_of(
+        request,
+        request.path,
+        word_filter("state", STEP_STATES, "Only steps in this state."),
+        number_filter("from", "Steps before those that are shown."),
+    )
+    state, first = asked.get("state", ""), asked.get("from", 0)
+    counts = move_queries.step_counts(plan_id)
+    steps = move_queries.steps(plan_id, STEPS_OF_A_PAGE + 1, after=first - 1, state=state)
+    may = user_may(request.user, Operation.OPERATE)
+    context = {
+        "section": "reassignments",
+        "watch": fingerprints.CLUSTER,
+        "rendered": here.fingerprint,
+        "here": here,
+        "plan": row,
+        "counts": counts,
+        "progress": progress_of(row, counts, timezone.now()),
+        "brokers": [Load(*one) for one in row.cost.get("brokers", ())],
+        "left_out": row.cost.get("left_out", ()),
+        "steps": steps[:STEPS_OF_A_PAGE],
+        "state": state,
+        "states": [
+            (word, number)
+            for word, number in zip(STEP_STATES, _counted(counts), strict=True)
+            if number or word == state
+        ],
+        "first": first,
+        "next": steps[STEPS_OF_A_PAGE].number if len(steps) > STEPS_OF_A_PAGE else 0,
+        "undoes": row.options.get("undoes"),
+        "actions": _actions(row) if may else (),
+    }
+    return render(request, "controller/plan.html", context)
+
+
+def _counted(counts: move_queries.StepCounts) -> tuple[int, ...]:
+    return (
+        counts.waiting,
+        counts.asked,
+        counts.done,
+        counts.skipped,
+        counts.cancelled,
+        counts.failed,
+    )
+
+
+def progress_of(row: move_queries.PlanRow, counts: move_queries.StepCounts, now: datetime) -> Progress:
+    """How far it is; when it ends is a guess from what it has done since it began."""
+    over = counts.done + counts.skipped + counts.cancelled + counts.failed
+    seconds, rate, ends_at = None, None, None
+    if row.started_at is not None:
+        seconds = max(1.0, ((row.ended_at or now) - row.started_at).total_seconds())
+        rate = counts.bytes_done / seconds if counts.bytes_done else None
+    if rate and row.phase == "Running":
+        ends_at = now + timedelta(seconds=(counts.bytes - counts.bytes_done) / rate)
+    busiest = row.cost.get("busiest_bytes", 0)
+    planned_s = busiest / row.throttle if row.throttle and busiest else None
+    return Progress(over, row.step_count, counts.bytes_done, counts.bytes, rate, ends_at, seconds, planned_s)
+
+
+def _actions(row: move_queries.PlanRow) -> list[dict[str, Any]]:
+    """What may be asked of it in its phase: address, button, what it does."""
+    return [
+        {"address": reverse("ask-plan", args=[kind, row.id]), "name": name, "does": does, "kind": kind}
+        for kind, name, does in MAY[row.phase]
+    ]

@@ -1,0 +1,105 @@
+"""This room holds the SQL of reassignments and plans: each statement has a name and says when it fits.
+
+Everything is in bulk over `unnest`, and every write is conditional: the caller compares the count.
+"""
+
+from typing import Final
+
+READ_REASSIGNMENTS: Final = """
+SELECT id, topic_id, topic_name, partition, origin, target, phase, principal, reason,
+    throttle, plan_id, plan_step
+FROM reassignment WHERE phase IN ('Init', 'InProgress') ORDER BY asked_version, asked_place"""
+
+ADD_REASSIGNMENTS: Final = """
+INSERT INTO reassignment (id, topic_id, topic_name, partition, origin, target, phase, principal, reason,
+    throttle, plan_id, plan_step, asked_version, asked_place, version, started_at, ended_at)
+SELECT id, topic_id, topic_name, partition, origin::int[], target::int[], phase, principal, reason,
+    throttle, plan_id, plan_step, %(version)s, place, %(version)s, CASE WHEN phase <> 'Init' THEN now() END,
+    CASE WHEN phase IN ('Init', 'InProgress') THEN NULL ELSE now() END
+FROM unnest(%(id)s::uuid[], %(topic_id)s::uuid[], %(topic_name)s::text[], %(partition)s::int[],
+    %(origin)s::text[], %(target)s::text[], %(phase)s::text[], %(principal)s::text[], %(reason)s::text[],
+    %(throttle)s::bigint[], %(plan_id)s::uuid[], %(plan_step)s::int[])
+    WITH ORDINALITY
+    AS u(id, topic_id, topic_name, partition, origin, target, phase, principal, reason, throttle, plan_id,
+        plan_step, place)"""
+
+CHANGE_REASSIGNMENTS: Final = """
+UPDATE reassignment SET phase = u.phase, origin = u.origin::int[], reason = u.reason, version = %(version)s,
+    throttle = u.throttle,
+    started_at = CASE WHEN u.phase = 'InProgress' THEN coalesce(started_at, now()) ELSE started_at END,
+    ended_at = CASE WHEN u.phase IN ('Init', 'InProgress') THEN NULL ELSE now() END
+FROM unnest(%(id)s::uuid[], %(phase)s::text[], %(origin)s::text[], %(reason)s::text[], %(throttle)s::bigint[])
+    AS u(id, phase, origin, reason, throttle)
+WHERE reassignment.id = u.id AND reassignment.phase IN ('Init', 'InProgress')"""
+"""What has ended stays as it ended."""
+
+READ_PLANS: Final = """
+SELECT plan.id, plan.options, plan.phase, plan.version, plan.throttle, plan.at_a_time, plan.step_count,
+    plan.proposed_by, plan.reason, plan.changed_by, plan.why, plan.cost
+FROM plan WHERE phase NOT IN ('Done', 'Cancelled', 'Failed')
+    OR EXISTS (SELECT FROM plan_step WHERE plan_step.plan_id = plan.id AND plan_step.state = 'Asked')
+ORDER BY proposed_version, id"""
+
+READ_STEPS: Final = """
+SELECT plan_step.plan_id, state = 'Asked', json_agg(json_build_array(number, topic_id, topic_name, partition,
+    reviewed_version, origin, target, coalesce(size_bytes, -1)) ORDER BY number)::text
+FROM plan_step JOIN plan ON plan.id = plan_step.plan_id
+WHERE state = 'Asked' OR (state = 'Waiting' AND plan.phase NOT IN ('Done', 'Cancelled', 'Failed'))
+GROUP BY 1, 2"""
+"""Those that wait of plans that are not over, and those that are active of all."""
+
+PUT_PLANS: Final = """
+INSERT INTO plan (id, kind, options, phase, throttle, at_a_time, step_count, cost, proposed_by, reason,
+    changed_by, why, version, proposed_version)
+SELECT id, kind, options, phase, throttle, at_a_time, step_count, cost, proposed_by, reason, changed_by, why,
+    version, version
+FROM unnest(%(id)s::uuid[], %(kind)s::text[], %(options)s::jsonb[], %(phase)s::text[], %(throttle)s::bigint[],
+    %(at_a_time)s::int[], %(step_count)s::int[], %(cost)s::jsonb[], %(proposed_by)s::text[],
+    %(reason)s::text[], %(changed_by)s::text[], %(why)s::text[], %(version)s::bigint[])
+    AS u(id, kind, options, phase, throttle, at_a_time, step_count, cost, proposed_by, reason, changed_by,
+        why, version)
+ON CONFLICT (id) DO UPDATE SET phase = EXCLUDED.phase, throttle = EXCLUDED.throttle,
+    step_count = EXCLUDED.step_count, cost = EXCLUDED.cost, changed_by = EXCLUDED.changed_by,
+    why = EXCLUDED.why, version = EXCLUDED.version,
+    approved_at = CASE WHEN EXCLUDED.phase = 'Approved' THEN now() ELSE plan.approved_at END,
+    started_at = CASE WHEN EXCLUDED.phase = 'Running' THEN coalesce(plan.started_at, now())
+        ELSE plan.started_at END,
+    ended_at = CASE WHEN EXCLUDED.phase IN ('Done', 'Cancelled', 'Failed') THEN now() END
+WHERE plan.phase NOT IN ('Done', 'Cancelled', 'Failed')"""
+"""What is over stays as it ended."""
+
+ADD_STEPS: Final = """
+INSERT INTO plan_step (plan_id, number, topic_id, topic_name, partition, reviewed_version, origin, target,
+    size_bytes, state, why)
+SELECT plan_id, number, topic_id, topic_name, partition, reviewed_version, origin::int[], target::int[],
+    nullif(size_bytes, -1), 'Waiting', ''
+FROM unnest(%(plan_id)s::uuid[], %(number)s::int[], %(topic_id)s::uuid[], %(topic_name)s::text[],
+    %(partition)s::int[], %(reviewed_version)s::bigint[], %(origin)s::text[], %(target)s::text[],
+    %(size_bytes)s::bigint[])
+    AS u(plan_id, number, topic_id, topic_name, partition, reviewed_version, origin, target, size_bytes)"""
+
+READ_PLAN_TO_COMPUTE: Final = "SELECT options, throttle FROM plan WHERE id = %(plan_id)s"
+
+READ_BROKERS_TO_PLAN: Final = """
+SELECT coalesce(json_agg(json_build_array(broker_id, rack, NOT fenced AND NOT leaving, cordoned)
+    ORDER BY broker_id), '[]')::text
+FROM broker WHERE broker_epoch > 0"""
+
+READ_NAMES_OF_TOPICS: Final = "SELECT topic_id, name FROM topic"
+
+READ_PARTITIONS_TO_PLAN: Final = """
+SELECT coalesce(json_agg(json_build_array(partition.topic_id, partition.partition, assigned, leader, isr,
+    partition.version, coalesce(progress.size_bytes, -1), moving.id IS NOT NULL)
+    ORDER BY partition.topic_id, partition.partition), '[]')::text
+FROM partition LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
+LEFT JOIN reassignment AS moving ON moving.topic_id = partition.topic_id
+    AND moving.partition = partition.partition AND moving.phase IN ('Init', 'InProgress')"""
+"""One text, as in controller.statements.READ_PARTITIONS."""
+
+READ_DONE_STEPS: Final = """
+SELECT coalesce(json_agg(json_build_array(topic_id, partition, origin, target)), '[]')::text
+FROM plan_step WHERE plan_id = %(plan_id)s AND state = 'Done'"""
+
+CHANGE_STEPS: Final = """
+UPDATE plan_step SET state = %(state)s, why = %(why)s
+WHERE plan_id = %(plan_id)s AND number = ANY (%(numbers)s::int[]) AND state IN ('Waiting', 'Asked')"""

@@ -1,0 +1,116 @@
+"""This room renders topics: the list of all, and one whole, with its partitions, configs and what moves."""
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from access.cursors import NotOurs, opened, sealed
+from access.filters import text_filter, word_filter
+from access.grants import Operation
+from access.pages import needs
+from access.service import user_may
+from controller import findings, fingerprints, history, move_queries, queries, standing
+from controller.config_values import rows_of_topic
+from controller.history_page import moment_of, topic_then
+from controller.models import Topic
+from controller.paging import asked_of, window
+
+TOPICS_OF_A_PAGE = 100
+PARTITIONS_OF_A_PAGE = 100
+MOVES_SHOWN = 20
+SHOWS = ("all", "attention", "offline", "under-min-isr", "one-copy")
+
+
+@require_safe
+@needs(Operation.VIEW)
+def topic_list(request: HttpRequest) -> HttpResponse:
+    """A page of topics by their names: how many partitions, how safe, what is set."""
+    here = standing.of(request)
+    asked = asked_of(
+        request,
+        "/topics/",
+        text_filter("q", "Topic contains, in capitals or not."),
+        word_filter("show", SHOWS, "Only topics with such partitions."),
+        text_filter("after", "Where the page before ended.", 2048),
+    )
+    contains, show = asked.get("q", ""), asked.get("show", "all")
+    of = ["topic list", contains, show]
+    try:
+        after = opened(asked["after"], of)[0] if "after" in asked else ""
+    except NotOurs as error:
+        raise BadRequest(f"{error} Begin at /topics/.") from error
+    limit = TOPICS_OF_A_PAGE + 1
+    rows = queries.topics(here.live, contains=contains, show=show, after=after, limit=limit)
+    shown, follow = rows[:TOPICS_OF_A_PAGE], len(rows) == limit
+    ids = [row.topic_id for row in shown]
+    by_id, sizes = Topic.objects.in_bulk(ids), queries.sizes(ids)
+    context = {
+        "section": "topics",
+        "watch": fingerprints.CLUSTER,
+        "rendered": here.fingerprint,
+        "here": here,
+        "rows": [
+            (row, by_id[row.topic_id], sizes.get(row.topic_id)) for row in shown if row.topic_id in by_id
+        ],
+        "contains": contains,
+        "show": show,
+        "shows": _choices(here.health),
+        "first": bool(after),
+        "next": sealed([shown[-1].name], of) if follow else "",
+        "may_operate": user_may(request.user, Operation.OPERATE),
+    }
+    return render(request, "controller/topics.html", context)
+
+
+@require_safe
+@needs(Operation.VIEW)
+def topic(request: HttpRequest, name: str) -> HttpResponse:
+    """One topic: are its partitions safe, who leads them, what is set, what moves."""
+    rendered = fingerprints.of_topics([name]).get(name, "") if "\x00" not in name else ""
+    found = Topic.objects.filter(name=name).first() if rendered else None
+    if found is None:
+        raise Http404("no such topic")
+    if (moment := moment_of(request, request.path)) is not None:
+        return topic_then(request, found, moment)
+    shows = word_filter("show", SHOWS, "Only such partitions.")
+    asked = asked_of(request, request.path, shows)
+    here, show = standing.of(request), asked.get("show", "all")
+    row = queries.topic(here.live, found.topic_id, show)
+    if row is None:
+        raise Http404("deleted in this moment")
+    pages = window(asked, PARTITIONS_OF_A_PAGE, row.matching, show=asked.get("show", ""))
+    partitions = queries.partitions_of(here.live, [row], show, pages.first, pages.size, by_number=True)
+    moves = move_queries.active(MOVES_SHOWN + 1, topic_id=found.topic_id)
+    context = {
+        "section": "topics",
+        "watch": f"{fingerprints.TOPIC}{name}",
+        "rendered": rendered,
+        "here": here,
+        "topic": found,
+        "row": row,
+        "partitions": partitions.get(found.topic_id, []),
+        "pages": pages,
+        "show": show,
+        "shows": _choices(row),
+        "findings": findings.of_topic(here.brokers, row),
+        "configs": sorted(found.configs.items()),
+        "others": [one for one in rows_of_topic(found) if not one.is_set],
+        "size": queries.sizes([found.topic_id]).get(found.topic_id),
+        "moves": moves[:MOVES_SHOWN],
+        "more_moves": len(moves) > MOVES_SHOWN,
+        "begins": history.begins(),
+        "may_operate": user_may(request.user, Operation.OPERATE),
+    }
+    return render(request, "controller/topic.html", context)
+
+
+def _choices(counted: queries.TopicRow | queries.Health) -> list[tuple[str, str, int]]:
+    total = counted.partition_count if isinstance(counted, queries.TopicRow) else counted.partitions
+    return [
+        ("all", "All", total),
+        ("attention", "Not in full sync", counted.under_replicated),
+        ("offline", "Offline", counted.offline),
+        ("under-min-isr", "Under min ISR", counted.under_min_isr),
+        ("one-copy", "One copy left", counted.one_copy),
+    ]

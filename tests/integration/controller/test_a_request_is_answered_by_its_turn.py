@@ -1,0 +1,187 @@
+"""A wish that stands in a row is carried out and answered by one transaction, and once, whoever dies."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+from controller import asking, store
+from controller.asking import Asking, NoAnswer
+from controller.configuration import ServiceSettings
+from controller.core import events as told
+from controller.core.requests import KEY, KIND, Asked
+from controller.enrolment import enroll
+from controller.subject import CLUSTER, Cluster
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.link.from_broker import (
+    AlterReassignments,
+    CreateTopics,
+    DeleteTopics,
+    NamedTopic,
+    NewTopic,
+    WantedReplicas,
+    Wish,
+)
+from muster.messages.link.rows import BrokerRow
+from muster.messages.link.to_broker import CreateTopicsAnswer, ReassignmentResults, TopicResults
+from runtime import cluster, requests
+from runtime.ports import VersionConflict
+from runtime.postgres import LaneConnection
+from runtime.requests import AnotherAsked, NewRequest
+
+PLACED = CreateTopics(
+    topics=(NewTopic(name="flights", assignments={0: (1,), 1: (1,)}, configs={"retention.ms": "1000"}),),
+    timeout_ms=0,
+)
+
+
+class Node:
+    """A node whose questions run on one connection; it does not tick, and hears its own wake-ups."""
+
+    frozen = False
+
+    def __init__(self, connection: LaneConnection) -> None:
+        self.connection = connection
+        self.woken: list[str] = []
+
+    def now(self) -> Instant:
+        return Instant(1_000)
+
+    def wake(self, name: str, key: str = "") -> None:
+        self.woken.append(name)
+
+    async def query(self, function: Callable[[Any], Any]) -> Any:
+        with self.connection.transaction():
+            return function(self.connection)
+
+
+@pytest.fixture
+def connection(fresh_database: str) -> Iterator[LaneConnection]:
+    with LaneConnection.connect(fresh_database, autocommit=True) as connection:
+        with connection.transaction():
+            cluster.initialise(connection, uuid4(), ["controller"])
+            enroll(connection, 1, "a secret", rotate=False)
+        yield connection
+
+
+class Owner:
+    """One owner of the controller's lane, with a live broker 1."""
+
+    def __init__(self, connection: LaneConnection) -> None:
+        self._connection = connection
+        self._subject = Cluster(Node(connection), ServiceSettings().core)  # type: ignore[arg-type]
+        rows = store.load(connection)
+        rows.brokers[1] = BrokerRow(1, 1, "a", {})
+        state, revived = self._subject.revive(CLUSTER, rows, Instant(0))
+        self._subject.settle(CLUSTER, state, revived)
+
+    def waiting(self) -> list[told.Heard]:
+        """What the desk hands in."""
+        return [
+            told.Heard(
+                told.RequestSeat(row.id, row.principal, row.reason),
+                msgspec.convert(row.payload, Asked, str_keys=True).wish,
+                uuid4(),
+            )
+            for row in requests.ready(self._connection, KIND, [KEY])
+        ]
+
+    def takes_a_turn(self, events: list[told.Heard], *, dies: bool = False) -> None:
+        """Decide and write, as a lane does; `dies` before the commit."""
+        state = self._subject.cached(CLUSTER)
+        assert state is not None
+        decision = self._subject.decide(CLUSTER, state, events, Instant(1_000))
+        with self._connection.transaction(force_rollback=dies):
+            store.save(self._connection, state.rows, decision.records)
+        if dies:
+            return
+        self._subject.settle(CLUSTER, state, decision)
+
+
+def stored(connection: LaneConnection, wish: Wish, key: str | None = None) -> str:
+    row = NewRequest(KIND, "controller", KEY, "mira", "we test", Asked(wish), key)
+    with connection.cursor() as cursor:
+        return requests.store(cursor, row)
+
+
+def test_it_is_asked_again_until_its_turn_is_written_and_then_never(connection: LaneConnection) -> None:
+    request_id = stored(connection, PLACED)
+    first = Owner(connection)
+    (event,) = first.waiting()
+    first.takes_a_turn([event], dies=True)
+    assert requests.answers(connection, [request_id]) == []
+    second = Owner(connection)
+    second.takes_a_turn(second.waiting())
+    # Nobody has said anything yet, and never need: whoever looks finds the answer.
+    (row,) = requests.answers(connection, [request_id])
+    answer = msgspec.convert(row.answer, CreateTopicsAnswer)
+    assert [(one.name, one.error, one.partition_count) for one in answer.topics] == [
+        ("flights", ErrorCode.NONE, 2)
+    ]
+    assert Owner(connection).waiting() == []
+    assert [topic.name for topic in store.load(connection).topics.values()] == ["flights"]
+    with pytest.raises(VersionConflict):
+        second.takes_a_turn([event])
+
+
+def test_every_wish_comes_out_of_its_row_as_it_went_in(connection: LaneConnection) -> None:
+    moved = AlterReassignments(partitions=(WantedReplicas(topic="flights", partition=0, replicas=(1,)),))
+    deleted = DeleteTopics(topics=(NamedTopic(topic_id=uuid4()),))
+    for wish in (PLACED, moved, deleted):
+        stored(connection, wish)
+    owner = Owner(connection)
+    assert [event.frame for event in owner.waiting()] == [PLACED, moved, deleted]
+    owner.takes_a_turn(owner.waiting())
+    assert Owner(connection).waiting() == []
+
+
+def test_a_key_names_one_request(connection: LaneConnection) -> None:
+    request_id = stored(connection, PLACED, "a-key")
+    assert stored(connection, PLACED, "a-key") == request_id
+    with pytest.raises(AnotherAsked):
+        stored(connection, DeleteTopics(topics=(NamedTopic(name="flights"),)), "a-key")
+    owner = Owner(connection)
+    owner.takes_a_turn(owner.waiting())
+    assert stored(connection, PLACED, "a-key") == request_id
+    assert Owner(connection).waiting() == []
+
+
+async def test_who_asks_from_a_loop_hears_the_answer(connection: LaneConnection) -> None:
+    node = Node(connection)
+    asker = Asking(node)  # type: ignore[arg-type]
+    waiting = asyncio.create_task(asker.ask(PLACED, "mira", "we test", timeout_s=60))
+    owner = Owner(connection)
+    while not (events := owner.waiting()):
+        await asyncio.sleep(0)
+    assert "due" in node.woken
+    owner.takes_a_turn(events)
+    asker.woken(asking.ANSWERED)
+    async with asyncio.timeout(10):
+        answer = await waiting
+    assert isinstance(answer, CreateTopicsAnswer) and answer.topics[0].error is ErrorCode.NONE
+    asker.stop()
+
+
+async def test_what_nobody_decides_in_time_is_withdrawn(connection: LaneConnection) -> None:
+    asker = Asking(Node(connection))  # type: ignore[arg-type]
+    with pytest.raises(NoAnswer):
+        await asker.ask(PLACED, "mira", "we test", timeout_s=0)
+    assert Owner(connection).waiting() == []
+    asker.stop()
+
+
+def test_answers_come_out_of_their_rows(connection: LaneConnection) -> None:
+    wishes = {
+        stored(connection, DeleteTopics(topics=(NamedTopic(name="nothing"),))): TopicResults,
+        stored(
+            connection, AlterReassignments(partitions=(WantedReplicas(topic="nothing", partition=0),))
+        ): ReassignmentResults,
+    }
+    owner = Owner(connection)
+    owner.takes_a_turn(owner.waiting())
+    found = {row.id: asking._answer(row.answer) for row in requests.answers(connection, list(wishes))}
+    assert {request_id: type(answer) for request_id, answer in found.items()} == wishes

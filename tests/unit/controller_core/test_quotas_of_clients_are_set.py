@@ -1,0 +1,187 @@
+"""AlterClientQuotas, DescribeClientQuotas: what is refused by name, who is told, who is meant (KIP-546)."""
+
+import pytest
+
+from controller.core.records import ClientQuotaChanged
+from controller.core.state import after_records
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.quotas import (
+    EXACT,
+    OF_ANY,
+    OF_DEFAULT,
+    AlterClientQuotas,
+    ClientQuotas,
+    DescribeClientQuotas,
+    Entity,
+    QuotaAlteration,
+    QuotaFilter,
+    QuotaOperation,
+    QuotaResults,
+    QuotaRow,
+)
+from muster.messages.link.to_broker import Changes, SnapshotChunk
+from tests.unit.controller_core.stage import Cluster, heard, hello, said
+
+ANN: Entity = (("user", "ann"),)
+RATE = QuotaOperation("producer_byte_rate", 1_024.0)
+
+
+def wish(
+    *alterations: tuple[Entity, tuple[QuotaOperation, ...]],
+    validate_only: bool = False,
+    expected_version: int | None = None,
+) -> AlterClientQuotas:
+    return AlterClientQuotas(
+        correlation_id=4,
+        alterations=tuple(QuotaAlteration(*one) for one in alterations),
+        validate_only=validate_only,
+        expected_version=expected_version,
+    )
+
+
+def errors(cluster: Cluster, frame: AlterClientQuotas) -> list[ErrorCode]:
+    return [one.error for one in results(cluster, frame).results]
+
+
+def results(cluster: Cluster, frame: AlterClientQuotas) -> QuotaResults:
+    answers = said(cluster.turn(heard("link-1a", frame)), "link-1a")
+    [answer] = [one for one in answers if isinstance(one, QuotaResults)]
+    return answer
+
+
+def described(cluster: Cluster, *filters: QuotaFilter, strict: bool = False) -> list[tuple[str | None, ...]]:
+    frame = DescribeClientQuotas(correlation_id=5, filters=filters, strict=strict)
+    [answer] = said(cluster.turn(heard("link-1a", frame)), "link-1a")
+    assert isinstance(answer, ClientQuotas)
+    assert answer.error == ErrorCode.NONE
+    return [row.key for row in answer.quotas]
+
+
+def test_every_broker_hears_of_a_quota_and_a_new_one_finds_it_in_its_snapshot() -> None:
+    cluster = Cluster(brokers=2)
+    decision = cluster.turn(heard("link-1a", wish((ANN, (RATE,)))))
+    row = QuotaRow("ann", None, producer_byte_rate=1_024, version=cluster.state.rows.metadata_version)
+    assert decision.records[1:] == (ClientQuotaChanged(row),)
+    for link in ("link-1a", "link-2a"):
+        [told] = [one for one in said(decision, link) if isinstance(one, Changes)]
+        assert told.quotas == (row,)
+    chunks = said(cluster.turn(hello(3)), "link-3a")
+    assert [one.quotas for one in chunks if isinstance(one, SnapshotChunk)] == [(row,)]
+
+
+def test_a_quota_without_a_rate_is_no_more() -> None:
+    cluster = Cluster(brokers=1)
+    assert errors(cluster, wish((ANN, (RATE, QuotaOperation("consumer_byte_rate", 5.0))))) == [ErrorCode.NONE]
+    assert errors(cluster, wish((ANN, (QuotaOperation("producer_byte_rate"),)))) == [ErrorCode.NONE]
+    [row] = cluster.state.rows.quotas.values()
+    assert (row.producer_byte_rate, row.consumer_byte_rate) == (None, 5)
+    assert errors(cluster, wish((ANN, (QuotaOperation("consumer_byte_rate"),)))) == [ErrorCode.NONE]
+    assert (cluster.state.rows.quotas, described(cluster)) == ({}, [])
+
+
+def test_what_changes_nothing_writes_nothing() -> None:
+    cluster = Cluster(brokers=1)
+    frame = wish((ANN, (RATE,)))
+    cluster.turn(heard("link-1a", frame))
+    assert cluster.turn(heard("link-1a", frame)).records == ()
+    nothing_set = wish(((("user", "bob"),), (QuotaOperation("consumer_byte_rate"),)))
+    assert errors(cluster, nothing_set) == [ErrorCode.NONE]
+    set_and_taken_away = (
+        heard("link-1a", wish(((("user", "bob"),), (RATE,)))),
+        heard("link-1a", wish(((("user", "bob"),), (QuotaOperation("producer_byte_rate"),)))),
+    )
+    assert cluster.turn(*set_and_taken_away).records == ()
+
+
+@pytest.mark.parametrize(
+    ("entity", "operation", "said_of_it"),
+    [
+        (ANN, QuotaOperation("request_percentage", 50.0), "request_percentage is not obeyed here"),
+        (ANN, QuotaOperation("controller_mutation_rate", 5.0), "controller_mutation_rate is not obeyed here"),
+        (ANN, QuotaOperation("speed", 1.0), "no quota 'speed'"),
+        (ANN, QuotaOperation("producer_byte_rate", 0.0), "whole number"),
+        (ANN, QuotaOperation("producer_byte_rate", 1.5), "whole number"),
+        (ANN, QuotaOperation("producer_byte_rate", -5.0), "whole number"),
+        (ANN, QuotaOperation("producer_byte_rate", 1e300), "whole number"),
+        ((("ip", "10.0.0.1"),), RATE, "not for 'ip'"),
+        ((("user", ""),), RATE, "printable"),
+        ((("client-id", "a\nb"),), RATE, "printable"),
+        ((("client-id", "a" * 250),), RATE, "249"),
+        ((), RATE, "an entity names"),
+        ((("user", "ann"), ("user", "bob")), RATE, "at most once"),
+    ],
+)
+def test_what_nobody_can_have_is_refused_by_name_and_the_rest_goes_on(
+    entity: Entity, operation: QuotaOperation, said_of_it: str
+) -> None:
+    cluster = Cluster(brokers=1)
+    bad, good = results(cluster, wish((entity, (operation,)), ((("user", "bob"),), (RATE,)))).results
+    assert (bad.error, bad.entity, good.error) == (ErrorCode.INVALID_REQUEST, entity, ErrorCode.NONE)
+    assert said_of_it in bad.text
+    assert described(cluster) == [("bob", None)]
+
+
+def test_one_key_twice_is_refused() -> None:
+    frame = wish((ANN, (RATE, QuotaOperation("producer_byte_rate"))))
+    assert errors(Cluster(brokers=1), frame) == [ErrorCode.INVALID_REQUEST]
+
+
+def test_to_validate_changes_nothing() -> None:
+    cluster = Cluster(brokers=1)
+    assert errors(cluster, wish((ANN, (RATE,)), validate_only=True)) == [ErrorCode.NONE]
+    assert described(cluster) == []
+
+
+def test_who_saw_another_version_is_refused() -> None:
+    cluster = Cluster(brokers=1)
+    assert errors(cluster, wish((ANN, (RATE,)), expected_version=0)) == [ErrorCode.NONE]
+    other = (QuotaOperation("producer_byte_rate", 9.0),)
+    assert errors(cluster, wish((ANN, other), expected_version=0)) == [ErrorCode.INVALID_UPDATE_VERSION]
+    version = cluster.state.rows.quotas["ann", None].version
+    assert errors(cluster, wish((ANN, other), expected_version=version)) == [ErrorCode.NONE]
+
+
+def test_filters_mean_what_kafkas_mean() -> None:
+    cluster = Cluster(brokers=1)
+    entities: list[Entity] = [
+        (("user", "ann"),),
+        (("user", None),),
+        (("user", "ann"), ("client-id", "till")),
+        (("client-id", "till"),),
+        (("client-id", None), ("user", None)),
+    ]
+    cluster.turn(heard("link-1a", wish(*((entity, (RATE,)) for entity in entities))))
+    assert len(described(cluster)) == 5
+    assert described(cluster, strict=True) == []
+    ann = QuotaFilter("user", EXACT, "ann")
+    assert described(cluster, ann) == [("ann", None), ("ann", "till")]
+    assert described(cluster, ann, strict=True) == [("ann", None)]
+    assert described(cluster, QuotaFilter("user", OF_DEFAULT)) == [("", None), ("", "")]
+    assert described(cluster, QuotaFilter("user", OF_ANY), strict=True) == [("ann", None), ("", None)]
+    both = (QuotaFilter("user", OF_ANY), QuotaFilter("client-id", OF_ANY))
+    assert described(cluster, *both, strict=True) == [("ann", "till"), ("", "")]
+
+
+@pytest.mark.parametrize(
+    ("filters", "error"),
+    [
+        ((QuotaFilter("ip", OF_ANY),), ErrorCode.UNSUPPORTED_VERSION),
+        ((QuotaFilter("user", OF_ANY), QuotaFilter("user", OF_DEFAULT)), ErrorCode.INVALID_REQUEST),
+        ((QuotaFilter("user", 3),), ErrorCode.INVALID_REQUEST),
+        ((QuotaFilter("user", EXACT),), ErrorCode.INVALID_REQUEST),
+        ((QuotaFilter("user", OF_ANY, "ann"),), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_filter_that_means_nothing_is_refused(filters: tuple[QuotaFilter, ...], error: ErrorCode) -> None:
+    frame = DescribeClientQuotas(correlation_id=5, filters=filters)
+    [answer] = said(Cluster(brokers=1).turn(heard("link-1a", frame)), "link-1a")
+    assert isinstance(answer, ClientQuotas)
+    assert answer.error == error
+
+
+def test_a_new_owner_loads_what_was_decided() -> None:
+    cluster = Cluster(brokers=1)
+    before = cluster.state.rows
+    decision = cluster.turn(heard("link-1a", wish((ANN, (RATE,)))))
+    assert after_records(before, decision.records) == cluster.state.rows
+    assert before.quotas == {}
