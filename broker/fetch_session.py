@@ -148,6 +148,7 @@ class FetchSession:
                     current_leader_epoch=position.leader_epoch,
                     fetch_offset=position.offset,
                     last_fetched_epoch=position.last_epoch,
+                    log_start_offset=position.start_offset,
                     partition_max_bytes=self._limits.partition_max_bytes,
                 )
             )

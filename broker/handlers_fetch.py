@@ -11,6 +11,7 @@ from broker.log.outcomes import StorageFailed, StoredRecords
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.callers import caller_of
+from kafkaserver.quotas import ClientQuotas
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, read_request
 from muster.kafkawire.fetching import (
@@ -38,13 +39,17 @@ Answer = FetchedPartition[StoredRecords]
 
 
 class Asked(NamedTuple):
-    """One partition of a fetch. `leader_epoch` and `last_epoch` are -1 if the client states none."""
+    """One partition of a fetch. `leader_epoch` and `last_epoch` are -1 if the client states none.
+
+    `start_offset` is where a follower's log begins.
+    """
 
     partition: int
     offset: int
     max_bytes: int
     leader_epoch: int
     last_epoch: int
+    start_offset: int = _UNKNOWN
 
 
 def refused(partition: int, error_code: ErrorCode) -> Answer:
@@ -90,6 +95,7 @@ class _ConsumerFetch:
         "_max_bytes",
         "_min_bytes",
         "_plane",
+        "_quotas",
         "_read_bytes",
         "_reply",
         "_timer",
@@ -101,9 +107,16 @@ class _ConsumerFetch:
     )
 
     def __init__(
-        self, plane: DataPlane, wake_ups: WakeUps, header: RequestHeader, request: Any, reply: Reply
+        self,
+        plane: DataPlane,
+        quotas: ClientQuotas,
+        wake_ups: WakeUps,
+        header: RequestHeader,
+        request: Any,
+        reply: Reply,
     ) -> None:
         self._plane = plane
+        self._quotas = quotas
         self._wake_ups = wake_ups
         self._header = header
         self._reply = reply
@@ -127,6 +140,11 @@ class _ConsumerFetch:
 
     def answer_or_park(self, max_wait_ms: int) -> None:
         """Answer with what there is if that is enough, or as soon as it is."""
+        wait_ms = self._heed_quota()
+        if wait_ms:
+            self._reply.throttle(wait_ms)
+            self._answer(throttle_ms=wait_ms)
+            return
         self._read((topic, index) for topic in self._topics for index in topic.asked)
         if self._is_satisfied or max_wait_ms <= 0:
             self._answer()
@@ -142,6 +160,18 @@ class _ConsumerFetch:
                 self._watch(topic, index)
         wait_s = min(max_wait_ms, LONGEST_WAIT_MS) / 1000
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._time_is_over)
+
+    def _heed_quota(self) -> int:
+        """No answer holds more than a second of this client's quota; how long it has to wait before any."""
+        room = self._quotas.room_to_fetch(self._caller.principal, self._header.client_id, self._plane.clock())
+        if room is None:
+            return 0
+        wait_ms, most_bytes = room
+        self._max_bytes = min(self._max_bytes, most_bytes)
+        if self._min_bytes > self._max_bytes:
+            # It can never have so much at once: whatever there is has to do.
+            self._min_bytes = 1
+        return wait_ms
 
     # -- reading
 
@@ -251,8 +281,15 @@ class _ConsumerFetch:
 
     def _answer(self, throttle_ms: int = 0) -> None:
         self._leave()
+        if self._read_bytes and not throttle_ms:
+            throttle_ms = self._quotas.fetched(
+                self._caller.principal, self._header.client_id, self._read_bytes, self._plane.clock()
+            )
+            self._reply.throttle(throttle_ms)
         topics = [
-            FetchedTopic(topic.name, topic.topic_id, list(topic.answers.values())) for topic in self._topics
+            FetchedTopic(topic.name, topic.topic_id, list(topic.answers.values()))
+            for topic in self._topics
+            if topic.answers
         ]
         header = self._header
         self._reply.send(
@@ -285,14 +322,15 @@ def _topics(version: int, asked_topics: Iterable[Any]) -> list[_Topic]:
 class FetchHandler:
     """Serves consumers' fetches from one data plane. Session id 0 is answered: each fetch is full."""
 
-    def __init__(self, plane: DataPlane, wake_ups: WakeUps) -> None:
+    def __init__(self, plane: DataPlane, wake_ups: WakeUps, quotas: ClientQuotas) -> None:
         self._plane = plane
         self._wake_ups = wake_ups
+        self._quotas = quotas
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Answer or park. Raises MalformedFrame; a replica id is refused (design.md section 8)."""
         request = read_request(header, frame)
-        fetch = _ConsumerFetch(self._plane, self._wake_ups, header, request, reply)
+        fetch = _ConsumerFetch(self._plane, self._quotas, self._wake_ups, header, request, reply)
         if replica_id(request) >= 0:
             fetch.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         else:

@@ -1,18 +1,20 @@
 """This room answers ListOffsets and OffsetForLeaderEpoch from the logs that are led here."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
 from broker.core.leader_epochs import offset_for_leader_epoch
 from broker.hosted import HostedPartition
-from broker.log.outcomes import StorageFailed
+from broker.log.outcomes import StorageFailed, TimestampedOffset
 from broker.replicas import DataPlane
 from kafkaserver.callers import KafkaCaller, caller_of
 from kafkaserver.replies import Reply
+from muster.kafkawire import batches
 from muster.kafkawire.api_table import (
     ApiKey,
     RequestHeader,
@@ -22,12 +24,22 @@ from muster.kafkawire.api_table import (
     read_request,
     response_class,
 )
+from muster.kafkawire.errors import CorruptBatch, UnsupportedCompression
+from muster.kafkawire.record_frames import frames, records_of
 from muster.kernel.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
+LARGEST_TIME: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+_SPECIAL_SINCE: Final = {LATEST: 1, EARLIEST: 1, LARGEST_TIME: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""The version of ListOffsets that knows each time that is none; nothing of a log is tiered here."""
+OPENED_BYTES: Final = 64 * 1024 * 1024
+"""To so many bytes a batch is decompressed to find the record in it."""
+
 LOOK_AT_ONCE_S: Final = 0.01
 """For so long offsets are looked up by time before the loop may do something else."""
 
@@ -51,9 +63,10 @@ class OffsetHandlers:
     # -- ListOffsets
 
     def list_offsets(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """Earliest, latest, or the first at a time (conformance 224). Raises MalformedFrame.
+        """Earliest, latest, the youngest, or the first at a time (conformance 224). Raises MalformedFrame.
 
-        A search by time reads a log, so many of them let the loop do something else in between.
+        A search by time reads a log, so many of them let the loop do something else in between; the one batch
+        that holds what is searched is opened beside the loop.
         """
         request = read_request(header, frame)
         listed = _Listed(self._plane, header, request, caller_of(reply))
@@ -69,7 +82,9 @@ class OffsetHandlers:
         loop = asyncio.get_running_loop()
         try:
             until = loop.time() + LOOK_AT_ONCE_S
-            for _ in listed.steps():
+            for found in listed.steps():
+                if found is not None:
+                    await asyncio.to_thread(found.look_into)
                 if loop.time() > until:
                     await asyncio.sleep(0)
                     until = loop.time() + LOOK_AT_ONCE_S
@@ -146,15 +161,18 @@ class _Listed:
                 if index in partitions:
                     self._twice.add((topic.name, index))
                 else:
-                    self.searches += asked.timestamp >= 0
+                    self.searches += asked.timestamp >= 0 or asked.timestamp == LARGEST_TIME
                 partitions[index] = asked
 
-    def steps(self) -> Iterator[None]:
-        """Look up one partition after the other."""
+    def steps(self) -> Iterator["_Batch | None"]:
+        """Look up one partition after the other; a batch is to be looked into before the next step."""
         for topic, partitions in self._asked.items():
             for index, asked in partitions.items():
-                self._found[topic, index] = self._answer(topic, asked)
-                yield
+                found = self._looked_up(topic, asked)
+                if found.batch is not None:
+                    yield found.batch
+                self._found[topic, index] = self._answer(asked, found)
+                yield None
 
     def answered(self) -> bytes:
         """The whole answer; what is not looked up yet is."""
@@ -170,39 +188,45 @@ class _Listed:
         body = build(self._shape, topics=topics)
         return encode_reply(ApiKey.LIST_OFFSETS, header.api_version, header.correlation_id, body)
 
-    def _answer(self, topic: str, asked: Any) -> Any:
-        error_code, timestamp_ms, offset, epoch = ErrorCode.NONE, _UNKNOWN, _UNKNOWN, _UNKNOWN
+    def _looked_up(self, topic: str, asked: Any) -> "_Found":
         try:
             if (topic, asked.partition_index) in self._twice:
                 raise _Refused(ErrorCode.INVALID_REQUEST)
             if not self._caller.may_describe(topic):
                 raise _Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            if asked.timestamp < EARLIEST:
-                # Largest timestamp, earliest local, latest tiered: of versions that are not served.
+            since = _SPECIAL_SINCE.get(asked.timestamp)
+            if asked.timestamp < 0 and (since is None or self._header.api_version < since):
                 raise _Refused(ErrorCode.UNSUPPORTED_VERSION)
             epoch_stated = getattr(asked, "current_leader_epoch", _UNKNOWN)
             hosted = self._plane.led(topic, asked.partition_index, epoch_stated)
             if isinstance(hosted, ErrorCode):
                 raise _Refused(hosted)
-            timestamp_ms, offset = self._offset_at(hosted, asked.timestamp)
-            epoch = hosted.replica.leader_epoch
+            return self._offset_at(hosted, asked.timestamp)
         except _Refused as refused:
-            error_code = refused.error_code
+            return _Found(refused.error_code)
         except StorageFailed:
-            error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return _Found(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _answer(self, asked: Any, found: "_Found") -> Any:
+        timestamp_ms, offset = found.timestamp_ms, found.offset
+        if found.batch is not None:
+            timestamp_ms, offset = found.batch.timestamp_ms, found.batch.offset
         return build(
             part(self._shape, "ListOffsetsPartitionResponse"),
             partition_index=asked.partition_index,
-            error_code=error_code,
+            error_code=found.error_code,
             timestamp=timestamp_ms,
             offset=offset,
-            leader_epoch=epoch,
+            leader_epoch=found.leader_epoch,
         )
 
-    def _offset_at(self, hosted: HostedPartition, timestamp_ms: int) -> tuple[int, int]:
-        """(time, offset), both -1 if no record is that young."""
-        if timestamp_ms == EARLIEST:
-            return _UNKNOWN, hosted.log.start_offset
+    def _offset_at(self, hosted: HostedPartition, timestamp_ms: int) -> "_Found":
+        """Time and offset, both -1 if no record is that young."""
+        found = _Found(leader_epoch=hosted.replica.leader_epoch)
+        if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+            return found._replace(offset=hosted.log.start_offset)
+        if timestamp_ms == LATEST_TIERED:
+            return found._replace(leader_epoch=_UNKNOWN)
         latest = hosted.replica.latest_offset()
         if latest is None:
             # The end offset would seem to go back; older clients know no better word for "not yet".
@@ -212,6 +236,51 @@ class _Listed:
                 else ErrorCode.LEADER_NOT_AVAILABLE
             )
         if timestamp_ms == LATEST:
-            return _UNKNOWN, latest
-        found = hosted.log.first_from(timestamp_ms, latest)
-        return (_UNKNOWN, _UNKNOWN) if found is None else (found.timestamp_ms, found.offset)
+            return found._replace(offset=latest)
+        if timestamp_ms == LARGEST_TIME:
+            place = hosted.log.youngest(latest)
+        else:
+            place = hosted.log.first_from(timestamp_ms, latest)
+        if place is None:
+            return found._replace(leader_epoch=_UNKNOWN)
+        wanted_ms = place.timestamp_ms if timestamp_ms == LARGEST_TIME else timestamp_ms
+        return found._replace(batch=_Batch(hosted.log.batch_at(place.offset), place, wanted_ms))
+
+
+class _Found(NamedTuple):
+    """What is answered for one partition, as far as it is known without opening `batch`."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    timestamp_ms: int = _UNKNOWN
+    offset: int = _UNKNOWN
+    leader_epoch: int = _UNKNOWN
+    batch: "_Batch | None" = None
+
+
+class _Batch:
+    """The batch that holds a record at or after `wanted_ms`.
+
+    Until it was looked into, and if its records cannot be read, the answer is where the batch begins: a
+    reader may get some older records first, and never misses one.
+    """
+
+    def __init__(self, batch: bytes, place: TimestampedOffset, wanted_ms: int) -> None:
+        self._batch = batch
+        self._wanted_ms = wanted_ms
+        self._start_offset = place.offset
+        self.timestamp_ms, self.offset = place
+
+    def look_into(self) -> None:
+        """Find the record; beside the loop."""
+        with contextlib.suppress(CorruptBatch, UnsupportedCompression):
+            header = batches.read_header(self._batch)
+            if header.attributes & batches.APPEND_TIME_BIT:
+                # All its records have one time: the first is it.
+                return
+            records = records_of(memoryview(self._batch), header, OPENED_BYTES)
+            for frame in frames(records, header.record_count):
+                timestamp_ms = header.base_timestamp_ms + frame.timestamp_delta
+                offset = header.base_offset + frame.offset_delta
+                if timestamp_ms >= self._wanted_ms and offset >= self._start_offset:
+                    self.timestamp_ms, self.offset = timestamp_ms, offset
+                    return

@@ -1,7 +1,6 @@
 """This room answers Produce: records into the log, and the answer when they are as safe as was asked."""
 
 import asyncio
-from typing import Any
 
 import structlog
 
@@ -10,9 +9,11 @@ from broker.hosted import HostedPartition
 from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.replicas import DataPlane
 from kafkaserver.callers import KafkaCaller, caller_of
+from kafkaserver.quotas import ClientQuotas
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import ApiKey, RequestHeader, build, encode_reply, part, response_class
-from muster.kafkawire.produce import PartitionRecords, ProduceRequest, read_produce
+from muster.kafkawire.api_table import RequestHeader
+from muster.kafkawire.batches import NO_TIMESTAMP
+from muster.kafkawire.produce import PartitionRecords, ProduceRequest, produce_answer, read_produce
 from muster.kernel.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
@@ -27,7 +28,15 @@ _NO_OFFSET = -1
 class _Outcome:
     """The answer for one partition, as far as it is known."""
 
-    __slots__ = ("base_offset", "error_code", "log_start_offset", "partition", "text", "topic")
+    __slots__ = (
+        "append_time_ms",
+        "base_offset",
+        "error_code",
+        "log_start_offset",
+        "partition",
+        "text",
+        "topic",
+    )
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -35,6 +44,7 @@ class _Outcome:
         self.error_code = ErrorCode.NONE
         self.base_offset = _NO_OFFSET
         self.log_start_offset = _NO_OFFSET
+        self.append_time_ms = NO_TIMESTAMP
         self.text: str | None = None
 
     def refuse(self, error_code: ErrorCode, text: str | None = None) -> None:
@@ -111,48 +121,34 @@ class _ParkedProduce:
 class _Answer:
     """Where the answer goes and in which form."""
 
-    __slots__ = ("_correlation_id", "_version", "reply")
+    __slots__ = ("_header", "reply", "throttle_ms")
 
     def __init__(self, header: RequestHeader, reply: Reply) -> None:
-        self._correlation_id = header.correlation_id
-        self._version = header.api_version
+        self._header = header
         self.reply = reply
+        self.throttle_ms = 0
 
     def send(self, outcomes: list[_Outcome]) -> None:
-        shape = response_class(ApiKey.PRODUCE, self._version)
-        answer, topic_answer = part(shape, "PartitionProduceResponse"), part(shape, "TopicProduceResponse")
-        topics: dict[str, list[Any]] = {}
-        for outcome in outcomes:
-            topics.setdefault(outcome.topic, []).append(
-                build(
-                    answer,
-                    index=outcome.partition,
-                    error_code=outcome.error_code,
-                    base_offset=outcome.base_offset,
-                    log_start_offset=outcome.log_start_offset,
-                    record_errors=(),
-                    error_message=outcome.text,
-                )
-            )
-        responses = tuple(
-            topic_answer(name=name, partition_responses=tuple(partitions))
-            for name, partitions in topics.items()
-        )
-        body = build(shape, responses=responses)
-        self.reply.send(encode_reply(ApiKey.PRODUCE, self._version, self._correlation_id, body))
+        self.reply.send(produce_answer(self._header, outcomes, self.throttle_ms))
 
 
 class ProduceHandler:
     """Serves Produce from one data plane (conformance 225)."""
 
-    def __init__(self, plane: DataPlane) -> None:
+    def __init__(self, plane: DataPlane, quotas: ClientQuotas) -> None:
         self._plane = plane
+        self._quotas = quotas
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Append, then answer now (acks=1), never (0), or when committed (all). Raises MalformedFrame."""
         request = read_produce(header, frame)
         answer = _Answer(header, reply)
         caller = caller_of(reply)
+        if self._quotas.bound_producers:
+            answer.throttle_ms = self._quotas.produced(
+                caller.principal, header.client_id, len(frame), self._plane.clock()
+            )
+            reply.throttle(answer.throttle_ms)
         outcomes: list[_Outcome] = []
         waiting: list[tuple[HostedPartition, int, _Outcome]] = []
         for records in request.parts:
@@ -185,6 +181,10 @@ class ProduceHandler:
         if records is None:
             outcome.refuse(ErrorCode.INVALID_RECORD, "no batch")
             return _NO_OFFSET
+        if self._plane.upkeep.is_short_of_room:
+            hosted.on_trouble(hosted, True)
+            outcome.refuse(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of this broker is nearly full")
+            return _NO_OFFSET
         try:
             appended = hosted.append_produced(records, self._plane.wall_clock_ms())
         except AppendRefused as error:
@@ -195,6 +195,7 @@ class ProduceHandler:
             outcome.refuse(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return _NO_OFFSET
         outcome.base_offset = appended.base_offset
+        outcome.append_time_ms = appended.append_time_ms
         outcome.log_start_offset = hosted.log.start_offset
         return appended.next_offset
 

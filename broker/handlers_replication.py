@@ -7,10 +7,12 @@ follower of 10,000 idle partitions costs one small frame for each wait.
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from broker.core import throttling
 from broker.core.replica_log import EpochEnd, PartitionKey
+from broker.core.throttling import Bucket, room, take
 from broker.handlers_fetch import RESPONSE_BYTES, Asked, refused, replica_id
 from broker.hosted import HostedPartition
 from broker.log.outcomes import StorageFailed, StoredRecords
@@ -40,6 +42,13 @@ Verdict = ErrorCode | EpochEnd
 Answer = FetchedPartition[StoredRecords]
 
 
+class Told(NamedTuple):
+    """What a follower was last told of a partition besides records."""
+
+    high_watermark: int
+    start_offset: int
+
+
 class FollowerSession:
     """What one follower fetches from this broker, and what of it has news."""
 
@@ -58,12 +67,14 @@ class FollowerSession:
         self._left_unstored: dict[PartitionKey, int] = {}
         """The same, of partitions that the follower then left out for a while."""
         self._told_errors: dict[PartitionKey, int] = {}
-        self._told_high_watermarks: dict[PartitionKey, int] = {}
+        self._told: dict[PartitionKey, Told] = {}
         self._unsettled: dict[PartitionKey, None] = {}
         """Whose next fetch may change something though it does not move."""
         self._fetched_at = self._judged_all_at = plane.clock()
         self._parked: tuple[RequestHeader, Reply, int, int] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._room_timer: asyncio.TimerHandle | None = None
+        """Looks again when there is room for what is throttled."""
         self._is_woken = False
 
     # -- requests
@@ -101,6 +112,7 @@ class FollowerSession:
                     asked.partition_max_bytes,
                     asked.current_leader_epoch,
                     asked.last_fetched_epoch,
+                    asked.log_start_offset,
                 )
                 self._dirty[key] = None
                 self._told_errors.pop(key, None)
@@ -127,7 +139,7 @@ class FollowerSession:
             if hosted is not None and key not in self._verdicts:
                 # A log that cannot be read says so when it is read for the answer.
                 with suppress(StorageFailed):
-                    hosted.sent_in_vain(asked.offset, asked.last_epoch, self._plane.live)
+                    hosted.sent_in_vain(asked.offset, asked.last_epoch, self._plane.staying)
 
     def _forget(self, topics: Iterable[Any]) -> None:
         for topic in topics:
@@ -140,7 +152,7 @@ class FollowerSession:
     def _drop(self, key: PartitionKey) -> None:
         for kept in (self._positions, self._dirty, self._verdicts, self._told_errors):
             kept.pop(key, None)
-        self._told_high_watermarks.pop(key, None)
+        self._told.pop(key, None)
         self._unsettled.pop(key, None)
         hosted = self._plane.hosted(*key)
         if hosted is not None:
@@ -167,8 +179,10 @@ class FollowerSession:
                     asked.offset,
                     asked.last_epoch,
                     now,
+                    asked.start_offset,
                 )
                 hosted.look()
+                hosted.look_at_starts()
                 if hosted.replica.may_grow:
                     self._plane.on_may_grow(hosted)
             if verdict is None:
@@ -203,6 +217,11 @@ class FollowerSession:
         """The high watermark of `key` rose: worth telling with the next answer, not worth one."""
         self._dirty[key] = None
 
+    def began_later(self, key: PartitionKey) -> None:
+        """Worth an answer: an operator may wait for every replica to have deleted what he deleted."""
+        self._dirty[key] = None
+        self._wake()
+
     def lost(self, key: PartitionKey) -> None:
         """This broker leads `key` no more, or in another epoch."""
         if key in self._positions:
@@ -235,7 +254,7 @@ class FollowerSession:
     def _read(self, max_bytes: int, min_bytes: int) -> tuple[dict[PartitionKey, Answer], bool]:
         """(answers for all that has news, whether they are worth an answer now)."""
         answers: dict[PartitionKey, Answer] = {}
-        left, is_urgent = max_bytes, False
+        left, is_urgent, wait_ms = max_bytes, False, 0
         for key in tuple(self._dirty):
             asked = self._positions.get(key)
             if asked is None:
@@ -243,26 +262,54 @@ class FollowerSession:
                 continue
             if left <= 0:
                 break
-            answer = self._read_partition(key, asked, left, is_first=left == max_bytes)
+            buckets = self._buckets(key)
+            if buckets and not (may_send := room(buckets, self._plane.clock())):
+                found = throttling.wait_ms(buckets, self._plane.clock())
+                wait_ms = min(wait_ms or found, found)
+                continue
+            is_first = bool(buckets) or left == max_bytes
+            answer = self._read_partition(key, asked, min(left, may_send) if buckets else left, is_first)
             del self._dirty[key]
             size_bytes = 0 if answer.records is None else len(answer.records)
+            take(buckets, size_bytes)
             is_refused = answer.error_code != ErrorCode.NONE or answer.diverging is not None
             if is_refused and self._told_errors.get(key) != answer.error_code:
                 is_urgent = True
-            if size_bytes or is_refused or self._told_high_watermarks.get(key) != answer.high_watermark:
+            told = self._told.get(key)
+            told_start = asked.start_offset if told is None else max(asked.start_offset, told.start_offset)
+            if not is_refused and told_start < answer.log_start_offset:
+                is_urgent = True
+            if size_bytes or is_refused or told != Told(answer.high_watermark, answer.log_start_offset):
                 answers[key] = answer
                 left -= size_bytes
+        if wait_ms:
+            self._look_again_in(wait_ms)
         return answers, is_urgent or max_bytes - left >= max(min_bytes, 1)
 
-    def _read_partition(self, key: PartitionKey, asked: Asked, left: int, *, is_first: bool) -> Answer:
+    def _buckets(self, key: PartitionKey) -> tuple[Bucket, ...]:
+        """What the follower has to find room in, as long as this partition is not in sync there."""
+        hosted = self._plane.hosted(*key)
+        return () if hosted is None else self._plane.throttled.sending(hosted, self._follower)
+
+    def _look_again_in(self, wait_ms: int) -> None:
+        if self._room_timer is None:
+            self._room_timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._there_is_room)
+
+    def _there_is_room(self) -> None:
+        self._room_timer = None
+        self._wake()
+
+    def _read_partition(self, key: PartitionKey, asked: Asked, left: int, is_first: bool) -> Answer:
         hosted = self._plane.hosted(*key)
         verdict = self._verdicts.get(key)
         if hosted is None:
             return refused(asked.partition, self._why_not_here(key))
         if isinstance(verdict, EpochEnd):
-            answer = refused(asked.partition, ErrorCode.NONE)
-            return answer._replace(diverging=Diverging(verdict.epoch, verdict.end_offset))
-        if verdict is not None:
+            return refused(asked.partition, ErrorCode.NONE)._replace(
+                diverging=Diverging(verdict.epoch, verdict.end_offset),
+                log_start_offset=hosted.log.start_offset,
+            )
+        if verdict is not None and verdict is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return refused(asked.partition, verdict)
         return self._records(hosted, asked, left, is_first)
 
@@ -285,8 +332,10 @@ class FollowerSession:
 
     def _unread(self, answers: dict[PartitionKey, Answer]) -> None:
         """These were not sent after all."""
-        for key in answers:
+        for key, answer in answers.items():
             self._dirty[key] = None
+            if answer.records is not None:
+                take(self._buckets(key), -len(answer.records))
 
     def _send(self, header: RequestHeader, reply: Reply, answers: dict[PartitionKey, Answer]) -> None:
         topics: dict[UUID, list[Answer]] = {}
@@ -297,7 +346,7 @@ class FollowerSession:
                 self._told_errors[key] = answer.error_code
                 self._dirty[key] = None
             else:
-                self._told_high_watermarks[key] = answer.high_watermark
+                self._told[key] = Told(answer.high_watermark, answer.log_start_offset)
                 if answer.records is not None:
                     self._sent[key] = self._positions[key].offset
         laid_out = [FetchedTopic("", topic_id, partitions) for topic_id, partitions in topics.items()]
@@ -325,6 +374,9 @@ class FollowerSession:
     def close(self) -> None:
         """The follower is gone or has begun another session."""
         self._unpark()
+        if self._room_timer is not None:
+            self._room_timer.cancel()
+            self._room_timer = None
         for key in tuple(self._positions):
             self._drop(key)
 

@@ -1,5 +1,6 @@
 """This room is one hosted partition: its log, the rules of its replica, and who waits for it."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Container
 from typing import Protocol
@@ -41,6 +42,9 @@ class Follows(WaitsForRecords, Protocol):
     def committed(self, key: PartitionKey) -> None:
         """The high watermark of `key` rose."""
 
+    def began_later(self, key: PartitionKey) -> None:
+        """Older records of `key` are deleted: the follower deletes them, too."""
+
     def row_changed(self, key: PartitionKey) -> None:
         """The controller said something new of `key`: who was in sync may be so no longer."""
 
@@ -53,6 +57,7 @@ class HostedPartition:
         "_forgotten",
         "_told_damage_at",
         "_told_high_watermark",
+        "awaiting_start",
         "followers",
         "key",
         "log",
@@ -71,6 +76,8 @@ class HostedPartition:
         """Fetches of consumers that wait for the high watermark to pass their offset."""
         self.followers: set[Follows] = set()
         """Sessions of followers, which read to the log end."""
+        self.awaiting_start: set[asyncio.Event] = set()
+        """Set whenever the low watermark may have risen, or can no more: DeleteRecords that wait for it."""
         self.on_trouble: TroubleHook = _nobody_listens
         """Called when the log refused to be written or read; False: it failed and is closed for good."""
         self._awaiting_commit: deque[tuple[int, WaitsForCommit]] = deque()
@@ -104,12 +111,19 @@ class HostedPartition:
         return appended
 
     def append_fetched(
-        self, records: memoryview | bytes | None, leader_high_watermark: int, wall_ms: int
+        self,
+        records: memoryview | bytes | None,
+        leader_high_watermark: int,
+        leader_start_offset: int,
+        wall_ms: int,
     ) -> None:
-        """Store what the leader answered, as follower; an empty answer still tells its high watermark.
+        """Store what the leader answered, as follower; an empty one still tells its high watermark and start.
 
         The caller has asked whether the answer still fits. Raises AppendRefused, StorageFailed.
         """
+        # First: what lies below was committed, here perhaps another record that never was.
+        if self.log.delete_before(self.replica.start_to_follow(leader_start_offset), wall_ms):
+            self.replica.began_later()
         if records:
             self.log.append_as_follower(memoryview(records), wall_ms)
         self.replica.followed(leader_high_watermark)
@@ -130,6 +144,29 @@ class HostedPartition:
         elif damage and offset != self._told_damage_at:
             self._told_damage_at = offset
             log.error("damage_at_the_last_replica", partition=str(self.key), topic=self.topic, found=damage)
+
+    def delete_before(self, offset: int, wall_ms: int) -> None:
+        """As leader, delete what lies below `offset`, which is committed. Raises StorageFailed."""
+        if self.log.delete_before(offset, wall_ms):
+            self._began_later()
+
+    def apply_retention(self, wall_ms: int) -> int:
+        """Delete what is too old or too much; returns how many segments. Raises StorageFailed."""
+        before = self.log.start_offset
+        deleted = self.log.apply_retention(wall_ms, self.high_watermark)
+        if self.log.start_offset != before:
+            self._began_later()
+        return deleted
+
+    def _began_later(self) -> None:
+        for follower in self.followers:
+            follower.began_later(self.key)
+        self.look_at_starts()
+
+    def look_at_starts(self) -> None:
+        """Whoever waits for the low watermark looks again: a replica said where it begins, or is gone."""
+        for waiting in self.awaiting_start:
+            waiting.set()
 
     def await_commit(self, next_offset: int, producer: WaitsForCommit) -> None:
         """Tell `producer` when everything below `next_offset` is committed.
@@ -167,6 +204,7 @@ class HostedPartition:
         for follower in self.followers:
             follower.row_changed(self.key)
         self.look()
+        self.look_at_starts()
 
     def leadership_changed(self, error_code: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """Parked requests end: this broker does not lead any more as it did (conformance 214)."""
@@ -175,6 +213,7 @@ class HostedPartition:
             reader.lost(self.key)
         self.followers.clear()
         self._told_high_watermark = self.replica.high_watermark
+        self.look_at_starts()
 
     def _log_failed(self) -> None:
         """The log is closed for good: nothing is served from it, and whoever waits is told."""

@@ -8,13 +8,16 @@ import asyncio
 import contextlib
 import itertools
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import structlog
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from broker.settings import BrokerSettings
+from muster.client.securing import trusting
+from muster.kernel.addresses import is_loopback
 from muster.kernel.error_codes import ErrorCode
 from muster.messages import codec
 from muster.messages.errors import RemoteMessageError
@@ -26,6 +29,7 @@ log = structlog.get_logger(__name__)
 
 LINK_PATH = "/ws/broker/"
 OPEN_TIMEOUT_S = 2.0
+CLOSE_TIMEOUT_S = 0.2
 HELLO_TIMEOUT_S = 6.0
 """A hello of a new incarnation is a turn, and a turn may wait 2 s for an old transaction, twice."""
 OUTBOX_FRAMES = 10_000
@@ -195,9 +199,10 @@ class ControllerLink:
         try:
             connection = await connect(
                 address + LINK_PATH,
+                **_security(address, self._settings.ca_file),
                 additional_headers={"Authorization": authorization},
                 open_timeout=OPEN_TIMEOUT_S,
-                close_timeout=0.2,
+                close_timeout=CLOSE_TIMEOUT_S,
                 ping_interval=None,
                 compression=None,
                 max_size=MAX_FRAME_TO_BROKER_BYTES,
@@ -272,3 +277,16 @@ class ControllerLink:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(interval_s):
                     await self._ping_now.wait()
+
+
+def _security(address: str, ca_file: str | None) -> dict[str, Any]:
+    """How the node of this address is spoken to. Raises LinkEnded where others would see the secret.
+
+    Who named the address may have been told wrong: only the first ones were looked at by the settings.
+    """
+    split = urlsplit(address)
+    if split.scheme == "wss":
+        return {"ssl": trusting(ca_file), "ssl_shutdown_timeout": CLOSE_TIMEOUT_S}
+    if split.scheme != "ws" or not is_loopback(split.hostname or ""):
+        raise LinkEnded("it is on another machine and speaks no TLS")
+    return {}

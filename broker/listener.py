@@ -3,20 +3,32 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from broker import handlers_forwarded, handlers_reassigning
+from broker.core.cluster_view import ClusterView
 from broker.handlers_fetch import FetchHandler
-from broker.handlers_forwarded import ForwardedHandlers
+from broker.handlers_logs import LogHandlers
 from broker.handlers_offsets import OffsetHandlers
 from broker.handlers_produce import ProduceHandler
-from broker.handlers_reassigning import ReassignmentHandlers
+from broker.handlers_records import RecordHandlers
+from broker.known_configs import ConfigsOfBroker
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver import sasl
+from kafkaserver.admin import asking
+from kafkaserver.admin.brokers import BrokerHandlers
+from kafkaserver.admin.configs import ConfigHandlers
+from kafkaserver.admin.elections import ElectionHandlers
+from kafkaserver.admin.partitions import PartitionHandlers
+from kafkaserver.admin.quotas import QuotaHandlers
+from kafkaserver.admin.reassignments import ReassignmentHandlers
+from kafkaserver.admin.topics import TopicHandlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
 from kafkaserver.finding import answer_find_coordinator
 from kafkaserver.guard import Guard
+from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits
+from kafkaserver.producer_ids import ProducerIdBlock, ProducerIds
+from kafkaserver.quotas import ClientQuotas
 from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
@@ -24,8 +36,11 @@ from muster.kafkawire.api_table import ApiKey, RequestHeader
 from muster.messages.link.callers import CallerRow
 
 
-class Controller(handlers_forwarded.Controller, handlers_reassigning.Controller, Protocol):
+class Controller(asking.Controller, Protocol):
     """Whatever a broker asks the controller for its clients."""
+
+    async def producer_ids(self) -> ProducerIdBlock:
+        """A block nobody else has. Raises ControllerUnreachable."""
 
 
 class ClientListener:
@@ -37,28 +52,48 @@ class ClientListener:
         controller: Controller,
         limits: ServerLimits | None = None,
         guard: Guard | None = None,
+        quotas: ClientQuotas | None = None,
+        known: ClusterView | None = None,
     ) -> None:
         self._plane = plane
         self._guard = guard or Guard()
         self._is_ready = False
-        self._forwarded = ForwardedHandlers(
-            controller, plane.clock, lambda topic_id: plane.view.names_by_id.get(topic_id)
-        )
-        reassignments = ReassignmentHandlers(controller, self._forwarded.start)
+        quotas = quotas or ClientQuotas()
+        self._later = Later()
+        self._producer_ids = ProducerIds(controller.producer_ids)
+        known = known or ClusterView(plane.broker_id)
+        self._configs = ConfigsOfBroker(known, plane.topics, lambda: plane.view)
+        topics = TopicHandlers(controller, self._later, plane.clock, plane.name_of, self._configs)
+        partitions = PartitionHandlers(controller, self._later)
+        reassignments = ReassignmentHandlers(controller, self._later)
+        client_quotas = QuotaHandlers(controller, self._later)
+        brokers = BrokerHandlers(controller, self._later)
+        configs = ConfigHandlers(controller, self._configs, self._later)
         offsets = OffsetHandlers(plane)
+        logs = LogHandlers(plane, self._later)
         self._handlers: dict[int, Handler] = {
-            ApiKey.PRODUCE: ProduceHandler(plane).handle,
-            ApiKey.FETCH: FetchHandler(plane, WakeUps()).handle,
+            ApiKey.PRODUCE: ProduceHandler(plane, quotas).handle,
+            ApiKey.FETCH: FetchHandler(plane, WakeUps(), quotas).handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+            ApiKey.DELETE_RECORDS: RecordHandlers(plane, self._later).delete,
+            ApiKey.DESCRIBE_LOG_DIRS: logs.describe_log_dirs,
+            ApiKey.DESCRIBE_PRODUCERS: logs.describe_producers,
             ApiKey.METADATA: self._metadata,
             ApiKey.API_VERSIONS: self._api_versions,
-            ApiKey.INIT_PRODUCER_ID: self._forwarded.producer_ids.handle,
-            ApiKey.CREATE_TOPICS: self._forwarded.create_topics,
-            ApiKey.DELETE_TOPICS: self._forwarded.delete_topics,
-            ApiKey.CREATE_PARTITIONS: self._forwarded.create_partitions,
+            ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
+            ApiKey.CREATE_TOPICS: topics.create,
+            ApiKey.DELETE_TOPICS: topics.delete,
+            ApiKey.CREATE_PARTITIONS: partitions.create,
             ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter,
             ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list,
+            ApiKey.ELECT_LEADERS: ElectionHandlers(controller, self._later).elect,
+            ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe,
+            ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter,
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: client_quotas.describe_credentials,
+            ApiKey.UPDATE_FEATURES: brokers.update_features,
+            ApiKey.UNREGISTER_BROKER: brokers.unregister,
+            **configs.handlers,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             **dict.fromkeys(GROUP_REQUESTS, refuse_groups),
@@ -94,6 +129,10 @@ class ClientListener:
         if self._is_ready:
             self.server.accept()
 
+    def applied(self, version: int) -> None:
+        """Everything up to this metadata version holds here."""
+        self._configs.applied(version)
+
     def stop_taking(self) -> None:
         """Take nothing new, nor what has arrived and is held back; answers still leave."""
         self.server.stop_taking()
@@ -101,7 +140,8 @@ class ClientListener:
     async def drain(self, grace_ms: int) -> None:
         """Take nothing new, let answers leave, hang up."""
         await self.server.drain(grace_ms)
-        self._forwarded.cancel()
+        self._producer_ids.cancel()
+        self._later.stop()
 
     def _handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         self._handlers[header.api_key](header, frame, reply)
@@ -110,7 +150,8 @@ class ClientListener:
         reply.send(answer_metadata(self._plane.view, header, frame, caller_of(reply).may_describe))
 
     def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        reply.send(answer_describe_cluster(self._plane.view, header, frame))
+        operations = caller_of(reply).cluster_operations
+        reply.send(answer_describe_cluster(self._plane.view, header, frame, operations))
 
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         reply.send(answer_find_coordinator(self._plane.view, header, frame))

@@ -23,14 +23,19 @@ class ClientMetadata:
         self._partitions: dict[UUID, list[PartitionView]] = {}
         self._topics: dict[UUID, TopicView] = {}
         self._brokers: tuple[BrokerView, ...] = ()
+        self._fenced: tuple[BrokerView, ...] = ()
         self.live: frozenset[int] = frozenset()
         """Brokers that have a session."""
+        self.leaving: frozenset[int] = frozenset()
+        """Those of them that are about to stop."""
 
     def know_brokers(self) -> bool:
         """Take over the brokers; True if another set of them is live."""
         rows = self._known.brokers.values()
-        self._brokers = tuple(_views_of(rows))
+        self._brokers = tuple(_views_of(row for row in rows if row.live))
+        self._fenced = tuple(_views_of(row for row in rows if not row.live))
         live = frozenset(row.broker_id for row in rows if row.live)
+        self.leaving = frozenset(row.broker_id for row in rows if row.live and row.leaving)
         changed, self.live = live != self.live, live
         return changed
 
@@ -59,7 +64,8 @@ class ClientMetadata:
         told = self._known.nodes
         owners = {shard: node_id for shard, node_id in enumerate(told.owners) if node_id}
         nodes = tuple(_views_of_nodes(told.nodes))
-        return MetadataView.of(cluster_id, self._brokers, self._topics.values(), nodes, owners)
+        topics = self._topics.values()
+        return MetadataView.of(cluster_id, self._brokers, topics, nodes, owners, self._fenced)
 
     def _views_of_topic(self, topic_id: UUID) -> list[PartitionView]:
         topic = self._known.topics.get(topic_id)
@@ -75,7 +81,7 @@ class ClientMetadata:
 
 def _views_of(rows: Iterable[BrokerRow]) -> Iterable[BrokerView]:
     for row in rows:
-        if row.live and (address := _host_and_port(row.endpoints.get(CLIENT_LISTENER, ""))) is not None:
+        if (address := _host_and_port(row.endpoints.get(CLIENT_LISTENER, ""))) is not None:
             yield BrokerView(row.broker_id, *address, row.rack or None)
 
 

@@ -10,27 +10,30 @@ import structlog
 
 from broker.core.cluster_view import ClusterView, Heeded
 from broker.core.peer_proof import ReplicationKey
-from broker.core.replica import Role
 from broker.core.replica_log import PartitionKey
+from broker.departure import Departure
 from broker.folder import DataFolder, FolderError
 from broker.forwarding import Forwarding
 from broker.health import HealthDoor
 from broker.hosted import HostedPartition
 from broker.link import ControllerLink, LinkEnded
 from broker.listener import ClientListener
-from broker.log.outcomes import UNBOUNDED, LogSettings, StorageFailed
+from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.shelf import LogShelf
 from broker.metadata import ClientMetadata
 from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
+from broker.samples import samples_of_clients, samples_of_replicas
 from broker.settings import Address, BrokerSettings
 from kafkaserver.guard import Guard
 from kafkaserver.limits import client_limits, peer_limits
-from kafkaserver.strangers import IN_ALL, OF_ONE_ADDRESS
+from kafkaserver.quotas import ClientQuotas
 from muster.kafkawire.api_table import shapes_loaded
+from muster.kernel.addresses import is_loopback
 from muster.kernel.instants import Instant, elapsed_ms
-from muster.kernel.security_protocols import PLAINTEXT
+from muster.kernel.security_protocols import PLAINTEXT, SSL
+from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
 from muster.messages.limits import MAX_ROWS_PER_FRAME
 from muster.messages.link.callers import CallerRow, Callers
 from muster.messages.link.from_broker import (
@@ -41,20 +44,23 @@ from muster.messages.link.from_broker import (
     IsrProposal,
     UnusableLogs,
 )
-from muster.messages.link.rows import CLIENT_LISTENER, CLIENT_SECURITY, REPLICATION_LISTENER
+from muster.messages.link.protocol import LINK_PROTOCOL
+from muster.messages.link.rows import (
+    CLIENT_LISTENER,
+    CLIENT_SECURITY,
+    REPLICATION_LISTENER,
+    REPLICATION_SECURITY,
+)
 from muster.messages.link.to_broker import (
     AlterPartitionAnswer,
     BrokerPingAnswer,
     Changes,
-    CreateTopicsAnswer,
     HelloAccepted,
+    MayLeave,
     Nodes,
-    OngoingReassignments,
-    ProducerIds,
-    ReassignmentResults,
     SnapshotChunk,
     ToBroker,
-    TopicResults,
+    WishAnswer,
 )
 
 log = structlog.get_logger(__name__)
@@ -67,6 +73,7 @@ FLUSH_INTERVAL_S: Final = 5.0
 SHAPE_INTERVAL_S: Final = 0.05
 """Between two shapes of requests that are loaded ahead; each takes some milliseconds."""
 RETENTION_INTERVAL_S: Final = 300.0
+COMPACTION_INTERVAL_S: Final = 15.0
 WATCH_INTERVAL_S: Final = 1.0
 ERASE_INTERVAL_S: Final = 10.0
 
@@ -105,17 +112,26 @@ class BrokerProcess:
         self._plane.on_may_grow = self._may_grow
         self._plane.on_trouble = self._state_unusable
         self._states_unusable = False
+        self._nodes_configs: dict[str, str] = {}
+        """What the nodes' environment says of configs that the controller obeys, too."""
         self._growing: dict[PartitionKey, HostedPartition] = {}
         self._untold: dict[PartitionKey, HighWatermark] = {}
         self._link = ControllerLink(settings, self)
+        self._departure = Departure(self._link.send, clock_ms)
         self._forwarding = Forwarding(self._link.send)
         self._followers = Replication(self._plane, settings)
         self._guard = guard or Guard()
         limits = client_limits(strangers_of_one_address=settings.strangers_per_address)
-        self._clients = ClientListener(self._plane, self._forwarding, limits, self._guard)
+        self._quotas = ClientQuotas()
+        self._clients = ClientListener(
+            self._plane, self._forwarding, limits, self._guard, self._quotas, self._known
+        )
         self._callers: tuple[CallerRow, ...] = ()
         """Of a telling that is under way on the present link."""
-        self._peers = ReplicationListener(self._plane, peer_limits())
+        # On loopback nobody listens in, and without TLS the kernel sends records by itself.
+        speaks_tls = not is_loopback(settings.replication_listen.host)
+        self._peers_certificate = self._guard.certificate if speaks_tls else None
+        self._peers = ReplicationListener(self._plane, peer_limits(), self._peers_certificate)
         self._health = HealthDoor(self.ailment, self.samples)
         self._endpoints: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -123,14 +139,18 @@ class BrokerProcess:
     # ------------------------------------------------------------------------------ life
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. Raises OSError if a listener cannot be opened."""
+        """Serve until `stop` is set and others lead what they can. Raises OSError if it cannot listen."""
         settings = self._settings
         client_port = self._clients.bind(*settings.listen)
         replication_port = self._peers.listen(*settings.replication_listen)
         self._endpoints = {
             CLIENT_LISTENER: str(settings.address or Address(settings.listen.host, client_port)),
-            REPLICATION_LISTENER: str(Address(settings.replication_listen.host, replication_port)),
+            REPLICATION_LISTENER: str(
+                settings.replication_address or Address(settings.replication_listen.host, replication_port)
+            ),
         }
+        if self._peers_certificate is not None:
+            self._endpoints[REPLICATION_SECURITY] = SSL
         if self._guard.protocol != PLAINTEXT:
             self._endpoints[CLIENT_SECURITY] = self._guard.protocol
         if settings.http_listen is not None:
@@ -144,6 +164,7 @@ class BrokerProcess:
             done, _ = await asyncio.wait((stopped, *self._tasks), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
+            await self._departure.until_allowed(settings.controlled_shutdown_timeout_ms, self._tasks)
         finally:
             stopped.cancel()
             await self._stop()
@@ -176,8 +197,10 @@ class BrokerProcess:
         settings = self._settings
         yield _every(settings.replica_lag_time_max_ms / 2000, self._propose_everywhere)
         yield _every(settings.high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
-        yield _every(RETENTION_INTERVAL_S, self._clean_up)
+        yield self._clean_up()
         yield _every(WATCH_INTERVAL_S, lambda: self._guard.watch(clock_ms(), self._clients.server))
+        yield self._compact()
+        yield self._plane.upkeep.watch_room()
         yield self._erase()
         yield self._flush()
 
@@ -201,14 +224,22 @@ class BrokerProcess:
             highest_leader_epoch=self._plane.highest_leader_epoch,
             highest_broker_epoch=self._followers.broker_epoch,
             highest_metadata_version=max(self._applied_version, self._folder.metadata_version),
+            protocol=LINK_PROTOCOL,
+            leaving=self._departure.wanted,
+            static_configs=self._plane.topics.static,
         )
 
     def accepted(self, frame: HelloAccepted) -> None:
         # The answer comes after the commit, so a lost tail is known to the controller from here on.
         self._folder.registered(frame.cluster_id)
         self._plane.confessed()
-        self._plane.min_insync_replicas = frame.min_insync_replicas
+        # A node of before says only this one.
+        least = {MIN_INSYNC_REPLICAS: str(frame.min_insync_replicas)}
+        self._nodes_configs = frame.static_configs or least
+        self._know_levels()
         self._cluster_id = frame.cluster_id
+        self._departure.linked(frame.protocol)
+        self._forwarding.linked(frame.protocol)
         try:
             key = ReplicationKey(frame.cluster_id, bytes.fromhex(frame.replication_key))
         except ValueError as error:
@@ -219,18 +250,15 @@ class BrokerProcess:
         self._untold.clear()
 
     async def obey(self, frame: ToBroker) -> None:
+        if isinstance(frame, WishAnswer):
+            self._forwarding.hear(frame)
+            return
         match frame:
-            case (
-                CreateTopicsAnswer()
-                | TopicResults()
-                | ReassignmentResults()
-                | OngoingReassignments()
-                | ProducerIds()
-            ):
-                self._forwarding.hear(frame)
             case BrokerPingAnswer():
                 # It was heard: the session goes on. Whoever sent it knows how old its look at tokens is.
                 self._guard.confirmed(Instant(clock_ms() - frame.callers_age_ms))
+            case MayLeave():
+                self._departure.allowed()
             case Nodes():
                 self._know_nodes(frame)
             case Callers():
@@ -251,6 +279,7 @@ class BrokerProcess:
         )
 
     def link_lost(self) -> None:
+        self._departure.unlinked()
         self._forwarding.link_lost()
 
     # ------------------------------------------------------------------------------ rows
@@ -262,10 +291,14 @@ class BrokerProcess:
         if isinstance(frame, SnapshotChunk) and not frame.last:
             return
         self._metadata.forget(heeded.deleted_topics)
+        self._know_levels()
         for topic in heeded.topics:
             self._plane.know_topic(topic.topic_id, topic.name, topic.configs)
+        if heeded.quotas_changed:
+            self._quotas.know(self._known.quotas.values())
         others_live = self._metadata.know_brokers()
         everything = others_live or heeded.from_snapshot
+        self._plane.leaving = self._metadata.leaving
         if others_live:
             self._plane.know_live(self._metadata.live)
         self._followers.know_brokers(self._known.brokers.values())
@@ -274,10 +307,16 @@ class BrokerProcess:
         self._plane.view = self._metadata.renew(self._cluster_id, None if everything else heeded.told)
         await self._perform(heeded)
         self._applied_version = self._known.metadata_version
+        self._clients.applied(self._applied_version)
         if heeded.from_snapshot:
             self._snapshot_applied()
         elif not heeded.answers:
             self._link.ping_soon()
+
+    def _know_levels(self) -> None:
+        """What holds for topics that set nothing: it costs a look where it is as before."""
+        known = self._known
+        self._plane.know_levels(known.own_configs, known.cluster_configs, self._nodes_configs)
 
     def _know_callers(self, frame: Callers) -> None:
         """Who may come in at the listener of clients; heeded when the last frame of a telling has come."""
@@ -387,25 +426,34 @@ class BrokerProcess:
         except (FolderError, StorageFailed) as error:
             log.error("checkpoint failed", reason=str(error))
 
-    def _clean_up(self) -> None:
-        self._plane.apply_retention()
+    async def _clean_up(self) -> None:
+        while True:
+            await asyncio.sleep(RETENTION_INTERVAL_S)
+            await self._plane.upkeep.apply_retention()
+
+    async def _compact(self) -> None:
+        while True:
+            await asyncio.sleep(COMPACTION_INTERVAL_S)
+            await self._plane.cleaner.clean_dirty()
 
     async def _erase(self) -> None:
         while True:
             await asyncio.sleep(ERASE_INTERVAL_S)
-            await self._plane.erase_old()
+            await self._plane.upkeep.erase_old()
 
     async def _flush(self) -> None:
         for _ in shapes_loaded():
             await asyncio.sleep(SHAPE_INTERVAL_S)
         while True:
             await asyncio.sleep(FLUSH_INTERVAL_S)
-            await self._plane.flush_full_segments()
+            await self._plane.upkeep.flush_full_segments()
 
     # ------------------------------------------------------------------------------ probes
 
     def ailment(self) -> str:
         """Why this broker is not ready; "" if it is."""
+        if self._departure.wanted:
+            return "it is about to stop"
         if not self._link.bound:
             return "no link to the controller: " + (
                 self._link.failures[-1] if self._link.failures else "not tried yet"
@@ -414,32 +462,12 @@ class BrokerProcess:
 
     def samples(self) -> dict[str, float]:
         """What /metrics shows."""
-        roles = dict.fromkeys(Role, 0)
-        for hosted in self._plane.partitions():
-            roles[hosted.replica.role] += 1
-        counters = self._clients.server.counters
         return {
-            **{f'muster_broker_partitions{{role="{role.value}"}}': n for role, n in roles.items()},
             "muster_broker_metadata_version": self._applied_version,
-            "muster_broker_epoch": self._followers.broker_epoch,
             "muster_broker_linked": int(self._link.bound),
-            "muster_broker_client_connections_total": counters.accepted,
-            "muster_broker_client_requests_total": counters.requests,
-            "muster_broker_client_malformed_total": counters.malformed,
-            "muster_broker_client_greedy_total": counters.greedy,
-            "muster_broker_client_strangers": self._clients.server.stranger_count,
-            "muster_broker_client_late_total": counters.late,
-            **{
-                f'muster_broker_client_crowding_total{{why="{why}"}}': counters.crowding.get(why, 0)
-                for why in (OF_ONE_ADDRESS, IN_ALL)
-            },
             "muster_broker_callers_age_ms": self._guard.age_ms,
-            "muster_broker_client_accept_pauses_total": counters.accept_pauses,
-            "muster_broker_client_request_bytes_held": self._clients.server.memory.held_bytes,
-            "muster_broker_client_parked_partitions": self._clients.server.parked_elements,
-            "muster_broker_replica_fetched_bytes_total": sum(
-                peer.bytes_fetched for peer in self._followers.peers.values()
-            ),
+            **samples_of_replicas(self._plane, self._followers),
+            **samples_of_clients(self._clients.server, self._quotas),
         }
 
 
@@ -448,13 +476,12 @@ def data_plane_settings(settings: BrokerSettings) -> DataPlaneSettings:
     return DataPlaneSettings(
         log=LogSettings(
             segment_bytes=settings.log_segment_bytes,
-            # Only what a topic's own retention.ms or retention.bytes says is deleted (docs/deviations.md).
-            retention_ms=UNBOUNDED,
             max_message_bytes=settings.message_max_bytes,
         ),
         replica_lag_time_max_ms=settings.replica_lag_time_max_ms,
         stray_retention_ms=settings.stray_retention_ms,
         file_delete_delay_ms=settings.file_delete_delay_ms,
+        reserve_bytes=settings.log_reserve_bytes,
     )
 
 

@@ -5,33 +5,29 @@ waits is woken. Everything runs on the broker's loop; nothing here waits.
 """
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 import structlog
 
+from broker.cleaner import Cleaner
 from broker.core.replica import Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.core.troubles import Troubles
 from broker.hosted import HostedPartition
+from broker.known_topics import KnownTopic, KnownTopics
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import DELETE, STRAY, LogShelf
+from broker.throttled import ThrottledReplicas
+from broker.upkeep import Upkeep
 from kafkaserver.cluster_answers import MetadataView
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
-from muster.kernel.topic_configs import (
-    MAX_MESSAGE_BYTES,
-    MIN_INSYNC_REPLICAS,
-    RETENTION_BYTES,
-    RETENTION_MS,
-    SEGMENT_BYTES,
-    number,
-)
 from muster.messages.link.from_broker import HighWatermark, IsrProposal
 from muster.messages.link.rows import PartitionRow
 
@@ -52,13 +48,8 @@ class DataPlaneSettings:
     replica_lag_time_max_ms: int = 30_000
     stray_retention_ms: int = 24 * 3600 * 1000
     file_delete_delay_ms: int = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Topic:
-    name: str
-    log: LogSettings
-    min_insync_replicas: int
+    reserve_bytes: int = 0
+    """With less room on the disk nothing is taken from producers."""
 
 
 ProposalHook = Callable[[HostedPartition], None]
@@ -85,23 +76,30 @@ class DataPlane:
         self.wall_clock_ms = wall_clock_ms
         self.view = MetadataView()
         self.live: Container[int] = frozenset()
+        self.leaving: frozenset[int] = frozenset()
+        """Those of `live` that are about to stop: nobody admits them, and they do not lead instead."""
         self.broker_epochs: Mapping[int, int] = {}
         """Of every registered broker: no fetch of a follower states another."""
         self.on_may_grow: ProposalHook = _nobody_listens
         """Called when a follower's fetch would let it into the ISR."""
-        self.min_insync_replicas = 1
-        """For topics that set none: the cluster's, as the controller said when it bound the link."""
         self.on_trouble: Callable[[], None] = _nobody_hears
         """Called when `troubles` has news: somebody else should lead, or this broker may again."""
         self.troubles = Troubles()
         self._shelf = shelf
-        self._topics: dict[UUID, _Topic] = {}
+        self.topics = KnownTopics(settings.log, settings.file_delete_delay_ms)
+        self.upkeep = Upkeep(self, shelf, wall_clock_ms, self._ages, settings.reserve_bytes)
+        self.cleaner = Cleaner(self, wall_clock_ms)
+        self.throttled = ThrottledReplicas(broker_id, self.topics, clock)
         self._hosted: dict[PartitionKey, HostedPartition] = {}
         self._by_name: dict[tuple[str, int], HostedPartition] = {}
         self._told_high_watermarks: dict[PartitionKey, int] = {}
         self._opening: asyncio.Future[None] | None = None
         self._full_told_at: dict[PartitionKey, Instant] = {}
         self._is_closed = False
+
+    def _ages(self) -> Mapping[str, int]:
+        """How long a log that was set aside is kept, in ms, by the suffix of its folder."""
+        return {STRAY: self.settings.stray_retention_ms, DELETE: self.topics.file_delete_delay_ms}
 
     # -- what is here
 
@@ -135,6 +133,10 @@ class DataPlane:
         refusal = hosted.replica.refusal(leader_epoch)
         return hosted if refusal is ErrorCode.NONE else refusal
 
+    def name_of(self, topic_id: UUID) -> str | None:
+        """The name of the topic of this id, as clients are told."""
+        return self.view.names_by_id.get(topic_id)
+
     def _why_not_here(self, topic: str, partition: int) -> ErrorCode:
         known = self.view.partition(topic, partition) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -146,6 +148,11 @@ class DataPlane:
     def followed(self) -> Iterator[HostedPartition]:
         """The replicas that follow a leader elsewhere; `replica.next_fetch()` says what to ask it."""
         return (hosted for hosted in self.partitions() if hosted.replica.role is Role.FOLLOWER)
+
+    @property
+    def folder(self) -> Path:
+        """Where all logs of this broker lie."""
+        return self._shelf.folder
 
     @property
     def keys_on_disk(self) -> frozenset[PartitionKey]:
@@ -162,25 +169,24 @@ class DataPlane:
 
     def know_topic(self, topic_id: UUID, name: str, configs: Mapping[str, str]) -> None:
         """State a topic's name and its settings, before the first row of it. Unknown keys are passed over."""
-        base = self.settings.log
-        topic = _Topic(
-            name,
-            replace(
-                base,
-                segment_bytes=number(configs, SEGMENT_BYTES, base.segment_bytes),
-                retention_ms=number(configs, RETENTION_MS, base.retention_ms),
-                retention_bytes=number(configs, RETENTION_BYTES, base.retention_bytes),
-                max_message_bytes=number(configs, MAX_MESSAGE_BYTES, base.max_message_bytes),
-            ),
-            number(configs, MIN_INSYNC_REPLICAS, self.min_insync_replicas),
-        )
-        if self._topics.get(topic_id) == topic:
-            return
-        self._topics[topic_id] = topic
+        if self.topics.know(topic_id, name, configs):
+            self._reconfigure({topic_id})
+
+    def know_levels(
+        self, broker: Mapping[str, str], cluster: Mapping[str, str], static: Mapping[str, str]
+    ) -> None:
+        """State what holds for topics that set nothing: for this broker, all of them, by the environment."""
+        self._reconfigure(frozenset(self.topics.know_levels(broker, cluster, static)))
+
+    def _reconfigure(self, topic_ids: Container[UUID]) -> None:
+        """Let the replicas of these topics obey what holds by now."""
         for hosted in self.partitions():
-            if hosted.key.topic_id == topic_id:
+            if hosted.key.topic_id in topic_ids:
+                topic = self.topics.get(hosted.key.topic_id)
+                assert topic is not None
                 hosted.log.settings = topic.log
                 hosted.replica.min_insync_replicas = topic.min_insync_replicas
+                hosted.look()
 
     async def open_logs(self) -> None:
         """Open beside the loop every log on disk, before the controller hears of this broker.
@@ -258,7 +264,7 @@ class DataPlane:
         hosted.row_changed()
 
     def _host(self, key: PartitionKey) -> HostedPartition | None:
-        topic = self._topics.get(key.topic_id)
+        topic = self.topics.get(key.topic_id)
         if topic is None:
             log.error("row_of_unknown_topic", topic_id=str(key.topic_id), partition=key.partition)
             return None
@@ -272,7 +278,7 @@ class DataPlane:
         self._by_name[topic.name, key.partition] = hosted
         return hosted
 
-    def _log_of(self, key: PartitionKey, topic: _Topic) -> PartitionLog:
+    def _log_of(self, key: PartitionKey, topic: KnownTopic) -> PartitionLog:
         if not self.troubles.reason(key):
             try:
                 return self._shelf.log(key, topic.name, topic.log, self.wall_clock_ms())
@@ -299,12 +305,14 @@ class DataPlane:
         """
         told_at = self._full_told_at.get(hosted.key)
         is_due = told_at is None or self.clock() >= after(told_at, HAND_OVER_INTERVAL_MS)
-        return is_due and not self.troubles.is_full(hosted.key) and hosted.replica.another_may_lead(self.live)
+        return (
+            is_due and not self.troubles.is_full(hosted.key) and hosted.replica.another_may_lead(self.staying)
+        )
 
     def forget_topics(self, topic_ids: Iterable[UUID]) -> None:
         """Topics that were deleted; no row of theirs comes any more."""
         for topic_id in topic_ids:
-            self._topics.pop(topic_id, None)
+            self.topics.forget(topic_id)
 
     def stop(self, topic_id: UUID, partition: int, *, is_deleted: bool = False) -> None:
         """This broker is no replica any more: parked requests end, the log is stray, or erased soon."""
@@ -332,6 +340,7 @@ class DataPlane:
         fetch_offset: int,
         records: memoryview | bytes | None,
         leader_high_watermark: int,
+        leader_start_offset: int = 0,
     ) -> bool:
         """Store a leader's answer, empty ones too; False if it does not fit any more and was dropped.
 
@@ -340,21 +349,32 @@ class DataPlane:
         hosted = self._hosted.get(key)
         if hosted is None or not hosted.replica.accepts(request_leader_epoch, fetch_offset):
             return False
-        hosted.append_fetched(records, leader_high_watermark, self.wall_clock_ms())
+        hosted.append_fetched(records, leader_high_watermark, leader_start_offset, self.wall_clock_ms())
         return True
 
-    def heed_diverging(self, key: PartitionKey, request_leader_epoch: int, leaders: EpochEnd) -> int | None:
+    def heed_diverging(
+        self,
+        key: PartitionKey,
+        request_leader_epoch: int,
+        leaders: EpochEnd,
+        leader_start_offset: int = 0,
+    ) -> int | None:
         """Cut log and producers as the leader's answer demands; the new end, None if it is out of date.
 
-        Raises StorageFailed.
+        If nothing is left that the leader still has, the log begins again at its start. Raises StorageFailed.
         """
         hosted = self._hosted.get(key)
         if hosted is None:
             return None
         end_offset = hosted.replica.heed_diverging(request_leader_epoch, leaders)
         if end_offset is not None:
+            if leader_start_offset > 0 and end_offset <= leader_start_offset:
+                end_offset = leader_start_offset
+                hosted.log.start_again_at(end_offset, self.wall_clock_ms())
+                hosted.replica.began_again()
+            else:
+                hosted.log.truncate_to(end_offset, self.wall_clock_ms())
             log.info("log_truncated", topic=hosted.topic, partition=key.partition, end_offset=end_offset)
-            hosted.log.truncate_to(end_offset, self.wall_clock_ms())
         return end_offset
 
     def start_again_at(self, key: PartitionKey, request_leader_epoch: int, leader_start_offset: int) -> bool:
@@ -383,8 +403,14 @@ class DataPlane:
         self.live = live
         now, limit = self.clock(), self.settings.replica_lag_time_max_ms
         for hosted in self.partitions():
+            hosted.look_at_starts()
             if hosted.commits_awaited() and not hosted.replica.enough_in_sync(live, now, limit):
                 hosted.refuse_waiting(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+    @property
+    def staying(self) -> Container[int]:
+        """The live brokers that are not about to stop."""
+        return {b for b in self.broker_epochs if b in self.live} - self.leaving if self.leaving else self.live
 
     def proposals(self, *, link_ready: bool) -> list[IsrProposal]:
         """Every change of an ISR to ask the controller for now; each is pending from now on."""
@@ -398,18 +424,19 @@ class DataPlane:
     def proposal(self, hosted: HostedPartition, *, link_ready: bool) -> IsrProposal | None:
         """The change of this partition's ISR to ask for, if there is one and none is pending."""
         limit = self.settings.replica_lag_time_max_ms
-        proposal = hosted.replica.propose(self.clock(), link_ready, self.live, limit)
+        proposal = hosted.replica.propose(self.clock(), link_ready, self.staying, limit)
         hosted.look()
         return proposal
 
     def changed_high_watermarks(self) -> tuple[HighWatermark, ...]:
-        """Of the partitions led here, those whose high watermark rose since the last call."""
+        """Of the partitions led here, where the high watermark rose since the last call, and the size."""
         told, changed = self._told_high_watermarks, []
         for key, hosted in self._hosted.items():
             high_watermark = hosted.replica.high_watermark
             if hosted.replica.leads and told.get(key) != high_watermark:
                 told[key] = high_watermark
-                changed.append(HighWatermark(key.topic_id, key.partition, high_watermark))
+                size_bytes = hosted.log.size_bytes
+                changed.append(HighWatermark(key.topic_id, key.partition, high_watermark, size_bytes))
         return tuple(changed)
 
     def tell_all_high_watermarks(self) -> None:
@@ -418,43 +445,9 @@ class DataPlane:
 
     # -- duties
 
-    def apply_retention(self) -> int:
-        """Delete segments that are old or too many; returns how many."""
-        deleted, now = 0, self.wall_clock_ms()
-        for hosted in self.partitions():
-            try:
-                deleted += hosted.log.apply_retention(now, hosted.high_watermark)
-                hosted.log.producers.forget_silent(now, hosted.log.settings.producer_id_expiration_ms)
-            except StorageFailed as error:
-                log.error("retention_failed", folder=hosted.log.folder.name, reason=str(error))
-        return deleted
-
-    async def erase_old(self) -> int:
-        """Erase, in a thread, logs that were set aside longer ago than their kind is kept."""
-        ages = {STRAY: self.settings.stray_retention_ms, DELETE: self.settings.file_delete_delay_ms}
-        return await asyncio.to_thread(self._shelf.erase_old, self.wall_clock_ms(), ages)
-
-    async def flush_full_segments(self) -> None:
-        """Make segments that are written no more durable, in a thread: an fsync may take seconds."""
-        for hosted in self.partitions():
-            for segment in hosted.log.full_segments():
-                if self._hosted.get(hosted.key) is not hosted or segment not in hosted.log.full_segments():
-                    # Deleted during the fsync before: to open it now would make it anew, and empty.
-                    continue
-                cuts = hosted.log.cuts
-                try:
-                    file = segment.file
-                except OSError as error:
-                    # No descriptor is free: nothing is lost by that, and the next round tries again.
-                    log.warning("not_flushed_yet", folder=hosted.log.folder.name, reason=str(error))
-                    break
-                try:
-                    await asyncio.to_thread(os.fsync, file)
-                except OSError as error:
-                    # The system tells a loss once: another fsync would succeed, and what is gone stays gone.
-                    hosted.log.fail(f"not flushed: {error}")
-                    break
-                hosted.log.flushed_through(segment, cuts)
+    def is_hosted(self, hosted: HostedPartition) -> bool:
+        """False once it was stopped."""
+        return self._hosted.get(hosted.key) is hosted
 
     def checkpoint(self) -> None:
         """Save high watermarks and recovery points. Raises StorageFailed."""

@@ -6,11 +6,13 @@ at which the log still stands; a partition that a peer refuses rests for `replic
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import structlog
 
+from broker.core import throttling
 from broker.core.peer_proof import NO_KEY, Incarnation, ReplicationKey
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import PartitionKey
@@ -25,11 +27,14 @@ from broker.introduction import introduce
 from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.replicas import DataPlane
 from broker.settings import BrokerSettings
+from muster.client.securing import trusting
 from muster.kafkawire.api_table import ApiKey
 from muster.kafkawire.connection import ClientConnection
 from muster.kafkawire.errors import KafkaWireError
+from muster.kernel.addresses import is_loopback
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow
+from muster.kernel.security_protocols import SSL
+from muster.messages.link.rows import REPLICATION_LISTENER, REPLICATION_SECURITY, BrokerRow
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +52,7 @@ class Replication:
         self._settings = settings
         self._broker_epoch = 0
         self.key = NO_KEY
-        self._endpoints: dict[int, str] = {}
+        self._endpoints: dict[int, dict[str, str]] = {}
         self._peers: dict[int, PeerFetcher] = {}
         self._leader_of: dict[PartitionKey, int] = {}
 
@@ -66,10 +71,18 @@ class Replication:
 
     def know_brokers(self, brokers: Iterable[BrokerRow]) -> None:
         """Where peers listen for followers; a changed address is used from the next connection on."""
-        self._endpoints = {row.broker_id: row.endpoints.get(REPLICATION_LISTENER, "") for row in brokers}
+        self._endpoints = {row.broker_id: row.endpoints for row in brokers}
 
     def endpoint_of(self, peer: int) -> str:
-        return self._endpoints.get(peer, "")
+        return self._endpoints.get(peer, {}).get(REPLICATION_LISTENER, "")
+
+    def trust_of(self, peer: int, host: str) -> ssl.SSLContext | None:
+        """What TLS with this peer is spoken with; None: in the clear. Raises OSError for neither."""
+        if self._endpoints.get(peer, {}).get(REPLICATION_SECURITY) == SSL:
+            return trusting(self._settings.ca_file)
+        if not is_loopback(host):
+            raise OSError("the peer is on another machine and speaks no TLS")
+        return None
 
     def look_at(self, key: PartitionKey) -> None:
         """Fetch this partition from where its replica now stands, from whom it now follows, or not at all."""
@@ -172,8 +185,10 @@ class PeerFetcher:
         host, _, port = self._replication.endpoint_of(self.peer).rpartition(":")
         if not host:
             raise OSError("the peer's replication listener is not known")
+        host = host.strip("[]")
+        trust = self._replication.trust_of(self.peer, host)
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), limit=READ_BYTES)
+            reader, writer = await asyncio.open_connection(host, int(port), limit=READ_BYTES, ssl=trust)
         me = Incarnation(self._settings.broker_id, self._replication.broker_epoch)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -190,7 +205,8 @@ class PeerFetcher:
                     self._take(answer)
                 self._last_failure = ""
         finally:
-            writer.close()
+            # Nothing is left to be said, and a peer that hangs answers no farewell of TLS.
+            writer.transport.abort()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
@@ -242,10 +258,20 @@ class PeerFetcher:
             self._rest(key, self._refused(key, str(error)))
             return
         self._refusals.pop(key, None)
-        if fits:
-            self._replication.look_at(key)
-        else:
+        if not fits:
             self._rest(key)
+        else:
+            self._go_on_if_paid(key, len(answer.records))
+
+    def _go_on_if_paid(self, key: PartitionKey, size_bytes: int) -> None:
+        """Count what was taken of a replica that comes, and fetch more of it once that is paid."""
+        hosted = self._plane.hosted(*key)
+        buckets = self._plane.throttled.taking(hosted) if hosted is not None else ()
+        throttling.take(buckets, size_bytes)
+        if wait_ms := throttling.wait_ms(buckets, self._plane.clock()):
+            self._rest_for(key, wait_ms / 1000)
+        else:
+            self._replication.look_at(key)
 
     def _refused(self, key: PartitionKey, reason: str) -> int:
         """How often in a row this partition's answers could not be stored before; a new reason is logged."""
@@ -266,16 +292,18 @@ class PeerFetcher:
 
         For twice as long each time that it could not be stored before.
         """
+        self._rest_for(key, self._settings.replica_fetch_backoff_ms / 1000 * 2 ** min(times, MOST_DOUBLINGS))
+
+    def _rest_for(self, key: PartitionKey, delay_s: float) -> None:
         if key not in self._wanted or self._session is None:
             return
         self._session.move(key, None)
-        delay_s = self._settings.replica_fetch_backoff_ms / 1000 * 2 ** min(times, MOST_DOUBLINGS)
         loop = asyncio.get_running_loop()
         self._resting[key] = loop.call_later(delay_s, self._resume, key)
 
     def _resume(self, key: PartitionKey) -> None:
         self._resting.pop(key, None)
-        self._replication.look_at(key)
+        self._go_on_if_paid(key, 0)
 
 
 def take_over(plane: DataPlane, key: PartitionKey, answer: FetchedAnswer) -> bool:
@@ -289,7 +317,9 @@ def take_over(plane: DataPlane, key: PartitionKey, answer: FetchedAnswer) -> boo
     if answer.error:
         return False
     if answer.diverging is not None:
-        plane.heed_diverging(key, asked.leader_epoch, answer.diverging)
+        plane.heed_diverging(key, asked.leader_epoch, answer.diverging, answer.log_start_offset)
         return True
-    plane.append_fetched(key, asked.leader_epoch, asked.offset, answer.records, answer.high_watermark)
+    plane.append_fetched(
+        key, asked.leader_epoch, asked.offset, answer.records, answer.high_watermark, answer.log_start_offset
+    )
     return True

@@ -8,6 +8,7 @@ from broker.wakeups import WakeUps
 from kafkaserver.limits import ServerLimits
 from kafkaserver.replies import Reply
 from kafkaserver.server import KafkaServer
+from kafkaserver.tls import Certificate
 from muster.kafkawire.api_table import ApiKey, RequestHeader
 from muster.kafkawire.errors import UnsupportedRequest
 
@@ -18,12 +19,14 @@ class ReplicationListener:
     Then it takes only Fetch from version 15 on, with the replica id and the epoch of that broker.
     """
 
-    def __init__(self, plane: DataPlane, limits: ServerLimits | None = None) -> None:
+    def __init__(
+        self, plane: DataPlane, limits: ServerLimits | None = None, certificate: Certificate | None = None
+    ) -> None:
         self.key = NO_KEY
         """What the controller told; nobody is admitted before."""
         self._fetches = ReplicaFetchHandler(plane, WakeUps())
         gate = gates(plane.broker_id, lambda: self.key)
-        self.server = KafkaServer("replication", self._handle, limits, gate)
+        self.server = KafkaServer("replication", self._handle, limits, gate, certificate=certificate)
 
     def listen(self, host: str, port: int) -> int:
         """Begin to accept; returns the port. Raises OSError."""

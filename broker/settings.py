@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from kafkaserver.guard import CERTIFICATE, KEY, NEW, SASL, STANDING, Belief, Guard
-from muster.kernel.addresses import is_loopback
+from kafkaserver.guard import CA, CERTIFICATE, KEY, NEW, SASL, STANDING, Belief, Guard
+from muster.kernel.addresses import is_loopback, is_unspecified
 from muster.kernel.environment import Environment, SettingError
 from muster.kernel.settings import DECLARED
 
@@ -38,6 +38,10 @@ class BrokerSettings:
     secret: str = field(repr=False)
     address: Address | None = None
     """Where Kafka clients reach `listen`; None: as it is."""
+    replication_address: Address | None = None
+    """Where other brokers reach `replication_listen`; None: as it is."""
+    ca_file: str | None = None
+    """Whom this broker trusts as nodes and as brokers; None: whom the system trusts."""
     rack: str = ""
     cluster_id: str = ""
     """If given, the cluster that this broker belongs to; it refuses any other."""
@@ -56,7 +60,11 @@ class BrokerSettings:
     replica_socket_timeout_ms: int = 10_000
     initial_broker_registration_timeout_ms: int = 60_000
     """How long another process of this id may keep this one out before it gives up."""
+    controlled_shutdown_timeout_ms: int = 5_000
+    """How long a broker that was told to stop serves on for others to lead what it leads."""
     log_segment_bytes: int = 1_073_741_824
+    log_reserve_bytes: int = 67_108_864
+    """With less room on the disk producers are refused."""
     message_max_bytes: int = 1_048_588
     stray_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
@@ -68,7 +76,9 @@ NUMBERS = (
     *("replica_lag_time_max_ms", "replica_fetch_wait_max_ms", "replica_fetch_min_bytes"),
     *("replica_fetch_max_bytes", "replica_fetch_response_max_bytes", "replica_fetch_backoff_ms"),
     *("replica_socket_timeout_ms", "log_segment_bytes", "message_max_bytes"),
-    *("initial_broker_registration_timeout_ms", "stray_retention_ms", "file_delete_delay_ms"),
+    "log_reserve_bytes",
+    *("controlled_shutdown_timeout_ms", "initial_broker_registration_timeout_ms"),
+    *("stray_retention_ms", "file_delete_delay_ms"),
     "high_watermark_checkpoint_interval_ms",
 )
 """The fields that are whole numbers of their own variable."""
@@ -89,12 +99,19 @@ def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
     """Read a broker's settings. Raises SettingError, naming the variable, for whatever cannot be used."""
     environment = reader(given)
     address = environment.text("MUSTER_BROKER_ADDRESS")
+    replication_address = environment.text("MUSTER_BROKER_REPLICATION_ADDRESS")
     http_listen = environment.text("MUSTER_BROKER_HTTP_LISTEN")
     return BrokerSettings(
         broker_id=environment.number("MUSTER_BROKER_ID"),
         listen=_address("MUSTER_BROKER_LISTEN", environment.text("MUSTER_BROKER_LISTEN")),
         address=_address("MUSTER_BROKER_ADDRESS", address) if address else None,
-        replication_listen=_loopback_address("MUSTER_BROKER_REPLICATION_LISTEN", environment),
+        replication_listen=_address(
+            "MUSTER_BROKER_REPLICATION_LISTEN", environment.text("MUSTER_BROKER_REPLICATION_LISTEN")
+        ),
+        replication_address=_address("MUSTER_BROKER_REPLICATION_ADDRESS", replication_address)
+        if replication_address
+        else None,
+        ca_file=environment.text(CA) or None,
         data=Path(environment.text("MUSTER_BROKER_DATA")),
         nodes=_nodes(environment),
         secret=environment.text("MUSTER_BROKER_SECRET"),
@@ -128,14 +145,20 @@ def _address(name: str, text: str) -> Address:
     return Address(host, port)
 
 
-def _loopback_address(name: str, environment: Environment) -> Address:
-    address = _address(name, environment.text(name))
-    if not is_loopback(address.host):
+def refuse_open_doors(settings: BrokerSettings, guard: Guard) -> None:
+    """Off loopback clients say who they are, and brokers speak TLS. Raises SettingError."""
+    guard.refuse_open_door("MUSTER_BROKER_LISTEN", settings.listen.host)
+    if not is_loopback(settings.replication_listen.host) and guard.certificate is None:
         raise SettingError(
-            f"{name}={address}: brokers speak to each other in the clear, so this listener binds to "
-            "loopback only; use 127.0.0.1 or [::1]."
+            f"MUSTER_BROKER_REPLICATION_LISTEN={settings.replication_listen}: records would travel in the"
+            f" clear; off loopback it needs {CERTIFICATE} and {KEY}, else use 127.0.0.1 or [::1]."
         )
-    return address
+    for listen, address, name in (
+        (settings.listen, settings.address, "MUSTER_BROKER_ADDRESS"),
+        (settings.replication_listen, settings.replication_address, "MUSTER_BROKER_REPLICATION_ADDRESS"),
+    ):
+        if is_unspecified(listen.host) and address is None:
+            raise SettingError(f"{name} is not set, and nobody can connect to {listen}: say who this is.")
 
 
 def _nodes(environment: Environment) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.quotas import QuotaKey, QuotaRow
+from muster.messages.link.rows import EVERY_BROKER, BrokerConfigs, BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import AlterPartitionAnswer, Changes, IsrAnswer, Nodes, SnapshotChunk
 
 PartitionKey = tuple[UUID, int]
@@ -31,6 +32,7 @@ class Heeded:
     deleted_topics: list[UUID] = field(default_factory=list)
     topics: list[TopicRow] = field(default_factory=list)
     """New or changed topics: their configs apply from now on."""
+    quotas_changed: bool = False
     hang_up: str = ""
     """Not empty: close the link and open another; nothing of the frame was taken over."""
 
@@ -48,6 +50,9 @@ class ClusterView:
         self.topics: dict[UUID, TopicRow] = {}
         self.topic_ids: dict[str, UUID] = {}
         self.partitions: dict[PartitionKey, PartitionRow] = {}
+        self.configs: dict[int, BrokerConfigs] = {}
+        """What was set for brokers, and for EVERY_BROKER."""
+        self.quotas: dict[QuotaKey, QuotaRow] = {}
         self.nodes = Nodes(nodes=(), owners=())
         """As the controller last told; nothing is decided on it, clients are told."""
         self._had_snapshot = False
@@ -80,6 +85,21 @@ class ClusterView:
         """Rows of the partitions assigned to this broker."""
         return [row for row in self.partitions.values() if self.broker_id in row.assigned]
 
+    @property
+    def own_configs(self) -> dict[str, str]:
+        """What was set for this broker alone."""
+        return self.configs_of(self.broker_id)
+
+    @property
+    def cluster_configs(self) -> dict[str, str]:
+        """What was set for the whole cluster."""
+        return self.configs_of(EVERY_BROKER)
+
+    def configs_of(self, broker_id: int) -> dict[str, str]:
+        """What was set for this broker."""
+        row = self.configs.get(broker_id)
+        return row.configs if row else {}
+
     def _is_assigned(self, key: PartitionKey) -> bool:
         row = self.partitions.get(key)
         return row is not None and self.broker_id in row.assigned
@@ -106,6 +126,8 @@ class ClusterView:
         self.brokers = {row.broker_id: row for chunk in chunks for row in chunk.brokers}
         self.topics = {row.topic_id: row for chunk in chunks for row in chunk.topics}
         self.topic_ids = {row.name: row.topic_id for row in self.topics.values()}
+        self.configs = {row.broker_id: row for chunk in chunks for row in chunk.configs}
+        self.quotas = {row.key: row for chunk in chunks for row in chunk.quotas}
         self.metadata_version = chunks[0].metadata_version
         self.ready = self._had_snapshot = True
         return Heeded(
@@ -115,6 +137,7 @@ class ClusterView:
             from_snapshot=True,
             gone=gone,
             topics=list(self.topics.values()),
+            quotas_changed=True,
         )
 
     # ------------------------------------------------------------------------------ changes
@@ -124,14 +147,22 @@ class ClusterView:
             return Heeded(hang_up="a change came before the snapshot")
         if frame.metadata_version <= self.metadata_version:
             return Heeded()
+        for broker_id in frame.gone_brokers:
+            self.brokers.pop(broker_id, None)
         for broker in frame.brokers:
             self.brokers[broker.broker_id] = broker
         heeded = Heeded(topics=list(frame.topics))
         for topic_id in frame.deleted_topics:
             self._delete(topic_id, heeded)
+        self.configs.update((row.broker_id, row) for row in frame.configs)
         for topic in frame.topics:
             self.topics[topic.topic_id] = topic
             self.topic_ids[topic.name] = topic.topic_id
+        for quota in frame.quotas:
+            heeded.quotas_changed = True
+            self.quotas.pop(quota.key, None)
+            if not quota.is_empty:
+                self.quotas[quota.key] = quota
         for alike in frame.partitions:
             heeded.told += filter(self._take_over, alike.rows(frame.metadata_version))
         for alike in (*frame.leader_and_isr, *frame.stop_replica):

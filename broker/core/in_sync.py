@@ -10,12 +10,22 @@ from muster.kernel.instants import Instant, elapsed_ms
 class Progress:
     """What the leader knows of one follower, by its own fetches in this leader epoch and nothing else."""
 
-    __slots__ = ("asks_admission", "broker_epoch", "caught_up_at", "end_offset", "fetched_at", "seen_log_end")
+    __slots__ = (
+        "asks_admission",
+        "broker_epoch",
+        "caught_up_at",
+        "end_offset",
+        "fetched_at",
+        "seen_log_end",
+        "start_offset",
+    )
 
     def __init__(self, led_since: Instant) -> None:
         self.broker_epoch = -1
         self.end_offset = -1
         """−1: the follower has not fetched yet."""
+        self.start_offset = -1
+        """Where its log begins, as it last said; −1: it has not."""
         self.caught_up_at = led_since
         self.fetched_at = led_since
         self.seen_log_end = 0

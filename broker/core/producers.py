@@ -75,6 +75,10 @@ class Producers:
     def __len__(self) -> int:
         return len(self._states)
 
+    def states(self) -> Iterable[tuple[int, ProducerState]]:
+        """Each producer by its id; whoever stored a batch last is the last."""
+        return tuple(self._states.items())
+
     def judge(self, header: BatchHeader) -> Verdict:
         """What the leader does with a batch that a producer sent.
 

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from broker.core.in_sync import Progress, is_admissible, lags
+from broker.core.leader_epochs import NO_EPOCH
 from broker.core.replica_log import EpochEnd, ReplicaLog
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
@@ -49,6 +50,8 @@ class FetchPosition(NamedTuple):
     leader_epoch: int
     offset: int
     last_epoch: int
+    start_offset: int = 0
+    """Where its log begins: the leader of a DeleteRecords waits for that."""
 
 
 class Replica:
@@ -73,7 +76,7 @@ class Replica:
     ) -> None:
         self.broker_id = broker_id
         self.log = log
-        self.high_watermark = min(high_watermark, log.end_offset)
+        self.high_watermark = min(max(high_watermark, log.start_offset), log.end_offset)
         self.min_insync_replicas = min_insync_replicas
         self.row: PartitionRow | None = None
         self.role = Role.WAITING
@@ -196,12 +199,15 @@ class Replica:
         offset: int,
         last_epoch: int,
         now: Instant,
+        start_offset: int = -1,
     ) -> ErrorCode | EpochEnd | None:
         """Judge a follower's fetch: refused, diverging, or None: answer records from `offset` to the log end.
 
         A diverging follower's offset says nothing of what it holds, so it makes no progress
         (`diverging_progress`). A lower broker epoch is a fetch of an earlier incarnation that may have
-        lost its tail since (`bep_fetch`).
+        lost its tail since (`bep_fetch`). Below the log start there is nothing to compare
+        (OFFSET_OUT_OF_RANGE, whatever its epoch is): it begins again there, from no offset of another's.
+        `start_offset` is where its own log begins.
         """
         error = self.refusal(leader_epoch)
         if error is not ErrorCode.NONE:
@@ -211,7 +217,10 @@ class Replica:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         if broker_epoch < progress.broker_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        progress.start_offset = start_offset
         log_end = self.log.end_offset
+        if offset < self.log.start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
         diverging = self.divergence(offset, last_epoch)
         if diverging is not None:
             return diverging
@@ -239,12 +248,27 @@ class Replica:
     def divergence(self, offset: int, last_epoch: int) -> EpochEnd | None:
         """Where the log of a reader at `offset`, behind a batch of `last_epoch`, parts from this one.
 
-        None: nowhere (conformance 229). −1 states no epoch, so nothing can be said of it.
+        None: nowhere (conformance 229). −1 states no epoch, so nothing can be said of it. An epoch below all
+        that this log knows ended where the first of those begins (conformance 230): whoever stands there
+        lacks nothing, for what this log has forgotten is deleted (`forgotten_diverges`).
         """
-        if last_epoch < 0:
+        if last_epoch < 0 or offset < self.log.start_offset:
             return None
         end = self.log.end_of_epoch(last_epoch)
+        if end.epoch == NO_EPOCH:
+            end = EpochEnd(last_epoch, end.end_offset)
         return end if end.epoch != last_epoch or end.end_offset < offset else None
+
+    def low_watermark(self, live: Container[int]) -> int:
+        """Where the log begins at this broker and at every live replica; −1: one of them has not said.
+
+        What a dead one still holds it deletes when it is back (`start_not_followed`).
+        """
+        lowest = self.log.start_offset
+        for follower, progress in self._progress.items():
+            if follower in live and progress.start_offset < lowest:
+                lowest = progress.start_offset
+        return lowest
 
     def latest_offset(self) -> int | None:
         """End offset to tell consumers; None: not available yet, as it could go back (KIP-207)."""
@@ -351,7 +375,7 @@ class Replica:
 
     def _advance(self) -> None:
         """Raise the high watermark to the lowest log end that counts; it never falls."""
-        if len(self.isr) < self._fewest:
+        if self.min_insync_replicas > 1 and len(self.isr) < self._fewest:
             return
         lowest = self.log.end_offset
         for follower in self._followers_that_count:
@@ -369,7 +393,10 @@ class Replica:
         """What to ask the leader for; None unless this broker follows (section 5)."""
         if self.role is not Role.FOLLOWER or self.row is None:
             return None
-        return FetchPosition(self.row.leader, self.row.leader_epoch, self.log.end_offset, self.log.last_epoch)
+        log = self.log
+        return FetchPosition(
+            self.row.leader, self.row.leader_epoch, log.end_offset, log.last_epoch, log.start_offset
+        )
 
     def heed_diverging(self, request_leader_epoch: int, leaders: EpochEnd) -> int | None:
         """Where to cut the log and the producer state, at once; None: the answer is out of date.
@@ -391,6 +418,17 @@ class Replica:
             and request_leader_epoch == self.leader_epoch
             and offset == self.log.end_offset
         )
+
+    def start_to_follow(self, leader_start_offset: int) -> int:
+        """Where this log is to begin once an answer is accepted: as the leader's (`start_not_followed`).
+
+        All below was committed in the leader's log, whatever this one's high watermark is by now.
+        """
+        return max(self.log.start_offset, min(leader_start_offset, self.log.end_offset))
+
+    def began_later(self) -> None:
+        """Older records were deleted: they were committed."""
+        self.high_watermark = max(self.high_watermark, self.log.start_offset)
 
     def began_again(self) -> None:
         """The log was emptied and goes on at its leader's start: all before it is committed and gone."""

@@ -22,6 +22,11 @@ class ReplicaLog(Protocol):
     """One replica's log. Offsets count records from 0; the end offset is that of the next record."""
 
     @property
+    def start_offset(self) -> int:
+        """Everything below was committed and is deleted."""
+        ...
+
+    @property
     def end_offset(self) -> int: ...
 
     @property

@@ -5,10 +5,14 @@ from typing import Final, NamedTuple
 from broker.log.outcomes import AppendRefused, LogSettings
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
-from muster.kafkawire.errors import CorruptBatch
+from muster.kafkawire.errors import CorruptBatch, KafkaWireError
+from muster.kafkawire.record_frames import NO_KEY, frames, records_of
 from muster.kernel.error_codes import ErrorCode
 
 _LARGEST_CODEC: Final = 4
+
+COMPACTED_BYTES: Final = 16 * 1024 * 1024
+"""The records of one batch of a compacted topic are no larger decompressed: each is looked at for its key."""
 
 
 class Placed(NamedTuple):
@@ -19,7 +23,7 @@ class Placed(NamedTuple):
     header: BatchHeader
 
 
-def from_producer(records: memoryview, settings: LogSettings) -> BatchHeader:
+def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> BatchHeader:
     """The header of the one batch of a Produce request for one partition.
 
     Raises AppendRefused unless every byte belongs to it. Kafka's own producers send one since version 3, and
@@ -32,6 +36,8 @@ def from_producer(records: memoryview, settings: LogSettings) -> BatchHeader:
         if header.size_bytes < len(records):
             raise AppendRefused(ErrorCode.INVALID_RECORD, "more than one batch for one partition")
         batches.check(records, 0, header)
+        if header.record_count != header.last_offset_delta + 1:
+            raise CorruptBatch(f"{header.record_count} records, last delta {header.last_offset_delta}")
     except CorruptBatch as error:
         raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     if header.size_bytes > settings.max_message_bytes:
@@ -40,7 +46,36 @@ def from_producer(records: memoryview, settings: LogSettings) -> BatchHeader:
         raise AppendRefused(ErrorCode.INVALID_RECORD, "transactions are not served")
     if header.attributes & 0x07 > _LARGEST_CODEC:
         raise AppendRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "an unknown codec")
+    _judge_times(header, settings, now_ms)
+    if settings.compacts:
+        _require_keys(records, header)
     return header
+
+
+def _require_keys(records: memoryview, header: BatchHeader) -> None:
+    """A record without a key could neither be kept nor go."""
+    try:
+        opened = records_of(records, header, COMPACTED_BYTES)
+        has_keys = all(frame.key_start != NO_KEY for frame in frames(opened, header.record_count))
+    except KafkaWireError as error:
+        raise AppendRefused(ErrorCode.INVALID_RECORD, str(error)) from error
+    if not has_keys:
+        raise AppendRefused(ErrorCode.INVALID_RECORD, "a record without a key, and the topic is compacted")
+
+
+def _judge_times(header: BatchHeader, settings: LogSettings, now_ms: int) -> None:
+    """By the first and the largest time that the header states; a batch without times has none to refuse."""
+    if header.attributes & batches.APPEND_TIME_BIT:
+        raise AppendRefused(ErrorCode.INVALID_TIMESTAMP, "LogAppendTime is not a producer's to state")
+    if settings.takes_append_time:
+        return
+    oldest, newest = header.base_timestamp_ms, header.max_timestamp_ms
+    if newest - now_ms > settings.timestamp_after_max_ms or (
+        oldest != batches.NO_TIMESTAMP and now_ms - oldest > settings.timestamp_before_max_ms
+    ):
+        raise AppendRefused(
+            ErrorCode.INVALID_TIMESTAMP, f"times from {oldest} to {newest}, and it is {now_ms}"
+        )
 
 
 class Followed(NamedTuple):

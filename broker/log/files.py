@@ -4,7 +4,7 @@ import contextlib
 import os
 import resource
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from pathlib import Path
 from typing import Final
 from weakref import WeakSet, WeakValueDictionary
@@ -36,6 +36,9 @@ class LogFile:
 
 MOST_OPEN_FILES: Final = 1_000
 
+DELETED: Final = ".deleted"
+"""What the name of a discarded file ends in."""
+
 
 class OpenFiles:
     """The files used last; what falls out is closed once no answer holds it any more.
@@ -51,6 +54,7 @@ class OpenFiles:
         self._recent: OrderedDict[Path, LogFile] = OrderedDict()
         self._by_path: WeakValueDictionary[Path, LogFile] = WeakValueDictionary()
         self._open: WeakSet[LogFile] = WeakSet()
+        self._discarded: deque[Path] = deque()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -84,6 +88,24 @@ class OpenFiles:
         with self._lock:
             self._recent.pop(path, None)
             self._by_path.pop(path, None)
+
+    def discard(self, path: Path) -> None:
+        """The file at `path` counts as deleted from now on, also after a kill. Raises OSError.
+
+        A rename is quick however large the file is; `erase` unlinks it.
+        """
+        self.forget(path)
+        renamed = path.with_name(path.name + DELETED)
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(path, renamed)
+            self._discarded.append(renamed)
+
+    def erase(self) -> None:
+        """Unlink what was discarded; beside the loop: a large file takes its time."""
+        while self._discarded:
+            # Of a log that was set aside meanwhile the file goes with its folder, or when it is opened again.
+            with contextlib.suppress(OSError):
+                self._discarded.popleft().unlink(missing_ok=True)
 
 
 _OPENED_IN_STEPS: Final = 4
@@ -124,6 +146,16 @@ def replace_sealed(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def sync_with_folder(path: Path) -> None:
+    """Make a file that was replaced durable, its name too. Raises OSError."""
+    for one, flags in ((path, os.O_RDONLY), (path.parent, os.O_RDONLY | os.O_DIRECTORY)):
+        descriptor = os.open(one, flags | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def read_sealed(path: Path) -> bytes:

@@ -15,7 +15,9 @@ from typing import Final, NamedTuple
 from broker.core.leader_epochs import LeaderEpochs
 from broker.core.producers import Producers
 from broker.log import producer_snapshots
-from broker.log.checkpoints import LEADER_EPOCHS, load_epochs, save_epochs
+from broker.log.checkpoints import LEADER_EPOCHS, LOG_START, load_epochs, load_start, save_epochs
+from broker.log.cleaning import finish_swaps
+from broker.log.files import DELETED
 from broker.log.segment import Segment
 from broker.log.segments import Segments
 from muster.kafkawire import batches
@@ -62,14 +64,23 @@ def take_over(folder: Path, segments: Segments, trust: Trust, now_ms: int) -> Ta
     Damage is noted in the folder before anything is cut: a process that dies before it could confess leaves
     the note to the next one.
     """
+    for left in folder.glob(f"*{DELETED}"):
+        left.unlink(missing_ok=True)
+    finish_swaps(folder)
     stated = load_epochs(folder / LEADER_EPOCHS)
     check = _Check(folder, segments, trust, stated if trust.same_boot else None)
     end = check.all_segments()
-    start = segments.bases[0] if len(segments) else 0
     if trust.high_watermark > end:
         check.note(f"it ends at {end}, {trust.high_watermark} was committed")
+    start = max(segments.bases[0] if len(segments) else 0, check.stated_start())
+    if start > end:
+        # All that is left was deleted: what ends before its own start holds nothing that anybody may read.
+        segments.drop_all()
+        segments.begin(start)
+        end = start
     epochs = _epochs_of(folder, segments, stated, min(end, check.stated_to), end)
-    return TakenOver(start, end, epochs, producers_of(folder, segments, start, end, now_ms), check.damage)
+    epochs.begin_at(start)
+    return TakenOver(start, end, epochs, producers_of(folder, segments, end, now_ms), check.damage)
 
 
 def damage_noted(folder: Path) -> str:
@@ -92,11 +103,10 @@ def damage_confessed(folder: Path) -> None:
     (folder / DAMAGED).unlink(missing_ok=True)
 
 
-def producers_of(
-    folder: Path, segments: Segments, start_offset: int, end_offset: int, now_ms: int
-) -> Producers:
+def producers_of(folder: Path, segments: Segments, end_offset: int, now_ms: int) -> Producers:
     """From the newest snapshot that is not behind the end, and the batches behind it. Raises OSError."""
-    producers, offset = producer_snapshots.newest(folder, start_offset, end_offset)
+    first_base = segments.bases[0] if len(segments) else end_offset
+    producers, offset = producer_snapshots.newest(folder, first_base, end_offset)
     for header in segments.headers_from(offset) if len(segments) else ():
         if header.base_offset >= offset:
             producers.stored(header, header.base_offset, now_ms)
@@ -135,6 +145,18 @@ class _Check:
         if not self.damage:
             self.damage = text
             (self._folder / DAMAGED).write_text(text, "utf-8")
+
+    def stated_start(self) -> int:
+        """Where the log begins by its file; 0 if it states nothing. Raises OSError.
+
+        One that cannot be believed is damage: what was deleted would be there again, until the leader's log
+        start is followed.
+        """
+        try:
+            return load_start(self._folder / LOG_START)
+        except ValueError as error:
+            self.note(f"where it begins is not known: {error}")
+            return 0
 
     def all_segments(self) -> int:
         """Take segment by segment; behind the first that is not whole nothing is kept. Where the log ends."""

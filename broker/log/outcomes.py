@@ -7,6 +7,15 @@ from kafkaserver.outbox import FileRegion
 from muster.kernel.error_codes import ErrorCode
 
 UNBOUNDED: Final = -1
+LARGEST: Final = 2**63 - 1
+DELETE: Final = "delete"
+COMPACT: Final = "compact"
+CLEANED: Final = ".cleaned"
+"""What the name of a compacted file ends in as long as it is written."""
+SWAP: Final = ".swap"
+"""And when it is finished, until it stands in the place of others."""
+LOG_APPEND_TIME: Final = "LogAppendTime"
+_DAY_MS: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +23,41 @@ class LogSettings:
     """Kafka's topic settings of the same names; -1: no bound."""
 
     segment_bytes: int = 1024 * 1024 * 1024
-    retention_ms: int = 7 * 24 * 3600 * 1000
+    segment_ms: int = 7 * _DAY_MS
+    """A segment takes no batch that is by so much younger than its first one."""
+    cleanup_policy: frozenset[str] = frozenset({DELETE})
+    retention_ms: int = 7 * _DAY_MS
     retention_bytes: int = UNBOUNDED
     max_message_bytes: int = 1_048_588
-    producer_id_expiration_ms: int = 24 * 3600 * 1000
+    producer_id_expiration_ms: int = _DAY_MS
+    delete_retention_ms: int = _DAY_MS
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LARGEST
+    min_cleanable_dirty_ratio: float = 0.5
+    timestamp_type: str = "CreateTime"
+    timestamp_before_max_ms: int = LARGEST
+    timestamp_after_max_ms: int = 3600 * 1000
+    """How far behind and ahead of this broker's calendar a producer's times may be."""
+
+    @property
+    def deletes(self) -> bool:
+        """What is too old or too much goes."""
+        return DELETE in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        """Of each key the last record stays."""
+        return COMPACT in self.cleanup_policy
+
+    @property
+    def rolls_after_ms(self) -> int:
+        """A segment of this age is closed: what is written is never compacted."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
+    def takes_append_time(self) -> bool:
+        """A record's time is when it was stored, not when it was made."""
+        return self.timestamp_type == LOG_APPEND_TIME
 
 
 class AppendRefused(Exception):
@@ -41,6 +81,8 @@ class Appended(NamedTuple):
     base_offset: int
     next_offset: int
     is_duplicate: bool = False
+    append_time_ms: int = -1
+    """When they were stored, if that is their time."""
 
 
 class TimestampedOffset(NamedTuple):

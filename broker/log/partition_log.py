@@ -6,7 +6,7 @@ log for good (`failure`): what it holds is read again, checked and confessed at 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 from uuid import UUID
@@ -16,8 +16,10 @@ from broker.core.producers import Duplicate, Producers, Refused
 from broker.core.replica_log import EpochEnd
 from broker.log import opening, producer_snapshots, retention
 from broker.log.accepting import Placed, from_leader, from_producer
-from broker.log.checkpoints import LEADER_EPOCHS, save_epochs
-from broker.log.files import OpenFiles, require_descriptors
+from broker.log.checkpoints import LEADER_EPOCHS, LOG_START, save_epochs, save_start
+from broker.log.cleaning import Cleaning
+from broker.log.compaction import Cleaned
+from broker.log.files import OpenFiles, require_descriptors, sync_with_folder
 from broker.log.outcomes import (
     Appended,
     AppendRefused,
@@ -30,6 +32,7 @@ from broker.log.segment import NotUndone, Segment
 from broker.log.segments import DamageFound, Segments
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
+from muster.kafkawire.errors import CorruptBatch
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.invariants import invariant
 
@@ -50,6 +53,7 @@ class PartitionLog:
         self.topic_id = topic_id
         self.settings = settings
         self.start_offset = 0
+        """Everything below was committed and is deleted; it may lie within the first batch."""
         self.end_offset = 0
         self.recovery_point = 0
         """Everything below is durable: a start after a kill need not check it."""
@@ -61,6 +65,7 @@ class PartitionLog:
         self.producers = Producers()
         self._make_folder = make_folder
         self._segments = Segments(folder, files)
+        self.cleaning = Cleaning(folder, self._segments)
         self._epochs = LeaderEpochs()
         self._stated_ahead = False
         """True if the file of epochs states one whose first batch never came."""
@@ -130,7 +135,8 @@ class PartitionLog:
         `records` must be writable: offset and epoch are stamped into it, outside the checksum.
         Raises AppendRefused, StorageFailed.
         """
-        header = from_producer(records, self.settings)
+        settings = self.settings
+        header = from_producer(records, settings, now_ms)
         verdict = self.producers.judge(header)
         if isinstance(verdict, Duplicate):
             return Appended(verdict.base_offset, verdict.last_offset + 1, is_duplicate=True)
@@ -139,8 +145,11 @@ class PartitionLog:
         base_offset = self.end_offset
         next_offset = base_offset + header.last_offset_delta + 1
         batches.stamp(records, 0, base_offset, leader_epoch)
+        append_time_ms = batches.NO_TIMESTAMP
+        if settings.takes_append_time:
+            header, append_time_ms = batches.stamp_append_time(records, 0, header, now_ms), now_ms
         self._store(records, [Placed(0, base_offset, header)], leader_epoch, next_offset, now_ms)
-        return Appended(base_offset, next_offset)
+        return Appended(base_offset, next_offset, append_time_ms=append_time_ms)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> int:
         """Store what the leader sent, byte for byte, up to the first bad batch; returns the new end offset.
@@ -150,6 +159,18 @@ class PartitionLog:
         batches at exactly the log's end, StorageFailed.
         """
         before = self.end_offset
+        with suppress(CorruptBatch):
+            records = self._from_within(records, now_ms)
+        try:
+            self._follow(records, now_ms)
+        finally:
+            if self.end_offset < self.start_offset and not self.failure:
+                self.start_again_at(self.start_offset, now_ms)
+        if self.end_offset == before:
+            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, "no whole batch")
+        return self.end_offset
+
+    def _follow(self, records: memoryview, now_ms: int) -> None:
         while len(records):
             good = from_leader(records, self.end_offset, self.last_epoch)
             if good.placed:
@@ -161,9 +182,23 @@ class PartitionLog:
                 raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, good.refusal)
             if not good.placed:
                 break
-        if self.end_offset == before:
-            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, "no whole batch")
-        return self.end_offset
+
+    def _from_within(self, records: memoryview, now_ms: int) -> memoryview:
+        """Make records fit whose first batch begins before this log's end and ends behind it.
+
+        Of one that only stands for offsets the rest will do: the leader compacted more than one at once. An
+        empty log begins with the batch that holds its start (KAFKA-6975). Raises CorruptBatch, StorageFailed.
+        """
+        first = batches.read_header(records)
+        if not first.base_offset < self.end_offset < first.next_offset:
+            return records
+        if batches.is_filler(first):
+            batches.check(records, 0, first)
+            rest = batches.filler(self.end_offset, first.next_offset, first.leader_epoch)
+            return memoryview(rest + bytes(records[first.size_bytes :]))
+        if self.start_offset == self.end_offset and not self.size_bytes:
+            self.start_again_at(self.start_offset, now_ms, first.base_offset)
+        return records
 
     def _store(
         self, records: memoryview, placed: list[Placed], leader_epoch: int, next_offset: int, now_ms: int
@@ -174,7 +209,8 @@ class PartitionLog:
         try:
             if leader_epoch != self._epochs.last_epoch or self._stated_ahead:
                 self._state_epoch(leader_epoch)
-            segment = self._segment_for(len(records), now_ms)
+            newest_ms = placed[-1].header.max_timestamp_ms
+            segment = self._segment_for(len(records), newest_ms, now_ms)
             position = segment.write(records)
         except NotUndone as error:
             self._fail(error)
@@ -182,8 +218,9 @@ class PartitionLog:
             raise StorageFailed(str(error)) from error
         for start, base_offset, header in placed:
             segment.note(base_offset, position + start, header.size_bytes, header.max_timestamp_ms)
-            self.producers.stored(header, base_offset, now_ms)
-        self._epochs.assign(leader_epoch, placed[0].base_offset)
+            if header.producer_id != batches.NO_PRODUCER:
+                self.producers.stored(header, base_offset, now_ms)
+        self._epochs.assign(leader_epoch, max(placed[0].base_offset, self.start_offset))
         self._stated_ahead = False
         self.end_offset = next_offset
 
@@ -196,20 +233,25 @@ class PartitionLog:
         """State the epoch in its file before its first batch; a load drops it if the batch never came."""
         self._have_folder()
         ahead = LeaderEpochs(self._epochs.entries)
-        ahead.assign(leader_epoch, self.end_offset)
+        ahead.assign(leader_epoch, max(self.end_offset, self.start_offset))
         save_epochs(self.folder / LEADER_EPOCHS, ahead)
         self._stated_ahead = True
 
-    def _segment_for(self, size_bytes: int, now_ms: int) -> Segment:
-        active = self._segments.active
-        if active is not None:
-            if active.size_bytes + size_bytes <= self.settings.segment_bytes or not active.size_bytes:
-                return active
-            # It is full: its index and the producers up to its end go into files.
-            self.producers.forget_silent(now_ms, self.settings.producer_id_expiration_ms)
-            active.save_index()
-            producer_snapshots.save(self.folder, self.producers, self.end_offset)
-        self._have_folder()
+    def _segment_for(self, size_bytes: int, newest_ms: int, now_ms: int) -> Segment:
+        active, settings = self._segments.active, self.settings
+        if active is None:
+            self._have_folder()
+            return self._segments.begin(self.end_offset)
+        is_full = active.size_bytes + size_bytes > settings.segment_bytes
+        if not active.size_bytes or not (is_full or active.spans_ms(newest_ms) > settings.rolls_after_ms):
+            return active
+        return self._roll(active, now_ms)
+
+    def _roll(self, active: Segment, now_ms: int) -> Segment:
+        """Write on in a new segment; index and producers of the one before go into files."""
+        self.producers.forget_silent(now_ms, self.settings.producer_id_expiration_ms)
+        active.save_index()
+        producer_snapshots.save(self.folder, self.producers, self.end_offset)
         return self._segments.begin(self.end_offset)
 
     # -- read
@@ -242,7 +284,13 @@ class PartitionLog:
             return str(error)
         except OSError as error:
             raise StorageFailed(str(error)) from error
-        refusal = from_leader(memoryview(batch), offset, last_epoch).refusal
+        # It may begin before: the log's start may lie within it, or it stands for offsets without records.
+        begins = offset
+        with suppress(CorruptBatch):
+            header = batches.read_header(batch)
+            if offset == self.start_offset or batches.is_filler(header):
+                begins = min(offset, header.base_offset)
+        refusal = from_leader(memoryview(batch), begins, last_epoch).refusal
         return refusal and f"the batch at offset {offset}: {refusal}"
 
     def first_from(self, timestamp_ms: int, limit_offset: int) -> TimestampedOffset | None:
@@ -252,7 +300,20 @@ class PartitionLog:
         reader may get some older records first, and never misses one. Raises StorageFailed.
         """
         with self._telling_damage():
-            return self._segments.first_from(timestamp_ms, limit_offset)
+            return self._segments.first_from(timestamp_ms, self.start_offset, limit_offset)
+
+    def youngest(self, limit_offset: int) -> TimestampedOffset | None:
+        """The first batch below `limit_offset` that holds the largest time; None if no record has one.
+
+        As `first_from` it answers where the batch begins. Raises StorageFailed.
+        """
+        with self._telling_damage():
+            return self._segments.youngest(self.start_offset, limit_offset)
+
+    def batch_at(self, offset: int) -> bytes:
+        """A copy of the batch that holds `offset`, which lies within the log. Raises StorageFailed."""
+        with self._telling_damage():
+            return self._segments.copy_of_batch(offset, self.end_offset)
 
     def headers_from(self, offset: int) -> Iterator[BatchHeader]:
         """The header of each batch that ends above `offset`. Raises OSError."""
@@ -275,11 +336,12 @@ class PartitionLog:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds `offset` and all behind it; producers are built again for the new end.
 
-        Below its start the log is empty and goes on at `offset`. Raises StorageFailed, and is closed then.
+        At its start or below the log is empty and goes on at `offset`. Raises StorageFailed, and is closed
+        then.
         """
         if offset >= self.end_offset:
             return
-        if offset < self.start_offset:
+        if offset <= self.start_offset:
             return self.start_again_at(offset, now_ms)
         with self._closing_on_failure():
             self.cuts += 1
@@ -290,49 +352,100 @@ class PartitionLog:
             save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
             self._stated_ahead = False
             self._rebuild_producers(now_ms)
+            self.cleaning.cut_at(self.end_offset)
+        if self.end_offset < self.start_offset:
+            self.start_again_at(self.start_offset, now_ms)
 
-    def start_again_at(self, offset: int, now_ms: int) -> None:
+    def start_again_at(self, offset: int, now_ms: int, base_offset: int | None = None) -> None:
         """Forget everything and go on at `offset`, the start of a leader far ahead (conformance 232).
 
-        Producers are forgotten, too: what they stored lies before the jump, and a sequence that went on
-        behind it would seem out of order. Raises StorageFailed, and is closed then.
+        The next batch begins at `base_offset`, if that is before. The start is stated first: whatever a kill
+        leaves then is behind its start, and no process believes it. Producers are forgotten, too: what they
+        stored lies before the jump, and a sequence that went on behind it would seem out of order.
+        Raises StorageFailed, and is closed then.
         """
         with self._closing_on_failure():
             self.cuts += 1
             self._have_folder()
+            save_start(self.folder / LOG_START, offset)
             producer_snapshots.forget_all(self.folder)
             self._segments.drop_all()
-            self.start_offset = self.end_offset = self.recovery_point = offset
+            self.start_offset = offset
+            self.end_offset = self.recovery_point = offset if base_offset is None else base_offset
             self.producers, self._epochs = Producers(), LeaderEpochs()
             save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
             self._stated_ahead = False
-            # An empty segment is what states the start to the next process.
-            self._segments.begin(offset)
+            self._segments.begin(self.end_offset)
+            self.cleaning.cut_at(self.end_offset)
+
+    # -- compaction
+
+    def swap_in(self, cleaned: Cleaned) -> bool:
+        """Let a compacted file stand for the segments that it was made of; False if they are here no more.
+
+        Raises StorageFailed, and is closed then: the next process finishes it.
+        """
+        with self._closing_on_failure():
+            return self._segments.swap(cleaned)
+
+    def delete_before(self, offset: int, now_ms: int) -> bool:
+        """Records below `offset`, all of them committed, are deleted; False if they were (conformance 226).
+
+        Whole segments go at once, of the first that is left nothing below `offset` is read. The start is
+        stated first: a kill between leaves files that the next process drops. Raises StorageFailed; then what
+        is said to be deleted is, and what is left of it goes with the next pass of the retention.
+        """
+        if self.failure:
+            raise StorageFailed(self.failure)
+        if offset <= self.start_offset:
+            return False
+        invariant(offset <= self.end_offset, "what was never written cannot be deleted")
+        try:
+            save_start(self.folder / LOG_START, offset)
+            self.start_offset = offset
+            active = self._segments.active
+            if offset == self.end_offset and active is not None and active.size_bytes:
+                self._roll(active, now_ms)
+            self._segments.drop_before(offset)
+            self._began_later()
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+        return True
+
+    def _began_later(self) -> None:
+        self._epochs.begin_at(self.start_offset)
+        save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
+
+    def sync_start(self) -> None:
+        """Make durable where the log begins; beside the loop. Raises OSError."""
+        sync_with_folder(self.folder / LOG_START)
 
     def apply_retention(self, wall_ms: int, high_watermark: int) -> int:
-        """Delete old segments, never the one that is written nor what is not committed; returns how many.
+        """Delete old segments, never what is not committed, and what `delete_before` left; returns how many.
 
         Raises StorageFailed; what is left is a log that begins later.
         """
-        if self.failure:
+        active = self._segments.active
+        if self.failure or active is None:
             return 0
         try:
-            surplus = retention.surplus(self._segments, self.settings, wall_ms, high_watermark)
+            surplus = retention.surplus(
+                self._segments, self.settings, wall_ms, self.start_offset, high_watermark, self.end_offset
+            )
+            if surplus == len(self._segments):
+                self._roll(active, wall_ms)
             for _ in range(surplus):
                 self._segments.drop_oldest()
-                self.start_offset = self._segments.bases[0]
+                self.start_offset = max(self.start_offset, self._segments.bases[0])
             if surplus:
-                self._epochs.begin_at(self.start_offset)
-                save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
+                self._began_later()
         except OSError as error:
             raise StorageFailed(str(error)) from error
         return surplus
 
     def _rebuild_producers(self, now_ms: int) -> None:
         """From the newest snapshot that is not behind the end, and the batches behind it."""
-        self.producers = opening.producers_of(
-            self.folder, self._segments, self.start_offset, self.end_offset, now_ms
-        )
+        self.producers = opening.producers_of(self.folder, self._segments, self.end_offset, now_ms)
 
     # -- opening, flushing, closing
 

@@ -36,6 +36,7 @@ class Segment:
 
     __slots__ = (
         "_files",
+        "_first_time_ms",
         "_hints",
         "_index_offsets",
         "_index_positions",
@@ -53,6 +54,7 @@ class Segment:
         self.size_bytes = 0
         self.max_timestamp_ms = _NO_TIME
         self._files = files
+        self._first_time_ms: int | None = None
         self._hints: dict[int, int] = {}
         self._index_offsets = array("q")
         self._index_positions = array("q")
@@ -96,6 +98,8 @@ class Segment:
             self._indexed_to = position + INDEX_INTERVAL_BYTES
         if max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = max_timestamp_ms
+        if not position:
+            self._first_time_ms = max_timestamp_ms
         self.remember(base_offset, position)
 
     def remember(self, offset: int, position: int) -> None:
@@ -111,6 +115,8 @@ class Segment:
         keep = bisect_right(self._index_positions, position - 1) if position else 0
         del self._index_offsets[keep:], self._index_positions[keep:], self._index_times[keep:]
         self._hints = {offset: at for offset, at in self._hints.items() if offset < end_offset}
+        if not position:
+            self._first_time_ms = None
         self._indexed_to = self._index_positions[-1] + INDEX_INTERVAL_BYTES if keep else 0
         self.index_path.unlink(missing_ok=True)
         self.max_timestamp_ms = self._index_times[-1] if keep else _NO_TIME
@@ -129,9 +135,11 @@ class Segment:
         os.fsync(file.fileno())
 
     def delete(self) -> None:
-        """Remove the files; answers that are being sent keep theirs open. Raises OSError."""
-        self._files.forget(self.path)
-        self.path.unlink(missing_ok=True)
+        """Take the files away; answers that are being sent keep theirs open. Raises OSError.
+
+        To unlink a gigabyte holds whoever does it for long, so that is left to `OpenFiles.erase`.
+        """
+        self._files.discard(self.path)
         self.index_path.unlink(missing_ok=True)
 
     # -- reading
@@ -141,14 +149,18 @@ class Segment:
         known = self._hints.get(offset)
         if known is not None:
             return known
-        index = bisect_right(self._index_offsets, offset) - 1
-        position = self._index_positions[index] if index >= 0 else 0
+        index, position = self._indexed_before(offset)
         if index >= 0 and self._index_offsets[index] == offset:
             return position
         for start, header in self.headers(position):
             if header.next_offset > offset:
                 return start
         return self.size_bytes
+
+    def _indexed_before(self, offset: int) -> tuple[int, int]:
+        """The last index entry that is not behind `offset`, −1 if none is, and where its batch begins."""
+        index = bisect_right(self._index_offsets, offset) - 1
+        return index, self._index_positions[index] if index >= 0 else 0
 
     def cut_before(self, start: int, limit: int) -> int:
         """The last batch border above `start` and at most `limit`; the end of the first batch if none."""
@@ -183,15 +195,18 @@ class Segment:
             yield position, header
             position += header.size_bytes
 
-    def first_from(self, timestamp_ms: int) -> tuple[int, BatchHeader] | None:
-        """The first batch with a record at or after `timestamp_ms`, None if there is none. Raises OSError."""
+    def first_from(self, timestamp_ms: int, start_offset: int = 0) -> tuple[int, BatchHeader] | None:
+        """The first batch with a record at or after `timestamp_ms` that ends above `start_offset`.
+
+        None if there is none. Raises OSError.
+        """
         if self.max_timestamp_ms < timestamp_ms:
             return None
         # entry i holds the largest time before it: the last entry still below is where to begin
         index = max(self._first_time_at(timestamp_ms) - 1, 0)
         start = self._index_positions[index] if self._index_positions else 0
-        for position, header in self.headers(start):
-            if header.max_timestamp_ms >= timestamp_ms:
+        for position, header in self.headers(max(start, self._indexed_before(start_offset)[1])):
+            if header.max_timestamp_ms >= timestamp_ms and header.next_offset > start_offset:
                 return position, header
         return None
 
@@ -215,6 +230,29 @@ class Segment:
         """Bytes of the file to be sent: where they lie, or a copy if no file can be held. Raises OSError."""
         file = self._files.get_to_keep(self.path)
         return self.read(position, size_bytes) if file is None else FileRegion(file, position, size_bytes)
+
+    # -- times
+
+    def spans_ms(self, newest_ms: int) -> int:
+        """By how much `newest_ms` is younger than the first batch; 0 if one has no time. Raises OSError."""
+        first = self._first_time_ms
+        if first is None:
+            header = next((header for _, header in self.headers()), None)
+            first = self._first_time_ms = _NO_TIME if header is None else header.max_timestamp_ms
+        return newest_ms - first if first != _NO_TIME != newest_ms else 0
+
+    def oldest_ms(self) -> int:
+        """Calendar time of the first batch; of the file, where it has none. Raises OSError."""
+        self.spans_ms(_NO_TIME)
+        if self._first_time_ms is not None and self._first_time_ms != _NO_TIME:
+            return self._first_time_ms
+        return int(os.stat(self.path).st_mtime * 1000)
+
+    def youngest_ms(self) -> int:
+        """Calendar time of the youngest record; of the file, where the records have none. Raises OSError."""
+        if self.max_timestamp_ms != _NO_TIME:
+            return self.max_timestamp_ms
+        return int(os.stat(self.path).st_mtime * 1000)
 
     # -- opening
 
@@ -241,11 +279,18 @@ class Segment:
         self._index_times = stored[2 + 2 * count :]
         self._indexed_to = self._index_positions[-1] + INDEX_INTERVAL_BYTES if count else 0
 
+    def compacted(self, size_bytes: int, batches_in_it: tuple[tuple[int, int, int, int], ...]) -> None:
+        """The file is another one now: (base offset, position, size, time) of each batch in it."""
+        self.size_bytes = size_bytes
+        for one in batches_in_it:
+            self.note(*one)
+
     def measure(self) -> None:
         """Take the size from the file, and begin without an index. Raises OSError."""
         self.size_bytes = os.stat(self.path).st_size
         self._index_offsets, self._index_positions, self._index_times = array("q"), array("q"), array("q")
         self._indexed_to, self.max_timestamp_ms = 0, _NO_TIME
+        self._first_time_ms = None
         self._hints = {}
 
     def _index_anew(self) -> None:

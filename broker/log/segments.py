@@ -4,11 +4,15 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
+from broker.log.compaction import Cleaned
 from broker.log.files import OpenFiles
-from broker.log.outcomes import StoredRecords, TimestampedOffset
+from broker.log.outcomes import SWAP, StoredRecords, TimestampedOffset
 from broker.log.segment import Segment
 from muster.kafkawire.batches import BatchHeader
+
+_NO_TIME: Final = -1
 
 
 class DamageFound(OSError):
@@ -118,16 +122,36 @@ class Segments:
             return segment.size_bytes
         return segment.position_of(limit_offset)
 
-    def first_from(self, timestamp_ms: int, limit_offset: int) -> TimestampedOffset | None:
-        """The first batch below `limit_offset` that holds a record at or after `timestamp_ms`."""
+    def first_from(self, timestamp_ms: int, start_offset: int, limit_offset: int) -> TimestampedOffset | None:
+        """The first batch with a record at or after `timestamp_ms`, from `start_offset` to `limit_offset`."""
         for segment in self._listed:
-            found = segment.first_from(timestamp_ms)
+            found = segment.first_from(timestamp_ms, start_offset)
             if found is not None:
                 header = found[1]
                 if header.base_offset >= limit_offset:
                     return None
-                return TimestampedOffset(header.max_timestamp_ms, header.base_offset)
+                return TimestampedOffset(header.max_timestamp_ms, max(header.base_offset, start_offset))
         return None
+
+    def youngest(self, start_offset: int, limit_offset: int) -> TimestampedOffset | None:
+        """The first batch with the largest time, from `start_offset` to `limit_offset`.
+
+        Segments that lie between know theirs; of the first and the last, which are cut, each header is read.
+        """
+        found: TimestampedOffset | None = None
+        for segment, behind in zip(self._listed, (*self.bases[1:], limit_offset + 1), strict=False):
+            is_whole = segment.base_offset >= start_offset and behind <= limit_offset
+            least = found.timestamp_ms if found is not None else _NO_TIME
+            if segment.base_offset >= limit_offset or segment.max_timestamp_ms <= least:
+                continue
+            wanted = segment.max_timestamp_ms if is_whole else least + 1
+            for _, header in segment.headers(segment.position_of(max(start_offset, segment.base_offset))):
+                if header.base_offset >= limit_offset:
+                    break
+                if header.max_timestamp_ms >= wanted:
+                    found = TimestampedOffset(header.max_timestamp_ms, max(header.base_offset, start_offset))
+                    wanted = found.timestamp_ms + 1
+        return found
 
     def headers_from(self, offset: int) -> Iterator[BatchHeader]:
         """The header of each batch that ends above `offset`."""
@@ -151,6 +175,38 @@ class Segments:
         last = self._listed[-1]
         last.truncate(last.position_of(offset) if offset > last.base_offset else 0, offset)
         return last.end_offset()
+
+    def swap(self, cleaned: Cleaned) -> bool:
+        """Put a compacted file in the place of those that it was made of; False if they are here no more.
+
+        It is renamed before any of them goes: the next process finishes what a kill cuts off.
+        """
+        bases, count = cleaned.bases, len(cleaned.bases)
+        at = bisect_right(self.bases, bases[0]) - 1
+        if at < 0 or (*bases, cleaned.end_offset) != tuple(self.bases[at : at + count + 1]):
+            return False
+        first = self._listed[at]
+        swap = first.path.with_name(first.path.name + SWAP)
+        os.replace(cleaned.path, swap)
+        # The old file of the same name, too: to replace it would free its room here and now.
+        for segment in reversed(self._listed[at : at + count]):
+            segment.delete()
+        os.replace(swap, first.path)
+        fresh = Segment(self._folder, bases[0], self._files)
+        fresh.compacted(cleaned.size_bytes, cleaned.placed)
+        self._listed[at : at + count], self.bases[at : at + count] = [fresh], [bases[0]]
+        return True
+
+    def drop_before(self, offset: int) -> int:
+        """Drop what ends at or below `offset`, never the one that is written; returns how many.
+
+        From the oldest on, so that whatever a kill leaves is a log that begins somewhere.
+        """
+        dropped = 0
+        while len(self.bases) > 1 and self.bases[1] <= offset:
+            self.drop_oldest()
+            dropped += 1
+        return dropped
 
     def drop_oldest(self) -> None:
         self._listed[0].delete()

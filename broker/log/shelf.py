@@ -94,6 +94,11 @@ class LogShelf:
         self._found[key] = path
 
     @property
+    def folder(self) -> Path:
+        """The one folder of all logs."""
+        return self._folder
+
+    @property
     def keys(self) -> frozenset[PartitionKey]:
         """Every log that is there, opened or not."""
         return frozenset(self._found)
@@ -212,10 +217,12 @@ class LogShelf:
         log.info("log_set_aside", folder=folder.name, moved_to=moved.name)
 
     def erase_old(self, wall_ms: int, ages: Mapping[str, int]) -> int:
-        """Erase what was set aside longer ago than its suffix is kept, in ms; returns how many.
+        """Erase discarded segments, and what was set aside longer ago than its suffix is kept, in ms; returns
+        how many logs.
 
         Terabytes take their time: beside the loop. Nothing that is served is touched.
         """
+        self._files.erase()
         erased = 0
         for suffix, kept_ms in ages.items():
             for path in self._folder.glob(f"*{suffix}"):

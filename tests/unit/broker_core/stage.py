@@ -16,6 +16,7 @@ class Log:
     """A log that knows nothing but its offsets and leader epochs."""
 
     def __init__(self) -> None:
+        self.start_offset = 0
         self.end_offset = 0
         self.epochs = LeaderEpochs()
 

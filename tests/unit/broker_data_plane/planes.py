@@ -6,36 +6,63 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
+from broker.core.cluster_view import ClusterView
 from broker.core.peer_proof import Incarnation, ReplicationKey
-from broker.handlers_forwarded import ControllerUnreachable
 from broker.introduction import introduce
 from broker.listener import ClientListener
 from broker.log.outcomes import LogSettings
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication_listener import ReplicationListener
+from kafkaserver.admin.asking import ControllerUnreachable
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
 from kafkaserver.limits import ServerLimits
 from kafkaserver.producer_ids import ProducerIdBlock
+from kafkaserver.quotas import ClientQuotas
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.connection import ClientConnection
 from muster.kernel.instants import Instant
-from muster.messages.link.from_broker import GrownTopic, NamedTopic, NewTopic, WantedReplicas
+from muster.messages.link.configs import AlterConfigs, ConfigResult, ConfigResults
+from muster.messages.link.from_broker import (
+    AlterReassignments,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    GrownTopic,
+    ListReassignments,
+    NamedTopic,
+    NewTopic,
+    WantedReplicas,
+    Wish,
+)
 from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import (
     CreatedTopic,
+    CreateTopicsAnswer,
     OngoingReassignment,
+    OngoingReassignments,
     ReassignmentResult,
+    ReassignmentResults,
     TopicResult,
+    TopicResults,
+    WishAnswer,
 )
 from tests.unit.kafkawire.made_batches import NO_PRODUCER, made_batch
+
+Answer = TypeVar("Answer")
 
 ORDERS = UUID(int=1)
 BROKERS = (1, 2, 3)
 KEY = ReplicationKey("test", b"what all brokers of the test know")
+
+
+def _said(answer: Answer | None) -> Answer:
+    if answer is None:
+        raise ControllerUnreachable("no link")
+    return answer
 
 
 class StubbornController:
@@ -51,47 +78,31 @@ class StubbornController:
         self.reassigned: tuple[ReassignmentResult, ...] | None = None
         self.listed: list[tuple[tuple[str, int], ...] | None] = []
         self.ongoing: tuple[OngoingReassignment, ...] | None = None
+        self.altered: list[AlterConfigs] = []
+        self.configured: tuple[ConfigResult, ...] | None = None
         self.asked_for_blocks = 0
         self.delay: asyncio.Event | None = None
         """Until it is set, nobody who asks for a block is answered."""
 
-    async def create_topics(
-        self, topics: tuple[NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
-    ) -> tuple[CreatedTopic, ...]:
-        self.asked.append(topics)
-        if self.created is None:
-            raise ControllerUnreachable("no link")
-        return self.created
-
-    async def delete_topics(self, topics: tuple[NamedTopic, ...], principal: str) -> tuple[TopicResult, ...]:
-        return self._results(topics)
-
-    async def create_partitions(
-        self, topics: tuple[GrownTopic, ...], timeout_ms: int, validate_only: bool, principal: str
-    ) -> tuple[TopicResult, ...]:
-        return self._results(topics)
-
-    def _results(self, topics: tuple[NamedTopic, ...] | tuple[GrownTopic, ...]) -> tuple[TopicResult, ...]:
-        self.changed.append(topics)
-        if self.results is None:
-            raise ControllerUnreachable("no link")
-        return self.results
-
-    async def alter_reassignments(
-        self, partitions: tuple[WantedReplicas, ...], may_change_factor: bool, principal: str
-    ) -> tuple[ReassignmentResult, ...]:
-        self.wished.append(partitions)
-        if self.reassigned is None:
-            raise ControllerUnreachable("no link")
-        return self.reassigned
-
-    async def list_reassignments(
-        self, partitions: tuple[tuple[str, int], ...] | None
-    ) -> tuple[OngoingReassignment, ...]:
-        self.listed.append(partitions)
-        if self.ongoing is None:
-            raise ControllerUnreachable("no link")
-        return self.ongoing
+    async def ask(self, wish: Wish) -> WishAnswer:
+        match wish:
+            case CreateTopics():
+                self.asked.append(wish.topics)
+                return CreateTopicsAnswer(correlation_id=0, topics=_said(self.created))
+            case DeleteTopics() | CreatePartitions():
+                self.changed.append(wish.topics)
+                return TopicResults(correlation_id=0, topics=_said(self.results))
+            case AlterReassignments():
+                self.wished.append(wish.partitions)
+                return ReassignmentResults(correlation_id=0, results=_said(self.reassigned))
+            case ListReassignments():
+                self.listed.append(wish.partitions)
+                return OngoingReassignments(correlation_id=0, ongoing=_said(self.ongoing))
+            case AlterConfigs():
+                self.altered.append(wish)
+                return ConfigResults(correlation_id=0, results=_said(self.configured))
+            case _:
+                raise ControllerUnreachable("this one decides nothing of the kind")
 
     async def producer_ids(self) -> ProducerIdBlock:
         self.asked_for_blocks += 1
@@ -115,7 +126,11 @@ class Broker:
             broker_id, shelf, settings, lambda: Instant(self.now_ms), lambda: int(time.time() * 1000)
         )
         self.controller = StubbornController()
-        self.client = ClientListener(self.plane, self.controller, limits)
+        self.quotas = ClientQuotas()
+        self.known = ClusterView(broker_id)
+        self.client = ClientListener(
+            self.plane, self.controller, limits, quotas=self.quotas, known=self.known
+        )
         self.plane.broker_epochs = dict.fromkeys(BROKERS, 1)
         self.replication = ReplicationListener(self.plane, limits)
         self.replication.key = KEY
@@ -267,6 +282,7 @@ def fetch(
     replica: tuple[int, int] | None = None,
     leader_epoch: int = -1,
     last_epoch: int = -1,
+    start_offset: int = -1,
     session: tuple[int, int] = (0, -1),
     is_empty: bool = False,
     is_forgotten: bool = False,
@@ -283,6 +299,7 @@ def fetch(
         current_leader_epoch=leader_epoch,
         fetch_offset=offset,
         last_fetched_epoch=last_epoch,
+        log_start_offset=start_offset,
         partition_max_bytes=1_000_000,
     )
     asked = build(part(shape, "FetchTopic"), topic=topic, topic_id=ORDERS, partitions=(partition,))

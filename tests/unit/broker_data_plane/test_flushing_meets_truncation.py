@@ -21,7 +21,7 @@ async def test_a_segment_that_was_deleted_during_a_flush_does_not_come_back(tmp_
         assert hosted is not None
         for _ in range(12):
             append(hosted.log, b"x" * 400)
-        flushing = asyncio.create_task(one.plane.flush_full_segments())
+        flushing = asyncio.create_task(one.plane.upkeep.flush_full_segments())
         await asyncio.sleep(0)
         hosted.log.truncate_to(1, now_ms=0)
         await flushing
@@ -43,7 +43,7 @@ async def test_what_was_written_again_during_a_flush_does_not_count_as_durable(t
         for _ in range(4):
             append(hosted.log, b"x" * 400)
         with patch("os.fsync", slow):
-            flushing = asyncio.create_task(one.plane.flush_full_segments())
+            flushing = asyncio.create_task(one.plane.upkeep.flush_full_segments())
             await asyncio.to_thread(begun.wait, 10)
             hosted.log.truncate_to(1, now_ms=0)
             for _ in range(4):
@@ -69,8 +69,8 @@ async def test_a_flush_that_failed_closes_the_log_and_is_told(tmp_path: Path) ->
         for _ in range(4):
             append(hosted.log, b"x" * 400)
         with patch("os.fsync", fails):
-            await one.plane.flush_full_segments()
-        await one.plane.flush_full_segments()
+            await one.plane.upkeep.flush_full_segments()
+        await one.plane.upkeep.flush_full_segments()
         assert hosted.log.recovery_point == 0
         assert told == ["unusable"]
         assert one.plane.led("orders", 0) is ErrorCode.KAFKA_STORAGE_ERROR

@@ -10,13 +10,23 @@ from uuid import UUID
 import pytest
 
 from broker.forwarding import Forwarding
-from broker.handlers_forwarded import MOST_TOPICS, TooLargeToForward
+from kafkaserver.admin.asking import TooLargeToForward
+from kafkaserver.admin.topics import MOST_TOPICS
 from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.link.from_broker import FromBroker, GrownTopic, NamedTopic, NewTopic, WantedReplicas
+from muster.messages.link.from_broker import (
+    CreateTopics,
+    FromBroker,
+    GrownTopic,
+    NamedTopic,
+    NewTopic,
+    WantedReplicas,
+)
 from muster.messages.link.to_broker import CreatedTopic, OngoingReassignment, ReassignmentResult, TopicResult
 from tests.unit.broker_data_plane.planes import ORDERS, broker, client
+
+SET_FOR_TOPIC, STARTED_WITH, DEFAULT = 1, 4, 5
 
 
 def _init(version: int, transactional_id: str | None = None) -> Any:
@@ -72,7 +82,7 @@ async def test_a_topic_is_created_where_the_controller_says(tmp_path: Path, vers
 
 
 @pytest.mark.parametrize("version", range(5, 8))
-async def test_the_configs_of_a_new_topic_are_a_list(tmp_path: Path, version: int) -> None:
+async def test_all_configs_of_a_new_topic_are_told_with_their_sources(tmp_path: Path, version: int) -> None:
     """Null beside no error is what Java's AdminClient breaks on."""
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         made = CreatedTopic(name="orders", topic_id=UUID(int=1), partition_count=6, replication_factor=3)
@@ -84,8 +94,12 @@ async def test_the_configs_of_a_new_topic_are_a_list(tmp_path: Path, version: in
         body = await ann.ask(
             ApiKey.CREATE_TOPICS, version, replace(request, topics=(with_config, request.topics[1]))
         )
-        told = [[(config.name, config.value) for config in topic.configs] for topic in body.topics]
-        assert told == [[("retention.ms", "1000")], []]
+        told = [{one.name: (one.value, one.config_source) for one in topic.configs} for topic in body.topics]
+        assert [topic.name for topic in body.topics] == ["orders", "clicks"]
+        assert told[0]["retention.ms"] == ("1000", SET_FOR_TOPIC)
+        assert told[1]["retention.ms"] == ("604800000", DEFAULT)
+        # What the broker was started with.
+        assert told[0]["segment.bytes"] == told[1]["segment.bytes"] == ("10000", STARTED_WITH)
 
 
 async def test_topics_that_are_created_too_quickly_are_told_when_to_ask_again(tmp_path: Path) -> None:
@@ -148,7 +162,8 @@ async def test_a_request_that_the_link_does_not_carry_costs_no_link() -> None:
     forwarding.link_ready()
     assignments: dict[int, tuple[int, ...]] = {number: (1, 2, 3) for number in range(200_000)}
     with pytest.raises(TooLargeToForward):
-        await forwarding.create_topics((NewTopic(name="orders", assignments=assignments),), 1_000, False, "")
+        topic = NewTopic(name="orders", assignments=assignments)
+        await forwarding.ask(CreateTopics(topics=(topic,), timeout_ms=1_000))
     assert sent == []
 
 

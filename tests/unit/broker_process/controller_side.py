@@ -1,6 +1,7 @@
 """This room plays the controller's end of one broker's link, over real sockets and files."""
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -29,6 +30,8 @@ class ControllerSide:
 
     def __init__(self) -> None:
         self.links: asyncio.Queue[ServerConnection] = asyncio.Queue()
+        self.serving: ssl.SSLContext | None = None
+        """What its door speaks TLS with, if it does."""
         self.proposed: list[tuple[UUID, int]] = []
         self._unusable: deque[UnusableLogs] = deque()
 
@@ -97,14 +100,15 @@ async def linked_broker(
     folder: Path, controller: ControllerSide, **stated: str
 ) -> AsyncIterator[BrokerProcess]:
     """Broker 1, on real sockets and files, and the door that it links to; `stated` are further variables."""
-    async with serve(controller.take, "127.0.0.1", 0) as door:
+    serving = controller.serving
+    async with serve(controller.take, "127.0.0.1", 0, ssl=serving) as door:
         port = door.sockets[0].getsockname()[1]
         settings = from_environment(
             {
                 "MUSTER_BROKER_ID": "1",
                 "MUSTER_BROKER_LISTEN": "127.0.0.1:0",
                 "MUSTER_BROKER_DATA": str(folder),
-                "MUSTER_NODES": f"ws://127.0.0.1:{port}",
+                "MUSTER_NODES": f"{'wss' if serving else 'ws'}://127.0.0.1:{port}",
                 "MUSTER_BROKER_SECRET": "s3cret",
                 # So short that a proposal is tried in each pause between two rows.
                 "MUSTER_REPLICA_LAG_TIME_MAX_MS": "1",

@@ -1,0 +1,102 @@
+"""This room compacts the logs of a broker beside its loop: one at a time, the dirtiest first."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from broker.hosted import HostedPartition
+from broker.log.cleaning import Dirt
+from broker.log.compaction import Cleaned, LastOffsets, Task, compacted
+from broker.log.outcomes import StorageFailed
+from broker.log.partition_log import PartitionLog
+from broker.upkeep import Partitions
+from muster.kafkawire.errors import KafkaWireError
+
+log = structlog.get_logger(__name__)
+
+_DONE: Final = None
+
+
+class Cleaner:
+    """`wall_clock_ms` is the calendar."""
+
+    def __init__(self, plane: Partitions, wall_clock_ms: Callable[[], int]) -> None:
+        self._plane = plane
+        self._wall_clock_ms = wall_clock_ms
+        self._refused: set[PartitionLog] = set()
+        """Logs whose batches could not be read: not tried again in this process."""
+
+    async def clean_dirty(self) -> int:
+        """Compact one log after the other until none is dirty enough; returns how many passes there were."""
+        passes = 0
+        while (found := await self._dirtiest()) is not None:
+            hosted, dirt = found
+            try:
+                if not await self._clean(hosted, dirt):
+                    break
+            except (OSError, StorageFailed) as error:
+                # The next round tries again: there may be room then.
+                log.error("not_compacted", folder=hosted.log.folder.name, reason=str(error))
+                break
+            except (KafkaWireError, ValueError) as error:
+                self._refused.add(hosted.log)
+                log.error("cannot_be_compacted", folder=hosted.log.folder.name, reason=str(error))
+            passes += 1
+        return passes
+
+    async def _dirtiest(self) -> tuple[HostedPartition, Dirt] | None:
+        best: tuple[HostedPartition, Dirt] | None = None
+        now = self._wall_clock_ms()
+        self._refused.intersection_update({hosted.log for hosted in self._plane.partitions()})
+        for hosted in self._plane.partitions():
+            one = hosted.log
+            if not one.settings.compacts or one.failure or one in self._refused:
+                continue
+            if one.cleaning.passes is None:
+                await asyncio.to_thread(one.cleaning.load)
+            dirt = one.cleaning.dirt(one.settings, hosted.high_watermark, now)
+            is_wanted = dirt.is_due or dirt.ratio >= one.settings.min_cleanable_dirty_ratio
+            if dirt.dirty_bytes and is_wanted and (best is None or dirt.ratio > best[1].ratio):
+                best = hosted, dirt
+        return best
+
+    async def _clean(self, hosted: HostedPartition, dirt: Dirt) -> bool:
+        """One pass over one log; False if it was cut meanwhile."""
+        one, now = hosted.log, self._wall_clock_ms()
+        passes = one.cleaning.passes
+        assert passes is not None
+        task = Task(
+            one.cleaning.sources(dirt),
+            passes.clean_to,
+            passes.old_to(now, one.settings.delete_retention_ms),
+            one.settings.segment_bytes,
+            {
+                producer_id: state.batches[-1].base_offset
+                for producer_id, state in one.producers.states()
+                if state.batches
+            },
+        )
+        cuts, started = one.cuts, asyncio.get_running_loop().time()
+        latest = await asyncio.to_thread(LastOffsets, task)
+        before = after = 0
+        files = compacted(task, latest)
+        while (cleaned := await asyncio.to_thread(next, files, _DONE)) is not _DONE:
+            assert isinstance(cleaned, Cleaned)
+            if not self._plane.is_hosted(hosted) or one.cuts != cuts or not one.swap_in(cleaned):
+                await asyncio.to_thread(cleaned.path.unlink, missing_ok=True)
+                return False
+            before, after = before + cleaned.before_bytes, after + cleaned.size_bytes
+        if one.cuts == cuts:
+            passes.note(latest.end_offset, now, one.settings.delete_retention_ms)
+        log.info(
+            "compacted",
+            folder=one.folder.name,
+            clean_to=latest.end_offset,
+            keys=len(latest),
+            bytes_before=before,
+            bytes_after=after,
+            seconds=round(asyncio.get_running_loop().time() - started, 3),
+        )
+        return True

@@ -1,0 +1,129 @@
+"""This room answers questions about logs as they lie here: DescribeLogDirs, DescribeProducers."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from broker.core.producers import ProducerState
+from broker.replicas import DataPlane
+from kafkaserver.admin.log_dirs import DescribedFolder, DescribedLog, answer_log_dirs, wanted
+from kafkaserver.callers import KafkaCaller, caller_of
+from kafkaserver.later import Later
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import RequestHeader, build, encode_reply, part, read_request, response_class
+from muster.kernel.error_codes import ErrorCode
+
+_UNKNOWN: Final = -1
+_AT_ONCE: Final = 1_000
+"""So many logs are looked at before the loop may do something else."""
+
+
+class LogHandlers:
+    """Serves what one data plane holds."""
+
+    def __init__(self, plane: DataPlane, later: Later) -> None:
+        self._plane = plane
+        self._later = later
+
+    # -- DescribeLogDirs
+
+    def describe_log_dirs(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """Every log that lies here, or those that are named; what is not here is left out.
+
+        Who may not see what the cluster is made of is told of no directory. Raises MalformedFrame.
+        """
+        asked = wanted(read_request(header, frame))
+        caller = caller_of(reply)
+        if not caller.may("operate", "view"):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            reply.send(
+                answer_log_dirs(header, None, error if header.api_version >= _ERROR_SINCE else ErrorCode.NONE)
+            )
+            return
+        self._later.start(reply, self._describe_folder(header, asked, caller, reply))
+
+    async def _describe_folder(
+        self,
+        header: RequestHeader,
+        asked: dict[str, frozenset[int]] | None,
+        caller: KafkaCaller,
+        reply: Reply,
+    ) -> None:
+        folder = self._plane.folder
+        total, usable = await asyncio.to_thread(_room, folder)
+        logs: list[DescribedLog] = []
+        for number, one in enumerate(self._described(asked, caller), 1):
+            logs.append(one)
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+        reply.send(answer_log_dirs(header, DescribedFolder(str(folder), total, usable, logs)))
+
+    def _described(
+        self, asked: dict[str, frozenset[int]] | None, caller: KafkaCaller
+    ) -> Iterator[DescribedLog]:
+        for hosted in self._plane.partitions():
+            topic, number = hosted.topic, hosted.key.partition
+            if (asked is None or number in asked.get(topic, ())) and caller.may_describe(topic):
+                lag = max(0, hosted.high_watermark - hosted.log.end_offset)
+                yield DescribedLog(topic, number, hosted.log.size_bytes, lag)
+
+    # -- DescribeProducers
+
+    def describe_producers(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """The idempotent producers whose batches a leader remembers (KIP-664). Raises MalformedFrame."""
+        request = read_request(header, frame)
+        caller = caller_of(reply)
+        shape = response_class(header.api_key, header.api_version)
+        topics = tuple(
+            part(shape, "TopicResponse")(
+                name=topic.name,
+                partitions=tuple(
+                    self._producers_of(shape, topic.name, number, caller)
+                    for number in topic.partition_indexes
+                ),
+            )
+            for topic in request.topics
+        )
+        body = build(shape, topics=topics)
+        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+    def _producers_of(self, shape: Any, topic: str, number: int, caller: KafkaCaller) -> Any:
+        hosted = self._plane.led(topic, number)
+        if not caller.may_read(topic):
+            hosted = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        is_refused = isinstance(hosted, ErrorCode)
+        return build(
+            part(shape, "PartitionResponse"),
+            partition_index=number,
+            error_code=hosted if is_refused else ErrorCode.NONE,
+            error_message=None,
+            active_producers=()
+            if isinstance(hosted, ErrorCode)
+            else tuple(_state(shape, *one) for one in hosted.log.producers.states()),
+        )
+
+
+_ERROR_SINCE: Final = 3
+"""The version of DescribeLogDirs that has a place for an error of the whole answer."""
+
+
+def _state(shape: Any, producer_id: int, state: ProducerState) -> Any:
+    return part(shape, "ProducerState")(
+        producer_id=producer_id,
+        producer_epoch=state.epoch,
+        last_sequence=state.batches[-1].last_sequence if state.batches else _UNKNOWN,
+        last_timestamp=state.last_append_ms,
+        coordinator_epoch=_UNKNOWN,
+        current_txn_start_offset=_UNKNOWN,
+    )
+
+
+def _room(folder: Path) -> tuple[int, int]:
+    """Bytes in all and bytes that this process may use of the file system; -1 where nobody tells."""
+    try:
+        told = os.statvfs(folder)
+    except OSError:
+        return _UNKNOWN, _UNKNOWN
+    return told.f_frsize * told.f_blocks, told.f_frsize * told.f_bavail

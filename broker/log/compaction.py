@@ -1,0 +1,247 @@
+"""This room compacts one log: of each key the last record stays, beside the loop, by files of its own.
+
+Offsets stay where they are: a batch keeps its place and its header, whatever it loses; what is left out whole
+is covered by an empty batch, so that each batch begins where the one before it ends, as everywhere else in a
+log. A producer's last batch stays, emptied if need be: retries and sequences are judged by it. Nothing here
+touches what a log has in memory; `PartitionLog.swap_in` puts a finished file in the place of others.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.log.outcomes import CLEANED
+from muster.kafkawire import batches
+from muster.kafkawire.batches import BatchHeader
+from muster.kafkawire.compression import CODEC_BITS, compress
+from muster.kafkawire.errors import CorruptBatch
+from muster.kafkawire.record_frames import NO_KEY, frames, records_of
+
+MOST_KEYS: Final = 200_000
+"""So many keys are told apart in one pass, about 40 MB; what is dirty behind them is for the next pass."""
+
+OPENED_BYTES: Final = 100 * 1024 * 1024
+"""To no more are the records of a batch decompressed; a larger one is left as it is."""
+
+LONGEST_GAP: Final = 0x7FFFFFFF
+_LONG_KEY: Final = 32
+_READ_BYTES: Final = 1024 * 1024
+
+
+class Source(NamedTuple):
+    """A segment that is written no more: its file, and the offsets that it spans."""
+
+    path: Path
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be compacted: `sources` are the log's segments from its first one on."""
+
+    sources: tuple[Source, ...]
+    clean_to: int
+    """Below, each key stands once already."""
+    tombstones_below: int
+    """Tombstones below have been there for long enough since the pass that removed what they delete."""
+    segment_bytes: int
+    last_batches: Mapping[int, int] = field(default_factory=dict)
+    """By producer id, the base offset of its last batch."""
+
+
+class Cleaned(NamedTuple):
+    """A finished file, synced, to stand for `bases`; `placed` is (base offset, position, size, time)."""
+
+    path: Path
+    bases: tuple[int, ...]
+    end_offset: int
+    placed: tuple[tuple[int, int, int, int], ...]
+    size_bytes: int
+    before_bytes: int
+
+
+class LastOffsets:
+    """The last offset of each key in the dirty part of a log, up to `end_offset`."""
+
+    def __init__(self, task: Task, most_keys: int = MOST_KEYS) -> None:
+        """Raises CorruptBatch, OSError."""
+        self.end_offset = task.clean_to
+        self._offsets: dict[bytes, int] = {}
+        for source in task.sources:
+            if source.end_offset <= task.clean_to:
+                continue
+            for batch, header in _batches(source.path):
+                if header.next_offset <= task.clean_to:
+                    continue
+                if len(self._offsets) >= most_keys:
+                    return
+                self._note(batch, header)
+                self.end_offset = header.next_offset
+            self.end_offset = source.end_offset
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def _note(self, batch: memoryview, header: BatchHeader) -> None:
+        offsets, base = self._offsets, header.base_offset
+        records = bytes(records_of(batch, header, OPENED_BYTES))
+        for frame in frames(records, header.record_count):
+            if frame.key_start != NO_KEY:
+                offsets[_known(records[frame.key_start : frame.key_end])] = base + frame.offset_delta
+
+    def superseded(self, key: bytes, offset: int) -> bool:
+        """A later record has this key."""
+        return self._offsets.get(_known(key), -1) > offset
+
+
+def compacted(task: Task, latest: LastOffsets) -> Iterator[Cleaned]:
+    """One file after the other for as many segments as fit together; none where nothing would change.
+
+    A file that is not swapped in may be removed at any time. Raises CorruptBatch, OSError.
+    """
+    group: list[Source] = []
+    for source in task.sources:
+        if source.base_offset >= latest.end_offset:
+            break
+        if group and sum(one.size_bytes for one in group) + source.size_bytes > task.segment_bytes:
+            yield from _written(task, latest, group)
+            group = []
+        group.append(source)
+    if group:
+        yield from _written(task, latest, group)
+
+
+def _written(task: Task, latest: LastOffsets, group: list[Source]) -> Iterator[Cleaned]:
+    path = group[0].path.with_name(group[0].path.name + CLEANED)
+    before = sum(one.size_bytes for one in group)
+    with open(path, "wb") as file:
+        writer = _Writer(file.fileno(), group[0].base_offset)
+        for source in group:
+            for batch, header in _batches(source.path):
+                writer.take(_kept(task, latest, batch, header), header)
+        writer.end_at(group[-1].end_offset)
+        if len(group) > 1 or writer.position != before:
+            os.fsync(file.fileno())
+    if len(group) == 1 and writer.position == before:
+        path.unlink()
+        return
+    # Where records have no times their file's counts, for the retention.
+    newest_ns = max(os.stat(one.path).st_mtime_ns for one in group)
+    os.utime(path, ns=(newest_ns, newest_ns))
+    bases = tuple(one.base_offset for one in group)
+    yield Cleaned(path, bases, group[-1].end_offset, tuple(writer.index), writer.position, before)
+
+
+class _Writer:
+    """Writes batches behind each other; where some are left out, an empty one stands for them."""
+
+    def __init__(self, descriptor: int, base_offset: int) -> None:
+        self._descriptor = descriptor
+        self._end_offset = base_offset
+        self._gap_epoch = -1
+        self._gap_from = base_offset
+        self.position = 0
+        self.index: list[tuple[int, int, int, int]] = []
+
+    def take(self, kept: bytes | memoryview | None, header: BatchHeader) -> None:
+        """`header` is the next batch of the log; `kept` what stays of it, None: nothing."""
+        if header.base_offset != self._end_offset:
+            raise CorruptBatch(f"batch {header.base_offset} where {self._end_offset} should be")
+        if kept is not None:
+            self._fill()
+            self._write(kept, batches.read_header(kept))
+            self._gap_from = header.next_offset
+        else:
+            is_first = self._gap_from == header.base_offset
+            is_long = header.next_offset - self._gap_from > LONGEST_GAP
+            if not is_first and (is_long or header.leader_epoch != self._gap_epoch):
+                self._fill()
+            self._gap_epoch = header.leader_epoch
+        self._end_offset = header.next_offset
+
+    def end_at(self, end_offset: int) -> None:
+        """No batch follows."""
+        if self._end_offset != end_offset:
+            raise CorruptBatch(f"the batches end at {self._end_offset}, and should at {end_offset}")
+        self._fill()
+
+    def _fill(self) -> None:
+        if self._gap_from < self._end_offset:
+            filler = batches.filler(self._gap_from, self._end_offset, self._gap_epoch)
+            self._write(filler, batches.read_header(filler))
+            self._gap_from = self._end_offset
+
+    def _write(self, batch: bytes | memoryview, header: BatchHeader) -> None:
+        left = memoryview(batch)
+        while len(left):
+            left = left[os.write(self._descriptor, left) :]
+        self.index.append((header.base_offset, self.position, header.size_bytes, header.max_timestamp_ms))
+        self.position += header.size_bytes
+        # Whoever serves clients in this process goes first.
+        time.sleep(0)
+
+
+def _kept(
+    task: Task, latest: LastOffsets, batch: memoryview, header: BatchHeader
+) -> bytes | memoryview | None:
+    """What stays of a batch; None: nothing."""
+    if header.attributes & (batches.CONTROL_BIT | batches.TRANSACTIONAL_BIT):
+        return batch
+    is_last = task.last_batches.get(header.producer_id) == header.base_offset
+    if not header.record_count:
+        return batch if is_last else None
+    records = bytes(records_of(batch, header, OPENED_BYTES))
+    kept: list[bytes] = []
+    newest_ms = batches.NO_TIMESTAMP
+    for frame in frames(records, header.record_count):
+        offset = header.base_offset + frame.offset_delta
+        if frame.key_start == NO_KEY or (frame.is_tombstone and offset < task.tombstones_below):
+            continue
+        if latest.superseded(records[frame.key_start : frame.key_end], offset):
+            continue
+        kept.append(records[frame.start : frame.end])
+        newest_ms = max(newest_ms, header.base_timestamp_ms + frame.timestamp_delta)
+    if len(kept) == header.record_count:
+        return batch
+    if not kept:
+        return batches.rewritten(batch, header, b"", 0, batches.NO_TIMESTAMP) if is_last else None
+    if header.attributes & batches.APPEND_TIME_BIT:
+        newest_ms = header.max_timestamp_ms
+    codec = header.attributes & CODEC_BITS
+    payload = b"".join(kept)
+    return batches.rewritten(
+        batch, header, compress(codec, payload) if codec else payload, len(kept), newest_ms
+    )
+
+
+def _known(key: bytes) -> bytes:
+    """What a key is told apart by: itself, or a digest that is longer than any that is itself."""
+    return key if len(key) <= _LONG_KEY else blake2b(key, digest_size=_LONG_KEY + 1).digest()
+
+
+def _batches(path: Path) -> Iterator[tuple[memoryview, BatchHeader]]:
+    """Every batch of a segment, checked. Raises CorruptBatch, OSError."""
+    size_bytes = os.stat(path).st_size
+    with open(path, "rb") as file:
+        position, chunk, start = 0, b"", 0
+        while position < size_bytes:
+            if position + batches.HEADER_BYTES > start + len(chunk):
+                chunk, start = os.pread(file.fileno(), _READ_BYTES, position), position
+            header = batches.read_header(chunk, position - start)
+            if position + header.size_bytes > start + len(chunk):
+                if position + header.size_bytes > size_bytes:
+                    raise CorruptBatch("the segment ends inside a batch")
+                chunk, start = (
+                    os.pread(file.fileno(), max(_READ_BYTES, header.size_bytes), position),
+                    position,
+                )
+            batch = memoryview(chunk)[position - start : position - start + header.size_bytes]
+            batches.check(batch, 0, header)
+            yield batch, header
+            position += header.size_bytes

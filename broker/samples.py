@@ -1,0 +1,52 @@
+"""This room counts for /metrics what a broker's replicas and its clients do."""
+
+from broker.core.replica import Role
+from broker.replicas import DataPlane
+from broker.replication import Replication
+from kafkaserver.quotas import ClientQuotas
+from kafkaserver.server import KafkaServer
+from kafkaserver.strangers import IN_ALL, OF_ONE_ADDRESS
+
+
+def samples_of_replicas(plane: DataPlane, followers: Replication) -> dict[str, float]:
+    """Of what this broker holds, by role, and of what it fetches from others."""
+    roles = dict.fromkeys(Role, 0)
+    for hosted in plane.partitions():
+        roles[hosted.replica.role] += 1
+    return {
+        **{f'muster_broker_partitions{{role="{role.value}"}}': n for role, n in roles.items()},
+        "muster_broker_epoch": followers.broker_epoch,
+        "muster_broker_disk_usable_bytes": plane.upkeep.usable_bytes,
+        "muster_broker_replica_fetched_bytes_total": sum(
+            peer.bytes_fetched for peer in followers.peers.values()
+        ),
+    }
+
+
+def samples_of_clients(server: KafkaServer, quotas: ClientQuotas) -> dict[str, float]:
+    """Of the door of producers and consumers, and of whom quotas made wait."""
+    counters = server.counters
+    waits = quotas.throttled.items()
+    return {
+        "muster_broker_client_connections": server.connection_count,
+        "muster_broker_client_connections_total": counters.accepted,
+        "muster_broker_client_connections_refused_total": counters.refused,
+        "muster_broker_client_requests_total": counters.requests,
+        "muster_broker_client_malformed_total": counters.malformed,
+        "muster_broker_client_greedy_total": counters.greedy,
+        "muster_broker_client_strangers": server.stranger_count,
+        "muster_broker_client_late_total": counters.late,
+        **{
+            f'muster_broker_client_crowding_total{{why="{why}"}}': counters.crowding.get(why, 0)
+            for why in (OF_ONE_ADDRESS, IN_ALL)
+        },
+        "muster_broker_client_accept_pauses_total": counters.accept_pauses,
+        "muster_broker_client_request_bytes_held": server.memory.held_bytes,
+        "muster_broker_client_parked_partitions": server.parked_elements,
+        "muster_broker_client_mute": server.mute_count,
+        **{f'muster_broker_client_throttled_total{{quota="{kind}"}}': said.answers for kind, said in waits},
+        **{
+            f'muster_broker_client_throttled_seconds_total{{quota="{kind}"}}': said.wait_ms / 1000
+            for kind, said in waits
+        },
+    }

@@ -1,0 +1,126 @@
+"""This room keeps a broker's logs in order beside its loop: retention, fsyncs, what is to be erased."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from broker.hosted import HostedPartition
+from broker.log.outcomes import StorageFailed
+from broker.log.shelf import LogShelf
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE_S: Final = 0.01
+"""For so long logs are looked at before the loop may do something else."""
+
+
+ROOM_INTERVAL_S: Final = 1.0
+
+
+class Partitions(Protocol):
+    """The replicas on this broker."""
+
+    def partitions(self) -> Iterator[HostedPartition]: ...
+
+    def is_hosted(self, hosted: HostedPartition) -> bool:
+        """False once it was stopped: its folder may be another one's."""
+
+
+class Upkeep:
+    """The duties of one data plane that no request asks for. `wall_clock_ms` is the calendar."""
+
+    def __init__(
+        self,
+        plane: Partitions,
+        shelf: LogShelf,
+        wall_clock_ms: Callable[[], int],
+        ages: Callable[[], Mapping[str, int]],
+        reserve_bytes: int = 0,
+    ) -> None:
+        """`ages`: how long a log that was set aside is kept for now, in ms, by the suffix of its folder.
+
+        `reserve_bytes`: with less room on the disk producers are refused, so that what a broker writes for
+        itself still finds some, and an operator time to make more.
+        """
+        self._plane = plane
+        self._shelf = shelf
+        self._wall_clock_ms = wall_clock_ms
+        self._ages = ages
+        self._reserve_bytes = reserve_bytes
+        self.usable_bytes = -1
+        """Of the disk, as it was last looked; -1: not known."""
+
+    @property
+    def is_short_of_room(self) -> bool:
+        """Less than the reserve is left on the disk."""
+        return 0 <= self.usable_bytes < self._reserve_bytes
+
+    async def watch_room(self) -> None:
+        """Look again and again how much room is left; ends with its task."""
+        while True:
+            await self.look_for_room()
+            await asyncio.sleep(ROOM_INTERVAL_S)
+
+    async def look_for_room(self) -> None:
+        """In a thread: the file system may hang."""
+        was_short = self.is_short_of_room
+        try:
+            told = await asyncio.to_thread(os.statvfs, self._shelf.folder)
+        except OSError as error:
+            log.error("room_not_known", folder=str(self._shelf.folder), reason=str(error))
+            self.usable_bytes = -1
+            return
+        self.usable_bytes = told.f_frsize * told.f_bavail
+        if self.is_short_of_room != was_short:
+            log.warning("room_is_back" if was_short else "disk_nearly_full", usable_bytes=self.usable_bytes)
+
+    async def apply_retention(self) -> int:
+        """Delete segments that are old or too many; returns how many."""
+        loop = asyncio.get_running_loop()
+        deleted, until = 0, loop.time() + AT_ONCE_S
+        for hosted in self._plane.partitions():
+            if self._plane.is_hosted(hosted):
+                deleted += self._apply_retention_to(hosted)
+            if loop.time() > until:
+                await asyncio.sleep(0)
+                until = loop.time() + AT_ONCE_S
+        return deleted
+
+    def _apply_retention_to(self, hosted: HostedPartition) -> int:
+        now = self._wall_clock_ms()
+        try:
+            deleted = hosted.apply_retention(now)
+            hosted.log.producers.forget_silent(now, hosted.log.settings.producer_id_expiration_ms)
+        except StorageFailed as error:
+            log.error("retention_failed", folder=hosted.log.folder.name, reason=str(error))
+            return 0
+        return deleted
+
+    async def erase_old(self) -> int:
+        """Erase, in a thread, logs that were set aside longer ago than their kind is kept."""
+        return await asyncio.to_thread(self._shelf.erase_old, self._wall_clock_ms(), self._ages())
+
+    async def flush_full_segments(self) -> None:
+        """Make segments that are written no more durable, in a thread: an fsync may take seconds."""
+        for hosted in self._plane.partitions():
+            for segment in hosted.log.full_segments():
+                if not self._plane.is_hosted(hosted) or segment not in hosted.log.full_segments():
+                    # Deleted during the fsync before: to open it now would make it anew, and empty.
+                    continue
+                cuts = hosted.log.cuts
+                try:
+                    file = segment.file
+                except OSError as error:
+                    # No descriptor is free: nothing is lost by that, and the next round tries again.
+                    log.warning("not_flushed_yet", folder=hosted.log.folder.name, reason=str(error))
+                    break
+                try:
+                    await asyncio.to_thread(os.fsync, file)
+                except OSError as error:
+                    # The system tells a loss once: another fsync would succeed, and what is gone stays gone.
+                    hosted.log.fail(f"not flushed: {error}")
+                    break
+                hosted.log.flushed_through(segment, cuts)

@@ -1,0 +1,89 @@
+"""DescribeLogDirs and DescribeProducers: what lies here, for whoever may know."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkaserver.callers import KafkaCaller
+from muster.kafkawire.api_table import ApiKey, build, part, request_class
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.scopes import EVERYTHING, Scope
+from tests.unit.broker_data_plane.planes import Broker, broker, client, follower, produce
+from tests.unit.broker_data_plane.test_followers_fetch_by_session import follow
+
+DIRS, PRODUCERS = ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DESCRIBE_PRODUCERS
+
+
+def dirs(version: int, topic: str | None = None) -> Any:
+    shape = request_class(DIRS, version)
+    topics = None if topic is None else (part(shape, "DescribableLogDirTopic")(topic=topic, partitions=(0,)),)
+    return shape(topics=topics)
+
+
+def act_as(one: Broker, caller: KafkaCaller) -> None:
+    for connection in one.client.server._connections:
+        connection.identity = caller
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+async def test_a_log_is_described_with_its_size_and_the_room_that_is_left(
+    tmp_path: Path, version: int
+) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await ann.ask(ApiKey.PRODUCE, 9, produce(b"a"))
+        body = await ann.ask(DIRS, version, dirs(version))
+        (told,) = body.results
+        assert (int(told.error_code), told.log_dir) == (0, str(tmp_path / "1"))
+        (log,) = told.topics[0].partitions
+        (hosted,) = one.plane.partitions()
+        assert (told.topics[0].name, log.partition_index, log.partition_size) == (
+            "orders",
+            0,
+            hosted.log.size_bytes,
+        )
+        assert (log.offset_lag, log.is_future_key) == (0, False)
+        if version >= 4:
+            room = os.statvfs(tmp_path)
+            assert told.total_bytes == room.f_blocks * room.f_frsize
+            assert 0 < told.usable_bytes <= told.total_bytes
+        assert (await ann.ask(DIRS, version, dirs(version, "clicks"))).results[0].topics == ()
+
+
+async def test_who_may_see_no_cluster_is_told_of_no_directory(tmp_path: Path) -> None:
+    some = KafkaCaller("ann", "ann", "", frozenset({"consume"}), EVERYTHING, EVERYTHING)
+    viewer = KafkaCaller("ben", "ben", "", frozenset({"view"}), Scope.of(("clicks",)), EVERYTHING)
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await ann.ask(ApiKey.PRODUCE, 9, produce(b"a"))
+        act_as(one, some)
+        body = await ann.ask(DIRS, 4, dirs(4))
+        assert (int(body.error_code), body.results) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ())
+        assert (await ann.ask(DIRS, 2, dirs(2))).results == ()
+        act_as(one, viewer)
+        assert (await ann.ask(DIRS, 4, dirs(4))).results[0].topics == ()
+
+
+def producers_of(topic: str = "orders") -> Any:
+    shape = request_class(PRODUCERS, 0)
+    return build(shape, topics=(part(shape, "TopicRequest")(name=topic, partition_indexes=(0,)),))
+
+
+async def test_a_leader_tells_of_its_producers(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
+        one.obey(1, replicas=(1, 2))
+        await two.ask(ApiKey.FETCH, 16, follow(0))
+        await ann.ask(ApiKey.PRODUCE, 9, produce(b"a", b"b", acks=1, producer=(7, 2, 0)))
+        (told,) = (await ann.ask(PRODUCERS, 0, producers_of())).topics[0].partitions
+        (producer,) = told.active_producers
+        assert int(told.error_code) == 0
+        assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 2, 1)
+        assert producer.last_timestamp > 0
+        assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (-1, -1)
+        unknown = (await ann.ask(PRODUCERS, 0, producers_of("clicks"))).topics[0].partitions[0]
+        assert int(unknown.error_code) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        act_as(one, KafkaCaller("ann", "ann", "", frozenset({"produce"}), EVERYTHING, EVERYTHING))
+        refused = (await ann.ask(PRODUCERS, 0, producers_of())).topics[0].partitions[0]
+        assert int(refused.error_code) == ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -1,0 +1,99 @@
+"""ListOffsets up to version 9: the special times, from which version on, and the very record of a time."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.kafkawire.api_table import SERVED, ApiKey, build, part, request_class
+from muster.kernel.error_codes import ErrorCode
+from tests.unit.broker_data_plane.planes import Client, broker, client, produce
+from tests.unit.kafkawire.made_batches import made_batch
+
+LIST, PRODUCE = ApiKey.LIST_OFFSETS, ApiKey.PRODUCE
+NEWEST = SERVED[LIST].maximum
+SPECIAL = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 99}
+
+
+def asked(timestamp_ms: int, version: int = NEWEST) -> Any:
+    shape = request_class(LIST, version)
+    partition = build(
+        part(shape, "ListOffsetsPartition"),
+        partition_index=0,
+        current_leader_epoch=-1,
+        timestamp=timestamp_ms,
+    )
+    topic = part(shape, "ListOffsetsTopic")(name="orders", partitions=(partition,))
+    return build(shape, replica_id=-1, isolation_level=0, topics=(topic,))
+
+
+async def found(ann: Client, timestamp_ms: int, version: int = NEWEST) -> tuple[int, int, int]:
+    """(error, time, offset)."""
+    body = await ann.ask(LIST, version, asked(timestamp_ms, version))
+    (answer,) = body.topics[0].partitions
+    return int(answer.error_code), answer.timestamp, answer.offset
+
+
+async def fill(ann: Client, *batches: list[bytes], first_ms: int = 1_000, codec: int = 0) -> None:
+    """One batch after the other; the records of each are 1 ms apart, the batches 1 s."""
+    for number, values in enumerate(batches):
+        made = made_batch(values, timestamp_ms=first_ms + 1_000 * number, compression=codec)
+        await ann.ask(PRODUCE, 9, produce(batch=bytes(made)))
+
+
+@pytest.mark.parametrize(("timestamp", "since"), SPECIAL.items())
+async def test_a_special_time_is_known_from_its_version_on(
+    tmp_path: Path, timestamp: int, since: int
+) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        for version in range(1, NEWEST + 1):
+            error, _, _ = await found(ann, timestamp, version)
+            assert error == (0 if version >= since else ErrorCode.UNSUPPORTED_VERSION)
+
+
+async def test_each_special_time_says_its_offset(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert await found(ann, -3) == (0, -1, -1), "an empty log has no youngest record"
+        await fill(ann, [b"a", b"b", b"c"], [b"d", b"e"])
+        (hosted,) = one.plane.partitions()
+        hosted.delete_before(2, 0)
+        assert await found(ann, -1) == (0, -1, 5)
+        assert await found(ann, -2) == (0, -1, 2)
+        assert await found(ann, -3) == (0, 2_001, 4)
+        assert await found(ann, -4) == (0, -1, 2)
+        assert await found(ann, -5) == (0, -1, -1), "nothing is tiered"
+
+
+async def test_the_youngest_record_need_not_be_the_last(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await fill(ann, [b"x" * 4_000, b"b"], first_ms=9_000)
+        for _ in range(6):
+            await fill(ann, [b"x" * 4_000], first_ms=1_000)
+        assert len(list((tmp_path / "1" / "orders-0").glob("*.log"))) > 2
+        assert await found(ann, -3) == (0, 9_001, 1)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+async def test_a_time_finds_the_very_record_compressed_or_not(tmp_path: Path, codec: int) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await fill(ann, [b"a", b"b", b"c"], [b"d", b"e"], codec=codec)
+        assert await found(ann, 0) == (0, 1_000, 0)
+        assert await found(ann, 1_001) == (0, 1_001, 1)
+        assert await found(ann, 1_003) == (0, 2_000, 3)
+        assert await found(ann, 2_001) == (0, 2_001, 4)
+        assert await found(ann, 2_002) == (0, -1, -1)
+
+
+async def test_records_that_cannot_be_read_are_found_by_their_batch(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await fill(ann, [b"a", b"b"])
+        (segment,) = (tmp_path / "1" / "orders-0").glob("*.log")
+        data = bytearray(segment.read_bytes())
+        data[61:] = b"\xff" * (len(data) - 61)
+        segment.write_bytes(data)
+        assert await found(ann, 1_001) == (0, 1_001, 0)
