@@ -26,13 +26,32 @@ class Committed(NamedTuple):
     retention_ms: int = -1
 
 
+class Stated(NamedTuple):
+    """What one commit states: an offset for each partition, and the notes of those that have one."""
+
+    offsets: Mapping[Partition, int]
+    notes: Mapping[Partition, OffsetNote]
+
+    @classmethod
+    def of(cls, positions: Mapping[Partition, tuple[int, int, str, int]]) -> "Stated":
+        """`positions` as Committed has them."""
+        offsets: dict[Partition, int] = {}
+        notes: dict[Partition, OffsetNote] = {}
+        for partition, (offset, leader_epoch, metadata, retention_ms) in positions.items():
+            offsets[partition] = offset
+            if leader_epoch > NO_EPOCH or metadata or retention_ms >= 0:
+                note = OffsetNote(max(leader_epoch, NO_EPOCH), metadata, _expiry(retention_ms))
+                notes[partition] = note
+        return cls(offsets, notes)
+
+
 class ClassicCommit(Commit):
     """Offsets of a Kafka client; `answer` hears what became of them.
 
     `connection` is the client's seat in the group: what is said there keeps its order.
     """
 
-    __slots__ = ("_answer", "_generation", "_group_instance_id", "_member_id", "_notes", "_offsets")
+    __slots__ = ("_answer", "_generation", "_group_instance_id", "_member_id", "_stated")
 
     def __init__(
         self,
@@ -42,32 +61,20 @@ class ClassicCommit(Commit):
         member_id: str,
         group_instance_id: str | None,
         generation: int,
-        positions: Mapping[Partition, tuple[int, int, str, int]],
+        stated: Stated,
         answer: Callable[[Judgement], None],
     ) -> None:
-        """`positions` as Committed has them."""
-        super().__init__(key, connection)
+        self.key = key
+        self.connection = connection
         self._member_id = member_id
         self._group_instance_id = group_instance_id
         self._generation = generation
+        self._stated = stated
         self._answer = answer
-        self._offsets: dict[Partition, int] = {}
-        self._notes: dict[Partition, OffsetNote] = {}
-        for partition, (offset, leader_epoch, metadata, retention_ms) in positions.items():
-            self._offsets[partition] = offset
-            if leader_epoch > NO_EPOCH or metadata or retention_ms >= 0:
-                note = OffsetNote(max(leader_epoch, NO_EPOCH), metadata, _expiry(retention_ms))
-                self._notes[partition] = note
 
     def judge(self, state: GroupState) -> Judgement:
-        return judge(
-            state,
-            self._member_id,
-            self._group_instance_id,
-            self._generation,
-            self._offsets,
-            self._notes,
-        )
+        offsets, notes = self._stated
+        return judge(state, self._member_id, self._group_instance_id, self._generation, offsets, notes)
 
     def answer(self, judgement: Judgement) -> None:
         self._answer(judgement)

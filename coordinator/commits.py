@@ -59,6 +59,8 @@ class _Batch:
     committed: dict[str, dict[Partition, int]]
     flushed: dict[str, dict[Partition, int]]
     notes: dict[str, dict[Partition, OffsetNote]]
+    heard: list[tuple[str, str]]
+    """Group and member of those whose sessions start again."""
 
     def take(self, key: str, judgement: Judgement) -> None:
         """These will be written; of a partition the last counts, be it without a note."""
@@ -94,13 +96,13 @@ class Commits:
         store: GroupStore,
         turn: Callable[[str, Sequence[GroupEvent]], None],
         done: Callable[[ConnectionId], None],
-        lives: Callable[[str, str], None],
+        live: Callable[[Sequence[tuple[str, str]]], None],
         answer: Callable[[ConnectionId, Callable[[Any], None], Any], None],
     ) -> None:
         self._groups = groups
         self._turn = turn
         self._done = done
-        self._lives = lives
+        self._live = live
         self._say = answer
         self._waiting: list[Commit] = []
         self._parked: dict[str, list[Commit]] = {}
@@ -124,7 +126,7 @@ class Commits:
 
     def gather(self) -> Mapping[Any, Any]:
         """Judge what waits; rows by (group, partition): the last received wins."""
-        batch = _Batch([], defaultdict(dict), {}, {})
+        batch = _Batch([], defaultdict(dict), {}, {}, [])
         if self._flush_due:
             self._flush_due = False
             batch.flushed = {
@@ -135,6 +137,8 @@ class Commits:
         waiting, self._waiting = self._waiting, []
         for commit in waiting:
             self._judge(commit, batch)
+        if batch.heard:
+            self._live(batch.heard)
         self._batch = batch
         rows = batch.rows()
         if not rows:
@@ -160,7 +164,7 @@ class Commits:
         if judgement.accepted:
             batch.take(commit.key, judgement)
         if judgement.heard:
-            self._lives(commit.key, judgement.heard)
+            batch.heard.append((commit.key, judgement.heard))
         batch.answers.append((commit, judgement))
 
     def _park(self, commit: Commit, *events: GroupEvent) -> None:

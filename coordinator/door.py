@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec import structs
+
 from access.grants import Operation
 from access.service import bearer
 from coordinator import patterns
@@ -15,6 +17,7 @@ from coordinator.core.native import frames
 from coordinator.core.native.handle import may_subscribe
 from coordinator.core.offsets import Judgement, judge
 from coordinator.service import MemberMessage, ShardService
+from coordinator.subscription_lists import SubscriptionLists
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import elapsed_ms
 from muster.kernel.shards import shard_of
@@ -61,6 +64,8 @@ class ConsumerDoor:
             max_connections=self.limits.connections,
             max_connections_per_principal=self.limits.connections_per_principal,
         )
+
+        self._lists = SubscriptionLists()
 
     # The handshake.
 
@@ -135,6 +140,7 @@ class ConsumerDoor:
         if refusal is not None:
             self._speech.answer_at_once(connection.id, connection.say, refusal)
             return
+        message = structs.replace(message, topic_count=self._lists.same(message.topic_count))
         connection.group_id, connection.consumer_id = identity
         connection.shard = shard_of(message.group_id)
         self._callers.add(connection, connection.shard)

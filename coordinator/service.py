@@ -22,6 +22,7 @@ from coordinator.core.events import (
     Heard,
     ItemFailed,
     ItemFinished,
+    Leave,
     OffsetDeletion,
     Resumed,
     Say,
@@ -114,7 +115,7 @@ class ShardService(LeasedShard):
             premises.store,
             self._turn_for_commits,
             self._orders.done,
-            self._lives,
+            self._live,
             premises.speech.answer,
         )
         self._waits = Waits(self._groups, premises.store)
@@ -303,6 +304,9 @@ class ShardService(LeasedShard):
         error = self._refusal(key)
         if error is ErrorCode.NONE:
             self._moved_at = self.premises.node.now()
+            # While nothing is decided whoever waits may come and go without end, as those who register.
+            if self._stands_still and self._orders.park(caller.id, (key, event)):
+                return
             if self._orders.turn(caller.id, (key, event)):
                 return
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -310,6 +314,24 @@ class ShardService(LeasedShard):
             # Java's consumers fail when a Sync hears of loading (conformance 8).
             error = ErrorCode.REBALANCE_IN_PROGRESS
         self.premises.speech.say(Say(caller.id, refusal(event, error)))
+
+    def deserted(self, caller: Caller) -> None:
+        """A Kafka client's connection is gone; what it said still counts.
+
+        But of what is parked nobody can tell whether it was lost on its way: unless a member leaves by it, or
+        a commit is behind it, it comes to nothing.
+        """
+        said = self._orders.parked(caller.id)
+        if said and not any(isinstance(one, Commit) or self._leaves(*one) for one in said):
+            self._orders.forgo(caller.id)
+
+    def _leaves(self, key: str, event: GroupEvent) -> bool:
+        """Whether by this a member leaves a group that is loaded."""
+        state = self._groups.states.get(key)
+        if not isinstance(event, Leave) or state is None or state.rows.classic is None:
+            return False
+        members, instances = state.rows.classic.members, state.classic.instances
+        return any(one.member_id in members or one.group_instance_id in instances for one in event.members)
 
     def heartbeat(
         self, key: str, member_id: str, instance_id: str | None, generation: int
@@ -374,11 +396,15 @@ class ShardService(LeasedShard):
             # `give_up` follows, and hangs up on everybody.
             logger.info("shard %d is lost", self.shard)
 
-    def _lives(self, key: str, member_id: str) -> None:
-        """A commit of a Kafka client was accepted: its session starts again (conformance 103)."""
-        state = self._groups.states.get(key)
-        if state is not None and self._lane is not None:
-            state.classic.heard_at[member_id] = self._lane.now()
+    def _live(self, heard: Sequence[tuple[str, str]]) -> None:
+        """Commits of Kafka clients were accepted: their sessions start again (conformance 103)."""
+        if self._lane is None:
+            return
+        now, states = self._lane.now(), self._groups.states
+        for key, member_id in heard:
+            state = states.get(key)
+            if state is not None:
+                state.classic.heard_at[member_id] = now
 
     def _turn_for_commits(self, key: str, events: Sequence[GroupEvent]) -> None:
         """Load, or begin, a group for which commits wait."""

@@ -144,7 +144,7 @@ class _Tables:
             assignor=group.assignor,
             copies=group.copies,
             handler_asked=name in self._asked,
-            members={member.member_id: member for member in map(_member, self._members[name])},
+            members=self._native_members(name),
             owned={owner: dict(rows) for owner, rows in self._owned[name].items()},
             standbys={member: frozenset(mine) for member, mine in self._standbys[name].items()},
             offsets=self._offsets[name],
@@ -152,6 +152,12 @@ class _Tables:
             classic=classic,
             quarantined=self._quarantined[name],
         )
+
+    def _native_members(self, group: str) -> dict[str, Member]:
+        """Those who subscribe alike share one list. Raises msgspec.DecodeError for one that is none."""
+        rows = self._members[group]
+        lists = {row[0]: _subscription_decoder.decode(row[3]) for row in rows if row[3] is not None}
+        return {row[0]: _member(row, lists) for row in rows}
 
 
 class GroupStore:
@@ -456,14 +462,14 @@ def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> se
     return touched
 
 
-def _member(row: Sequence[Any]) -> Member:
-    """Raises msgspec.DecodeError for a subscription that is none."""
-    member_id, token_hash, subscription, session_timeout_ms, auto_commit, reset, client_id, *place = row
+def _member(row: Sequence[Any], lists: Mapping[str, tuple[TopicCount, ...]]) -> Member:
+    """`lists` by the id of the member whose row has it."""
+    member_id, token_hash, alike, _, session_timeout_ms, auto_commit, reset, client_id, *place = row
     client_host, rack, stands_by = place
     return Member(
         member_id=member_id,
         token_hash=token_hash,
-        topic_count=_subscription_decoder.decode(subscription),
+        topic_count=lists[alike],
         session_timeout_ms=session_timeout_ms,
         auto_commit=auto_commit,
         auto_offset_reset=reset,

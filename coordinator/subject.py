@@ -37,6 +37,7 @@ from coordinator.core.settings import GroupSettings
 from coordinator.history import History
 from coordinator.speech import Speech
 from coordinator.store import GroupStore
+from groups.core.classic import bytes_of
 from groups.core.phases import Phase
 from groups.core.records import GroupDeleted, GroupRecord, ItemAdopted
 from groups.core.requests import GroupRequest
@@ -68,6 +69,10 @@ topics are some 3 kB of journal, and a turn of 3 MB takes a third of a second on
 LOOKED_THROUGH_MAX = 200
 """Members, and partitions, of a group that its new owner looks through itself: a quarter of a millisecond."""
 
+
+Finished = ItemFinished | ItemFailed
+Said = Heard | ConnectionClosed | ClassicRequest
+"""What callers wait for in their order."""
 
 _OPEN_PHASES = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 
@@ -213,29 +218,24 @@ class Groups:
     ) -> Decision[GroupRecord, Saying]:
         self._deciding[key] = events
         looked_at = self._looked_at.pop(key, None)
-        news = [
-            event
-            for event in events
-            if not self._is_adopted(key, state, event)
-            # What was committed since it was looked at is not old; a commit raises no version.
-            and not (isinstance(event, Swept) and state.rows is not looked_at)
-        ]
+        news = [event for event in events if self._is_news(key, state, event, looked_at)]
         return core.decide(state, news, now, self._settings, self._view.surroundings())
 
     def weight(self, event: GroupEvent) -> int:
         if isinstance(event, Heard) and isinstance(event.message, RegisterConsumerRequest):
             return 1 + len(event.message.topic_count) // TOPICS_OF_A_WEIGHT
         if isinstance(event, Join):
-            return 1 + sum(len(metadata) for _, metadata in event.protocols) // BYTES_OF_A_WEIGHT
+            return 1 + bytes_of(event.protocols) // BYTES_OF_A_WEIGHT
         return 1
 
-    def _is_adopted(self, key: str, state: GroupState, event: GroupEvent) -> bool:
+    def _is_news(self, key: str, state: GroupState, event: GroupEvent, looked_at: GroupRows | None) -> bool:
         """A finished item may be read twice before it is adopted, or after its group was deleted; another
         adoption would find no row, and everything that is decided with it would be undone.
         """
-        if not isinstance(event, ItemFinished | ItemFailed):
-            return False
-        return not state.rows.handler_asked or event.item_id == self._adopted.get(key)
+        if isinstance(event, Finished):
+            return state.rows.handler_asked and event.item_id != self._adopted.get(key)
+        # What was committed since it was looked at is not old; a commit raises no version.
+        return not isinstance(event, Swept) or state.rows is looked_at
 
     def before(self, key: str, state: GroupState) -> GroupRows:
         return state.rows
@@ -278,7 +278,7 @@ class Groups:
     def _done(self, events: Sequence[GroupEvent]) -> None:
         """These are durable, or refused: what their callers said after them may go on."""
         for event in events:
-            if isinstance(event, Heard | ConnectionClosed | ClassicRequest):
+            if isinstance(event, Said):
                 self._orders.done(event.connection)
 
     def _forget_phantoms(self, key: str, state: GroupState) -> None:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
+from uuid import UUID
 
 import structlog
 
@@ -58,6 +59,10 @@ class ClusterOfNode:
     def topics(self) -> Mapping[str, TopicView]:
         """The topics of the instant, by name."""
         return self._known.topics
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        """The name of the topic of this id."""
+        return self._known.names.get(topic_id)
 
     async def producer_ids(self) -> ProducerIdBlock:
         """A block that nobody else has. Raises NoProducerIds."""
@@ -138,7 +143,8 @@ def _look(
         for one in catalog.layouts(connection).values()
     ]
     brokers = [
-        KnownBroker(one.broker_id, one.endpoints.get(CLIENT_LISTENER, ""), one.rack)
-        for one in catalog.live_brokers(connection)
+        KnownBroker(one.broker_id, one.endpoints.get(CLIENT_LISTENER, ""), one.rack, is_live)
+        for ask, is_live in ((catalog.live_brokers, True), (catalog.fenced_brokers, False))
+        for one in ask(connection)
     ]
     return str(cluster.read(connection).cluster_id), brokers, topics, changed

@@ -4,12 +4,15 @@ A client may hear of a new topic from a broker before the node does: what the no
 once more. What is known is not held up by it, so commits of one partition keep their order.
 """
 
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from access.grants import Operation
-from coordinator.classic_commits import ClassicCommit
+from coordinator.classic_commits import ClassicCommit, Stated
 from coordinator.core.offsets import Judgement
+from coordinator.service import ShardService
 from gateway.asking import KnownTopics, Shards, refused_group
+from gateway.habits import REMEMBERED_BYTES, CommitHabit, commit_habit
 from gateway.session import KafkaSession
 from gateway.translation import offsets
 from kafkaserver.callers import caller_of
@@ -32,19 +35,34 @@ class CommitHandler:
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """OffsetCommit. Raises MalformedFrame, FrameTooLarge."""
-        request = read_offset_commit(header, frame)
-        error = refused_group(reply.session, request.group_id, Operation.CONSUME)
+        session: KafkaSession = reply.session
+        said = frame[header.body_start :]
+        habit = session.commit
+        if habit is not None and habit.service.serving:
+            stated = habit.stated_in(header, said, self._cluster.topics)
+            if stated is not None:
+                self._commit_again(header, habit, stated, reply)
+                return
+        # Whoever says something as long as the last time may do so again.
+        places: list[int] | None = [] if len(said) == session.commit_bytes <= REMEMBERED_BYTES else None
+        session.commit_bytes = len(said)
+        request = read_offset_commit(header, frame, places)
+        error = refused_group(session, request.group_id, Operation.CONSUME)
         if error is None:
             error = self._unserved(request.group_id)
         if error is not None:
             reply.send(refuse(header, read_request(header, frame), error))
             return
         positions, refused = self._positions(request, reply)
+        stated = Stated.of(positions)
+        if places is not None and not refused:
+            topics, service = self._cluster.topics, self._shards.of(request.group_id)
+            session.commit = commit_habit(header, bytes(said), places, request, topics, service, stated)
         unknown = {one for one, why in refused.items() if why is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         answer = _Answer(header, request, reply, parts=1 + bool(unknown))
         reply.park(len(positions) + len(unknown), answer.nobody_waits)
         answer.tell({one: why for one, why in refused.items() if one not in unknown})
-        self._commit(request, positions, answer, reply)
+        self._commit(request, stated, answer, reply)
         if unknown:
             self._cluster.look_again(partial(self._commit_rest, request, unknown, answer, reply))
 
@@ -66,29 +84,72 @@ class CommitHandler:
         found = {one: what for one, what in positions.items() if (one.topic, one.number) in unknown}
         error = self._unserved(request.group_id)
         if error is None:
-            self._commit(request, found, answer, reply)
+            self._commit(request, Stated.of(found), answer, reply)
         else:
             answer.send(found, Judgement(error=error))
 
-    def _commit(
-        self, asked: OffsetCommitRequest, positions: Positions, answer: "_Answer", reply: Reply
-    ) -> None:
-        if not positions:
-            answer.send(positions, Judgement())
+    def _commit(self, asked: OffsetCommitRequest, stated: Stated, answer: "_Answer", reply: Reply) -> None:
+        if not stated.offsets:
+            answer.send((), Judgement())
             return
-        session: KafkaSession = reply.session
         service = self._shards.of(asked.group_id)
+        self._hand_in(asked, service, stated, partial(answer.send, stated.offsets), reply)
+
+    def _commit_again(self, header: RequestHeader, habit: CommitHabit, stated: Stated, reply: Reply) -> None:
+        answer = _AnswerAgain(header, habit, reply)
+        reply.park(len(stated.offsets), answer.nobody_waits)
+        self._hand_in(habit.request, habit.service, stated, answer.send, reply)
+
+    def _hand_in(
+        self,
+        asked: OffsetCommitRequest,
+        service: ShardService,
+        stated: Stated,
+        answer: Callable[[Judgement], None],
+        reply: Reply,
+    ) -> None:
+        session: KafkaSession = reply.session
         commit = ClassicCommit(
             key=asked.group_id,
-            connection=session.seat(asked.group_id, service.shard).id,
+            connection=session.seat(asked.group_id, service).id,
             member_id=asked.member_id,
             group_instance_id=asked.group_instance_id,
             generation=asked.generation,
-            positions=positions,
-            answer=partial(answer.send, positions),
+            stated=stated,
+            answer=answer,
         )
         if not service.commit(commit):
             reply.hang_up("too much is unanswered")
+
+
+class _AnswerAgain:
+    """Where it goes what became of a commit that was said before with other offsets."""
+
+    __slots__ = ("_habit", "_header", "_reply")
+
+    def __init__(self, header: RequestHeader, habit: CommitHabit, reply: Reply) -> None:
+        self._header = header
+        self._habit = habit
+        self._reply: Reply | None = reply
+
+    def nobody_waits(self) -> None:
+        """The connection is gone; the commit still counts."""
+        self._reply = None
+
+    def send(self, judgement: Judgement) -> None:
+        """All of it was accepted, or nothing."""
+        if self._reply is None:
+            return
+        error = offsets.worded(self._header.api_version, judgement.error)
+        if error is ErrorCode.NONE and not judgement.refused:
+            self._reply.send(self._habit.accepted(self._header))
+            return
+        ids = {(one.topic, one.number): one for one in self._habit.partitions}
+
+        def error_of(topic: str, number: int) -> ErrorCode:
+            return judgement.refused.get(ids[topic, number], error)
+
+        self._reply.send(offset_commit_answer(self._header, self._habit.request.topics, error_of))
 
 
 class _Answer:
@@ -113,7 +174,7 @@ class _Answer:
         """These are refused before the group is asked."""
         self._errors.update(refused)
 
-    def send(self, positions: Positions, judgement: Judgement) -> None:
+    def send(self, positions: Iterable[Partition], judgement: Judgement) -> None:
         """One part is decided; behind the last one tell each partition what became of it."""
         error = offsets.worded(self._header.api_version, judgement.error)
         if self._parts == 1 and not self._errors and not judgement.refused:

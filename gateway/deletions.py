@@ -4,10 +4,11 @@ import asyncio
 from typing import Any
 
 from access.grants import Operation
-from gateway.asking import KnownTopics, Later, Shards, refused_group
+from gateway.asking import KnownTopics, Shards, refused_group
 from gateway.session import KafkaSession
 from gateway.translation import deleting
 from kafkaserver.callers import caller_of
+from kafkaserver.later import Later
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request

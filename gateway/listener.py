@@ -2,22 +2,34 @@
 
 import asyncio
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from coordinator.service import ShardService
-from gateway.asking import Later, Shards
+from gateway.administration import NodeController
+from gateway.asking import Shards
 from gateway.cluster import ClusterOfNode
 from gateway.committing import CommitHandler
 from gateway.deletions import DeletionHandlers
+from gateway.known_configs import ConfigsOfNode
 from gateway.members import MemberHandlers
 from gateway.questions import QuestionHandlers
 from gateway.session import KafkaSession
-from gateway.translation.records import CHANGE_REQUESTS, RECORD_REQUESTS, change_refusal, record_refusal
+from gateway.translation.records import RECORD_REQUESTS, record_refusal
 from kafkaserver import sasl
+from kafkaserver.admin.brokers import BrokerHandlers
+from kafkaserver.admin.configs import ConfigHandlers
+from kafkaserver.admin.elections import ElectionHandlers
+from kafkaserver.admin.log_dirs import NO_FOLDER, answer_log_dirs
+from kafkaserver.admin.partitions import PartitionHandlers
+from kafkaserver.admin.quotas import QuotaHandlers
+from kafkaserver.admin.reassignments import ReassignmentHandlers
+from kafkaserver.admin.topics import TopicHandlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
 from kafkaserver.finding import answer_find_coordinator
 from kafkaserver.guard import Guard
+from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits, client_limits
 from kafkaserver.producer_ids import ProducerIds
 from kafkaserver.replies import Handler, Reply
@@ -44,7 +56,9 @@ class NodeListener:
         services: Mapping[str, ShardService],
         limits: ServerLimits | None = None,
         guard: Guard | None = None,
+        static_configs: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`static_configs`: what this node was started with, by the one name of each config."""
         self._node = node
         self._guard = guard or Guard()
         self._known: tuple[CallerRow, ...] | None = None
@@ -57,13 +71,31 @@ class NodeListener:
         questions = QuestionHandlers(shards, self._cluster, self._later)
         deletions = DeletionHandlers(shards, self._cluster, self._later)
         self._producer_ids = ProducerIds(self._cluster.producer_ids)
+        controller = self._controller = NodeController(node, self._cluster)
+        known_configs = ConfigsOfNode(node, static_configs)
+        topics = TopicHandlers(controller, self._later, node.now, self._cluster.name_of, known_configs)
+        reassignments = ReassignmentHandlers(controller, self._later)
+        client_quotas = QuotaHandlers(controller, self._later)
+        brokers = BrokerHandlers(controller, self._later)
+        configs = ConfigHandlers(controller, known_configs, self._later)
         self._handlers: dict[int, Handler] = {
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.METADATA: self._metadata,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
-            **dict.fromkeys(CHANGE_REQUESTS, _send_to_a_broker),
+            ApiKey.CREATE_TOPICS: topics.create,
+            ApiKey.DELETE_TOPICS: topics.delete,
+            ApiKey.CREATE_PARTITIONS: PartitionHandlers(controller, self._later).create,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list,
+            ApiKey.ELECT_LEADERS: ElectionHandlers(controller, self._later).elect,
+            ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe,
+            ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter,
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: client_quotas.describe_credentials,
+            ApiKey.UPDATE_FEATURES: brokers.update_features,
+            ApiKey.UNREGISTER_BROKER: brokers.unregister,
+            **configs.handlers,
             ApiKey.JOIN_GROUP: members.join,
             ApiKey.SYNC_GROUP: members.sync,
             ApiKey.LEAVE_GROUP: members.leave,
@@ -74,6 +106,7 @@ class NodeListener:
             ApiKey.LIST_GROUPS: questions.list_groups,
             ApiKey.DELETE_GROUPS: deletions.delete_groups,
             ApiKey.OFFSET_DELETE: deletions.delete_offsets,
+            ApiKey.DESCRIBE_LOG_DIRS: _describe_no_log_dirs,
             **dict.fromkeys(RECORD_REQUESTS, _refuse_records),
             **dict.fromkeys((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), sasl.refuse),
         }
@@ -118,11 +151,13 @@ class NodeListener:
     def woken(self, name: str) -> None:
         """A wake-up came."""
         self._cluster.woken(name)
+        self._controller.woken(name)
 
     async def drain(self, grace_ms: int) -> None:
         """Take nothing new, let answers leave, hang up."""
         self._cluster.stop()
         self._producer_ids.cancel()
+        self._controller.stop()
         self._later.stop()
         await self.server.drain(grace_ms)
 
@@ -139,7 +174,8 @@ class NodeListener:
         reply.send(answer_metadata(self._cluster.view(), header, frame, caller_of(reply).may_describe))
 
     def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        reply.send(answer_describe_cluster(self._cluster.view(), header, frame))
+        operations = caller_of(reply).cluster_operations
+        reply.send(answer_describe_cluster(self._cluster.view(), header, frame, operations))
 
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         self._node.doubt_owner()
@@ -162,9 +198,10 @@ class NodeListener:
         return all(self._node.owner_address(lane) is not None for lane in _LANES)
 
 
-def _send_to_a_broker(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-    """Metadata names a broker as the controller: it forwards what the controller decides."""
-    reply.send(change_refusal(header, read_request(header, frame)))
+def _describe_no_log_dirs(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+    """A node holds no logs (design.md 8a rule 7); no directory at all would say that nobody may be told."""
+    read_request(header, frame)
+    reply.send(answer_log_dirs(header, NO_FOLDER))
 
 
 def _refuse_records(header: RequestHeader, frame: memoryview, reply: Reply) -> None:

@@ -11,10 +11,11 @@ from access.grants import Operation
 from coordinator.core.memory import GroupState
 from coordinator.describing import DescribedGroup, ListedGroup
 from coordinator.service import NotServed
-from gateway.asking import KnownTopics, Later, Shards, refused_group
+from gateway.asking import KnownTopics, Shards, refused_group
 from gateway.session import KafkaSession
 from gateway.translation import listing, offsets
 from kafkaserver.callers import caller_of
+from kafkaserver.later import Later
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from coordinator.core.events import ConnectionId, Waiter
+from coordinator.service import ShardService
 from gateway.translation.groups import MemberAnswer, answer_body
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, frame_reply
@@ -36,13 +37,14 @@ class _Waiting(NamedTuple):
 class Seat:
     """`coordinator.callers.Caller` of one connection in one group."""
 
-    __slots__ = ("_id", "_waiting", "shard")
+    __slots__ = ("_id", "_service", "_waiting", "shard")
 
     closing = False
     """What was said before the connection closed still counts, as with Kafka."""
 
-    def __init__(self, shard: int) -> None:
-        self.shard = shard
+    def __init__(self, service: ShardService) -> None:
+        self.shard = service.shard
+        self._service = service
         self._id = ConnectionId(f"kafka-{next(_numbers)}")
         self._waiting: dict[Waiter, _Waiting] = {}
 
@@ -68,6 +70,10 @@ class Seat:
     def _forget(self, waiter: Waiter) -> None:
         """The connection is gone; whatever is decided, nobody is to be told."""
         self._waiting.pop(waiter, None)
+
+    def desert(self) -> None:
+        """The connection is gone."""
+        self._service.deserted(self)
 
     def say(self, message: Any) -> None:
         """Answer the waiter that the message names; one whose connection is gone is not there any more.

@@ -1,12 +1,10 @@
 """This room is one Kafka connection as groups know it: who speaks there, and a seat in each of its groups."""
 
-from typing import NamedTuple
-
 from coordinator.callers import Callers
 from coordinator.service import ShardService
+from gateway.habits import Beat, CommitHabit, JoinHabit, SyncHabit
 from gateway.seats import Seat
 from kafkaserver.callers import ANYBODY, KafkaCaller
-from muster.kafkawire.heartbeats import HeartbeatRequest
 
 SEATS_MAX = 1_000
 """Groups of one connection; an administrator's tool speaks of many and waits in none."""
@@ -14,19 +12,20 @@ SEATS_MAX = 1_000
 CLIENT_HOST_LENGTH = 64
 
 
-class Beat(NamedTuple):
-    """A heartbeat as its member says it again and again: read, and let in, once."""
-
-    version: int
-    said: bytes
-    meaning: HeartbeatRequest
-    service: ShardService
-
-
 class KafkaSession:
     """One connection. Its end removes no member: only a session's time, or LeaveGroup, does."""
 
-    __slots__ = ("_caller", "_callers", "_seats", "beat", "client_host")
+    __slots__ = (
+        "_caller",
+        "_callers",
+        "_seats",
+        "beat",
+        "client_host",
+        "commit",
+        "commit_bytes",
+        "join",
+        "sync",
+    )
 
     def __init__(self, peer: str, callers: Callers) -> None:
         self._caller = ANYBODY
@@ -36,32 +35,40 @@ class KafkaSession:
         self._callers = callers
         self.beat: Beat | None = None
         """The last heartbeat, if it is short: mostly the next one is the same."""
+        self.join: JoinHabit | None = None
+        self.sync: SyncHabit | None = None
+        """The last ones of a member that were let in."""
+        self.commit: CommitHabit | None = None
+        """A commit that was said twice, but for its offsets."""
+        self.commit_bytes = 0
+        """How long the last commit was that was read."""
         self._seats: dict[str, Seat] = {}
 
     def admitted(self, identity: object) -> None:
         """The client has proved who it is; where the door does not ask, anybody may everything."""
         assert isinstance(identity, KafkaCaller)
         self._caller = identity
-        self.beat = None
+        self.beat = self.join = self.sync = self.commit = None
 
     def may(self, operation: str, group_id: str) -> bool:
         """Whether who speaks here may do this with the group; a group's members may look at it, too."""
         return self._caller.may_with_group(operation, group_id)
 
-    def seat(self, group_id: str, shard: int) -> Seat:
+    def seat(self, group_id: str, service: ShardService) -> Seat:
         """The place of this connection in a group."""
         seat = self._seats.get(group_id)
         if seat is None:
             if len(self._seats) >= SEATS_MAX:
                 self._clear()
-            seat = self._seats[group_id] = Seat(shard)
-            self._callers.add(seat, shard)
+            seat = self._seats[group_id] = Seat(service)
+            self._callers.add(seat, service.shard)
         return seat
 
     def ended(self) -> None:
         """The connection is gone."""
         seats, self._seats = self._seats, {}
         for seat in seats.values():
+            seat.desert()
             self._callers.remove(seat, seat.shard)
 
     def _clear(self) -> None:

@@ -3,29 +3,20 @@
 Pages and REST ask the same way. The row is the audit, too: who, why, what, and what was answered.
 """
 
-import threading
-import time
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
-from django.db import connection
 from django.db.models.expressions import RawSQL
 
 from groups.core.requests import KIND, Answer, Asked, ResetOffsets
 from groups.models import ConsumerGroup
 from muster.kernel.error_codes import ErrorCode
-from runtime import requests, wake
+from runtime import asking
 from runtime.models import WorkItem
-from runtime.ports import DUE, shard_lane
+from runtime.ports import shard_lane
 from runtime.requests import NewRequest
-
-WAIT_S = 5.0
-WAITING_MAX = 3
-"""Requests of a process that are waited for: each holds one of its few desks. Others are answered at once."""
-
-FIRST_LOOK_S, LAST_LOOK_S = 0.01, 0.16
 
 _CHANGES = RawSQL(
     "coalesce(jsonb_array_length(result -> 'changes'), 0)"
@@ -33,8 +24,6 @@ _CHANGES = RawSQL(
     (),
 )
 """Partitions of which a request tells: in its answer, and those that an undoing puts back."""
-
-_waiting = threading.BoundedSemaphore(WAITING_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +49,7 @@ class Request:
 def ask(
     group: ConsumerGroup, asked: Asked, principal: str, reason: str, idempotency_key: str | None = None
 ) -> Request:
-    """Ask, and wait at most WAIT_S for the answer. The same key and the same request have the same answer.
+    """Ask, and wait for the answer for a while. The same key and the same request have the same answer.
 
     Raises runtime.requests.AnotherAsked and TooManyOpen.
     """
@@ -76,10 +65,7 @@ def ask(
         # Where logs begin and end their leaders know: a worker asks them.
         ready=not isinstance(asked.wish, ResetOffsets),
     )
-    with connection.cursor() as cursor:
-        request_id = requests.store(cursor, row)
-    wake.notify(DUE, f"{KIND} {group.name}")
-    return _wait(uuid.UUID(request_id))
+    return _read(asking.ask(row))
 
 
 def asked_before(
@@ -121,22 +107,6 @@ def requests_of(
             break
         chosen.append(request_id)
     return [_read(row) for row in rows.filter(id__in=chosen)], len(listed) > len(chosen)
-
-
-def _wait(request_id: uuid.UUID) -> Request:
-    found = request_of(request_id)
-    assert found is not None, "it was just stored"
-    if not _waiting.acquire(blocking=False):
-        return found
-    try:
-        give_up_at, pause = time.monotonic() + WAIT_S, FIRST_LOOK_S
-        while found.answered_at is None and time.monotonic() < give_up_at:
-            time.sleep(pause)
-            pause = min(2 * pause, LAST_LOOK_S)
-            found = request_of(request_id) or found
-    finally:
-        _waiting.release()
-    return found
 
 
 def _read(row: WorkItem) -> Request:

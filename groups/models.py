@@ -124,6 +124,12 @@ class GroupMember(models.Model):
     member_id = models.CharField(max_length=NAME_LENGTH, db_collation="C")
     token_hash = models.BinaryField(max_length=32, help_text="SHA-256 of the token that the member made.")
     subscription = models.JSONField(help_text="Topics and patterns, each with its number of threads.")
+    subscription_digest = models.BinaryField(
+        max_length=32,
+        default=b"",
+        db_default=b"",
+        help_text="SHA-256 of the subscription as it was written; empty: like nobody else's.",
+    )
     session_timeout_ms = models.IntegerField()
     auto_commit = models.BooleanField(default=True)
     auto_offset_reset = models.CharField(

@@ -98,3 +98,53 @@ def _read(statement: str, values: dict[str, Any]) -> list[OffsetRow]:
         cursor.execute(statement, values)
         names = [column.name for column in cursor.description or ()]
         return [OffsetRow(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+
+
+_READERS = """
+    SELECT committed.group_name, COALESCE(consumer_group.phase, 'Empty'),
+           sum(GREATEST(0, progress.high_watermark - committed.committed_offset)),
+           max(committed.committed_at)
+    FROM committed_offset AS committed
+    LEFT JOIN consumer_group ON consumer_group.name = committed.group_name
+    LEFT JOIN partition
+           ON partition.topic_id = committed.topic_id AND partition.partition = committed.partition
+    LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
+    WHERE committed.topic_id = %(topic_id)s
+    GROUP BY committed.group_name, consumer_group.phase
+    ORDER BY consumer_group.phase IN ('Empty', 'Dead') NULLS LAST, max(committed.committed_at) DESC
+    LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A group that committed something for a topic; `lag` is of this topic, None: nobody knows."""
+
+    group: str
+    phase: str
+    lag: int | None
+    committed_at: datetime
+
+    @property
+    def is_active(self) -> bool:
+        """It has members, who are thrown out of what is deleted under them."""
+        return self.phase not in ("Empty", "Dead")
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The first readers of a topic, and whether there are more."""
+
+    rows: list[Reader]
+    more: bool
+
+
+def readers_of_topic(topic_id: Any, limit: int) -> Readers:
+    """The groups that committed something for the topic, those with members first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_READERS, {"topic_id": topic_id, "limit": limit + 1})
+        found = [
+            Reader(group, phase, None if lag is None else int(lag), at)
+            for group, phase, lag, at in cursor.fetchall()
+        ]
+    return Readers(found[:limit], len(found) > limit)

@@ -7,14 +7,14 @@ from uuid import UUID
 
 import msgspec
 from django.urls import reverse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of
 from access.rest.problems import Problem
@@ -50,8 +50,7 @@ MOST_CHANGES = 10_000
 TOPICS_MAX = 1_000
 OFFSET_MAX = 2**62
 
-_TAG = re.compile(r'(?:W/)?"(\d{1,19})-(\d{1,19})"')
-_KEY = re.compile(r"[\x21-\x7e]{1,64}")
+_TAG = re.compile(r"(\d{1,19})-(\d{1,19})")
 _STATUS_OF: Final = {
     ErrorCode.GROUP_ID_NOT_FOUND: 404,
     ErrorCode.UNKNOWN_MEMBER_ID: 404,
@@ -250,22 +249,6 @@ class RequestShape(serializers.Serializer[Any]):
     answered_at = serializers.DateTimeField(allow_null=True)
 
 
-_IF_MATCH = OpenApiParameter(
-    "If-Match",
-    OpenApiTypes.STR,
-    OpenApiParameter.HEADER,
-    required=True,
-    description="The ETag of the group as you know it; `*`: whatever it is now.",
-)
-_IDEMPOTENCY_KEY = OpenApiParameter(
-    "Idempotency-Key",
-    OpenApiTypes.STR,
-    OpenApiParameter.HEADER,
-    description="1 to 64 characters of yours. The same request under the same key is carried out once, and"
-    " answered the same for 7 days; another request under it is 422.",
-)
-
-
 class RequestList(APIView):
     """Requests about a group: they are decided by the owner of its shard, and kept for 7 days."""
 
@@ -286,14 +269,14 @@ class RequestList(APIView):
         summary="Ask something of a group",
         description="The owner of the group decides it. Who does not hear its answer within 5 s gets 202 and"
         " the address where it will stand.",
-        parameters=[_IF_MATCH, _IDEMPOTENCY_KEY],
+        parameters=[if_match_parameter("the group"), IDEMPOTENCY_KEY],
         request=PolymorphicProxySerializer(
             component_name="GroupWish", serializers=dict(WISHES), resource_type_field_name="kind"
         ),
         responses={200: RequestShape, 202: RequestShape},
     )
     def post(self, request: Request, group: str) -> Response:
-        caller, expected, key = caller_of(request), _expected(request), _idempotency_key(request)
+        caller, expected, key = caller_of(request), _expected(request), idempotency_key(request)
         asked, reason = asked_by(request.data, expected, group)
         _refuse_beyond(caller, asked.wish)
         try:
@@ -327,22 +310,13 @@ class RequestDetail(APIView):
 
 
 def _expected(request: Request) -> tuple[int, int] | None:
-    header = request.headers.get("If-Match", "").strip()
-    if not header:
-        raise Problem(428, "Say in If-Match which version of the group you know, or `*`.")
-    if header == "*":
+    said = tag_of(request, "the group")
+    if said is None:
         return None
-    tag = _TAG.fullmatch(header)
+    tag = _TAG.fullmatch(said)
     if tag is None:
-        raise Problem(400, "If-Match must be one ETag of a group, or `*`.", ErrorCode.INVALID_REQUEST)
+        raise not_a_tag("the group")
     return int(tag[1]), int(tag[2])
-
-
-def _idempotency_key(request: Request) -> str | None:
-    key = request.headers.get("Idempotency-Key")
-    if key is not None and not _KEY.fullmatch(key):
-        raise Problem(400, "Idempotency-Key must be 1 to 64 visible ASCII characters.")
-    return key
 
 
 def asked_by(body: Any, expected: tuple[int, int] | None, group: str) -> tuple[Asked, str]:

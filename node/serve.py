@@ -12,6 +12,7 @@ import uvicorn
 from django.conf import settings
 
 import config.celery
+import controller.configuration
 import controller.routing
 import controller.service
 import coordinator.routing
@@ -81,7 +82,8 @@ class Node:
         )
         guard.refuse_open_door("MUSTER_NODE_KAFKA_LISTEN", settings.MUSTER_NODE_KAFKA_LISTEN[0])
         limits = client_limits(settings.MUSTER_NODE_KAFKA_CONNECTIONS, settings.MUSTER_STRANGERS_PER_ADDRESS)
-        self._kafka = NodeListener(self.heart, shards, limits, guard)
+        static_configs = controller.configuration.from_environment().core.static_configs
+        self._kafka = NodeListener(self.heart, shards, limits, guard, static_configs)
         self._publisher = Publisher()
         self._spare = Spare()
         self.heart.queries = SideLink(database, lambda: self.keeper.run, "queries")

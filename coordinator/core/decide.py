@@ -24,6 +24,10 @@ from muster.kernel.invariants import invariant
 
 LOADED = "the group was loaded"
 
+Asked = GroupRequest | ToolRequest
+LookedAt = TopicsDeleted | Swept
+"""Made once: to make a union costs as much as to look at an event, of which thousands come together."""
+
 
 def decide(
     state: GroupState,
@@ -36,22 +40,23 @@ def decide(
 
     Must not be asked while the owner is frozen: a ping is decided only under a fresh lease.
     """
-    draft = _drafted(state, now, settings, surroundings, native=state.rows.protocol == NATIVE)
+    native = state.rows.protocol == NATIVE
+    draft = _drafted(state, now, settings, surroundings, native=native)
     done: GroupDecision | None = None
-    asked: list[GroupRequest | ToolRequest] = []
-    swept: list[TopicsDeleted | Swept] = []
+    asked: list[Asked] = []
+    swept: list[LookedAt] = []
     for event in events:
-        if isinstance(event, GroupRequest | ToolRequest):
+        if isinstance(event, Asked):
             asked.append(event)
             continue
-        native = isinstance(draft, Draft)
         if goes_over(draft.rows, event, native=native):
             done = _together(state, done, _finished(draft))
             # Both parts are one turn, which raises the version once.
             as_before = replace(done.state.rows, version=state.rows.version)
             so_far = structs.replace(done.state, rows=as_before)
-            draft = _drafted(so_far, now, settings, surroundings, native=not native)
-        if isinstance(event, TopicsDeleted | Swept):
+            native = not native
+            draft = _drafted(so_far, now, settings, surroundings, native=native)
+        if isinstance(event, LookedAt):
             swept.append(event)
         elif isinstance(draft, Draft):
             handle.happened(draft, event)

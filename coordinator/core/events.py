@@ -116,8 +116,7 @@ class Resumed:
     by_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(Struct, frozen=True, kw_only=True):
     """JoinGroup. `fresh_member_id` is a new id, for whoever states none or comes back as a static member.
 
     `must_know_id`: a member without an id is given one and must join again with it (version 4 and newer).
@@ -140,8 +139,7 @@ class Join:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sync:
+class Sync(Struct, frozen=True, kw_only=True):
     """SyncGroup. `protocol_type` and `protocol_name` are None where the request's version has none."""
 
     connection: ConnectionId
@@ -151,7 +149,7 @@ class Sync:
     group_instance_id: str | None = None
     protocol_type: str | None = None
     protocol_name: str | None = None
-    assignments: Mapping[str, bytes] = field(default_factory=dict)
+    assignments: Mapping[str, bytes] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +161,7 @@ class Leaver:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
+class Leave(Struct, frozen=True, kw_only=True):
     """LeaveGroup, of one member or of several."""
 
     connection: ConnectionId
@@ -221,8 +218,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinAnswer:
+class JoinAnswer(Struct, frozen=True):
     """Answers a Join; `members` are the leader's to assign to. An error has generation −1 and no leader."""
 
     waiter: Waiter
@@ -236,8 +232,7 @@ class JoinAnswer:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SyncAnswer:
+class SyncAnswer(Struct, frozen=True):
     """Answers a Sync with the member's assignment."""
 
     waiter: Waiter

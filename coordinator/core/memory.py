@@ -93,8 +93,7 @@ class Parked(NamedTuple):
     waiter: Waiter
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicSession:
+class ClassicSession(Struct, frozen=True, gc=False):
     """The clock of one classic member, or of an id that was given and has not joined yet (conformance 37).
 
     `armed_at` is the instant for which the timers hold an entry; None: none will fire until an answer goes

@@ -12,6 +12,7 @@ from coordinator.core.proposal import Move, Proposal, Share
 from groups.core.state import GroupRows, Member
 from muster.kernel.ids import TopicName
 from muster.kernel.topology import Layouts
+from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, by_topic
 
 Matches = Callable[[str, str], bool]
@@ -91,8 +92,8 @@ def interests(rows: GroupRows) -> tuple[frozenset[str], frozenset[str]]:
     """The topic names and the patterns that the group's members subscribe to."""
     names: set[str] = set()
     patterns: set[str] = set()
-    for member in rows.members.values():
-        for entry in member.topic_count:
+    for subscription in _subscriptions(rows).values():
+        for entry in subscription:
             (patterns if entry.is_pattern else names).add(entry.topic)
     return frozenset(names), frozenset(patterns)
 
@@ -107,8 +108,9 @@ def _question(rows: GroupRows, layouts: Layouts, matches: Matches) -> Question:
     known = {str(name): layout for name, layout in layouts.items()}
     _, patterns = interests(rows)
     matching = {pattern: [name for name in known if matches(pattern, name)] for pattern in patterns}
-    members = {member_id: _threads(member, known, matching) for member_id, member in rows.members.items()}
-    read = {name for threads in members.values() for name in threads}
+    threads = {key: _threads(one, known, matching) for key, one in _subscriptions(rows).items()}
+    members = {member_id: threads[id(member.topic_count)] for member_id, member in rows.members.items()}
+    read = {name for one in threads.values() for name in one}
     return Question(
         members=members,
         topics={name: known[name] for name in read},
@@ -120,13 +122,20 @@ def _question(rows: GroupRows, layouts: Layouts, matches: Matches) -> Question:
     )
 
 
-def _threads(member: Member, known: Iterable[str], matching: Mapping[str, list[str]]) -> dict[str, int]:
+def _subscriptions(rows: GroupRows) -> dict[int, tuple[TopicCount, ...]]:
+    """Each list of topics once, by its identity: the store gives those who subscribe alike the same one."""
+    return {id(member.topic_count): member.topic_count for member in rows.members.values()}
+
+
+def _threads(
+    subscription: tuple[TopicCount, ...], known: Iterable[str], matching: Mapping[str, list[str]]
+) -> dict[str, int]:
     threads: dict[str, int] = {}
-    for entry in member.topic_count:
+    for entry in subscription:
         if entry.is_pattern:
             for name in matching[entry.topic]:
                 threads[name] = max(threads.get(name, 0), entry.threads)
-    for entry in member.topic_count:
+    for entry in subscription:
         if not entry.is_pattern and entry.topic in known:
             threads[entry.topic] = entry.threads
     return threads

@@ -16,11 +16,12 @@ _NOTHING_KNOWN: Final = PartitionView(-1, 0, (), ())
 
 
 class KnownBroker(NamedTuple):
-    """A live broker; `address` is host:port of its client listener, "" if it states none."""
+    """A registered broker; `address` is host:port of its client listener, "" if it states none."""
 
     broker_id: int
     address: str
     rack: str
+    live: bool = True
 
 
 class KnownTopic(NamedTuple):
@@ -74,11 +75,11 @@ class KnownCluster:
             self._partitions.setdefault(partition.topic_id, {})[partition.partition] = partition
             self.version = max(self.version, partition.version)
             touched.add(partition.topic_id)
-        views = [
-            BrokerView(one.broker_id, *address, one.rack or None)
-            for one in brokers
-            if (address := host_and_port(one.address)) is not None
-        ]
+        views: list[BrokerView] = []
+        fenced: list[BrokerView] = []
+        for one in brokers:
+            if (address := host_and_port(one.address)) is not None:
+                (views if one.live else fenced).append(BrokerView(one.broker_id, *address, one.rack or None))
         live = frozenset(view.broker_id for view in views)
         # Who lives decides of every partition who counts as in sync.
         before, self._live = ({} if live != self._live else self._topics), live
@@ -91,12 +92,17 @@ class KnownCluster:
         self._partitions = {
             topic_id: rows for topic_id, rows in self._partitions.items() if topic_id in self._topics
         }
-        self._base = MetadataView.of(cluster_id, views, self._topics.values())
+        self._base = MetadataView.of(cluster_id, views, self._topics.values(), fenced=fenced)
 
     @property
     def topics(self) -> Mapping[str, TopicView]:
         """The topics, by name."""
         return self._base.topics
+
+    @property
+    def names(self) -> Mapping[UUID, str]:
+        """The topics' names, by id."""
+        return self._base.names_by_id
 
     def view(self, nodes: Iterable[KnownNode], owners: Mapping[int, int]) -> MetadataView:
         """What is told now: `owners` names the node that holds each shard."""

@@ -64,10 +64,15 @@ def refused_join(request: Any) -> ErrorCode | None:
     instance_id = getattr(request, "group_instance_id", None) or ""
     if len(instance_id) > INSTANCE_LENGTH or not storable(instance_id) or not storable(request.member_id):
         return ErrorCode.INVALID_REQUEST
-    names = (request.protocol_type, *(protocol.name for protocol in request.protocols))
-    if not all(len(name) <= PROTOCOL_NAME_LENGTH and storable(name) for name in names):
+    name = request.protocol_type
+    if len(name) > PROTOCOL_NAME_LENGTH or not storable(name):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    said = sum(len(name) for name in names) + sum(len(one.metadata) for one in request.protocols)
+    said = len(name)
+    for protocol in request.protocols:
+        name = protocol.name
+        if len(name) > PROTOCOL_NAME_LENGTH or not storable(name):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        said += len(name) + len(protocol.metadata)
     return ErrorCode.INVALID_REQUEST if said > SAID_BYTES else None
 
 
@@ -120,7 +125,7 @@ def join_answer(version: int, answer: JoinAnswer) -> bytes:
         leader=answer.leader,
         skip_assignment=answer.skip_assignment,
         member_id=answer.member_id,
-        members=((one.member_id, one.group_instance_id, one.metadata) for one in answer.members),
+        members=answer.members,
     )
 
 

@@ -1,7 +1,6 @@
 """This room words, in every version, the refusal of what is about records: nodes lead no partition.
 
-Whoever asks a node for records is told to look for the leader again (design.md 8a rule 5), and who would
-create topics for the controller.
+Whoever asks a node for records is told to look for the leader again (design.md 8a rule 5).
 """
 
 from collections.abc import Callable, Mapping
@@ -40,64 +39,6 @@ def record_refusal(header: RequestHeader, frame: memoryview) -> bytes | None:
     shape = response_class(header.api_key, header.api_version)
     fields = RECORD_REQUESTS[header.api_key](shape, request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return encode_reply(header.api_key, header.api_version, header.correlation_id, build(shape, **fields))
-
-
-def change_refusal(header: RequestHeader, request: Any) -> bytes:
-    """The frame that refuses every topic of a CreateTopics and the like: this is not the controller."""
-    shape = response_class(header.api_key, header.api_version)
-    body = build(shape, **_CHANGES[header.api_key](shape, request))
-    return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
-
-
-_NOT_HERE: Final[dict[str, Any]] = {
-    "error_code": ErrorCode.NOT_CONTROLLER,
-    "error_message": "topics are changed through brokers",
-}
-
-
-def _create_topics(shape: Any, request: Any) -> dict[str, Any]:
-    result = part(shape, "CreatableTopicResult")
-    nothing = {"topic_id": None, "num_partitions": _NOTHING, "replication_factor": _NOTHING, "configs": None}
-    return {
-        "topics": tuple(build(result, name=topic.name, **nothing, **_NOT_HERE) for topic in request.topics)
-    }
-
-
-def _delete_topics(shape: Any, request: Any) -> dict[str, Any]:
-    result = part(shape, "DeletableTopicResult")
-    if hasattr(request, "topics"):
-        named = [(topic.name, topic.topic_id) for topic in request.topics]
-    else:
-        named = [(name, None) for name in request.topic_names]
-    return {
-        "responses": tuple(
-            build(result, name=name, topic_id=topic_id, **_NOT_HERE) for name, topic_id in named
-        )
-    }
-
-
-def _create_partitions(shape: Any, request: Any) -> dict[str, Any]:
-    result = part(shape, "CreatePartitionsTopicResult")
-    return {"results": tuple(build(result, name=topic.name, **_NOT_HERE) for topic in request.topics)}
-
-
-def _alter_reassignments(_shape: Any, _request: Any) -> dict[str, Any]:
-    return {"allow_replication_factor_change": True, "responses": (), **_NOT_HERE}
-
-
-def _list_reassignments(_shape: Any, _request: Any) -> dict[str, Any]:
-    return {"topics": (), **_NOT_HERE}
-
-
-_CHANGES: Final[dict[int, Callable[[Any, Any], dict[str, Any]]]] = {
-    ApiKey.CREATE_TOPICS: _create_topics,
-    ApiKey.DELETE_TOPICS: _delete_topics,
-    ApiKey.CREATE_PARTITIONS: _create_partitions,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
-}
-CHANGE_REQUESTS: Final = frozenset(_CHANGES)
-"""What only the controller decides; brokers forward it."""
 
 
 def _produce(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
@@ -196,11 +137,57 @@ def _epoch_ends(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
     }
 
 
+def _delete_records(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
+    topic_answer = part(shape, "DeleteRecordsTopicResult")
+    answer = part(shape, "DeleteRecordsPartitionResult")
+    return {
+        "topics": tuple(
+            topic_answer(
+                name=topic.name,
+                partitions=tuple(
+                    build(
+                        answer,
+                        partition_index=asked.partition_index,
+                        low_watermark=_NOTHING,
+                        error_code=error,
+                    )
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    }
+
+
+def _describe_producers(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
+    topic_answer, answer = part(shape, "TopicResponse"), part(shape, "PartitionResponse")
+    return {
+        "topics": tuple(
+            topic_answer(
+                name=topic.name,
+                partitions=tuple(
+                    build(
+                        answer,
+                        partition_index=number,
+                        error_code=error,
+                        error_message=None,
+                        active_producers=(),
+                    )
+                    for number in topic.partition_indexes
+                ),
+            )
+            for topic in request.topics
+        )
+    }
+
+
 RECORD_REQUESTS: Final[Mapping[int, Refuse]] = MappingProxyType(
     {
         ApiKey.PRODUCE: _produce,
         ApiKey.FETCH: _fetch,
         ApiKey.LIST_OFFSETS: _list_offsets,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: _epoch_ends,
+        ApiKey.DELETE_RECORDS: _delete_records,
+        ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     }
 )

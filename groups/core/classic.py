@@ -13,7 +13,10 @@ CLASSIC = "classic"
 
 def bytes_of(protocols: Iterable[tuple[str, bytes]]) -> int:
     """How long all metadata are together."""
-    return sum(len(metadata) for _, metadata in protocols)
+    total = 0
+    for _, metadata in protocols:
+        total += len(metadata)
+    return total
 
 
 class ClassicMember(Struct, frozen=True, kw_only=True, omit_defaults=True):

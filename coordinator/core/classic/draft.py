@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from msgspec import structs
 
@@ -139,15 +138,28 @@ class ClassicDraft:
         self.sessions[member_id] = ClassicSession(ends_at, armed_at, fresh)
 
     def restart(self, member_ids: Iterable[str], extra_ms: int = 0) -> None:
-        """The sessions of these members start anew, `extra_ms` longer; none of them is new any more."""
+        """The sessions of these members start anew, `extra_ms` longer; none of them is new any more.
+
+        As `set_session` of each: at the end of a rebalance it is everybody's.
+        """
+        members, sessions = self.rows.classic.members, self.sessions
+        begins_at = after(self.now, extra_ms)
+        anew: dict[str, ClassicSession] = {}
         for member_id in member_ids:
-            self.set_session(member_id, self.member(member_id).session_timeout_ms + extra_ms)
+            ends_at = after(begins_at, members[member_id].session_timeout_ms)
+            before = sessions.get(member_id)
+            armed_at = None if before is None else before.armed_at
+            if armed_at is None or ends_at < armed_at:
+                heapq.heappush(self._write_timers(), (ends_at, member_id))
+                armed_at = ends_at
+            anew[member_id] = ClassicSession(ends_at, armed_at)
+        sessions.take_over(anew)
 
     def arm(self, member_id: str, at: Instant | None) -> None:
         """Look after this session at `at`; None: not before an answer goes out to its member."""
         if at is not None:
             heapq.heappush(self._write_timers(), (at, member_id))
-        self.sessions[member_id] = replace(self.sessions[member_id], armed_at=at)
+        self.sessions[member_id] = structs.replace(self.sessions[member_id], armed_at=at)
 
     def pop_due(self) -> str | None:
         """Whose session is to be looked at by `now`; None when there is no more."""
@@ -210,7 +222,7 @@ class ClassicDraft:
         )
 
     def _timers_after(self) -> tuple[tuple[Instant, str], ...]:
-        if not self.sessions:
+        if next(iter(self.sessions), None) is None:
             return ()
         return self.before.classic.timers if self._timers is None else tuple(self._timers)
 

@@ -1,7 +1,8 @@
 """This room knows static members: whose an instance is, and how one comes back (conformance 78 to 89)."""
 
 from collections.abc import Container, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coordinator.core.classic import rebalancing, voting
 from coordinator.core.classic.draft import ClassicDraft

@@ -1,7 +1,5 @@
 """This room decides JoinGroup (conformance 14 to 46)."""
 
-from msgspec import structs
-
 from coordinator.core import quarantine
 from coordinator.core.classic import instances, rebalancing, voting
 from coordinator.core.classic.draft import ClassicDraft
@@ -69,6 +67,8 @@ def _has_room(draft: ClassicDraft, event: Join) -> bool:
 def _fits(draft: ClassicDraft, event: Join) -> bool:
     """Whether what all state of themselves stays within bounds; who states no more than before may stay."""
     member = draft.rows.classic.members.get(_place_of(draft, event))
+    if member is not None and event.protocols == member.protocols:
+        return True
     more = bytes_of(event.protocols) - (0 if member is None else member.metadata_bytes)
     return more <= 0 or draft.metadata_bytes + more <= draft.settings.group_max_metadata_bytes
 
@@ -103,7 +103,7 @@ def _stranger_joins(draft: ClassicDraft, event: Join) -> None:
     if event.group_instance_id is not None:
         holder = draft.instances.get(event.group_instance_id)
         if holder is not None:
-            instances.come_back(draft, event, holder, _member(event, fresh))
+            instances.come_back(draft, event, holder, _member(event, fresh, event.group_instance_id))
         else:
             _add(draft, event, fresh)
     elif event.must_know_id:
@@ -134,7 +134,7 @@ def _add(draft: ClassicDraft, event: Join, member_id: str) -> None:
     """A new member; its answer waits for the end of the join phase."""
     if not draft.rows.classic.members:
         draft.record(records.ProtocolChosen(event.protocol_type, None, member_id))
-    draft.add(_member(event, member_id))
+    draft.add(_member(event, member_id, event.group_instance_id))
     draft.set_session(member_id, NEW_MEMBER_MS, fresh=True)
     if draft.phase is Phase.PREPARING_REBALANCE:
         rebalancing.member_joins_late(draft)
@@ -154,21 +154,20 @@ def _joins_again(draft: ClassicDraft, event: Join) -> None:
         draft.say(event.connection, rebalancing.welcome(draft, event.member_id, parked, listing=leads))
         return
     # Whose instance it is does not change while it is a member.
-    stated = _member(event, event.member_id)
-    draft.change(structs.replace(stated, group_instance_id=member.group_instance_id))
+    draft.change(_member(event, event.member_id, member.group_instance_id))
     if phase is not Phase.PREPARING_REBALANCE:
         what = "joined with other protocols" if changed else "leads, and joined again"
         rebalancing.prepare(draft, f"{event.member_id} {what}")
     rebalancing.park(draft, event.member_id, event)
 
 
-def _member(event: Join, member_id: str) -> ClassicMember:
+def _member(event: Join, member_id: str, group_instance_id: str | None) -> ClassicMember:
     return ClassicMember(
         member_id=member_id,
         session_timeout_ms=event.session_timeout_ms,
         rebalance_timeout_ms=event.rebalance_timeout_ms,
         protocols=event.protocols,
-        group_instance_id=event.group_instance_id,
+        group_instance_id=group_instance_id,
         client_id=event.client_id,
         client_host=event.client_host,
     )

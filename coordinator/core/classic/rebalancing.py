@@ -43,9 +43,9 @@ def park(draft: ClassicDraft, member_id: str, event: Join) -> None:
 
 def refuse_syncs(draft: ClassicDraft) -> None:
     """Who waits for an assignment hears that it has to join again."""
-    for member_id, parked in draft.syncs.items():
+    for parked in draft.syncs.values():
         draft.say(parked.connection, SyncAnswer(parked.waiter, ErrorCode.REBALANCE_IN_PROGRESS))
-        draft.restart([member_id])
+    draft.restart(draft.syncs)
     draft.syncs = Layered({})
 
 

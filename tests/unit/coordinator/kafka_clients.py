@@ -81,6 +81,11 @@ class KafkaClient:
         self.service.request(self.seat, self.key, event)
         return event.waiter
 
+    def hangs_up(self) -> None:
+        """Its connection ends."""
+        self.service.deserted(self.seat)
+        self.shards.premises.callers.remove(self.seat, shard_of(self.key))
+
     def beats(self) -> ErrorCode | None:
         return self.service.heartbeat(self.key, self.member_id, self.instance, self.generation)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from coordinator.classic_commits import LAST_DAY_MS, ClassicCommit, Committed
+from coordinator.classic_commits import LAST_DAY_MS, ClassicCommit, Committed, Stated
 from coordinator.core.memory import ClassicSession
 from coordinator.core.offsets import Judgement
 from groups.core.classic import ClassicMember, ClassicRows
@@ -43,7 +43,7 @@ async def commit(
         member_id=member_id,
         group_instance_id=None,
         generation=generation,
-        positions=positions,
+        stated=Stated.of(positions),
         answer=answers.append,
     )
     assert service.commit(asked)
@@ -84,7 +84,7 @@ async def test_of_two_commits_in_one_batch_the_last_counts_be_it_without_a_note(
                     member_id="ann",
                     group_instance_id=None,
                     generation=1,
-                    positions={P[0]: Committed(offset, metadata=metadata), P[1]: Committed(5, 1)},
+                    stated=Stated.of({P[0]: Committed(offset, metadata=metadata), P[1]: Committed(5, 1)}),
                     answer=answers.append,
                 )
             )

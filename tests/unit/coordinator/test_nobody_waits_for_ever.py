@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from coordinator.classic_commits import ClassicCommit, Committed
+from coordinator.classic_commits import ClassicCommit, Committed, Stated
 from coordinator.core.offsets import Judgement
 from coordinator.service import NotServed
 from muster.kernel.error_codes import ErrorCode
@@ -21,7 +21,7 @@ def commits(client: KafkaClient, answers: list[Judgement]) -> None:
         member_id=client.member_id,
         group_instance_id=None,
         generation=client.generation,
-        positions={orders(0): Committed(7)},
+        stated=Stated.of({orders(0): Committed(7)}),
         answer=answers.append,
     )
     assert client.service.commit(asked)

@@ -17,6 +17,7 @@ from muster.messages.member import (
     StopFetcherResponse,
 )
 from muster.messages.partitions import Position, positions_by_topic
+from tests.unit.coordinator.kafka_clients import AT_ONCE, KafkaClient, stable
 from tests.unit.coordinator.shards import Asked, Caller, Shards, eventually, readers, registering
 from tests.unit.coordinator_core.group import orders
 
@@ -199,6 +200,32 @@ async def test_whoever_comes_and_goes_while_time_stands_still_leaves_nothing() -
         service.thaw(late_ms=0)
         await shards.settled(KEY)
         assert shards.rows(KEY).members.keys() == {"ann"}
+
+
+async def test_kafka_clients_that_come_and_go_while_time_stands_still_leave_nothing() -> None:
+    async with Shards(settings=AT_ONCE) as shards:
+        ann, ben = KafkaClient(shards, "ann"), KafkaClient(shards, "ben")
+        await stable(ann, ben)
+        shards.freshness.freeze()
+        for number in range(100):
+            stranger = KafkaClient(shards, f"stranger-{number}")
+            stranger.member_id = "nobody" if number % 2 else ""
+            stranger.asks_to_join()
+            stranger.asks_to_leave()
+            stranger.hangs_up()
+        assert ann.service._orders._lines == {}
+        ann.asks_for_its_share()
+        ann.hangs_up()
+        assert ann.service._orders._lines == {}
+        # A member that leaves and hangs up has left.
+        ben.asks_to_leave()
+        ben.hangs_up()
+        shards.freshness.thaw()
+        ann.service.thaw(late_ms=0)
+        await shards.settled(ann.key)
+        rows = shards.rows(ann.key).classic
+        assert rows is not None
+        assert rows.members.keys() == {ann.member_id}
 
 
 async def test_whoever_came_while_time_stood_still_is_heard_after_it_in_its_order() -> None:

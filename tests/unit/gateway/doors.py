@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from controller.catalog import ConfigsOfBroker, StoredConfigs
 from coordinator.core.settings import GroupSettings
 from coordinator.service import ShardService
 from coordinator.settings import CoordinatorSettings
@@ -125,10 +126,12 @@ class DoorNode(Node):
         self.may_look = asyncio.Event()
         self.may_look.set()
         self.away = False
+        self.configs = StoredConfigs({"orders": {}}, {1: ConfigsOfBroker({}, {})}, {}, {})
 
     async def query(self, function: Callable[[Any], Any]) -> Any:
         self.looks += 1
-        learnt = self.learnt
+        asks_for_configs = getattr(getattr(function, "func", None), "__name__", "") == "_read_configs"
+        learnt = self.configs if asks_for_configs else self.learnt
         await self.may_look.wait()
         if self.away:
             raise ConnectionLost("the database is away")

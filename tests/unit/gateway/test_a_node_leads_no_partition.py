@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from gateway.translation.records import RECORD_REQUESTS, change_refusal, record_refusal
-from muster.kafkawire.api_table import SERVED, ApiKey, read_request, read_request_header
+from gateway.translation.records import RECORD_REQUESTS, record_refusal
+from muster.kafkawire.api_table import SERVED, ApiKey, read_request_header
 from tests.unit.kafkaserver.kafka_requests import body_of, frame, parts
 
 SHORT = timedelta(seconds=1)
@@ -57,6 +57,12 @@ def record_request(key: ApiKey, version: int) -> memoryview:
             place = one("ListOffsetsPartition", partition_index=3, timestamp=-1)
             topics = one("ListOffsetsTopic", name="clicks", partitions=place)
             return frame(key, version, replica_id=-1, isolation_level=0, topics=topics)
+        case ApiKey.DELETE_RECORDS:
+            place = one("DeleteRecordsPartition", partition_index=3, offset=5)
+            topics = one("DeleteRecordsTopic", name="clicks", partitions=place)
+            return frame(key, version, topics=topics, timeout=SHORT)
+        case ApiKey.DESCRIBE_PRODUCERS:
+            return frame(key, version, topics=one("TopicRequest", name="clicks", partition_indexes=(3,)))
         case _:
             place = one("OffsetForLeaderPartition", partition=3, leader_epoch=1)
             topics = one("OffsetForLeaderTopic", topic="clicks", partitions=place)
@@ -74,56 +80,3 @@ def test_a_node_leads_no_partition(key: ApiKey, version: int) -> None:
 def test_who_wants_no_answer_gets_none() -> None:
     question = frame(ApiKey.PRODUCE, 9, transactional_id=None, acks=0, timeout=SHORT, topic_data=())
     assert record_refusal(read_request_header(question), question) is None
-
-
-@pytest.mark.parametrize("version", range(2, 8))
-def test_topics_are_created_elsewhere(version: int) -> None:
-    topic = parts(
-        ApiKey.CREATE_TOPICS,
-        version,
-        "CreatableTopic",
-        name="clicks",
-        num_partitions=1,
-        replication_factor=1,
-        assignments=(),
-        configs=(),
-    )
-    question = frame(ApiKey.CREATE_TOPICS, version, topics=(topic,), timeout=SHORT, validate_only=False)
-    header = read_request_header(question)
-    answer = change_refusal(header, read_request(header, question))
-    assert list(errors_of(body_of(ApiKey.CREATE_TOPICS, version, answer))) == [41]
-
-
-@pytest.mark.parametrize("version", range(1, 7))
-def test_topics_are_deleted_elsewhere(version: int) -> None:
-    if version < 6:
-        named = {"topic_names": ("clicks",)}
-    else:
-        topic = parts(ApiKey.DELETE_TOPICS, 6, "DeleteTopicState", name="clicks", topic_id=None)
-        named = {"topics": (topic,)}
-    question = frame(ApiKey.DELETE_TOPICS, version, timeout=SHORT, **named)
-    header = read_request_header(question)
-    answer = body_of(ApiKey.DELETE_TOPICS, version, change_refusal(header, read_request(header, question)))
-    assert [(one.name, int(one.error_code)) for one in answer.responses] == [("clicks", 41)]
-
-
-@pytest.mark.parametrize("version", range(4))
-def test_partitions_are_created_elsewhere(version: int) -> None:
-    key = ApiKey.CREATE_PARTITIONS
-    topic = parts(key, version, "CreatePartitionsTopic", name="clicks", count=3, assignments=None)
-    question = frame(key, version, topics=(topic,), timeout=SHORT, validate_only=False)
-    header = read_request_header(question)
-    answer = body_of(key, version, change_refusal(header, read_request(header, question)))
-    assert [(one.name, int(one.error_code)) for one in answer.results] == [("clicks", 41)]
-
-
-def test_partitions_are_moved_and_listed_elsewhere() -> None:
-    key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-    question = frame(key, 1, topics=(), timeout=SHORT, allow_replication_factor_change=True)
-    header = read_request_header(question)
-    answer = body_of(key, 1, change_refusal(header, read_request(header, question)))
-    assert int(answer.error_code) == 41
-    key = ApiKey.LIST_PARTITION_REASSIGNMENTS
-    question = frame(key, 0, topics=None, timeout=SHORT)
-    header = read_request_header(question)
-    assert int(body_of(key, 0, change_refusal(header, read_request(header, question))).error_code) == 41

@@ -1,0 +1,126 @@
+"""This room remembers what one client says again and again, so that only what is new in it is read.
+
+A commit differs from the last one in its offsets, a SyncGroup in its generation, a JoinGroup in nothing. All
+that is derived from the rest is kept with it: the group's shard, the partitions by their topics' ids, what
+the client may, the words of the answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from coordinator.classic_commits import Stated
+from coordinator.core.events import Join, Sync
+from coordinator.service import ShardService
+from groups.core.state import OffsetNote
+from kafkaserver.cluster_answers import TopicView
+from muster.kafkawire.api_table import RequestHeader
+from muster.kafkawire.heartbeats import HeartbeatRequest
+from muster.kafkawire.offset_commits import OffsetCommitRequest, offset_commit_answer
+from muster.kafkawire.patterns import Pattern
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.partitions import Partition
+
+REMEMBERED_BYTES: Final = 1_024
+"""Of what is longer nothing is kept: of a commit, of some fifty partitions, fifteen times as much would be.
+"""
+
+BEHIND_CORRELATION_ID: Final = slice(8, None)
+"""What a request says, and who says it: the key and the version before it are compared by themselves."""
+
+_CORRELATION_ID: Final = slice(4, 8)
+"""Where it stands in an answer."""
+
+
+class Beat(NamedTuple):
+    """A Heartbeat: read, and let in, once."""
+
+    version: int
+    said: bytes
+    meaning: HeartbeatRequest
+    service: ShardService
+
+
+class JoinHabit(NamedTuple):
+    """A JoinGroup of a member that was let in; the event's seat and waiter are those of then."""
+
+    version: int
+    said: bytes
+    group_id: str
+    event: Join
+    service: ShardService
+
+
+class SyncHabit(NamedTuple):
+    """A SyncGroup of a follower; the event's seat, waiter and generation are those of then."""
+
+    version: int
+    pattern: Pattern
+    group_id: str
+    event: Sync
+    service: ShardService
+
+
+@dataclass(frozen=True, slots=True)
+class CommitHabit:
+    """A commit that was let in whole, and what it becomes with other offsets.
+
+    It counts while the topics are those of which it was made.
+    """
+
+    version: int
+    pattern: Pattern
+    request: OffsetCommitRequest
+    topics: Mapping[str, TopicView]
+    service: ShardService
+    partitions: Sequence[Partition]
+    notes: Mapping[Partition, OffsetNote]
+    before: bytes
+    behind: bytes
+    """What stands around the correlation id in the answer that all is committed."""
+
+    def stated_in(
+        self, header: RequestHeader, said: memoryview, topics: Mapping[str, TopicView]
+    ) -> Stated | None:
+        """What this request states, if it is the same again; None: it is to be read, and judged, anew."""
+        if header.api_version != self.version or topics is not self.topics:
+            return None
+        offsets = self.pattern.numbers_in(said)
+        if offsets is None or min(offsets) < 0:
+            return None
+        return Stated(dict(zip(self.partitions, offsets, strict=True)), self.notes)
+
+    def accepted(self, header: RequestHeader) -> bytes:
+        """The frame that says that all of it is committed."""
+        return self.before + header.correlation_id.to_bytes(4, "big", signed=True) + self.behind
+
+
+def commit_habit(
+    header: RequestHeader,
+    said: bytes,
+    places: Sequence[int],
+    request: OffsetCommitRequest,
+    topics: Mapping[str, TopicView],
+    service: ShardService,
+    stated: Stated,
+) -> CommitHabit | None:
+    """What to remember of a commit that was let in whole; None if no two such commits are the same.
+
+    `places` is where in `said`, which is the request behind its header, the offsets stand.
+    """
+    named = sum(len(positions) for _, positions in request.topics)
+    if not named or named != len(stated.offsets) or request.retention_ms >= 0:
+        # A partition named twice, or offsets that expire so long after now.
+        return None
+    answer = offset_commit_answer(header, request.topics, lambda topic, number: ErrorCode.NONE)
+    return CommitHabit(
+        header.api_version,
+        Pattern(said, places, "q"),
+        request,
+        topics,
+        service,
+        tuple(stated.offsets),
+        stated.notes,
+        answer[: _CORRELATION_ID.start],
+        answer[_CORRELATION_ID.stop :],
+    )

@@ -1,0 +1,167 @@
+"""Of a request that repeats an earlier one but for a few numbers only these are read; it means the same."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from gateway.habits import REMEMBERED_BYTES, CommitHabit
+from gateway.translation.cluster import KnownTopic
+from kafkaserver.callers import ANYBODY
+from muster.kafkawire.api_table import ApiKey, part, request_class
+from muster.kernel.scopes import Scope
+from muster.kernel.shards import shard_of
+from tests.unit.gateway.doors import KEY, ORDERS, Door, Peer, kafka_door
+
+ACCEPTED, UNKNOWN, NOT_COORDINATOR, STALE, UNKNOWN_MEMBER, MAY_NOT, INVALID = 0, 3, 16, 22, 25, 29, 42
+
+
+async def commits(peer: Peer, *offsets: int, version: int = 9, metadata: str = "", **who: Any) -> list[int]:
+    """Commit for the first partitions of `orders`; what each hears."""
+    shape = request_class(ApiKey.OFFSET_COMMIT, version)
+    place, named = part(shape, "OffsetCommitRequestPartition"), part(shape, "OffsetCommitRequestTopic")
+    partitions = tuple(
+        place(
+            partition_index=number,
+            committed_offset=offset,
+            committed_leader_epoch=4,
+            committed_metadata=metadata,
+        )
+        for number, offset in enumerate(offsets)
+    )
+    usual = {"group_id": KEY, "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    topics = (named(name="orders", partitions=partitions),)
+    body = await peer.ask(ApiKey.OFFSET_COMMIT, version, topics=topics, **(usual | who))
+    return [int(one.error_code) for topic in body.topics for one in topic.partitions]
+
+
+def committed(door: Door) -> dict[tuple[UUID, int], int]:
+    rows = door.shards.rows(KEY)
+    return {(one.topic_id, one.number): offset for one, offset in rows.offsets.items()}
+
+
+def habit(door: Door) -> CommitHabit | None:
+    """What is remembered of anybody's commits."""
+    sessions: list[Any] = [connection.session for connection in door.listener.server._connections]
+    return next((session.commit for session in sessions if session.commit is not None), None)
+
+
+async def test_it_is_known_from_the_third_time_on_and_means_the_same() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        assert await commits(ann, 1, 2, metadata="a note") == [ACCEPTED, ACCEPTED]
+        assert habit(door) is None
+        assert await commits(ann, 3, 4, metadata="a note") == [ACCEPTED, ACCEPTED]
+        known = habit(door)
+        for offset in (5, 6):
+            assert await commits(ann, offset, offset + 2, metadata="a note") == [ACCEPTED, ACCEPTED]
+        assert known is not None
+        assert habit(door) is known
+        assert committed(door) == {(ORDERS, 0): 6, (ORDERS, 1): 8}
+        assert [tuple(note) for note in door.shards.rows(KEY).offset_notes.values()] == [
+            (4, "a note", None)
+        ] * 2
+
+
+async def test_whoever_says_something_else_is_read() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for offset in range(3):
+            await commits(ann, offset, offset)
+        assert await commits(ann, 7) == [ACCEPTED]
+        assert await commits(ann, 8, 8, metadata="n") == [ACCEPTED, ACCEPTED]
+        assert await commits(ann, 9, 9, metadata="m") == [ACCEPTED, ACCEPTED]
+        assert {note.metadata for note in door.shards.rows(KEY).offset_notes.values()} == {"m"}
+        assert await commits(ann, 9, 9, metadata="m", version=8) == [ACCEPTED, ACCEPTED]
+        assert await commits(ann, -1, 10, metadata="m") == [INVALID, ACCEPTED]
+        assert committed(door) == {(ORDERS, 0): 9, (ORDERS, 1): 10}
+
+
+async def test_a_refusal_is_told_to_each_partition() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined, **{joined.member_id: b"mine"})
+        who = {"generation_id_or_member_epoch": joined.generation_id, "member_id": joined.member_id}
+        for offset in range(3):
+            assert await commits(ann, offset, offset, **who) == [ACCEPTED, ACCEPTED]
+        ben = await door.peer()
+        ben.sends_join()
+        first = await ben.hear()
+        ben.sends_join(member_id=first.member_id)
+        ann.sends_join(member_id=joined.member_id)
+        await ann.hear()
+        known = habit(door)
+        assert known is not None
+        assert await commits(ann, 5, 5, **who) == [STALE, STALE]
+        assert habit(door) is known
+        assert set(committed(door).values()) == {2}
+
+
+async def test_a_topic_that_was_deleted_and_made_again_is_another_one() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for offset in range(3):
+            await commits(ann, offset)
+        cluster_id, brokers, _, partitions = door.node.learnt
+        known = door.listener._cluster._known
+        again = UUID(int=9)
+        known.learn(cluster_id, brokers, [KnownTopic("orders", again, 1)], partitions)
+        assert await commits(ann, 3) == [ACCEPTED]
+        assert committed(door) == {(ORDERS, 0): 2, (again, 0): 3}
+        door.node.learnt = (cluster_id, brokers, [], partitions)
+        known.learn(*door.node.learnt)
+        assert await commits(ann, 4) == [UNKNOWN]
+
+
+async def test_who_may_read_it_no_more_is_refused() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for offset in range(3):
+            await commits(ann, offset)
+        [connection] = door.listener.server._connections
+        assert connection.session is not None
+        connection.identity = replace(ANYBODY, name="ann", topics=Scope.of(("clicks",)))
+        connection.session.admitted(connection.identity)
+        assert await commits(ann, 3) == [MAY_NOT]
+        assert set(committed(door).values()) == {2}
+
+
+async def test_a_shard_that_went_away_is_noticed() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for offset in range(3):
+            await commits(ann, offset)
+        await door.shards.services[shard_of(KEY)].give_up("ws://two")
+        assert await commits(ann, 3) == [NOT_COORDINATOR]
+
+
+async def test_of_long_ones_nothing_is_kept() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for offset in range(3):
+            assert await commits(ann, offset, metadata="x" * REMEMBERED_BYTES) == [ACCEPTED]
+        assert habit(door) is None
+
+
+async def test_joins_and_syncs_of_a_member_are_known_again_in_each_generation() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined)
+        sessions: list[Any] = [connection.session for connection in door.listener.server._connections]
+        habits = set()
+        for generation in range(2, 5):
+            # A leader that joins again wants to assign again.
+            ann.sends_join(member_id=joined.member_id)
+            joined = await ann.hear()
+            assert (joined.generation_id, int(joined.error_code)) == (generation, ACCEPTED)
+            synced = await ann.syncs(joined)
+            assert (int(synced.error_code), synced.assignment) == (ACCEPTED, b"")
+            habits |= {id(sessions[0].join), id(sessions[0].sync)}
+        assert len(habits) == 2
+        # Whoever says something else is read.
+        ann.sends_join(member_id=joined.member_id)
+        joined = await ann.hear()
+        assert (await ann.syncs(joined, **{joined.member_id: b"mine"})).assignment == b"mine"
+        ann.sends_join(member_id=joined.member_id, group_instance_id="i")
+        assert int((await ann.hear()).error_code) == UNKNOWN_MEMBER
