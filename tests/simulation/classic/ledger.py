@@ -51,6 +51,8 @@ class Claim:
     instance: str | None
     generation: int
     note: OffsetNote
+    writes: int
+    """How often its partition had been written when it was asked."""
     written: bool = False
     refused: bool = False
 
@@ -65,6 +67,7 @@ class Ledger:
         self._claims: dict[tuple[Partition, int], list[Claim]] = defaultdict(list)
         self._newest: dict[tuple[ConnectionId, Partition], int] = {}
         self._written: dict[Partition, int] = {}
+        self._writers: dict[Partition, list[ConnectionId]] = defaultdict(list)
         self._numbers = 0
         self._open: dict[int, tuple[Seat, float, list[Claim]]] = {}
         self._committed_at: dict[Partition, float] = {}
@@ -94,6 +97,7 @@ class Ledger:
                 instance,
                 generation,
                 note,
+                len(self._writers[partition]),
             )
             self._claims[partition, one.offset].append(claim)
             claims.append(claim)
@@ -106,13 +110,17 @@ class Ledger:
             self._open.pop(claim.number, None)
             if judgement.error is ErrorCode.NONE:
                 self.acknowledged += 1
-                overtaken = claim.number < self._written.get(claim.partition, 0)
+                overtaken = claim.number < self._written.get(claim.partition, 0) or self._was_beside(claim)
                 self.world.forbid(
                     not claim.written and not overtaken, f"{claim.text} is acknowledged and not stored"
                 )
             elif judgement.error not in MAY_BE_STORED:
                 claim.refused = True
                 self.world.forbid(claim.written, f"{claim.text} is refused and stored")
+
+    def _was_beside(self, claim: Claim) -> bool:
+        """Another connection's commit was written meanwhile: between two of them there is no order."""
+        return any(one != claim.connection for one in self._writers[claim.partition][claim.writes :])
 
     def unanswered(self) -> list[str]:
         """Commits that nobody answered for a while, at nodes that are there."""
@@ -157,6 +165,7 @@ class Ledger:
                 )
                 self._newest[place] = claim.number
                 claim.written = True
+            self._writers[partition].append(claims[-1].connection)
             self._written[partition] = max(self._written.get(partition, 0), claims[-1].number)
             self._put(partition, (offset, note))
         self._compare(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from coordinator.classic_commits import ClassicCommit, Committed
+from coordinator.classic_commits import ClassicCommit, Committed, Stated
 from coordinator.core.events import ClassicRequest, ConnectionId, Waiter
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import NO_OFFSET, Judgement
@@ -120,7 +120,7 @@ class Seat:
             member_id=member_id,
             group_instance_id=instance,
             generation=generation,
-            positions=positions,
+            stated=Stated.of(positions),
             answer=answer,
         )
         if not service.commit(said):

@@ -20,6 +20,7 @@ from coordinator.requests import Requests
 from coordinator.service import ShardService
 from coordinator.subject import Groups
 from gateway import members as doors
+from gateway.habits import CommitHabit
 from gateway.session import KafkaSession
 from gateway.translation import groups as translation
 from runtime.streams import Stream
@@ -34,6 +35,7 @@ from tests.unit.coordinator import test_what_one_caller_says_keeps_its_order as 
 from tests.unit.coordinator_core import test_a_removed_member_is_kept_out as kept_out
 from tests.unit.gateway import test_groups_live_behind_the_kafka_door as door
 from tests.unit.gateway import test_members_are_worded_for_each_version as worded
+from tests.unit.gateway import test_what_is_said_again_is_known as again
 
 SEEN_BY_SEEDS = (
     Mutant(
@@ -81,7 +83,7 @@ SEEN_BY_SEEDS = (
     Mutant(
         "notes_are_lost",
         "what is committed beside an offset is not kept",
-        (Patch(ClassicCommit.judge, "self._notes,", "{},"),),
+        (Patch(ClassicCommit.judge, "offsets, notes)", "offsets, {})"),),
         seeds=(0,),
     ),
     Mutant(
@@ -99,7 +101,7 @@ SEEN_BY_SEEDS = (
     Mutant(
         "spoiled_requests_wait",
         "a request with which no turn can be taken is never answered",
-        (Patch(Requests.refused, "self._start(self._give_up(request.id))", "pass"),),
+        (Patch(Requests.refused, "self._inbox.give_up(request.id)", "pass"),),
         seeds=(3,),
     ),
     Mutant(
@@ -218,7 +220,7 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
         Mutant(
             "a_commit_is_no_sign_of_life",
             "an accepted commit does not prolong the session",
-            (Patch(ShardService._lives, "state.classic.heard_at[member_id] = self._lane.now()", "pass"),),
+            (Patch(ShardService._live, "state.classic.heard_at[member_id] = now", "pass"),),
         ),
         _awaited(batches.test_a_commit_is_a_sign_of_life),
     ),
@@ -289,6 +291,22 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
             ),
         ),
         _awaited(door.test_a_shard_that_moves_answers_who_waits_and_closes_nothing),
+    ),
+    (
+        Mutant(
+            "habits_outlive_topics",
+            "a commit that is said again is for the topics of the first time",
+            (Patch(CommitHabit.stated_in, " or topics is not self.topics", ""),),
+        ),
+        _awaited(again.test_a_topic_that_was_deleted_and_made_again_is_another_one),
+    ),
+    (
+        Mutant(
+            "habits_outlive_rights",
+            "a commit that is said again is let in by the rights of the first time",
+            (Patch(KafkaSession.admitted, "self.beat = self.join = self.sync = self.commit = None", "pass"),),
+        ),
+        _awaited(again.test_who_may_read_it_no_more_is_refused),
     ),
     (
         Mutant(
@@ -368,13 +386,7 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
         Mutant(
             "sweeps_count_late",
             "an old offset that was committed again since it was looked at goes",
-            (
-                Patch(
-                    Groups.decide,
-                    "and not (isinstance(event, Swept) and state.rows is not looked_at)",
-                    "and True",
-                ),
-            ),
+            (Patch(Groups._is_news, "not isinstance(event, Swept) or state.rows is looked_at", "True"),),
         ),
         _awaited(tools.test_a_commit_that_comes_while_it_is_looked_keeps_its_offset),
     ),

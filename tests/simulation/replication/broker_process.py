@@ -8,11 +8,17 @@ from broker.core.replica import FetchPosition, Obeyed, Replica
 from broker.core.replica_log import EpochEnd
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
-from muster.messages.link.from_broker import AlterPartition, BrokerHello, IsrProposal
+from muster.messages.link.from_broker import AlterPartition, BrokerHello, IsrProposal, Leaving
 from muster.messages.link.rows import PartitionRow
-from muster.messages.link.to_broker import HelloAccepted, HelloRefused, ReassignmentResults, SnapshotChunk
+from muster.messages.link.to_broker import (
+    HelloAccepted,
+    HelloRefused,
+    MayLeave,
+    SnapshotChunk,
+    WishAnswer,
+)
 from tests.simulation.replication.controller_process import Controller, Link
-from tests.simulation.replication.memory_log import MemoryLog, Stored
+from tests.simulation.replication.memory_log import MemoryLog, Stored, mark_of
 
 ALWAYS_LAGS, NEVER_LAGS = -1, 10**9
 
@@ -45,6 +51,8 @@ def incarnation(run: int) -> str:
 class Broker:
     """One machine. `logs` is its disk; everything of `view` and `replicas` goes with the process."""
 
+    leaving = may_leave = False
+
     def __init__(self, broker_id: int, min_insync: Callable[[PartitionKey], int]) -> None:
         self.broker_id = broker_id
         self.min_insync = min_insync
@@ -61,6 +69,7 @@ class Broker:
 
     def start(self) -> None:
         self.up = True
+        self.leaving = self.may_leave = False
         self.run += 1
         self.broker_epoch = 0
         self.view = ClusterView(self.broker_id)
@@ -110,7 +119,14 @@ class Broker:
             lost_tail=self.lost_tail,
             # An old controller refuses who states more than it knows; here it must be harmless without that.
             metadata_version=0,
+            leaving=self.leaving,
         )
+
+    def leave(self) -> None:
+        """It was told to stop."""
+        self.leaving = True
+        if self.link is not None:
+            self.link.say_to_controller(Leaving())
 
     def _accepted(self, frame: HelloAccepted) -> None:
         """The controller has heard the hello, a lost tail included."""
@@ -128,7 +144,10 @@ class Broker:
         if isinstance(frame, HelloRefused):
             self._leave_link()
             return
-        if isinstance(frame, ReassignmentResults):
+        if isinstance(frame, WishAnswer):
+            return
+        if isinstance(frame, MayLeave):
+            self.may_leave = True
             return
         if isinstance(frame, HelloAccepted):
             self._accepted(frame)
@@ -142,14 +161,20 @@ class Broker:
         self._perform(heeded, now)
 
     def _perform(self, heeded: Heeded, now: Instant) -> None:
+        for key in heeded.deleted:
+            self._discard(key)
         for row in heeded.rows:
             self._obey(row, now, heeded.from_snapshot)
         for answer in heeded.answers:
             replica = self.replicas.get((answer.topic_id, answer.partition))
-            if replica is not None:
-                replica.hear_answer(answer.base_version, answer.row, now)
+            heard = replica.hear_answer(answer.base_version, answer.row, now) if replica else None
+            if heard is Obeyed.STOPPED:
+                self._discard((answer.topic_id, answer.partition))
         for key in heeded.gone:
             self._discard(key)
+        if heeded.from_snapshot:
+            for key in self.view.strays(tuple(self.logs)):
+                self._discard(key)
 
     def _obey(self, row: PartitionRow, now: Instant, from_snapshot: bool) -> None:
         replica = self.replicas.get(row.key)
@@ -172,7 +197,7 @@ class Broker:
         link = self.link
         if link is None:
             return None
-        live = {broker_id for broker_id, row in self.view.brokers.items() if row.live}
+        live = {b for b, row in self.view.brokers.items() if row.live and not row.leaving}
         proposal = self.replicas[key].propose(now, self.view.ready, live, lag_time_max_ms)
         if proposal is not None:
             link.say_to_controller(AlterPartition(proposals=(proposal,)))
@@ -226,5 +251,5 @@ class Broker:
     def append(self, key: PartitionKey, value: int) -> None:
         """The leader stores the producer's next batch."""
         replica, log = self.replicas[key], self.logs[key]
-        log.append(Stored(replica.leader_epoch, value, (self.broker_id, self.run)))
+        log.append(Stored(replica.leader_epoch, value, (self.broker_id, self.run), mark_of(key[0])))
         replica.appended()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from controller.core.dispatch import frames_for
-from controller.core.draft import ClusterDecision, Draft, policy_of
+from controller.core.draft import ClusterDecision, Draft, levels_of, policy_of
 from controller.core.election import Policy
 from controller.core.events import Event, HangUp, Heard, Hello, LinkClosed, ProposalsReady, Say, TookOver
 from controller.core.proposing import Task, propose
@@ -20,7 +20,8 @@ from controller.core.state import ClusterRows, ClusterState, Memory, after_recor
 from controller.core.turn import decide
 from muster.kernel.instants import Instant
 from muster.messages.codec import decode_from_broker, decode_to_broker, encode
-from muster.messages.link.from_broker import AlterPartition, BrokerHello, FromBroker, UnusableLogs
+from muster.messages.link.from_broker import AlterPartition, BrokerHello, FromBroker, Leaving, UnusableLogs
+from muster.messages.link.rows import EVERY_BROKER
 from muster.messages.link.to_broker import ToBroker
 from tests.unit.messages.made_rows import stored
 
@@ -79,6 +80,7 @@ class Database:
             rows.topics.values(),
             rows.partitions.values(),
             rows.reassignments.values(),
+            plans=rows.plans.copy(),
         )
 
     def write(self, lease_epoch: int, records: Sequence[ClusterRecord]) -> bool:
@@ -167,7 +169,7 @@ class Controller:
                     events.append(LinkClosed(link.link_id))
                 case BrokerHello():
                     events.append(Hello(link.link_id, frame))
-                case AlterPartition() | UnusableLogs():
+                case AlterPartition() | Leaving() | UnusableLogs():
                     events.append(Heard(link.link_id, frame, UUID(int=0)))
                 case _:
                     raise AssertionError(f"the simulation sends no {frame}")
@@ -177,10 +179,13 @@ class Controller:
 def compute(database: Database, settings: ControllerSettings, work: WorkOffered) -> ProposalsReady:
     """A worker computes from the rows as they are; its result is adopted later, or never fits any more."""
 
-    def policy(topic_id: UUID) -> Policy:
-        return policy_of(database.rows.topics[topic_id].configs, settings)
+    cluster = database.rows.configs.get(EVERY_BROKER)
+    levels = levels_of(cluster.configs if cluster else {}, settings)
 
-    live = {broker_id for broker_id, row in database.rows.brokers.items() if row.live}
+    def policy(topic_id: UUID) -> Policy:
+        return policy_of(database.rows.topics[topic_id].configs, levels)
+
+    live = {b for b, row in database.rows.brokers.items() if row.live and not row.leaving}
     rows = stored(database.rows.partitions.values())
     return ProposalsReady(
         "item", Task(work.kind), work.key, propose(Task(work.kind), work.key, rows, live, policy)

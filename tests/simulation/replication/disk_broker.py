@@ -8,14 +8,13 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from broker.core.cluster_view import ClusterView, Heeded
-from broker.core.producers import Duplicate, Verdict
 from broker.core.replica import FetchPosition, Replica
 from broker.core.replica_log import PartitionKey
 from broker.fetch_session import FETCH_VERSION, FetchLimits, FetchRefused, FetchSession
@@ -40,14 +39,15 @@ from muster.messages.link.to_broker import HelloAccepted
 from tests.simulation.replication.broker_process import Broker, incarnation
 from tests.simulation.replication.controller_process import Link
 from tests.simulation.replication.disk_harm import Rotten, keep, place_in_batch, refusing, rot
-from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, header
-from tests.unit.kafkawire.made_batches import made_batch
+from tests.simulation.replication.disk_log import DiskLog, KeptRecords, batch_of
+from tests.simulation.replication.memory_log import Stored, mark_of
 
 SMALL = DataPlaneSettings(log=LogSettings(segment_bytes=250))
 """Two or three batches fill a segment, so that walks meet full ones."""
 OPEN_FILES = 6
 LIMITS = FetchLimits(wait_max_ms=0, min_bytes=1, max_bytes=1_000_000, partition_max_bytes=1_000_000)
-RUNS = 1_000
+WALL_MS = 200_000_000
+"""Behind every stamp of a batch, and before any retention."""
 
 
 class Diverged(Exception):
@@ -93,68 +93,6 @@ class Connection:
         return frame[4:]
 
 
-@cache
-def batch_of(value: int, broker_id: int, run: int) -> bytes:
-    """The producer's batch with this value; its time says who stored it."""
-    return bytes(
-        made_batch([b"%d" % value], producer=(PRODUCER_ID, 0, value - 1), timestamp_ms=broker_id * RUNS + run)
-    )
-
-
-class DiskLog:
-    """What the checks see of one log: records by their headers, as long as the log is open."""
-
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
-        self._read_at: tuple[int, int] = (-1, -1)
-        self._records: list[Stored] = []
-        self.is_damaged = False
-        """A bit of its files flipped: until that is found, what was stored counts, not what is read."""
-
-    @property
-    def records(self) -> list[Stored]:
-        at = (self._log.end_offset, self._log.cuts)
-        if at != self._read_at:
-            is_known = self.is_damaged or at[1] == self._read_at[1]
-            kept = self._records[: self._log.end_offset] if is_known else []
-            self._records = kept + [
-                Stored(one.leader_epoch, one.base_sequence + 1, divmod(one.base_timestamp_ms, RUNS))
-                for one in self._log.headers_from(len(kept))
-                if one.base_offset >= len(kept)
-            ]
-            self._read_at = at
-        return self._records
-
-    @property
-    def has_hole(self) -> bool:
-        """It ends elsewhere than its batches say. One that failed says nothing before the next start."""
-        return not self._log.failure and self._log.end_offset != len(self.records)
-
-    @property
-    def end_offset(self) -> int:
-        return self._log.end_offset
-
-    def judge(self, value: int) -> Verdict:
-        return self._log.producers.judge(header(value))
-
-    @property
-    def next_value(self) -> int:
-        value = (self.records[-1].value if self.records else 0) + 1
-        while isinstance(self.judge(value), Duplicate):
-            value += 1
-        return value
-
-
-class KeptRecords(NamedTuple):
-    """A log whose process is gone, as it was last seen."""
-
-    records: list[Stored]
-
-    @property
-    def end_offset(self) -> int:
-        return len(self.records)
-
-
 class DiskBroker(Broker):
     """One machine with a disk. What `Broker` keeps in memory lies in files here."""
 
@@ -180,6 +118,8 @@ class DiskBroker(Broker):
         self._kept: dict[Any, KeptRecords] = {}
         self._views: dict[Any, DiskLog] = {}
         self._unsynced_gone: set[tuple[PartitionKey, int]] = set()
+        self.committed: dict[Any, list[Stored]] = {}
+        """What the world knows to be committed."""
         self.start()
 
     # ------------------------------------------------------------------------------ life
@@ -189,6 +129,7 @@ class DiskBroker(Broker):
         self.run += 1
         self.broker_epoch = 0
         self.needs_restart = self.is_flipped = False
+        self.leaving = self.may_leave = False
         self.answers = []
         self.link: Link | None = None
         self.connections: dict[int, Connection] = {}
@@ -202,7 +143,7 @@ class DiskBroker(Broker):
             same_boot=self.data.same_boot,
         )
         shelf.scan(self.data.lose_tail)
-        self.plane = DataPlane(self.broker_id, shelf, SMALL, self._now, lambda: 0)
+        self.plane = DataPlane(self.broker_id, shelf, SMALL, self._now, lambda: WALL_MS)
         self.plane.on_trouble = self._state_unusable
         self._runner.run(self.plane.open_logs())
         self.view = ClusterView(self.broker_id)
@@ -225,8 +166,11 @@ class DiskBroker(Broker):
         opened = self._shelf._open
         for key, log in opened.items():
             if key not in self._views or self._views[key]._log is not log:
-                self._views[key] = DiskLog(log)
+                self._views[key] = DiskLog(log, partial(self._committed_of, key))
         return {key: self._views[key] for key in opened}
+
+    def _committed_of(self, key: Any) -> list[Stored]:
+        return self.committed.get(key, [])
 
     def kill(self) -> None:
         self._kept = {key: KeptRecords(list(view.records)) for key, view in self.logs.items()}
@@ -271,7 +215,7 @@ class DiskBroker(Broker):
         for key, folder in sorted(self._folders.items()):
             paths = sorted(folder.glob("*.log"))
             if paths and self._rng.random() < 0.6:
-                batch = bytearray(batch_of(len(self._kept[key].records) + 1, self.broker_id, self.run))
+                batch = bytearray(batch_of(len(self._kept[key].records) + 1, *self._writes(key)))
                 epoch = self._kept[key].records[-1].epoch if self._kept[key].records else 1
                 batches.stamp(batch, 0, len(self._kept[key].records), epoch)
                 with paths[-1].open("ab") as file:
@@ -334,12 +278,12 @@ class DiskBroker(Broker):
         if self.needs_restart:
             return
         if not fails:
-            self._runner.run(self.plane.flush_full_segments())
+            self._runner.run(self.plane.upkeep.flush_full_segments())
             return
         # Only what is hosted is flushed: of the others no fsync failed, and nothing is gone.
         refused = {one.key for one in self.plane.partitions() if one.log.full_segments()}
         with refusing("fsync"):
-            self._runner.run(self.plane.flush_full_segments())
+            self._runner.run(self.plane.upkeep.flush_full_segments())
         if refused:
             self._unsynced_gone |= {(key, self._shelf._open[key].recovery_point) for key in refused}
             self.crashed, self.crashed_in = 1, incarnation(self.run)
@@ -367,7 +311,7 @@ class DiskBroker(Broker):
         self.broker_epoch = frame.broker_epoch
         self.data.registered(frame.cluster_id)
         self.plane.confessed()
-        self.plane.min_insync_replicas = frame.min_insync_replicas
+        self.plane.know_levels({}, self.view.cluster_configs, frame.static_configs)
 
     def _state_unusable(self) -> None:
         self.needs_restart |= any(replica.failed for replica in self.replicas.values())
@@ -381,7 +325,10 @@ class DiskBroker(Broker):
         self._metadata.know_brokers()
         self.plane.live = self._metadata.live
         self.plane.broker_epochs = {b: row.broker_epoch for b, row in self.view.brokers.items()}
+        self._metadata.forget(heeded.deleted_topics)
         self.plane.view = self._metadata.renew("cluster-1", None)
+        for key in heeded.deleted:
+            self.plane.stop(*key, is_deleted=True)
         for row in heeded.rows:
             self.plane.obey(row, from_snapshot=heeded.from_snapshot)
         for answer in heeded.answers:
@@ -391,6 +338,7 @@ class DiskBroker(Broker):
         if heeded.from_snapshot:
             for stray in self.view.strays(self.plane.keys_on_disk):
                 self.plane.stop(*stray)
+        self.plane.forget_topics(heeded.deleted_topics)
 
     def _obey(self, row: PartitionRow, now: Instant, from_snapshot: bool) -> None:
         raise NotImplementedError("rows reach the data plane")
@@ -455,12 +403,22 @@ class DiskBroker(Broker):
         if hosted is not None and hosted.log.end_offset < before:
             raise Diverged("truncated below the high watermark")
 
+    def _writes(self, key: Any) -> tuple[int, int, int]:
+        return self.broker_id, self.run, mark_of(key[0])
+
+    def trim(self, key: Any) -> None:
+        """The leader deletes some of what is committed, wherever a batch begins or ends."""
+        hosted = self.plane.hosted(*key)
+        assert hosted is not None
+        with suppress(StorageFailed):
+            hosted.delete_before(self._rng.randint(hosted.log.start_offset, hosted.high_watermark), 0)
+
     def append(self, key: Any, value: int) -> None:
         """The leader stores the producer's next batch, or says why not."""
         hosted = self.plane.hosted(*key)
         assert hosted is not None
         with suppress(StorageFailed):
-            hosted.append_produced(memoryview(bytearray(batch_of(value, self.broker_id, self.run))), 0)
+            hosted.append_produced(memoryview(bytearray(batch_of(value, *self._writes(key)))), WALL_MS)
 
 
 def _bytes_of(piece: Any) -> bytes:

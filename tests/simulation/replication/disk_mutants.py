@@ -10,8 +10,9 @@ from unittest.mock import patch
 
 from broker.core.producers import Producers
 from broker.core.replica import Replica, Role
+from broker.core.replica_log import EpochEnd
 from broker.hosted import HostedPartition
-from broker.log import opening
+from broker.log import opening, partition_log
 from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import LogShelf
@@ -152,6 +153,29 @@ def _() -> Iterator[None]:
         self._is_suspect = False
 
     with patch.object(opening._Check, "__init__", unsuspecting):
+        yield
+
+
+# ---------------------------------------------------------------------------------- log starts
+
+MUTANTS["start_forgotten"] = lambda: patch.object(partition_log, "save_start", lambda *_: None)
+MUTANTS["start_not_followed"] = lambda: patch.object(
+    Replica, "start_to_follow", lambda self, _leaders: self.log.start_offset
+)
+MUTANTS["start_above_hw"] = lambda: patch.object(Replica, "began_again", lambda self: None)
+
+
+@mutant("forgotten_diverges")
+def _() -> Iterator[None]:
+    """An epoch below all that a leader knows says that nothing at all is shared."""
+
+    def divergence(self: Replica, offset: int, last_epoch: int) -> EpochEnd | None:
+        if last_epoch < 0:
+            return None
+        end = self.log.end_of_epoch(last_epoch)
+        return end if end.epoch != last_epoch or end.end_offset < offset else None
+
+    with patch.object(Replica, "divergence", divergence):
         yield
 
 

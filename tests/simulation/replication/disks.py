@@ -17,13 +17,17 @@ from typing import Any
 
 import structlog
 
+from broker.core.replica_log import PartitionKey
 from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker, Diverged
 from tests.simulation.replication.disk_harm import refusing
-from tests.simulation.replication.runner import Outcome, next_action, settle
-from tests.simulation.replication.world import Action, Broken, World
+from tests.simulation.replication.runner import Outcome, next_action, settle, topic_budget
+from tests.simulation.replication.wishes import Broken
+from tests.simulation.replication.world import Action, World
 
 STEPS = 120
+TOPICS_IN_EACH = 4
+"""One world of so many."""
 IN_MEMORY = Path("/dev/shm")
 DAMAGE = ("power", "flip", "rot", "flush_fails")
 """Faults after which a log may lack what it held: one at a time is promised to be made good."""
@@ -38,7 +42,11 @@ class DiskWorld(World):
         self._folder = folder
         self._runner = runner
         self._rng = rng
+        self._starts: dict[tuple[int, PartitionKey], tuple[Path, int]] = {}
+        """Where each log began when it was last looked at."""
         super().__init__(*stated, **options)
+        for b in self.brokers:
+            self._disk(b).committed = self.committed
 
     def _machine(self, broker_id: int) -> Broker:
         folder = self._folder / str(broker_id)
@@ -67,6 +75,8 @@ class DiskWorld(World):
             if broker.needs_restart:
                 found.append(("kill_damaged", b))
             for key, replica in broker.replicas.items():
+                if self.left("trim") and replica.leads and replica.high_watermark:
+                    found.append(("trim", b, key))
                 if self.left("refuse") and replica.leads:
                     found.append(("append_refused", b, key))
                 if self.left("refuse") and replica.next_fetch() is not None:
@@ -93,6 +103,33 @@ class DiskWorld(World):
         for _, broker in self._up():
             if any(log.has_hole for log in broker.logs.values()):
                 raise Broken("a log with a hole")
+            self._look_at_starts(broker)
+
+    def _look_at_starts(self, broker: DiskBroker) -> None:
+        """What is deleted was committed, and stays deleted but for a crash or a damage of its machine."""
+        for hosted in broker.plane.partitions():
+            log, place = hosted.log, (broker.broker_id, hosted.key)
+            if log.failure:
+                continue
+            if log.start_offset > hosted.high_watermark:
+                raise Broken("begins above its high watermark")
+            folder, start = self._starts.get(place, (log.folder, 0))
+            if log.start_offset < start and folder == log.folder and not broker.crashed:
+                raise Broken("what was deleted is there again")
+            self._starts[place] = log.folder, log.start_offset
+
+    def starts_differ(self) -> str:
+        """At rest every live member of the ISR begins where its leader does, or later."""
+        for key in self.keys:
+            row = self.rows().partitions.get(key)
+            if row is None or row.leader not in self.brokers or not self.brokers[row.leader].up:
+                continue
+            start = self.brokers[row.leader].replicas[key].log.start_offset
+            for b in row.isr:
+                one = self.brokers[b]
+                if one.up and key in one.replicas and one.replicas[key].log.start_offset < start:
+                    return "a follower begins before its leader"
+        return ""
 
     def _disk(self, b: int) -> DiskBroker:
         broker = self.brokers[b]
@@ -110,6 +147,9 @@ class DiskWorld(World):
 
     def _stop(self, b: int) -> None:
         self._disk(b).stop()
+
+    def _trim(self, b: int, key: Any) -> None:
+        self._disk(b).trim(key)
 
     def _tear(self, b: int) -> None:
         self._disk(b).tear()
@@ -144,7 +184,7 @@ class DiskWorld(World):
         return bool(damaged)
 
 
-def random_world(rng: Random, folder: Path, runner: asyncio.Runner) -> DiskWorld:
+def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -> DiskWorld:
     """Three brokers, one or two partitions, and a budget for each kind of fault."""
     fate = rng.random()
     harm, rot = fate < 0.7, fate > 0.85
@@ -166,7 +206,11 @@ def random_world(rng: Random, folder: Path, runner: asyncio.Runner) -> DiskWorld
         "rot": 1 if rot else 0,
         "reassign": 2 if rot else 0,
         "flush_fails": rng.randint(0, 1) if harm else 0,
+        # Of its own chance: a walk without deletions is as it would be if there were none.
+        "trim": Random(seed + 1).choice((0, 0, 1, 3)),
     }
+    if seed % TOPICS_IN_EACH == 0:
+        budget.update(topic_budget(rng))
     return DiskWorld(
         folder,
         runner,
@@ -190,7 +234,7 @@ def run_seed(seed: int) -> Outcome:
         structlog.testing.capture_logs(),
     ):
         try:
-            world = random_world(rng, Path(folder), runner)
+            world = random_world(rng, seed, Path(folder), runner)
             likelihood = rng.choice((0.05, 0.1, 0.2))
             for _ in range(STEPS):
                 action = next_action(world, rng, likelihood)
@@ -206,6 +250,7 @@ def run_seed(seed: int) -> Outcome:
         text = settle(world, revive)
         while world.revive_damaged():
             text = settle(world, revive)
+        text = text or world.starts_differ()
         for _, broker in world._up():
             broker.kill()
     return Outcome(seed, f"after a fair run ({revive=}): {text}" if text else "", tuple(trail))

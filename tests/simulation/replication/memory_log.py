@@ -1,6 +1,7 @@
 """This room holds a log in memory for the simulation: it survives a kill and can lose its tail."""
 
 from typing import NamedTuple
+from uuid import UUID
 
 from broker.core.leader_epochs import LeaderEpochs
 from broker.core.producers import Duplicate, Producers, Verdict
@@ -11,11 +12,18 @@ PRODUCER_ID = 7
 
 
 class Stored(NamedTuple):
-    """One record, a batch of its own: leader epoch, value (its sequence number + 1), who appended it."""
+    """One record, a batch of its own: epoch, value (its sequence number + 1), who appended it where."""
 
     epoch: int
     value: int
     appended_by: tuple[int, int]
+    mark: int = 0
+    """Of the topic id that it was appended under."""
+
+
+def mark_of(topic_id: UUID) -> int:
+    """A small number that tells the topics of one world apart, whatever their names."""
+    return topic_id.int % 9_973
 
 
 def header(value: int, epoch: int = 0, base_offset: int = 0) -> BatchHeader:
@@ -32,6 +40,11 @@ class MemoryLog:
         self.producers = Producers()
         for record in records:
             self.append(record)
+
+    @property
+    def start_offset(self) -> int:
+        """Nothing is deleted here; worlds with disks do."""
+        return 0
 
     @property
     def end_offset(self) -> int:

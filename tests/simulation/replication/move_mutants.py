@@ -4,17 +4,23 @@ The names are those of the table of replication.md section 2; registered with th
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 
 import msgspec
 
-from controller.core import reassignment
+from broker.core.throttling import Throttle
+from controller.core import plans, reassignment
 from controller.core.draft import Draft
+from controller.core.plan_rows import Plan, PlanStep
 from controller.core.records import Phase, Reassignment
 from controller.core.state import ClusterRows
+from controller.core.topics import Refused
 from muster.messages.link.rows import PartitionRow
 from tests.simulation.replication.mutants import MUTANTS, mutant, replaced
+from tests.simulation.replication.small_brokers import SmallBrokers
+from tests.simulation.replication.small_states import Machine
 
 __all__ = ["MUTANTS"]
 
@@ -56,8 +62,10 @@ def _() -> Iterator[None]:
     """Beginning takes the new replicas for replicas in sync."""
     begin = reassignment._beginning
 
-    def begin_in_sync(draft: Draft, row: PartitionRow, target: tuple[int, ...]) -> PartitionRow:
-        began = begin(draft, row, target)
+    def begin_in_sync(
+        draft: Draft, row: PartitionRow, target: tuple[int, ...], throttle: int
+    ) -> PartitionRow:
+        began = begin(draft, row, target, throttle)
         return msgspec.structs.replace(
             began, isr=tuple(b for b in began.assigned if b in (*row.isr, *target))
         )
@@ -69,6 +77,39 @@ def _() -> Iterator[None]:
 @mutant("cancel_empties_isr")
 def _() -> Iterator[None]:
     with patch.object(reassignment, "_require_isr", lambda draft, changed: None):
+        yield
+
+
+@mutant("throttle_isr")
+def _() -> Iterator[None]:
+    """Whoever is being added pays for what it is sent, though acknowledgements wait for it."""
+    holding = Throttle.holding
+
+    def holding_all(self: Throttle, row: PartitionRow, follower: int, *more: Any) -> Any:
+        return holding(self, msgspec.structs.replace(row, isr=()), follower, *more)
+
+    with patch.object(Throttle, "holding", holding_all):
+        yield
+
+
+@mutant("plan_asks_changed")
+def _() -> Iterator[None]:
+    """A plan moves what somebody else has moved since it was reviewed."""
+    ask = plans._ask
+
+    def ask_anyway(draft: Draft, plan: Plan, step: PlanStep) -> bool:
+        row = draft.partition(step.key)
+        return ask(draft, plan, step if row is None else msgspec.structs.replace(step, origin=row.assigned))
+
+    with patch.object(plans, "_ask", ask_anyway):
+        yield
+
+
+@mutant("plan_runs_unapproved")
+def _() -> Iterator[None]:
+    """What nobody has reviewed runs."""
+    into = plans._into
+    with patch.object(plans, "_into", lambda plan, phase, *allowed: into(plan, phase, *allowed, plan.phase)):
         yield
 
 
@@ -105,8 +146,8 @@ def _() -> Iterator[None]:
     """A new owner loads the rows and not what moves them."""
     make = ClusterRows.of
 
-    def without_reassignments(*stored: Any) -> ClusterRows:
-        return make(*stored[:6])
+    def without_reassignments(*stored: Any, **plans: Any) -> ClusterRows:
+        return make(*stored[:6], **plans)
 
     with patch.object(ClusterRows, "of", without_reassignments):
         yield
@@ -129,4 +170,46 @@ def _() -> Iterator[None]:
         return set(one.target) <= set(row.isr) and switch(draft, one)
 
     with patch.object(reassignment, "_switch", switch_whole):
+        yield
+
+
+@mutant("cancel_no_epoch")
+def _() -> Iterator[None]:
+    """A cancel drops the new replicas within the leader epoch in which they were fetching."""
+    cancel = reassignment.cancel
+
+    def cancel_within_the_epoch(draft: Draft, row: PartitionRow, *why: Any) -> None:
+        make = reassignment._with_replicas
+        with patch.object(reassignment, "_with_replicas", lambda *a: _without_epoch(draft, row, make(*a))):
+            cancel(draft, row, *why)
+
+    with patch.object(reassignment, "cancel", cancel_within_the_epoch):
+        yield
+
+
+@mutant("fail_by_timer")
+def _() -> Iterator[None]:
+    """A reassignment whose target is away fails at the next look."""
+    go_on = reassignment.go_on
+
+    def go_on_or_fail(draft: Draft) -> None:
+        for one in draft.moving():
+            row = draft.partition(one.key)
+            if row is not None and not draft.live().issuperset(row.adding):
+                with suppress(Refused):
+                    reassignment.cancel(draft, row, "it took too long", Phase.FAILED)
+        go_on(draft)
+
+    with patch.object(reassignment, "go_on", go_on_or_fail):
+        yield
+
+
+@mutant("stray_reused")
+def _() -> Iterator[None]:
+    """A replica that comes back goes on with the log that it was told to set aside."""
+
+    def kept(self: SmallBrokers, machine: Machine) -> Machine:
+        return machine._replace(hosted=None, late=())
+
+    with patch.object(SmallBrokers, "stopped", kept):
         yield

@@ -16,9 +16,9 @@ import msgspec
 from broker.core.cluster_view import ClusterView
 from broker.core.in_sync import Progress
 from broker.core.replica import Obeyed, Replica, Role
-from controller.core import brokers, election, leaders, partitions
+from controller.core import brokers, election, leaders, leaving, partitions, preferred
 from controller.core.draft import Draft
-from controller.core.election import Policy
+from controller.core.election import Choice, Policy
 from controller.core.state import Adopting, LostTail, Memory, Session
 from muster.kernel.instants import Instant, after
 from tests.simulation.replication.broker_process import Broker, FetchAnswer
@@ -122,6 +122,29 @@ def _take_over_for_all(take_over: Any) -> Any:
             draft.memory.sessions.setdefault(b, Session(None, deadline))
 
     return take_over_all
+
+
+MUTANTS["leaving_is_live"] = replaced(Draft, "live", lambda _: lambda self: set(self.memory.sessions))
+MUTANTS["let_go_early"] = replaced(
+    leaving,
+    "go_on",
+    lambda go_on: lambda draft: _let_go(draft, go_on),
+)
+
+
+def _any_preferred(row: Any, live: set[int]) -> Choice | None:
+    first = row.assigned[0]
+    return Choice(first, tuple(b for b in row.assigned if b in (*row.isr, first))) if first in live else None
+
+
+MUTANTS["preferred_unclean"] = lambda: patch.object(preferred, "_preferred", _any_preferred)
+
+
+def _let_go(draft: Draft, go_on: Any) -> None:
+    """What is left to the next turn counts as moved."""
+    go_on(draft)
+    for b, one in draft.memory.leaving.items():
+        draft.memory.leaving[b] = replace(one, moved_at=one.moved_at or draft.version)
 
 
 @mutant("adopt_anything")

@@ -4,15 +4,22 @@ from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 
+from controller.core.election import never_led
+from muster.kernel.invariants import InvariantViolation
 from tests.simulation.replication.broker_process import NEVER_LAGS, incarnation
-from tests.simulation.replication.world import Action, Broken, World, laggards
+from tests.simulation.replication.wishes import Broken
+from tests.simulation.replication.world import Action, World, laggards
 
 STEPS = 160
+TOPICS_IN_EACH = 3
+UNREGISTERED_IN_EACH = 8
+"""One world of so many."""
 FAIR_ORDER = (
     "late_arrives",
     "expire",
     "hello",
     "heed",
+    "ping",
     "control",
     "work",
     "finish",
@@ -32,7 +39,17 @@ class Outcome:
     trail: tuple[Action, ...]
 
 
-def random_world(rng: Random) -> World:
+def topic_budget(rng: Random) -> dict[str, int]:
+    """Of worlds in which topics come, go and grow as well, with moves under way."""
+    return {
+        "create": rng.randint(1, 3),
+        "delete": rng.randint(1, 3),
+        "grow": rng.randint(0, 2),
+        "reassign": rng.choice((1, 2, 3)),
+    }
+
+
+def random_world(rng: Random, seed: int) -> World:
     """Three or four brokers, one or two partitions, and a budget for each kind of fault."""
     brokers = rng.choice((3, 3, 3, 4))
     power = rng.random() < 0.4
@@ -49,9 +66,17 @@ def random_world(rng: Random) -> World:
         "zombie": rng.randint(0, 1),
         "reassign": rng.choice((0, 0, 1, 2, 3)),
         "cancel": rng.choice((0, 0, 1)),
+        "elect": rng.choice((0, 0, 0, 2)),
+        "leave": rng.choice((0, 0, 0, 2)),
         "power": rng.randint(1, 3) if power else 0,
         "break": rng.randint(0, 3),
     }
+    if seed % TOPICS_IN_EACH == 1:
+        budget.update(topic_budget(rng))
+    if seed % UNREGISTERED_IN_EACH == 2:
+        # One that holds nothing is there to be unregistered, and dies.
+        brokers = 4
+        budget |= {"unregister": rng.randint(2, 6), "kill": rng.randint(2, 4)}
     return World(
         assignments,
         brokers=brokers,
@@ -66,7 +91,7 @@ def run_seed(seed: int) -> Outcome:
     rng = Random(seed)
     trail: list[Action] = []
     try:
-        world = random_world(rng)
+        world = random_world(rng, seed)
         likelihood = rng.choice((0.05, 0.1, 0.2))
         for _ in range(STEPS):
             action = next_action(world, rng, likelihood)
@@ -74,8 +99,10 @@ def run_seed(seed: int) -> Outcome:
                 break
             trail.append(action)
             world.do(action, rng)
-    except Broken as broken:
+    except (Broken, InvariantViolation) as broken:
         return Outcome(seed, str(broken), tuple(trail))
+    except (AssertionError, LookupError) as error:
+        return Outcome(seed, f"a core fell over: {error!r}", tuple(trail))
     for revive in (True, False):
         text = settle(deepcopy(world), revive)
         if text:
@@ -116,7 +143,8 @@ def settle(world: World, revive: bool) -> str:
         return str(broken)
     if world.database.folded() != world.rows() or world.database.load() != world.rows():
         return "journal, rows and load differ"
-    return next((text for key in world.keys if (text := _unsettled(world, key))), "")
+    unsettled = (text for key in world.keys if (text := _unsettled(world, key)))
+    return next(unsettled, "") or world.over_time.left_over(world)
 
 
 def _rest(world: World) -> bool:
@@ -155,7 +183,8 @@ def _fingerprint(world: World) -> object:
         len(world.finished_work),
         [
             (
-                broker.link is None,
+                # What lies behind a link that the controller has closed is still heeded.
+                None if broker.link is None else len(broker.link.to_broker),
                 broker.view.metadata_version,
                 [(k, r.high_watermark, r.log.end_offset, r.pending) for k, r in broker.replicas.items()],
             )
@@ -168,7 +197,7 @@ def _unsettled(world: World, key: tuple) -> str:  # type: ignore[type-arg]
     row = world.rows().partitions[key]
     up = {b for b, broker in world.brokers.items() if broker.up}
     if row.leader not in up:
-        return "no leader" if up & set(row.isr) else ""
+        return "no leader" if up & set(row.assigned if never_led(row) else row.isr) else ""
     leader = world.brokers[row.leader]
     replica = leader.replicas.get(key)
     if replica is None or not replica.leads or replica.leader_epoch != row.leader_epoch:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.simulation.replication.disk_mutants import MUTANTS
 from tests.simulation.replication.disks import run_seed
+from tests.unit.broker_core import test_a_log_begins_where_its_leader_says as starts
 from tests.unit.broker_data_plane import test_a_leader_with_a_bad_batch_gives_way as bad_batch
 from tests.unit.broker_data_plane import test_a_log_that_cannot_be_used_leads_nothing as failed
 from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as damage
@@ -22,6 +23,9 @@ KILLED_BY = {
     "offsets_believed": 25,
     "ps_leader_only": 3,
     "ps_not_rolled": 11,
+    "start_above_hw": 15,
+    "start_forgotten": 23,
+    "start_not_followed": 15,
     "torn_is_all": 33,
 }
 """A seed whose walk breaks without the rule; when walks change, one of SEEDS takes its place."""
@@ -34,6 +38,9 @@ SCENES: dict[str, Callable[[Path], None]] = {
     ),
     "failed_leads": lambda folder: asyncio.run(
         failed.test_a_log_that_cannot_be_opened_is_hosted_as_failed(folder)
+    ),
+    "forgotten_diverges": lambda _folder: (
+        starts.test_whoever_stands_where_a_forgotten_epoch_ended_lacks_nothing()
     ),
     "last_gives_up": lambda folder: asyncio.run(
         bad_batch.test_the_last_in_sync_replica_goes_on_with_what_it_has(folder)

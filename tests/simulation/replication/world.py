@@ -4,6 +4,7 @@ An action is a tuple (name, arguments). `possible` lists what may happen without
 fate may do; `do` performs one and then looks at every invariant of replication.md section 6.
 """
 
+from collections import defaultdict
 from random import Random
 from uuid import UUID
 
@@ -11,13 +12,12 @@ from broker.core.cluster_view import PartitionKey
 from broker.core.producers import Append, Duplicate
 from broker.core.replica import Replica
 from controller.core.draft import Draft
-from controller.core.election import Choice
-from controller.core.events import Heard, ProposalsReady
+from controller.core.election import Choice, never_led
+from controller.core.events import ProposalsReady
 from controller.core.records import Phase
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, folded
 from muster.kernel.instants import Instant
-from muster.messages.link.from_broker import AlterReassignments, WantedReplicas
 from muster.messages.link.rows import NO_LEADER, PartitionRow, TopicRow
 from tests.simulation.replication.broker_process import (
     ALWAYS_LAGS,
@@ -27,7 +27,11 @@ from tests.simulation.replication.broker_process import (
     FetchRequest,
 )
 from tests.simulation.replication.controller_process import Controller, Database, Link, compute
+from tests.simulation.replication.leaving import Leavers
 from tests.simulation.replication.memory_log import Stored
+from tests.simulation.replication.over_time import OverTime
+from tests.simulation.replication.registrations import Registrations
+from tests.simulation.replication.wishes import Broken, Wishes
 
 Action = tuple[object, ...]
 TOPIC = UUID(int=1)
@@ -35,11 +39,7 @@ IN_FLIGHT = 5
 """Batches that an idempotent producer sends before the first is acknowledged."""
 
 
-class Broken(Exception):
-    """An invariant does not hold."""
-
-
-class World:
+class World(Wishes):
     """Brokers 1 to n and one topic `orders`; budgets say how often each fault may still happen."""
 
     def __init__(
@@ -68,10 +68,12 @@ class World:
         self.links: list[Link] = []
         self.finished_work: list[ProposalsReady] = []
         self.late: list[FetchRequest] = []
-        self.committed: dict[PartitionKey, list[Stored]] = {}
+        self.committed: dict[PartitionKey, list[Stored]] = defaultdict(list)
         self.checked_leaders: set[tuple[PartitionKey, int]] = set()
         self.wishes = 0
-        self.keys: list[PartitionKey] = []
+        self.leavers = Leavers()
+        self.registrations = Registrations()
+        self.over_time = OverTime()
         self._begin(assignments)
 
     def _machine(self, broker_id: int) -> Broker:
@@ -94,8 +96,6 @@ class World:
                 isr = tuple(assigned)
                 draft.choose(draft.partitions[TOPIC, number], Choice(assigned[0], isr))
 
-        self.keys = [(TOPIC, number) for number in range(len(assignments))]
-        self.committed = {key: [] for key in self.keys}
         self.controller.operate(create, self.now)
         self._deliver_everything()
         for broker in self.brokers.values():
@@ -110,6 +110,11 @@ class World:
 
     def rows(self) -> ClusterRows:
         return self.database.rows
+
+    @property
+    def keys(self) -> list[PartitionKey]:
+        """Every partition that is there."""
+        return [row.key for row in self.rows().partitions.values()]
 
     def possible(self) -> list[Action]:
         """Everything that may happen without a fault."""
@@ -126,6 +131,8 @@ class World:
                 continue
             if broker.link is not None and broker.link.to_broker:
                 found.append(("heed", b))
+            if self.leavers.may_ping(self, b):
+                found.append(("ping", b))
             if broker.link is None or broker.link.controller is not self.controller:
                 found.append(("hello", b))
             found += [("receive", b, i) for i in range(len(broker.answers))]
@@ -165,6 +172,8 @@ class World:
                 continue
             if self.left("kill"):
                 found.append(("kill", b))
+            if self.left("leave") and not broker.leaving:
+                found.append(("leave", b))
             if self.left("power") and not any(one.crashed for one in self.brokers.values()):
                 found.append(("power", b))
             if self.left("break") and broker.link is not None and broker.link.open:
@@ -176,8 +185,13 @@ class World:
             for key, replica in broker.replicas.items():
                 if replica.next_fetch() is not None:
                     found += [(name, b, key) for name in ("slow", "late") if self.left(name)]
-                row = self.rows().partitions[key]
-                if self.left("move") and b in row.isr and row.leader not in (NO_LEADER, b):
+                row = self.rows().partitions.get(key)
+                if (
+                    self.left("move")
+                    and row is not None
+                    and b in row.isr
+                    and row.leader not in (NO_LEADER, b)
+                ):
                     found.append(("move", b, key))
         if self.left("takeover"):
             found.append(("takeover",))
@@ -186,17 +200,16 @@ class World:
                 found += [("reassign", key, b) for b in self.brokers]
             if self.left("cancel") and key in self.rows().reassignments:
                 found.append(("cancel", key))
-        return found
-
-    def left(self, fault: str) -> int:
-        return self.budget.get(fault, 0)
+            if self.left("elect"):
+                found += [("elect", key), ("balance",)]
+        return found + self.topic_faults() + self.registrations.faults(self)
 
     # ------------------------------------------------------------------------------ doing it
 
     def do(self, action: Action, rng: Random | None = None) -> None:
         """Perform `action`; raises Broken."""
         name = str(action[0])
-        kind = {"expire_slow": "expire", "hello_zombie": "zombie"}.get(name, name)
+        kind = {"expire_slow": "expire", "hello_zombie": "zombie", "balance": "elect"}.get(name, name)
         if kind in self.budget and name != "expire":
             self.budget[kind] -= 1
         self.now = Instant(self.now + 1)
@@ -226,6 +239,17 @@ class World:
 
     def _heed(self, b: int) -> None:
         self.brokers[b].heed(self.now)
+        if self.brokers[b].may_leave:
+            self.brokers[b].kill()
+
+    def _leave(self, b: int) -> None:
+        self.brokers[b].leave()
+
+    def _unregister(self, b: int) -> None:
+        self.registrations.unregister(self, b)
+
+    def _ping(self, b: int) -> None:
+        self.leavers.ping(self, b)
 
     def _hello(self, b: int) -> None:
         self.links.append(self.brokers[b].open_link(self.controller))
@@ -246,7 +270,8 @@ class World:
         replica, log = broker.replicas[key], broker.logs[key]
         retried = self._acknowledged(key) + 1
         stored = [record.value for record in log.records]
-        if replica.leader_epoch == self.rows().partitions[key].leader_epoch and retried <= self.values:
+        row = self.rows().partitions.get(key)
+        if row is not None and replica.leader_epoch == row.leader_epoch and retried <= self.values:
             verdict = log.judge(retried)
             if isinstance(verdict, Append) and retried in stored:
                 raise Broken("a retried batch is stored twice")
@@ -334,30 +359,6 @@ class World:
 
         self.controller.operate(elect, self.now)
 
-    # ------------------------------------------------------------------------------ reassignment
-
-    def _wish(self, key: PartitionKey, replicas: tuple[int, ...] | None) -> None:
-        """An operator asks over the link of whichever broker is bound, and hears of it there."""
-        sessions = self.controller.state.memory.sessions.values()
-        link = next((one.link for one in sessions if one.link is not None), None)
-        if link is not None:
-            self.wishes += 1
-            wish = WantedReplicas(topic="orders", partition=key[1], replicas=replicas)
-            frame = AlterReassignments(correlation_id=self.wishes, partitions=(wish,))
-            self.controller.turn([Heard(link, frame, UUID(int=1_000 + self.wishes))], self.now)
-
-    def _reassign(self, key: PartitionKey, newcomer: int) -> None:
-        """The replica set loses its last broker, or grows by `newcomer` if that is not one of it."""
-        assigned = self.rows().partitions[key].assigned
-        if newcomer not in assigned:
-            target = (*assigned[:-1], newcomer) if len(assigned) > 2 else (*assigned, newcomer)
-        else:
-            target = tuple(b for b in assigned if b != newcomer) if len(assigned) > 2 else assigned[::-1]
-        self._wish(key, target)
-
-    def _cancel(self, key: PartitionKey) -> None:
-        self._wish(key, None)
-
     # ------------------------------------------------------------------------------ what must hold
 
     def _acknowledged(self, key: PartitionKey) -> int:
@@ -365,10 +366,8 @@ class World:
         return committed[-1].value if committed else 0
 
     def _look(self) -> None:
-        for key in self.keys:
-            row = self.rows().partitions.get(key)
-            if row is None:
-                continue
+        for row in self.rows().partitions.values():
+            key = row.key
             self._look_at_row(row)
             hosted = [(b, one.replicas[key]) for b, one in self.brokers.items() if key in one.replicas]
             # Leaders first: in one step a leader may commit and its follower hear of it.
@@ -376,11 +375,13 @@ class World:
                 self._look_at_replica(b, key, replica, row)
             self._look_at_members(key, row)
             self._look_at_logs(key)
+        if text := self.leavers.look(self) or self.over_time.look(self) or self.registrations.look(self):
+            raise Broken(text)
         if not self.controller.deposed and self.controller.state.rows != self.rows():
             raise Broken("the owner's cache differs from the rows")
 
     def _look_at_row(self, row: PartitionRow) -> None:
-        if not row.isr:
+        if not row.isr and not never_led(row):
             raise Broken("empty ISR")
         if not set(row.isr) <= set(row.assigned) or row.leader not in (NO_LEADER, *row.isr):
             raise Broken("leader in ISR within AR is broken")
@@ -411,12 +412,11 @@ class World:
             if broker.crashed != 1 and records[: len(committed)] != committed:
                 raise Broken("an ISR member lacks committed records")
         for b, broker in self.brokers.items():
-            if broker.crashed == 1 and self.rows().brokers[b].incarnation > broker.crashed_in:
+            known = self.rows().brokers.get(b)
+            if broker.crashed == 1 and known is not None and known.incarnation > broker.crashed_in:
                 broker.crashed = 2
             if broker.crashed == 2 and all(
-                b in self.rows().partitions[k].isr
-                for k in self.keys
-                if b in self.rows().partitions[k].assigned
+                b in row.isr for row in self.rows().partitions.values() if b in row.assigned
             ):
                 broker.crashed = 0
 
@@ -425,6 +425,8 @@ class World:
         log = broker.logs[key].records
         if replica.high_watermark > len(log):
             raise Broken("high watermark above the log end")
+        if replica.pending is not None and replica.row is not None and replica.row.version == row.version:
+            self._look_at_pending(key, log[: replica.high_watermark], replica.pending.isr)
         current = replica.leads and replica.leader_epoch == row.leader_epoch and row.leader == b
         if current and (key, row.leader_epoch) not in self.checked_leaders:
             self.checked_leaders.add((key, row.leader_epoch))
@@ -434,6 +436,14 @@ class World:
         latest = replica.latest_offset()
         if current and latest is not None and latest < len(self.committed[key]):
             raise Broken("the end offset went back")
+
+    def _look_at_pending(self, key: PartitionKey, seen: list[Stored], wanted: tuple[int, ...]) -> None:
+        """What is committed while a proposal is open is with everybody who may be in the ISR by now."""
+        for b in wanted:
+            other = self.brokers[b]
+            log = other.logs.get(key)
+            if log is not None and not other.crashed and log.records[: len(seen)] != seen:
+                raise Broken("committed without a member of the proposed ISR")
 
     def _expose(self, b: int, key: PartitionKey, replica: Replica, log: list[Stored]) -> None:
         """What is below a high watermark may be read and is acknowledged: it must stay."""

@@ -1,0 +1,89 @@
+"""This room shows the checks of the simulation what a log in files holds, and words what is stored in it."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from broker.core.producers import Duplicate, Verdict
+from broker.log.partition_log import PartitionLog
+from muster.kafkawire import batches
+from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, header
+from tests.unit.kafkawire.made_batches import made_batch
+
+RUNS = 1_000
+MACHINES = 10
+
+
+@cache
+def batch_of(value: int, broker_id: int, run: int, mark: int) -> bytes:
+    """The producer's batch with this value; its time says who stored it, and under which topic id."""
+    stamp = (mark * MACHINES + broker_id) * RUNS + run
+    return bytes(made_batch([b"%d" % value], producer=(PRODUCER_ID, 0, value - 1), timestamp_ms=stamp))
+
+
+def _stored(one: batches.BatchHeader) -> Stored:
+    machine, run = divmod(one.base_timestamp_ms, RUNS)
+    mark, broker_id = divmod(machine, MACHINES)
+    return Stored(one.leader_epoch, one.base_sequence + 1, (broker_id, run), mark)
+
+
+class DiskLog:
+    """What the checks see of one log: records by their headers, as long as the log is open.
+
+    What was deleted counts as held: `deleted` says what it was.
+    """
+
+    def __init__(self, log: PartitionLog, deleted: Callable[[], list[Stored]]) -> None:
+        self._log = log
+        self._deleted = deleted
+        self._read_at: tuple[int, int] = (-1, -1)
+        self._records: list[Stored] = []
+        self.is_damaged = False
+        """A bit of its files flipped: until that is found, what was stored counts, not what is read."""
+
+    @property
+    def records(self) -> list[Stored]:
+        at = (self._log.end_offset, self._log.cuts)
+        if at != self._read_at:
+            is_known = self.is_damaged or at[1] == self._read_at[1]
+            kept = self._records[: self._log.end_offset] if is_known else []
+            start = self._log.start_offset
+            kept = self._deleted()[:start] + kept[start:]
+            self._records = kept + [
+                _stored(one) for one in self._log.headers_from(len(kept)) if one.base_offset >= len(kept)
+            ]
+            self._read_at = at
+        return self._records
+
+    @property
+    def has_hole(self) -> bool:
+        """It ends elsewhere than its batches say. One that failed says nothing before the next start."""
+        return not self._log.failure and self._log.end_offset != len(self.records)
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    def judge(self, value: int) -> Verdict:
+        return self._log.producers.judge(header(value))
+
+    @property
+    def next_value(self) -> int:
+        value = (self.records[-1].value if self.records else 0) + 1
+        while isinstance(self.judge(value), Duplicate):
+            value += 1
+        return value
+
+
+class KeptRecords(NamedTuple):
+    """A log whose process is gone, as it was last seen."""
+
+    records: list[Stored]
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)

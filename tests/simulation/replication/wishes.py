@@ -1,0 +1,124 @@
+"""This room asks the controller of the simulated world for what operators ask for.
+
+Moves and elections; topics that are created, deleted, made anew under the same name, and grown.
+"""
+
+from uuid import UUID
+
+from broker.core.cluster_view import PartitionKey
+from controller.core.events import Heard, TimePassed
+from controller.core.state import ClusterRows
+from muster.kernel.instants import Instant
+from muster.messages.link.from_broker import (
+    AlterReassignments,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    FromBroker,
+    GrownTopic,
+    NamedTopic,
+    NewTopic,
+    WantedReplicas,
+)
+from tests.simulation.replication.controller_process import Controller
+
+NAMES = ("orders", "clicks")
+PARTITIONS_AT_MOST = 3
+TIMEOUT_MS = 1_000
+
+
+class Broken(Exception):
+    """An invariant does not hold."""
+
+
+class Wishes:
+    """What a World does for its operators."""
+
+    now: Instant
+    wishes: int
+    controller: Controller
+    budget: dict[str, int]
+
+    def rows(self) -> ClusterRows:
+        raise NotImplementedError
+
+    def left(self, fault: str) -> int:
+        return self.budget.get(fault, 0)
+
+    def _ask(self, wish: FromBroker) -> bool:
+        """Over the link of whichever broker is bound; it hears the answer. False: nobody is."""
+        sessions = self.controller.state.memory.sessions.values()
+        link = next((one.link for one in sessions if one.link is not None), None)
+        if link is None:
+            return False
+        self.controller.turn([Heard(link, wish, UUID(int=1_000 + self.wishes))], self.now)
+        return True
+
+    # ------------------------------------------------------------------------------ moves and elections
+
+    def _move_to(self, key: PartitionKey, replicas: tuple[int, ...] | None) -> None:
+        self.wishes += 1
+        wish = WantedReplicas(topic=self._name(key), partition=key[1], replicas=replicas)
+        self._ask(AlterReassignments(correlation_id=self.wishes, partitions=(wish,)))
+
+    def _name(self, key: PartitionKey) -> str:
+        return self.rows().topics[key[0]].name
+
+    def _reassign(self, key: PartitionKey, newcomer: int) -> None:
+        """The replica set loses its last broker, or grows by `newcomer` if that is not one of it."""
+        assigned = self.rows().partitions[key].assigned
+        if newcomer not in assigned:
+            target = (*assigned[:-1], newcomer) if len(assigned) > 2 else (*assigned, newcomer)
+        else:
+            target = tuple(b for b in assigned if b != newcomer) if len(assigned) > 2 else assigned[::-1]
+        self._move_to(key, target)
+
+    def _cancel(self, key: PartitionKey) -> None:
+        self._move_to(key, None)
+
+    def _elect(self, key: PartitionKey) -> None:
+        """The preferred leader, if it can."""
+        self.wishes += 1
+        self._ask(ElectLeaders(correlation_id=self.wishes, partitions=((self._name(key), key[1]),)))
+
+    def _balance(self) -> None:
+        """The time of the next pass has come."""
+        self.controller.state.memory.balance_at = self.now
+        self.controller.turn([TimePassed()], self.now)
+
+    # ------------------------------------------------------------------------------ topics
+
+    def topic_faults(self) -> list[tuple[object, ...]]:
+        """What may still become of topics."""
+        found: list[tuple[object, ...]] = []
+        topics = self.rows().topics
+        if self.left("create"):
+            names = {topic.name for topic in topics.values()}
+            found += [("create", name, factor) for name in NAMES if name not in names for factor in (2, 3)]
+        for topic_id, topic in topics.items():
+            if self.left("delete"):
+                found.append(("delete", topic_id))
+            if self.left("grow") and topic.partition_count < PARTITIONS_AT_MOST:
+                found.append(("grow", topic_id))
+        return found
+
+    def _create(self, name: str, factor: int) -> None:
+        self.wishes += 1
+        topic = NewTopic(name=name, partition_count=1, replication_factor=factor)
+        self._ask(CreateTopics(correlation_id=self.wishes, topics=(topic,), timeout_ms=TIMEOUT_MS))
+
+    def _delete(self, topic_id: UUID) -> None:
+        """It is gone at once, whoever of its brokers is dead."""
+        self.wishes += 1
+        asked = self._ask(
+            DeleteTopics(correlation_id=self.wishes, topics=(NamedTopic(name=self._name((topic_id, 0))),))
+        )
+        if asked and topic_id in self.rows().topics:
+            raise Broken("a topic that was to be deleted is still there")
+
+    def _grow(self, topic_id: UUID) -> None:
+        self.wishes += 1
+        topic = self.rows().topics[topic_id]
+        wanted = GrownTopic(name=topic.name, partition_count=topic.partition_count + 1)
+        self._ask(CreatePartitions(correlation_id=self.wishes, topics=(wanted,), timeout_ms=TIMEOUT_MS))
