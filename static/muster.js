@@ -21,7 +21,7 @@ all("[data-theme-next]").forEach((button) => {
 });
 
 // Keys: single letters act only outside fields and dialogs.
-const places = { o: "/", g: "/groups/", t: "/cluster/#partitions", b: "/cluster/" };
+const places = { o: "/", g: "/groups/", t: "/cluster/#partitions", b: "/cluster/", r: "/reassignments/" };
 let before = "";
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input:not([type=checkbox], [type=radio]), select, textarea");

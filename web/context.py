@@ -11,6 +11,7 @@ from django.utils.functional import SimpleLazyObject
 
 from access.service import role_of
 from controller import leases
+from controller.move_queries import MoveCounts
 from groups import standing as group_standing
 from runtime.models import JournalEntry
 from web.wording import clock, count
@@ -88,8 +89,18 @@ def board(request: HttpRequest) -> list[Tile]:
         _tile("cluster", "Brokers", reverse("cluster"), f"{fenced} fenced", False)
         if fenced
         else Tile("cluster", "Brokers", reverse("cluster"), f"{live} live"),
+        _moves(cluster.moves),
         Tile("journal", "Journal", reverse("admin:runtime_journalentry_changelist"), last_turn()),
     ]
+
+
+def _moves(counts: MoveCounts) -> Tile:
+    name, address = "Reassignments", reverse("reassignments")
+    if counts.stalled:
+        return _tile("reassignments", name, address, f"{count(counts.stalled)} waiting", False)
+    if counts.active:
+        return Tile("reassignments", name, address, f"{count(counts.active)} moving", "motion", "preparing")
+    return Tile("reassignments", name, address, "none")
 
 
 def _plural(number: int, word: str) -> str:

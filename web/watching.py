@@ -19,7 +19,7 @@ from access import sessions
 from access.grants import Operation
 from access.service import user_may
 from controller import fingerprints as of_cluster
-from controller.fingerprints import CLUSTER
+from controller.fingerprints import CLUSTER, TOPIC
 from groups import fingerprints as of_groups
 from groups.fingerprints import GROUP, GROUPS, OVERVIEW
 from web.desks import end_thread
@@ -73,6 +73,9 @@ def _fingerprints(watched: frozenset[str]) -> Mapping[str, str]:
         found[CLUSTER] = of_cluster.of_cluster()
     if watched & {OVERVIEW, GROUPS}:
         found[OVERVIEW] = found[GROUPS] = of_groups.of_lists(found[CLUSTER])
+    topics = [key.removeprefix(TOPIC) for key in watched if key.startswith(TOPIC)]
+    if topics:
+        found |= {TOPIC + name: value for name, value in of_cluster.of_topics(topics).items()}
     names = [key.removeprefix(GROUP) for key in watched if key.startswith(GROUP)]
     if names:
         found |= {GROUP + name: value for name, value in of_groups.of_groups(names).items()}

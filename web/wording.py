@@ -25,6 +25,19 @@ def duration(seconds: float) -> str:
     return f"{whole // _DAY_S}d {whole % _DAY_S // 3600}h"
 
 
+def size(number: int | float | None) -> str:
+    """Bytes in decimal units, three digits: `38.1 GB`, `512 B`; `N/A` if nobody said."""
+    if number is None:
+        return "N/A"
+    value = float(number)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 999.5 or unit == "TB":
+            break
+        value /= 1000
+    shown = f"{value:.0f}" if unit == "B" or value >= 99.95 else f"{value:.1f}"
+    return f"{shown}\u202f{unit}"
+
+
 def length(milliseconds: float) -> str:
     """How long something took: `0.42s` below ten seconds, then as an age."""
     return f"{milliseconds / 1000:.2f}s" if milliseconds < 10_000 else duration(milliseconds / 1000)

@@ -160,6 +160,35 @@ def test_pages_fit_and_are_readable(open_page: Open) -> None:
         page.context.close()
 
 
+PAGES_OF_THE_CLUSTER = (
+    *("/topics/", "/topics/orders/", "/topics/orders/0/", "/brokers/3/", "/reassignments/"),
+    "/topics/orders/?as_of=2100-01-01T00:00:00",
+)
+
+
+def test_pages_of_topics_brokers_and_moves_fit(open_page: Open) -> None:
+    cast.one_night(groups=1)
+    orders = Topic.objects.get(name="orders")
+    cast.move(orders, 0, (5, 2, 3))
+    cast.move(orders, 1, (1, 5, 6), phase="Cancelled", reason="cancelled by ola")
+    for address in PAGES_OF_THE_CLUSTER:
+        page = open_page(address)
+        if "as_of" not in address:
+            live(page)
+        for width, theme in ((1440, "light"), (390, "dark")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            for font in (OWN, OTHER):
+                if font == OTHER:
+                    use_other_fonts(page)
+                look = f"{address} {width} {theme} {font}"
+                content, window = width_of(page)
+                assert content <= window, look
+                for check in (BASICS, FITS, CONTRAST):
+                    assert page.evaluate(check) == [], look
+        page.context.close()
+
+
 def test_the_sign_in_page_fits_and_works(open_page: Open, web: WebProcess) -> None:
     for width in (1440, 390):
         page = open_page("/groups/", width=width, signed_in=False)

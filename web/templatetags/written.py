@@ -12,6 +12,7 @@ from web import wording
 register = template.Library()
 
 register.filter("count", wording.count)
+register.filter("size", wording.size)
 register.filter("took", wording.length)
 register.filter("duration", wording.duration)
 register.filter("middle_cut", wording.middle_cut)

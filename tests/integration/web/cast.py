@@ -12,7 +12,7 @@ import msgspec
 from django.db import connection
 from django.utils import timezone
 
-from controller.models import Broker, Partition, PartitionProgress, Topic
+from controller.models import Broker, Partition, PartitionProgress, Reassignment, Topic
 from groups.core.phases import Phase
 from groups.core.records import (
     GenerationOpened,
@@ -190,7 +190,35 @@ def reach(topic: Topic, partition: int, high_watermark: int, at: datetime | None
     )
 
 
-def journal(lane: str, key: str, at: datetime, cause: str, records: Sequence[Any]) -> None:
+def move(
+    topic: Topic, number: int, target: Sequence[int], *, phase: str = "InProgress", **more: Any
+) -> Reassignment:
+    """A partition on its way to `target`, none of the new replicas in sync; or what is left of its move."""
+    row = Partition.objects.get(topic=topic, partition=number)
+    origin = list(row.assigned)
+    if phase == "InProgress":
+        row.adding = [broker for broker in target if broker not in origin]
+        row.removing = [broker for broker in origin if broker not in target]
+        row.assigned = [*target, *row.removing]
+        row.save()
+    turn = 88_100 + Reassignment.objects.count()
+    values = {"asked_version": turn, "asked_place": 1, "version": turn, "principal": "ola"}
+    if phase != "Init":
+        values["started_at"] = ago(minutes=21)
+    if phase not in ("Init", "InProgress"):
+        values["ended_at"] = ago(minutes=2)
+    return Reassignment.objects.create(
+        topic_id=topic.topic_id,
+        topic_name=topic.name,
+        partition=number,
+        origin=origin,
+        target=list(target),
+        phase=phase,
+        **{**values, **more},
+    )
+
+
+def journal(lane: str, key: str, at: datetime, cause: str, records: Sequence[Any], **summary: Any) -> None:
     """One turn in the journal, at the given time; records as the turn wrote them, or as they are stored."""
     seq = JournalEntry.objects.filter(lane=lane).count() + 1
     JournalEntry.objects.create(
@@ -200,6 +228,7 @@ def journal(lane: str, key: str, at: datetime, cause: str, records: Sequence[Any
         node="node-1",
         key=key,
         cause=cause,
+        summary=summary,
         records=msgspec.to_builtins(records),
         at=at,
     )

@@ -1,0 +1,172 @@
+"""Each action of the cluster's pages: its form, its consequences before anything is asked, who may see it."""
+
+import pytest
+from django.test import Client
+
+from access.grants import Role
+from access.service import create_user
+from controller.models import Partition, Reassignment, Topic
+from runtime.models import WorkItem
+from tests.integration.web import cast
+
+pytestmark = pytest.mark.django_db
+
+ACTIONS = (
+    "create-topic/",
+    "add-partitions/topic/flights/",
+    "change-configs/topic/flights/",
+    "delete-topic/topic/flights/",
+    "move-partition/partition/flights/0/",
+    "elect-leader/partition/flights/0/",
+    "cordon-broker/broker/3/",
+    "uncordon-broker/broker/3/",
+    "unregister-broker/broker/4/",
+)
+
+NO_MOVE = "5ab0e8a1-3c55-4a1c-8a2f-0d8c3f1c9c11"
+"""No move has this id. Workers collect each for itself: what a test is called must be the same in all."""
+
+
+@pytest.fixture
+def operator(db: None, client: Client) -> Client:
+    """A browser with the session of an operator, and a topic on three brokers."""
+    cast.add_cluster()
+    for broker in range(1, 5):
+        cast.add_broker(broker, fenced=broker == 4)
+    cast.add_topic("flights", 2, [(1, 2, 3), (2, 3, 1)], high_watermark=1_000)
+    client.force_login(create_user("olga", Role.OPERATOR, None))
+    return client
+
+
+def add_move(partition: int = 0) -> Reassignment:
+    topic = Topic.objects.get(name="flights")
+    return Reassignment.objects.create(
+        topic_id=topic.topic_id,
+        topic_name="flights",
+        partition=partition,
+        origin=[1, 2, 3],
+        target=[4, 2, 3],
+        phase="Init",
+        asked_version=3,
+        asked_place=0,
+        version=3,
+    )
+
+
+@pytest.mark.parametrize("address", ACTIONS)
+def test_looking_changes_nothing_and_asks_nothing(operator: Client, address: str) -> None:
+    page = operator.get(f"/cluster/ask/{address}")
+    assert page.status_code == 200
+    assert b"Reason, for the journal" in page.content
+    assert not WorkItem.objects.exists()
+
+
+@pytest.mark.parametrize("address", (*ACTIONS, f"cancel-move/move/{NO_MOVE}/"))
+def test_a_viewer_is_neither_shown_nor_let_in(client: Client, operator: Client, address: str) -> None:
+    client.force_login(create_user("vera", Role.VIEWER, None))
+    assert client.get(f"/cluster/ask/{address}").status_code == 403
+    assert client.post(f"/cluster/ask/{address}", {"go": "yes"}).status_code == 403
+    add_move()
+    for shown in ("/topics/", "/topics/flights/", "/topics/flights/0/", "/reassignments/", "/brokers/1/"):
+        assert b"/cluster/ask/" not in client.get(shown).content
+
+
+def test_an_operator_is_shown_what_he_may_do(operator: Client) -> None:
+    add_move()
+    for shown in ("/topics/", "/topics/flights/", "/topics/flights/0/", "/reassignments/", "/brokers/1/"):
+        assert b"/cluster/ask/" in operator.get(shown).content, shown
+    # The past is looked at, not acted on.
+    assert b"/cluster/ask/" not in operator.get("/topics/flights/?as_of=2099-01-01T00:00").content
+
+
+def test_a_deletion_says_what_is_lost_and_who_reads_it(operator: Client) -> None:
+    topic = Topic.objects.get(name="flights")
+    cast.many_groups(topic, 2)
+    text = operator.get("/cluster/ask/delete-topic/topic/flights/").content.decode()
+    assert "2 partitions" in text and "2\u202f000" in text
+    assert text.count('href="/groups/') >= 2
+
+
+def test_a_deletion_without_the_name_typed_is_not_asked(operator: Client) -> None:
+    address = "/cluster/ask/delete-topic/topic/flights/"
+    page = operator.post(
+        address, {"go": "yes", "reason": "x", "confirm": "flight", "version": "1", "key": "k"}
+    )
+    assert page.status_code == 400 and b"type flights as it is" in page.content
+    page = operator.post(address, {"go": "yes", "confirm": "flights", "version": "1", "key": "k"})
+    assert page.status_code == 400 and b"say why" in page.content
+    assert not WorkItem.objects.exists()
+
+
+def test_a_move_says_what_is_copied_and_who_is_away(operator: Client) -> None:
+    row = Partition.objects.get(topic__name="flights", partition=0)
+    said = {"replicas": "4, 2, 3", "version": str(row.version)}
+    text = operator.post("/cluster/ask/move-partition/partition/flights/0/", said).content.decode()
+    assert "Broker 4 has no session: the move waits until it is back" in text
+    assert "Then broker 1 erases the log" in text
+    said["replicas"] = "77, 2, 3"
+    text = operator.post("/cluster/ask/move-partition/partition/flights/0/", said).content.decode()
+    assert "Broker 77 never registered" in text
+    said["replicas"] = "many"
+    page = operator.post("/cluster/ask/move-partition/partition/flights/0/", said)
+    assert page.status_code == 400 and b"is not a whole number" in page.content
+
+
+def test_a_needless_election_and_an_ended_move_are_said_to_be_so(operator: Client) -> None:
+    text = operator.get("/cluster/ask/elect-leader/partition/flights/0/").content.decode()
+    assert "leads already" in text
+    move = add_move()
+    address = f"/cluster/ask/cancel-move/move/{move.id}/"
+    assert "The partition stays where it was" in operator.get(address).content.decode()
+    Reassignment.objects.update(phase="Done")
+    assert "It has ended (Done)" in operator.get(address).content.decode()
+
+
+def test_who_still_serves_is_said_not_to_go(operator: Client) -> None:
+    text = operator.get("/cluster/ask/cordon-broker/broker/3/").content.decode()
+    assert "It keeps its 2 replicas and goes on leading 0 partitions" in text
+    text = operator.get("/cluster/ask/unregister-broker/broker/3/").content.decode()
+    assert "It holds 2 replicas: this will be refused" in text and "Its process runs" in text
+    text = operator.get("/cluster/ask/unregister-broker/broker/4/").content.decode()
+    assert "will be refused" not in text and "its secret opens nothing" in text
+    page = operator.get("/brokers/3/").content.decode()
+    assert "Refused while it holds replicas" in page
+
+
+@pytest.mark.parametrize(
+    "address",
+    (
+        "dance/",
+        "delete-topic/topic/nobody/",
+        "move-partition/partition/flights/9/",
+        f"cancel-move/move/{NO_MOVE}/",
+        "delete-topic/",
+        "create-topic/topic/flights/",
+        "elect-leader/topic/flights/",
+        "cordon-broker/broker/9/",
+        "cordon-broker/broker/9999999999/",
+        "cordon-broker/",
+    ),
+)
+def test_what_is_not_there_is_404(operator: Client, address: str) -> None:
+    assert operator.get(f"/cluster/ask/{address}").status_code == 404
+
+
+def test_requests_are_listed_with_who_and_why(operator: Client) -> None:
+    assert b"Nobody has asked for anything" in operator.get("/cluster/requests/").content
+    WorkItem.objects.create(
+        kind="controller.request",
+        lane="controller",
+        key="cluster",
+        principal="mira",
+        reason="a topic for gates",
+        payload={"wish": {"type": "DeleteTopics", "topics": [{"name": "flights"}]}},
+        state="done",
+    )
+    [row] = WorkItem.objects.all()
+    page = operator.get("/cluster/requests/").content
+    assert b"DeleteTopics" in page and b"a topic for gates" in page
+    page = operator.get(f"/cluster/requests/{row.id}/").content
+    assert b"Asked, not yet answered" in page
+    assert operator.get(f"/cluster/requests/{NO_MOVE}/").status_code == 404
+    assert operator.get("/cluster/requests/?after=x").status_code == 400

@@ -1,0 +1,158 @@
+"""The pages of plans: what waits for review, what it costs, how far it is, what may be done about it."""
+
+import re
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from access.grants import Role
+from access.service import create_user
+from controller import move_queries
+from controller.models import PLAN_PHASES, Plan, PlanStep
+from controller.plan_page import progress_of
+from tests.integration.web import cast
+from tests.integration.web.test_pages_say_what_is import text
+
+pytestmark = pytest.mark.django_db
+
+COST = {
+    "partitions": 3,
+    "bytes": 6_000_000_000,
+    "replicas_added": 3,
+    "leaders_moved": 1,
+    "unknown_sizes": 0,
+    "busiest_bytes": 6_000_000_000,
+    "busiest_broker": 1,
+    "hours": 0.033,
+    "brokers": [[1, 2, 2, 1, 1, 0, 6_000_000_000], [3, 3, 0, 1, 0, 0, 0]],
+    "left_out": [{"why": "another reassignment moves it", "number": 1, "names": ["flights-9"]}],
+}
+
+
+@pytest.fixture
+def operator(db: None, client: Client) -> Client:
+    """A browser with the session of an operator, and brokers."""
+    cast.add_cluster()
+    for broker in range(1, 4):
+        cast.add_broker(broker)
+    client.force_login(create_user("olga", Role.OPERATOR, None))
+    return client
+
+
+def add_plan(phase: str = "Draft", **more: Any) -> Plan:
+    """A drain of broker 3 in three steps, of which one is done."""
+    made = Plan.objects.create(
+        kind="drain",
+        options={"kind": "drain", "brokers": [3]},
+        phase=phase,
+        throttle=50_000_000,
+        at_a_time=500,
+        step_count=3,
+        cost=COST,
+        proposed_by="mira",
+        reason="broker 3 is to be replaced",
+        version=7,
+        proposed_version=5,
+        **more,
+    )
+    for number, state in enumerate(("Done", "Asked", "Waiting")):
+        PlanStep.objects.create(
+            plan=made,
+            number=number,
+            topic_id=uuid4(),
+            topic_name="flights",
+            partition=number,
+            reviewed_version=4,
+            origin=[3, 2],
+            target=[1, 2],
+            size_bytes=2_000_000_000,
+            state=state,
+        )
+    return made
+
+
+def test_a_draft_says_what_it_takes(operator: Client) -> None:
+    made = add_plan()
+    page = text(operator, f"/plans/{made.id}/")
+    assert "Drain broker 3" in page and "to be reviewed" in page
+    assert "6.0 GB" in page and "50.0 MB/s" in page
+    assert "2m 0s at least, for the busiest broker, 1" in page
+    assert "Left out: 1" in page and "another reassignment moves it: flights-9" in page
+    assert "Drain broker 3" in text(operator, "/reassignments/")
+
+
+@pytest.mark.parametrize("phase", PLAN_PHASES)
+def test_only_what_its_phase_allows_is_offered_and_viewers_are_offered_nothing(
+    operator: Client, client: Client, phase: str
+) -> None:
+    made = add_plan(phase)
+    offered = re.findall(r"/cluster/ask/plan-(\w+)/", operator.get(f"/plans/{made.id}/").content.decode())
+    allowed = {
+        "Computing": ["cancel"],
+        "Draft": ["approve", "throttle", "cancel"],
+        "Approved": ["run", "throttle", "cancel"],
+        "Running": ["pause", "throttle", "cancel"],
+        "Paused": ["run", "throttle", "cancel"],
+        "Done": ["undo"],
+        "Cancelled": ["undo"],
+        "Failed": [],
+    }
+    assert offered == allowed[phase]
+    for kind in offered:
+        page = operator.get(f"/cluster/ask/plan-{kind}/plan/{made.id}/")
+        assert page.status_code == 200, kind
+    client.force_login(create_user("vera", Role.VIEWER, None))
+    shown = client.get(f"/plans/{made.id}/")
+    assert shown.status_code == 200 and b"/cluster/ask/" not in shown.content
+    assert client.get(f"/cluster/ask/plan-cancel/plan/{made.id}/").status_code == 403
+
+
+def test_progress_is_what_was_copied_since_it_began(operator: Client) -> None:
+    now = timezone.now()
+    made = add_plan("Running", started_at=now - timedelta(seconds=100))
+    row = move_queries.plan(made.id)
+    assert row is not None
+    told = progress_of(row, move_queries.step_counts(made.id), now)
+    assert (told.over, told.of, told.bytes_done, told.rate) == (1, 3, 2_000_000_000, 20_000_000)
+    assert told.ends_at == now + timedelta(seconds=200)
+    page = text(operator, f"/plans/{made.id}/")
+    assert "1 of 3 partitions, 1 under way" in page and "2.0 GB of 6.0 GB" in page
+
+
+def test_steps_are_filtered_and_paged(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = add_plan("Running")
+    page = text(operator, f"/plans/{made.id}/?state=Waiting").partition("Partition")[2]
+    assert "flights-2" in page and "flights-0" not in page
+    assert "No step is failed" in text(operator, f"/plans/{made.id}/?state=Failed")
+    monkeypatch.setattr("controller.plan_page.STEPS_OF_A_PAGE", 2)
+    assert "from=2" in operator.get(f"/plans/{made.id}/").content.decode()
+    assert "flights-2" in text(operator, f"/plans/{made.id}/?from=2")
+    assert operator.get(f"/plans/{made.id}/?state=odd").status_code == 400
+
+
+def test_plans_are_listed_and_filtered(operator: Client) -> None:
+    assert "No plans yet" in text(operator, "/plans/")
+    assert "No plan waits or runs" in text(operator, "/reassignments/")
+    add_plan("Done")
+    assert "Drain broker 3" in text(operator, "/plans/")
+    assert "No plan is in this phase" in text(operator, "/plans/?phase=Draft")
+    assert operator.get("/plans/?phase=odd").status_code == 400
+    assert operator.get(f"/plans/{UUID(int=1)}/").status_code == 404
+
+
+def test_a_cancellation_says_what_goes_back_only_if_it_is_to(operator: Client) -> None:
+    made = add_plan("Running")
+    address = f"/cluster/ask/plan-cancel/plan/{made.id}/"
+    assert "under way go on to the end" in operator.post(address, {"version": "7"}).content.decode()
+    back = operator.post(address, {"version": "7", "moves": "yes"}).content.decode()
+    assert "go back to where they were" in back
+
+
+def test_a_proposal_that_cannot_be_is_said_to_be_so(operator: Client) -> None:
+    page = operator.post("/cluster/ask/propose-plan/", {"kind": "drain", "reason": "x", "go": "yes"})
+    assert page.status_code == 400 and "Brokers: It is needed." in page.content.decode()
+    assert 'value="3"' in operator.get("/cluster/ask/propose-plan/?kind=drain&brokers=3").content.decode()
