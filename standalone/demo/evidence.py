@@ -104,12 +104,12 @@ def all_in_sync(in_sync: Mapping[int, Sequence[int]], replicas: int) -> Check:
     )
 
 
-def logs_are_equal(topic: str, partitions: int, folders: Mapping[str, Path]) -> Check:
-    """The bytes of each partition's log are the same on every broker."""
-    promise = f"the logs of the {len(folders)} replicas are equal"
+def logs_are_equal(topic: str, replicas: Mapping[int, Mapping[str, Path]]) -> Check:
+    """The bytes of each partition's log are the same on every broker that holds it."""
+    promise = "the logs of all replicas of a partition are equal"
     different = []
     size_bytes = 0
-    for partition in range(partitions):
+    for partition, folders in replicas.items():
         logs: dict[bytes, list[str]] = defaultdict(list)
         for broker, folder in folders.items():
             segments = sorted((folder / f"{topic}-{partition}").glob("*.log"))
@@ -120,5 +120,5 @@ def logs_are_equal(topic: str, partitions: int, folders: Mapping[str, Path]) -> 
             different.append(
                 f"{topic}-{partition}: " + ", ".join(f"{len(log)} bytes at {at}" for log, at in logs.items())
             )
-    detail = "; ".join(different[:2]) if different else f"{size_bytes / 1e6:.1f} MB each"
-    return Check(promise, not different, detail)
+    detail = "; ".join(different[:2]) if different else f"{size_bytes / 1e6:.1f} MB in {len(replicas)} logs"
+    return Check(promise, not different and bool(replicas), detail)

@@ -16,6 +16,8 @@ from standalone.demo.evidence import Seen, line
 
 POLL_S = 0.2
 COMMIT_INTERVAL_MS = 500
+METADATA_INTERVAL_MS = 2_000
+"""How soon partitions that are added are found: a year passes in less than its default of five minutes."""
 
 
 def consume(arguments: argparse.Namespace) -> None:
@@ -36,6 +38,7 @@ def consume(arguments: argparse.Namespace) -> None:
             "client.id": arguments.client_id,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": COMMIT_INTERVAL_MS,
+            "topic.metadata.refresh.interval.ms": METADATA_INTERVAL_MS,
             "log_level": 2,
         }
     )

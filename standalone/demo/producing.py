@@ -8,6 +8,7 @@ from datetime import datetime
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from standalone.demo.flights import Flight, moment
+from standalone.demo.kafka_consumer import METADATA_INTERVAL_MS
 
 LINGER_MS = 20
 FLUSH_SECONDS = 60.0
@@ -45,6 +46,7 @@ class Replay(threading.Thread):
                 "acks": "all",
                 "linger.ms": LINGER_MS,
                 "client.id": "departures-board",
+                "topic.metadata.refresh.interval.ms": METADATA_INTERVAL_MS,
                 "message.timeout.ms": 120_000,
                 "log_level": 2,
             }

@@ -4,10 +4,12 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
 SECONDS_A_CALL = 10.0
+WRITES_TRIED = 6
 # It tells each request; the demo asks five times a second while it waits.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
@@ -42,6 +44,29 @@ class Rest:
     def partitions(self, topic: str) -> list[dict[str, Any]]:
         """The partitions of a topic: leader, replicas, ISR."""
         return list(self._items("partitions", topic=topic))
+
+    def propose(self, **plan: Any) -> str:
+        """Propose a plan; its address. Asked again without an answer it is the same plan."""
+        key = {"Idempotency-Key": uuid4().hex}
+        for number in range(WRITES_TRIED):
+            answer = self._client.post("plans", json=plan, headers=key)
+            if answer.status_code == httpx.codes.CREATED:
+                return str(answer.headers["Location"]).rpartition("/")[2]
+            if answer.status_code not in (httpx.codes.ACCEPTED, httpx.codes.SERVICE_UNAVAILABLE):
+                break
+            time.sleep(number)
+        answer.raise_for_status()
+        raise ValueError(f"no plan after {WRITES_TRIED} tries: {answer.text[:200]}")
+
+    def plan(self, plan: str) -> dict[str, Any]:
+        """A plan with its cost and its steps counted."""
+        found: dict[str, Any] = self._client.get(f"plans/{plan}").raise_for_status().json()
+        return found
+
+    def change(self, plan: str, **change: Any) -> None:
+        """Approve a plan as it is now, or run it."""
+        tag = self._client.get(f"plans/{plan}").raise_for_status().headers["ETag"]
+        self._client.post(f"plans/{plan}", json=change, headers={"If-Match": tag}).raise_for_status()
 
     def rebalances(self, group: str) -> list[dict[str, Any]]:
         """The rebalances of a group, oldest first: cause, length, partitions moved."""

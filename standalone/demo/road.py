@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,12 +16,13 @@ from pathlib import Path
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from standalone.children import end, launch
 from standalone.demo import evidence, flights
 from standalone.demo.calendar_of_events import Event, Plan, day
 from standalone.demo.evidence import Check
+from standalone.demo.moving import Drain
 from standalone.demo.producing import Replay
 from standalone.demo.rest import Rest, wait_until
 from standalone.demo.story import elections_of
@@ -30,6 +31,9 @@ from standalone.processes import ROOT
 from standalone.stack import Stack
 
 TOPIC, GROUP, PARTITIONS, REPLICAS = "flights", "departures", 6, 3
+PARTITIONS_LATER = 8
+BROKERS = 4
+DRAINED = 3
 KAFKA_GROUP, KAFKA_CLIENT = "board", "dora"
 DAYS_OF_THE_YEAR = 365.0
 SETTLE_SECONDS = 60.0
@@ -57,6 +61,7 @@ class Road:
     say: Callable[[str], None]
     ended: threading.Event
     account: Account = field(default_factory=Account)
+    drain: Drain | None = None
 
     def walk(self) -> bool:
         """Walk all steps; True if every check was kept. Returns early, False, when a person ended it."""
@@ -67,7 +72,7 @@ class Road:
             for name in ("ann", "ben"):
                 self.say(self._start_consumer(name))
             self.say(self._start_kafka_consumer())
-            replay = self._replay(year)
+            replay = self._replay(year, rest)
             if self.ended.is_set():
                 return False
             self._check(year, replay, rest)
@@ -88,7 +93,7 @@ class Road:
 
     # --- the year -------------------------------------------------------------------------------------------
 
-    def _replay(self, year: list[flights.Flight]) -> Replay:
+    def _replay(self, year: list[flights.Flight], rest: Rest) -> Replay:
         where = [flights.YEAR_STARTS, 0]
 
         def progress(at: object, count: int) -> None:
@@ -101,6 +106,8 @@ class Road:
             Event(day(6), self._kill_a_broker),
             Event(day(8), self._start_the_broker),
             Event(day(9), self._kill_a_consumer),
+            Event(day(9, 15), self._add_partitions),
+            Event(day(10), lambda: self._begin_to_drain(rest)),
         )
         self.say(f"3  replaying {len(year)} flights of 2013 at {self.wishes.days_a_second:g} days a second")
         replay.start()
@@ -157,10 +164,23 @@ class Road:
         self.stack.start_process("broker-2")
         return "broker 2 starts again"
 
+    def _add_partitions(self) -> str:
+        admin = AdminClient({"bootstrap.servers": self.stack.info["bootstrap"], "log_level": 2})
+        wanted = NewPartitions(TOPIC, PARTITIONS_LATER)
+        admin.create_partitions([wanted], operation_timeout=30)[TOPIC].result(30)
+        return f"{PARTITIONS_LATER - PARTITIONS} partitions are added to the topic"
+
+    def _begin_to_drain(self, rest: Rest) -> str:
+        self.drain = Drain(rest, DRAINED, self.ended, self.say)
+        self.drain.start()
+        return f"broker {DRAINED} is to be drained: a worker computes a plan"
+
     # --- checks ---------------------------------------------------------------------------------------------
 
     def _check(self, year: list[flights.Flight], replay: Replay, rest: Rest) -> None:
-        self.say("6  waiting until everything is consumed, committed and in sync")
+        self.say("6  waiting until everything is moved, consumed, committed and in sync")
+        assert self.drain is not None
+        self.drain.join()
         ends = self._ends()
         started = time.monotonic()
 
@@ -173,8 +193,12 @@ class Road:
         seen = {path.name: evidence.read(path) for path in sorted(self._evidence.iterdir())}
         by_kafka = {path.name: evidence.read(path) for path in sorted(self._kafka_evidence.iterdir())}
         self.account.consumed = {name: len(lines) for name, lines in (seen | by_kafka).items()}
-        brokers = {f"broker {number}": self._broker_folder(number) for number in range(1, REPLICAS + 1)}
-        isr = {row["partition"]: row["isr"] for row in rest.partitions(TOPIC)}
+        rows = rest.partitions(TOPIC)
+        replicas = {
+            row["partition"]: {f"broker {number}": self._broker_folder(number) for number in row["replicas"]}
+            for row in rows
+        }
+        isr = {row["partition"]: row["isr"] for row in rows}
         self.account.checks += [
             Check(
                 "every flight was acknowledged",
@@ -186,7 +210,9 @@ class Road:
             evidence.committed_to_the_end(rest.committed(GROUP, TOPIC), ends),
             *self._kafka_checks(by_kafka, replay, rest.committed(KAFKA_GROUP, TOPIC), ends, len(year)),
             evidence.all_in_sync(isr, REPLICAS),
-            evidence.logs_are_equal(TOPIC, PARTITIONS, brokers),
+            evidence.logs_are_equal(TOPIC, replicas),
+            self.drain.check(rows),
+            grown(isr),
         ]
 
     @staticmethod
@@ -211,7 +237,7 @@ class Road:
         try:
             return {
                 partition: reader.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=30)[1]
-                for partition in range(PARTITIONS)
+                for partition in range(PARTITIONS_LATER)
             }
         finally:
             reader.close()
@@ -322,7 +348,13 @@ def same(one: flights.RouteHour | None, other: flights.RouteHour | None) -> bool
 def all_in_sync(rest: Rest) -> bool:
     """Whether each partition of the topic has all its replicas in sync."""
     rows = rest.partitions(TOPIC)
-    return len(rows) == PARTITIONS and all(len(row["isr"]) == REPLICAS for row in rows)
+    return len(rows) == PARTITIONS_LATER and all(len(row["isr"]) == REPLICAS for row in rows)
+
+
+def grown(in_sync: Mapping[int, object]) -> Check:
+    """Whether the topic has the partitions that were added."""
+    promise = "partitions were added while flights were sent"
+    return Check(promise, len(in_sync) == PARTITIONS_LATER, f"{PARTITIONS}, then {len(in_sync)}")
 
 
 def bar(month: int) -> str:

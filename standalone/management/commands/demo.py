@@ -14,7 +14,7 @@ from config import environment
 from muster.kernel.environment import SettingError
 from standalone.belongings import DEMO
 from standalone.commanding import InFrontCommand
-from standalone.demo.road import Road, Wishes
+from standalone.demo.road import BROKERS, Road, Wishes
 from standalone.folder import remove
 from standalone.stack import Stack
 
@@ -32,7 +32,7 @@ class Command(InFrontCommand):
             exit_after_summary=told.switch("EXIT"),
         )
         self.began = time.monotonic()
-        return Stack(home / DEMO, nodes=1, brokers=3, workers=1)
+        return Stack(home / DEMO, nodes=1, brokers=BROKERS, workers=1)
 
     def run(self, stack: Stack, ended: threading.Event) -> None:
         # A replay begins with an empty log: what an earlier demo left here would be counted twice.

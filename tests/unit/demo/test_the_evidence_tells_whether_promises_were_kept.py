@@ -69,10 +69,10 @@ def test_logs_that_differ_in_one_byte_are_told(tmp_path: Path) -> None:
         (tmp_path / broker / "flights-0").mkdir(parents=True)
         (tmp_path / broker / "flights-0" / "0.log").write_bytes(content)
     folders = {name: tmp_path / name for name in ("broker-1", "broker-2")}
-    assert not evidence.logs_are_equal("flights", 1, folders).kept
+    assert not evidence.logs_are_equal("flights", {0: folders}).kept
     (tmp_path / "broker-2" / "flights-0" / "0.log").write_bytes(b"aaaa")
-    assert evidence.logs_are_equal("flights", 1, folders).kept
+    assert evidence.logs_are_equal("flights", {0: folders}).kept
 
 
 def test_empty_logs_are_no_success(tmp_path: Path) -> None:
-    assert not evidence.logs_are_equal("flights", 1, {"broker-1": tmp_path, "broker-2": tmp_path}).kept
+    assert not evidence.logs_are_equal("flights", {0: {"broker-1": tmp_path, "broker-2": tmp_path}}).kept
