@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import psutil
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
@@ -21,6 +22,10 @@ from standalone.redis import Redis
 HOME_PREFIX = "muster-tests-"
 TEMPLATE = "muster_template"
 _numbers = itertools.count(1)
+
+# A machine that does other work as well makes nothing wrong: no example is judged by the clock.
+settings.register_profile("muster", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("muster")
 
 
 def _sweep_homes_of_the_dead() -> None:

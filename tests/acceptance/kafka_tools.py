@@ -1,13 +1,21 @@
 """This room runs Kafka's own command line tools, one after the other in one Java process."""
 
+import copy
 import subprocess
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from tests.acceptance.members import java
 
-GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-EVERY_GROUP: Final = "org.apache.kafka.tools.GroupsCommand"
+TOOLS: Final = "org.apache.kafka.tools"
+GROUPS: Final = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+EVERY_GROUP: Final = f"{TOOLS}.GroupsCommand"
+ELECTIONS: Final = f"{TOOLS}.LeaderElectionCommand"
+CONFIGS: Final = "kafka.admin.ConfigCommand"
+CLUSTER: Final = f"{TOOLS}.ClusterTool"
+API_VERSIONS: Final = f"{TOOLS}.BrokerApiVersionsCommand"
+FEATURES: Final = f"{TOOLS}.FeatureCommand"
+DELETE_RECORDS: Final = f"{TOOLS}.DeleteRecordsCommand"
 
 
 class Said(NamedTuple):
@@ -25,7 +33,7 @@ class Tools:
     """The process; its tools ask the cluster at `bootstrap`."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._process = subprocess.Popen(
             [*java(), "Tools"],
             stdin=subprocess.PIPE,
@@ -46,17 +54,52 @@ class Tools:
         self._process.wait(30)
         self._process.stdout.close()
 
+    def at(self, bootstrap: str) -> Self:
+        """The same process, whose tools ask another door."""
+        other = copy.copy(self)
+        other.bootstrap = bootstrap
+        return other
+
+    def run(self, name: str, *words: Any, fed: str = "") -> Said:
+        """Kafka's tool of this name, below `org.apache.kafka.tools`; `fed` is what it reads."""
+        asked = (f"{TOOLS}.{name}", "--bootstrap-server", self.bootstrap, *words)
+        return self._ask(*asked, *(["<" + fed.replace("\n", "\\n")] if fed else []))
+
     def groups(self, *words: Any) -> Said:
         """kafka-consumer-groups.sh."""
-        return self._ask(GROUPS, "--bootstrap-server", self._bootstrap, *words)
+        return self._ask(GROUPS, "--bootstrap-server", self.bootstrap, *words)
 
     def every_group(self, *words: Any) -> Said:
         """kafka-groups.sh."""
-        return self._ask(EVERY_GROUP, "--bootstrap-server", self._bootstrap, *words)
+        return self._ask(EVERY_GROUP, "--bootstrap-server", self.bootstrap, *words)
+
+    def elections(self, *words: Any) -> Said:
+        """kafka-leader-election.sh."""
+        return self._ask(ELECTIONS, "--bootstrap-server", self.bootstrap, *words)
+
+    def configs(self, *words: Any) -> Said:
+        """kafka-configs.sh."""
+        return self._ask(CONFIGS, "--bootstrap-server", self.bootstrap, *words)
+
+    def cluster(self, command: str, *words: Any) -> Said:
+        """kafka-cluster.sh."""
+        return self._ask(CLUSTER, command, "--bootstrap-server", self.bootstrap, *words)
+
+    def api_versions(self) -> Said:
+        """kafka-broker-api-versions.sh."""
+        return self._ask(API_VERSIONS, "--bootstrap-server", self.bootstrap)
+
+    def features(self, *words: Any) -> Said:
+        """kafka-features.sh."""
+        return self._ask(FEATURES, "--bootstrap-server", self.bootstrap, *words)
+
+    def delete_records(self, *words: Any) -> Said:
+        """kafka-delete-records.sh."""
+        return self._ask(DELETE_RECORDS, "--bootstrap-server", self.bootstrap, *words)
 
     def remove_members(self, group: str, *instances: str) -> Said:
         """Admin.removeMembersFromConsumerGroup: these static members, or all members."""
-        return self._ask("remove-members", self._bootstrap, group, *instances)
+        return self._ask("remove-members", self.bootstrap, group, *instances)
 
     def _ask(self, *words: Any) -> Said:
         assert self._process.stdin and self._process.stdout

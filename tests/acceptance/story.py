@@ -38,10 +38,11 @@ Stack = dict[str, Any]
 
 
 @contextmanager
-def running_stack(home: Path) -> Iterator[Stack]:
-    """Two nodes and one broker."""
+def running_stack(home: Path, brokers: int = 1) -> Iterator[Stack]:
+    """Two nodes, and so many brokers."""
     output = home.parent / "up.out"
-    environment = {**os.environ, "NODES": "2", "BROKERS": "1", "WORKERS": "1", "MUSTER_HOME": str(home)}
+    environment = {**os.environ, "NODES": "2", "WORKERS": "1", "MUSTER_HOME": str(home)}
+    environment["BROKERS"] = str(brokers)
     environment["MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS"] = "100"
     environment.pop("MAKELEVEL", None)
     with output.open("ab") as out:
@@ -59,11 +60,26 @@ def running_stack(home: Path) -> Iterator[Stack]:
         process.wait(60)
 
 
+def doors(stack: Stack) -> dict[str, str]:
+    """One Kafka door of each kind, as clients are told of it: broker and node."""
+    told = AdminClient({"bootstrap.servers": stack["bootstrap"]}).list_topics(timeout=PATIENCE_S).brokers
+    # The numbers of nodes begin behind those of brokers.
+    found = {number: f"{door.host}:{door.port}" for number, door in told.items()}
+    return {"broker": found[min(found)], "node": found[max(found)]}
+
+
 def create(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
     """Create it, and let every door know it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result()
-    for door in admin.list_topics(timeout=PATIENCE_S).brokers.values():
+    until_told(bootstrap, topic)
+
+
+def until_told(bootstrap: str, topic: str) -> None:
+    """Every door tells of the topic."""
+    for door in (
+        AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=PATIENCE_S).brokers.values()
+    ):
         # A member may ask any of them first, and is told of a topic that is not there yet.
         until(partial(_is_told, f"{door.host}:{door.port}", topic), f"{door.id} tells of {topic}")
 
@@ -121,13 +137,13 @@ class Writer:
         assert self._failures == []
 
 
-def _process_of(stack: Stack, name: str) -> int:
+def process_of(stack: Stack, name: str) -> int:
     """The pid of one of the stack's processes, as it is now."""
     told = json.loads((Path(stack["home"]) / "stack.json").read_text(encoding="utf-8"))
     return int(next(row["pid"] for row in told["processes"] if row["name"] == name))
 
 
-def _start(stack: Stack, name: str) -> None:
+def start_again(stack: Stack, name: str) -> None:
     environment = {**os.environ, "MUSTER_HOME": stack["home"]}
     command = [sys.executable, str(ROOT / "manage.py"), "start_process", name]
     subprocess.run(command, check=True, env=environment, cwd=ROOT, capture_output=True, timeout=120)
@@ -231,11 +247,11 @@ class Story:
         self._all_read_on("before the kill")
         for party in self._parties:
             party.look()
-        os.kill(_process_of(self._stack, "node-1"), signal.SIGKILL)
+        os.kill(process_of(self._stack, "node-1"), signal.SIGKILL)
         self._all_read_on("after the kill")
-        _start(self._stack, "node-1")
+        start_again(self._stack, "node-1")
         self._await(lambda: _is_ready(self._stack["nodes"][0]), "node-1 is back")
-        os.kill(_process_of(self._stack, "node-2"), signal.SIGTERM)
+        os.kill(process_of(self._stack, "node-2"), signal.SIGTERM)
         self._all_read_on("after the drain")
         for party in self._parties:
             party.look()
@@ -249,7 +265,7 @@ class Story:
             member.ask_to_leave()
         for member in self._staying:
             member.wait_gone()
-        _start(self._stack, "node-2")
+        start_again(self._stack, "node-2")
         return count
 
     @property

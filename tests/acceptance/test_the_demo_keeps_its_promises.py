@@ -18,7 +18,7 @@ from standalone.folder import remove
 from standalone.supervision import Supervision
 
 ROOT = Path(__file__).resolve().parents[2]
-PROMISES = 8
+PROMISES = 10
 LIMIT_SECONDS = 420
 OUTAGE_SECONDS = 10.0
 OUTAGES = {"Feb": "postgres", "Aug": "redis"}

@@ -26,12 +26,14 @@ SOURCE = Path(__file__).with_suffix(".c")
 class Question(NamedTuple):
     """What one connection asks again and again, and the answer it must get.
 
-    `offsets_at`: where in the request eight bytes stand that are one higher each time.
+    `offsets_at`: where in the request eight bytes stand that are one higher each time; `any_at`: where in the
+    answer eight bytes stand that are whatever they are.
     """
 
     request: bytes
     answer: bytes
     offsets_at: tuple[int, ...] = ()
+    any_at: tuple[int, ...] = ()
 
 
 class Window(NamedTuple):
@@ -60,8 +62,9 @@ class FrameLoad:
         with tempfile.NamedTemporaryFile() as file:
             file.write(struct.pack("=I", len(questions)))
             for one in questions:
-                places = struct.pack(f"={len(one.offsets_at)}I", *one.offsets_at)
-                for part in (one.request, one.answer, places):
+                offsets = struct.pack(f"={len(one.offsets_at)}I", *one.offsets_at)
+                anything = struct.pack(f"={len(one.any_at)}I", *one.any_at)
+                for part in (one.request, one.answer, offsets, anything):
                     file.write(struct.pack("=I", len(part)) + part)
             file.flush()
             self._process = subprocess.Popen(

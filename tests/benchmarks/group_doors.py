@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -26,8 +26,31 @@ INITIAL_DELAY_MS = "500"
 CONNECTIONS = "9000"
 AGREE = 0.1
 WARM_WINDOWS_MAX = 12
-WARM_S, WINDOW_S, ROUNDS = 1.5, 3.0, 3
+WINDOW_S, ROUNDS = 3.0, 3
 PROBES_PER_S = 200
+
+
+class Measured(Protocol):
+    """A process that answers at a Kafka door."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> tuple[str, int]: ...
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether it is what we compare with."""
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the process so far."""
+
+    def memory_mb(self) -> float:
+        """Its memory."""
+
+    def late_lines(self) -> int:
+        """How often its log says that the loop was late."""
 
 
 @dataclass
@@ -83,7 +106,7 @@ def node_door(home: Path, name: str, **more: str) -> Iterator[GroupDoor]:
         "MUSTER_NODE_KAFKA_CONNECTIONS": CONNECTIONS,
         "MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS": INITIAL_DELAY_MS,
     }
-    with bench_plane(home, name, **settings) as plane:
+    with bench_plane(home, name, ControlPlane, **settings) as plane:
 
         def add_topic(topic: str, partitions: int) -> None:
             plane.add_topic(topic, partitions)
@@ -112,7 +135,7 @@ def _kafka(home: Path, name: str, libraries: Path) -> Iterator[GroupDoor]:
 class Loaded:
     """What came of one kind of load at one door: windows, CPU for each answer, how late the door was."""
 
-    door: GroupDoor
+    door: Measured
     windows: list[Window] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
     probed_ms: list[float] = field(default_factory=list)
@@ -148,7 +171,11 @@ HEAD: Final = (
 
 
 def closed_loops(
-    home: Path, doors: Sequence[GroupDoor], asked: Sequence[Sequence[Question]], in_flight: int
+    home: Path,
+    doors: Sequence[Measured],
+    asked: Sequence[Sequence[Question]],
+    in_flight: int,
+    window_s: float = WINDOW_S,
 ) -> list[Loaded]:
     """Each door is asked as fast as it answers, when it is warm; the doors' rounds alternate."""
     found = [Loaded(door) for door in doors]
@@ -159,27 +186,27 @@ def closed_loops(
         ]
         probes = [stack.enter_context(probe(home, *door.address)) for door in doors]
         for load in loads:
-            _warm_up(load, in_flight)
+            _warm_up(load, in_flight, window_s / 2)
         for _ in range(ROUNDS):
             for into, load, asking in zip(found, loads, probes, strict=True):
-                _measure(into, load, asking, in_flight)
+                _measure(into, load, asking, in_flight, window_s)
     return found
 
 
-def _warm_up(load: FrameLoad, in_flight: int) -> None:
+def _warm_up(load: FrameLoad, in_flight: int, seconds: float) -> None:
     """Windows until two that follow one another agree: a JVM compiles for a long time."""
-    before = load.window(WARM_S, in_flight).rate
+    before = load.window(seconds, in_flight).rate
     for _ in range(WARM_WINDOWS_MAX):
-        now = load.window(WARM_S, in_flight).rate
+        now = load.window(seconds, in_flight).rate
         if abs(now - before) <= AGREE * max(now, before):
             return
         before = now
 
 
-def _measure(into: Loaded, load: FrameLoad, asking: FrameLoad, in_flight: int) -> None:
+def _measure(into: Loaded, load: FrameLoad, asking: FrameLoad, in_flight: int, seconds: float) -> None:
     cpu, late = into.door.cpu_s(), into.door.late_lines()
-    asking.begin(WINDOW_S, rate=PROBES_PER_S)
-    window = load.window(WINDOW_S, in_flight)
+    asking.begin(seconds, rate=PROBES_PER_S)
+    window = load.window(seconds, in_flight)
     into.cpu_us.append((into.door.cpu_s() - cpu) / max(window.answers, 1) * 1e6)
     into.windows.append(window)
     into.probed_ms.append(asking.end().p999_ms)

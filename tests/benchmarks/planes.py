@@ -19,7 +19,9 @@ from tests.integration.coordinator.control_plane import ROOT, ControlPlane
 
 
 @contextmanager
-def bench_plane(home: Path, name: str, **settings: str) -> Iterator[ControlPlane]:
+def bench_plane(
+    home: Path, name: str, kind: type[ControlPlane] = ControlPlane, **settings: str
+) -> Iterator[ControlPlane]:
     """A serving control plane in a new folder under `home`, which is removed with everything at the end."""
     home.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=home)).resolve()
@@ -29,7 +31,7 @@ def bench_plane(home: Path, name: str, **settings: str) -> Iterator[ControlPlane
     try:
         postgres.start()
         redis.start()
-        plane = ControlPlane(folder / "plane", _migrated_database(postgres), redis, **settings)
+        plane = kind(folder / "plane", _migrated_database(postgres), redis, **settings)
         plane.start_worker()
         plane.start_node()
         plane.wait_until_serving()

@@ -53,8 +53,8 @@ class Contestant(ABC):
         self._started = process
 
     @abstractmethod
-    def new_topic(self, name: str) -> None:
-        """Make a topic of one partition and one replica."""
+    def new_topic(self, name: str, partitions: int = 1) -> None:
+        """Make a topic of one replica."""
 
     def cpu_s(self) -> float:
         """CPU seconds that the broker has used."""
@@ -76,9 +76,9 @@ class Contestant(ABC):
         if self._started.stdout is not None:
             self._started.stdout.close()
 
-    def _create(self, name: str) -> None:
+    def _create(self, name: str, partitions: int) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(name, 1, 1)], request_timeout=20)[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=20)[name].result(30)
 
 
 class Muster(Contestant):
@@ -86,8 +86,8 @@ class Muster(Contestant):
 
     name = "Muster"
 
-    def new_topic(self, name: str) -> None:
-        self._create(name)
+    def new_topic(self, name: str, partitions: int = 1) -> None:
+        self._create(name, partitions)
 
 
 class ApacheKafka(Contestant):
@@ -95,8 +95,8 @@ class ApacheKafka(Contestant):
 
     name = "Kafka 4.3.0"
 
-    def new_topic(self, name: str) -> None:
-        self._create(name)
+    def new_topic(self, name: str, partitions: int = 1) -> None:
+        self._create(name, partitions)
 
 
 @contextmanager

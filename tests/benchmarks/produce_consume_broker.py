@@ -21,19 +21,14 @@ from broker.listener import ClientListener
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
 from broker.settings import guard_of, reader
+from kafkaserver.admin.asking import ControllerUnreachable
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
 from kafkaserver.producer_ids import ProducerIdBlock
-from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.link.callers import CallerRow
-from muster.messages.link.from_broker import GrownTopic, NamedTopic, NewTopic, WantedReplicas
+from muster.messages.link.from_broker import CreateTopics, NewTopic, Wish
 from muster.messages.link.rows import PartitionRow
-from muster.messages.link.to_broker import (
-    CreatedTopic,
-    OngoingReassignment,
-    ReassignmentResult,
-    TopicResult,
-)
+from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, WishAnswer
 
 ALONE = 1
 PORT = "MUSTER_LONE_BROKER_PORT"
@@ -72,55 +67,23 @@ class LoneController:
             self._plane.obey(row)
         return topic_id
 
-    async def create_topics(
-        self, topics: tuple[NewTopic, ...], timeout_ms: int, validate_only: bool, principal: str
-    ) -> tuple[CreatedTopic, ...]:
-        answers = []
-        for topic in topics:
-            count = max(topic.partition_count, 1)
-            topic_id = self.add_topic(topic.name, count)
-            answers.append(
-                CreatedTopic(name=topic.name, topic_id=topic_id, partition_count=count, replication_factor=1)
-            )
+    async def ask(self, wish: Wish) -> WishAnswer:
+        """Topics are created; nothing else can be asked of a broker that is alone."""
+        if not isinstance(wish, CreateTopics):
+            raise ControllerUnreachable("this broker has no controller")
+        created = tuple(self._create(topic) for topic in wish.topics)
         self.publish()
-        return tuple(answers)
+        return CreateTopicsAnswer(correlation_id=wish.correlation_id, topics=created)
 
-    async def delete_topics(self, topics: tuple[NamedTopic, ...], principal: str) -> tuple[TopicResult, ...]:
-        return _refused(topics)
-
-    async def create_partitions(
-        self, topics: tuple[GrownTopic, ...], timeout_ms: int, validate_only: bool, principal: str
-    ) -> tuple[TopicResult, ...]:
-        return _refused(topics)
-
-    async def alter_reassignments(
-        self, partitions: tuple[WantedReplicas, ...], may_change_factor: bool, principal: str
-    ) -> tuple[ReassignmentResult, ...]:
-        return tuple(
-            ReassignmentResult(
-                topic=one.topic,
-                partition=one.partition,
-                error=ErrorCode.POLICY_VIOLATION,
-                text="this broker has no controller",
-            )
-            for one in partitions
-        )
-
-    async def list_reassignments(
-        self, partitions: tuple[tuple[str, int], ...] | None
-    ) -> tuple[OngoingReassignment, ...]:
-        return ()
+    def _create(self, topic: NewTopic) -> CreatedTopic:
+        count = max(topic.partition_count, 1)
+        topic_id = self.add_topic(topic.name, count)
+        return CreatedTopic(name=topic.name, topic_id=topic_id, partition_count=count, replication_factor=1)
 
     async def producer_ids(self) -> ProducerIdBlock:
         first = self._next_producer_id
         self._next_producer_id += 1_000
         return ProducerIdBlock(first, 1_000)
-
-
-def _refused(topics: tuple[NamedTopic, ...] | tuple[GrownTopic, ...]) -> tuple[TopicResult, ...]:
-    """A lone broker's topics stay as they are."""
-    text = "this broker has no controller"
-    return tuple(TopicResult(name=one.name, error=ErrorCode.POLICY_VIOLATION, text=text) for one in topics)
 
 
 async def serve(folder: Path, topics: dict[str, int], port: int) -> None:

@@ -337,10 +337,10 @@ def commit(group: str, generation: int, member_id: str, topic: str, numbers: Seq
     )
     told = build(part(answered, "OffsetCommitResponseTopic"), name=topic, partitions=answers)
     answer = encode_reply(key, VERSIONS[key], 0, build(answered, topics=(told,)))
-    return Question(asked, answer, tuple(_places(asked, struct.pack(">q", _OFFSET))))
+    return Question(asked, answer, tuple(places_of(asked, struct.pack(">q", _OFFSET))))
 
 
-def _places(frame: bytes, marker: bytes) -> list[int]:
+def places_of(frame: bytes, marker: bytes) -> list[int]:
     found, place = [], frame.find(marker)
     while place >= 0:
         found.append(place)

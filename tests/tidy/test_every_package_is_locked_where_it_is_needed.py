@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+import warnings
 from functools import cache
 from importlib.metadata import packages_distributions
 from importlib.util import find_spec
@@ -71,7 +72,10 @@ def _needed(module: str) -> frozenset[str]:
 
     uvicorn.protocols.http.httptools_impl comes with uvicorn, and httptools does not.
     """
-    spec = find_spec(module)
+    with warnings.catch_warnings():
+        # The parent of a module is imported to find it: what that warns of is its own affair.
+        warnings.simplefilter("ignore")
+        spec = find_spec(module)
     named: set[str] = {module}
     if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
         body = ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body

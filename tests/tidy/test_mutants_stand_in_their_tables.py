@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.native.mutants import MUTANTS as NATIVE
 from tests.simulation.native.test_mutants import TRANSCRIPT_MUTANTS
 from tests.simulation.replication.disk_mutants import MUTANTS as DISKS
-from tests.simulation.replication.move_mutants import MUTANTS as REPLICATION
+from tests.simulation.replication.registration_mutants import MUTANTS as REPLICATION
 from tests.tidy.sources import ROOT
 
 PLAYED = {name for mutant in NATIVE for name in mutant.name.split()} | REPLICATION.keys() | DISKS.keys()

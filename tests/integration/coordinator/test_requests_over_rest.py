@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from groups import asking
+from runtime import asking
 from tests.integration.coordinator.conftest import NewMember
 from tests.integration.coordinator.control_plane import ControlPlane, eventually_async
 from tests.integration.coordinator.operators import Operator, add_group
@@ -117,7 +117,7 @@ def test_who_waits_too_long_is_told_where_the_answer_will_stand(
     assert later.status_code in (200, 202)
     asking.WAIT_S = 5.0
     told = asking._wait(later.json()["request"])
-    assert told.answer is not None and olga.get(later["Location"]).json()["verdict"] == "done"
+    assert told.result is not None and olga.get(later["Location"]).json()["verdict"] == "done"
 
 
 async def test_a_forced_rebalance_asks_a_handler(

@@ -347,3 +347,13 @@ def test_an_answer_alone_leaves_the_version_of_the_group(connection: LaneConnect
     assert turns.rows.version == 1 and turns.store.load(connection, "departures") == turns.rows
     found = connection.execute("SELECT state, result ->> 'text' FROM work_item").fetchall()
     assert found == [("adopted", "no")]
+
+
+def test_members_who_subscribe_alike_are_loaded_with_one_list(connection: LaneConnection) -> None:
+    turns = Turns(connection)
+    turns.take(joins("ann", "orders", "clicks"), joins("ben", "orders", "clicks"), joins("cleo", "clicks"))
+    loaded = turns.store.load(connection, "departures")
+    assert loaded.members == turns.rows.members
+    assert loaded.members["ann"].topic_count is loaded.members["ben"].topic_count
+    connection.execute("UPDATE group_member SET subscription_digest = ''")
+    assert turns.store.load(connection, "departures").members == turns.rows.members, "rows of older programs"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AiokafkaPartition
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka import admin as librdkafka
 
 from tests.benchmarks.free_ports import free_port
@@ -145,11 +145,10 @@ def test_librdkafkas_admin_creates_a_topic_with_configs_and_lists_offsets(broker
     created = admin.create_topics([names.NewTopic("admin", 1, 1, config={"retention.ms": "60000"})])
     created["admin"].result(PATIENCE_S)
     partition = TopicPartition("admin", 0)
-    for spec, offset in ((names.OffsetSpec.earliest(), 0), (names.OffsetSpec.latest(), 0)):
+    specs = names.OffsetSpec
+    # In an empty log no record has the largest timestamp.
+    for spec, offset in ((specs.earliest(), 0), (specs.latest(), 0), (specs.max_timestamp(), -1)):
         assert admin.list_offsets({partition: spec})[partition].result(PATIENCE_S).offset == offset
-    # A query of a version that is not served is refused for its partition, not with the connection.
-    with pytest.raises(KafkaException):
-        admin.list_offsets({partition: names.OffsetSpec.max_timestamp()})[partition].result(PATIENCE_S)
 
 
 def test_kafka_python(broker: BrokerProcess) -> None:

@@ -1,12 +1,20 @@
-"""This room gives replication tests a cluster of their own."""
+"""This room gives replication tests a cluster of their own, or one for all tests of a module."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
 import pytest
+from psycopg import sql
+from pytest_django import DjangoDbBlocker
 
+from controller.topics_api import created_topics
+from standalone.postgres import OWNER, Postgres
 from standalone.redis import Redis
+from tests.conftest import pointed_at
 from tests.integration.replication.cluster import Cluster
+from tests.integration.replication.rest_operator import Operator
 
 
 @pytest.fixture
@@ -14,3 +22,41 @@ def cluster(tmp_path: Path, fresh_database: str, redis_server: Redis) -> Iterato
     made = Cluster(tmp_path / "cluster", fresh_database, redis_server)
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="module")
+def shared(
+    postgres_server: Postgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """A node and three brokers, for all tests of this module: each has topics of its own."""
+    home, name = tmp_path_factory.mktemp("rest"), f"muster_rest_{uuid4().hex[:12]}"
+    redis = Redis(home / "redis")
+    redis.start()
+    with psycopg.connect(postgres_server.superuser_url(), autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {} STRATEGY FILE_COPY").format(
+                sql.Identifier(name), sql.Identifier(OWNER), sql.Identifier(migrated_template)
+            )
+        )
+    cluster = Cluster(Path(home / "cluster"), postgres_server.url(name), redis)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        redis.stop()
+        with psycopg.connect(postgres_server.superuser_url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def olga(shared: Cluster, django_db_blocker: DjangoDbBlocker) -> Iterator[Operator]:
+    """An operator; Django's rows are those of the cluster."""
+    created_topics.forget()
+    with django_db_blocker.unblock(), pointed_at(shared.database_url):
+        yield Operator(shared.token("olga", "operator"))
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"gates-{uuid4().hex[:8]}"

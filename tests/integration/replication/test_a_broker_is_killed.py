@@ -2,7 +2,7 @@
 
 from confluent_kafka import Producer
 
-from tests.integration.replication.cluster import Cluster, Producing, nothing_lost_nothing_twice
+from tests.integration.replication.cluster import BROKERS, Cluster, Producing, nothing_lost_nothing_twice
 
 PARTITIONS = 3
 REFUSED = b"-1"
@@ -57,23 +57,27 @@ def test_two_brokers_are_killed_and_the_last_one_serves_nobody_below_the_minimum
     cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
 
 
-def test_a_clean_stop_moves_the_leaders_and_leaves_the_mark(cluster: Cluster) -> None:
+def test_brokers_are_restarted_one_after_the_other_and_the_producer_sees_no_error(cluster: Cluster) -> None:
+    """Each hands over what it leads before it stops: no partition is ever without a leader."""
     cluster.start()
     cluster.create_topic("orders", PARTITIONS)
     producing = Producing(cluster, "orders", PARTITIONS)
     cluster.await_true(lambda: producing.acknowledged_count >= 300, "producing goes on")
-    leaver = cluster.leaders("orders")[0]
-    process = cluster.brokers[leaver]
-    process.popen.terminate()
-    assert process.popen.wait(timeout=10) == 0
-    assert (cluster.data(leaver) / ".clean-shutdown").exists()
-    cluster.await_true(lambda: leaver not in cluster.leaders("orders").values(), "others lead")
-    before = producing.acknowledged_count
-    cluster.await_true(lambda: producing.acknowledged_count >= before + 300, "producing goes on without it")
-    cluster.start_broker(leaver)
-    cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "it is in sync again")
+    for leaver in BROKERS:
+        process = cluster.brokers[leaver]
+        process.popen.terminate()
+        assert process.popen.wait(timeout=20) == 0
+        assert (cluster.data(leaver) / ".clean-shutdown").exists()
+        # It stopped when others led, and the end of its link was the end of its session.
+        assert leaver not in cluster.leaders("orders").values()
+        cluster.await_true(lambda gone=leaver: gone not in cluster.live_brokers(), "it is missed at once")
+        before = producing.acknowledged_count
+        cluster.await_true(lambda at=before: producing.acknowledged_count >= at + 100, "producing goes on")
+        cluster.start_broker(leaver)
+        cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "it is in sync again")
     producing.finish()
     assert producing.refused == []
+    assert cluster.query("SELECT count(*) FROM journal WHERE summary ? 'partitions_without_leader'") == [(0,)]
     found = cluster.read_everything("orders", PARTITIONS)
     nothing_lost_nothing_twice(producing, found)
     assert sum(map(len, found.values())) == producing.sent

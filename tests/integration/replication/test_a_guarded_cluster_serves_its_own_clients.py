@@ -12,6 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 from pytest_django import DjangoDbBlocker
 
 from muster import BlockingConsumer
+from standalone.children import free_ports
 from standalone.redis import Redis
 from tests.conftest import pointed_at
 from tests.integration.coordinator.operators import Operator
@@ -31,10 +32,17 @@ GUARDED = {
 
 @pytest.fixture
 def guarded(tmp_path: Path, fresh_database: str, redis_server: Redis) -> Iterator[Cluster]:
-    """A node and a broker that ask for a token behind TLS, and no worker: the spare process stands in."""
+    """A node and brokers that ask for a token behind TLS, and no worker: the spare process stands in.
+
+    The brokers find each other as on two machines: they listen everywhere, by a name and a certificate.
+    """
     made = Cluster(tmp_path / "cluster", fresh_database, redis_server, **GUARDED)
     try:
-        made.start([1])
+        made.start_node("node-1")
+        for broker_id, port in zip((1, 2), free_ports(2), strict=True):
+            everywhere = {"MUSTER_BROKER_REPLICATION_LISTEN": f"0.0.0.0:{port}"}
+            made.start_broker(broker_id, MUSTER_BROKER_REPLICATION_ADDRESS=f"localhost:{port}", **everywhere)
+        made.wait_until_ready((1, 2))
         yield made
     finally:
         made.stop()
@@ -62,11 +70,12 @@ def _kafka(cluster: Cluster, **more: Any) -> dict[str, Any]:
 def _fill(cluster: Cluster) -> None:
     operator = _kafka(cluster)
     admin = AdminClient(operator)
-    admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(PATIENCE_S)
+    admin.create_topics([NewTopic("orders", 1, 2)])["orders"].result(PATIENCE_S)
     producer = Producer(operator)
     for number in range(RECORDS):
         producer.produce("orders", b"%d" % number)
     assert producer.flush(PATIENCE_S) == 0
+    cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "the follower is in sync by TLS")
 
 
 def _read_by_the_sdk(cluster: Cluster, count: int) -> list[int]:

@@ -12,9 +12,9 @@ from django.utils import timezone
 from access.grants import Role
 from access.service import create_token
 from controller.models import Partition, Topic
-from groups import asking
 from groups.core.requests import KIND, Answer, Asked, DeleteGroup, Verdict
 from groups.models import CommittedOffset, ConsumerGroup
+from runtime import asking
 from runtime.models import JournalEntry, WorkItem
 
 pytestmark = pytest.mark.django_db

@@ -1,10 +1,12 @@
 import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -16,8 +18,8 @@ import org.apache.kafka.common.utils.Exit;
 /**
  * Runs Kafka's own command line tools one after the other in one process, which starts only once.
  *
- * Each line read is a class and its words, parted by tabs. What the tool prints comes back, then a line
- * `exit N`.
+ * Each line read is a class and its words, parted by tabs; a last word that begins with `<` is what the tool
+ * reads, its lines parted by `\\n`. What the tool prints comes back, then a line `exit N`.
  */
 public class Tools {
     private static class Exited extends RuntimeException {}
@@ -43,7 +45,10 @@ public class Tools {
             System.setOut(stream);
             System.setErr(stream);
             ended = null;
-            boolean succeeded = run(words[0], Arrays.copyOfRange(words, 1, words.length));
+            int end = words.length;
+            var fed = words[end - 1].startsWith("<") ? words[--end].substring(1) : "";
+            System.setIn(new ByteArrayInputStream(fed.replace("\\n", "\n").getBytes(StandardCharsets.UTF_8)));
+            boolean succeeded = run(words[0], Arrays.copyOfRange(words, 1, end));
             out.print(said);
             out.println("\nexit " + (ended != null ? ended : succeeded ? 0 : 1));
             out.flush();
