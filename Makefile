@@ -17,6 +17,7 @@ EXIT ?=
 SEEDS ?= 300
 FRAMES ?= 100000
 MINUTES ?= 10
+ROUNDS ?= 1
 SEED ?= 0
 BESIDE ?=
 WHAT ?=
@@ -26,7 +27,7 @@ JOBS ?= 2
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
 .PHONY: help setup runtime jars browser built-clients demo up stop start status login test lint bench sim \
-	clients fuzz soak accept docs lock clean
+	clients fuzz soak chaos accept docs lock clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -86,6 +87,9 @@ fuzz: setup  ## throw spoilt frames at every door (FRAMES=100000 SEED=0)
 
 soak: setup  ## 200 members of every kind, and faults, on a whole stack (MINUTES=10 SEED=0)
 	@exec $(PY) -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)
+
+chaos: setup built-clients  ## do everything bad to a cluster that is written to (ROUNDS=1 SEED=0)
+	CHAOS=$(ROUNDS) SEED=$(SEED) $(PY) -m pytest -s tests/acceptance/test_acknowledged_records_outlive_chaos.py
 
 accept: setup  ## write the transcripts of tests/scenarios anew, as the rules now run; read the diff
 	$(PY) -m tests.scenarios.native.transcripts
