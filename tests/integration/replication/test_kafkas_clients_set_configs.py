@@ -171,7 +171,8 @@ def test_topics_with_overrides_and_near_their_min_insync_are_found(
 
     shared.await_true(lambda: listed("--topics-with-overrides"), "it sets something itself")
     shared.await_true(lambda: listed("--at-min-isr-partitions"), "not one of its replicas may go")
-    assert not listed("--under-min-isr-partitions")
+    # A busy machine may drop a follower from the ISR for a moment: it comes back.
+    shared.await_true(lambda: not listed("--under-min-isr-partitions"), "all of its replicas are in sync")
 
 
 def test_librdkafka_sets_and_describes(address: str, shared: Cluster, topic: str) -> None:
