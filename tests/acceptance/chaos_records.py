@@ -5,15 +5,17 @@ retries; a group reads both topics all along.
 """
 
 import json
+import logging
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from muster.kafkawire import batches
 from tests.acceptance.chaos_cluster import PARTITIONS, PATIENCE_S, TOPICS, ChaosCluster
 from tests.acceptance.members import java, missing
 
@@ -23,6 +25,9 @@ DELIVERY_TIMEOUT_MS: Final = 180_000
 BETWEEN_RECORDS_S: Final = 0.003
 FILLING: Final = b"." * 200
 """Makes segments end."""
+
+MOST_TOLD: Final = 60
+"""Lines of one replica that a failure tells."""
 
 
 class Place(NamedTuple):
@@ -34,14 +39,21 @@ class Place(NamedTuple):
 
 
 class Writer:
-    """librdkafka's producer in a thread; who was acknowledged lies where it says."""
+    """librdkafka's producer in a thread; who was acknowledged lies where it says.
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    What it says of its epochs and retries lies in the folder, in `<topic>.librdkafka.log`.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, folder: Path) -> None:
         self.acknowledged: dict[Place, bytes] = {}
         self.refused: list[str] = []
         self.sent = 0
         self.topic = topic
         self._ending = threading.Event()
+        self._notes = logging.FileHandler(folder / f"{topic}.librdkafka.log")
+        self._notes.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        notes = logging.Logger(topic)
+        notes.addHandler(self._notes)
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -51,8 +63,9 @@ class Writer:
                 "batch.num.messages": 20,
                 "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
                 "reconnect.backoff.max.ms": 500,
-                "log_level": 0,
-            }
+                "debug": "eos",
+            },
+            logger=notes,
         )
         self._thread = threading.Thread(target=self._run, name=f"writes {topic}", daemon=True)
         self._thread.start()
@@ -93,6 +106,7 @@ class Writer:
         self._ending.set()
         self._thread.join()
         self._producer.purge()
+        self._notes.close()
 
 
 class JavaWriter:
@@ -202,8 +216,8 @@ class Account:
     def __init__(self, cluster: ChaosCluster, folder: Path) -> None:
         self._cluster = cluster
         self.writers: tuple[Writer | JavaWriter, ...] = (
-            Writer(cluster.bootstrap, "orders"),
-            Writer(cluster.bootstrap, "clicks")
+            Writer(cluster.bootstrap, "orders", folder),
+            Writer(cluster.bootstrap, "clicks", folder)
             if missing("java")
             else JavaWriter(cluster.bootstrap, "clicks", folder),
         )
@@ -234,10 +248,15 @@ class Account:
             )
             found.update(whole_log(self._cluster.bootstrap, topic))
         for writer in self.writers:
-            wrong = [at for at, value in writer.acknowledged.items() if found.get(at) != value]
-            assert not wrong, f"{len(wrong)} acknowledged records are lost, or are others: {wrong[:5]}"
+            wrong = sorted(at for at, value in writer.acknowledged.items() if found.get(at) != value)
+            assert not wrong, (
+                f"{len(wrong)} acknowledged records are lost, or are others: {wrong[:5]}"
+                + self._stored_around(wrong[0], wrong[0].offset)
+            )
+        for first, place, text in doubled(found):
+            raise AssertionError(text + self._stored_around(place, first.offset))
+        for writer in self.writers:
             assert len(writer.acknowledged) == writer.sent
-        nothing_twice(found)
         # Nothing was written that was not acknowledged.
         assert len(found) == sum(writer.sent for writer in self.writers)
         self._cluster.await_true(
@@ -254,6 +273,18 @@ class Account:
             if not replicas[0] or replicas.count(replicas[0]) != len(replicas):
                 return False
         return True
+
+    def _stored_around(self, place: Place, first: int) -> str:
+        """The batches from that of offset `first` to the one behind `place`, as each replica stores them."""
+        told: dict[str, list[int]] = {}
+        for broker, stored in self._cluster.logs(place.topic, place.partition).items():
+            headers = (header for _, header in batches.headers(stored))
+            near = [header for header in headers if header.next_offset > first]
+            behind = sum(header.base_offset <= place.offset for header in near) + 1
+            told.setdefault("\n".join(map(told_of, near[: min(behind, MOST_TOLD)])), []).append(broker)
+        row = self._cluster.partitions(place.topic)[place.partition]
+        replicas = "".join(f"\nbrokers {brokers}:\n{batches_of}" for batches_of, brokers in told.items())
+        return f"\n{place.topic}-{place.partition}: {row}{replicas}"
 
     def end(self) -> None:
         """Whatever happened, nobody goes on."""
@@ -291,11 +322,29 @@ def whole_log(bootstrap: str, topic: str) -> dict[Place, bytes]:
     return found
 
 
-def nothing_twice(found: Mapping[Place, bytes]) -> None:
-    """The numbers of each partition rise: nothing is there twice, nothing overtook another."""
-    last: dict[tuple[str, int], int] = {}
+def told_of(header: batches.BatchHeader) -> str:
+    """A batch's place, who led, and where it stands in its producer's sequence."""
+    return (
+        f"  offsets {header.base_offset} to {header.next_offset - 1} in leader epoch {header.leader_epoch}:"
+        f" producer {header.producer_id}, epoch {header.producer_epoch},"
+        f" sequences {header.base_sequence} to {header.last_sequence}"
+    )
+
+
+def doubled(found: Mapping[Place, bytes]) -> Iterator[tuple[Place, Place, str]]:
+    """Where the numbers of a partition do not rise, and the first place that holds as high a number.
+
+    None: nothing is there twice, nothing overtook another.
+    """
+    before: dict[tuple[str, int], list[tuple[int, Place]]] = {}
     for place in sorted(found):
         number = int(found[place].split()[0])
-        at = place.topic, place.partition
-        assert number > last.get(at, -1), f"{place} holds {number} behind {last[at]}"
-        last[at] = number
+        lower = before.setdefault((place.topic, place.partition), [])
+        if lower and number <= lower[-1][0]:
+            reached = next(one for one in lower if one[0] >= number)
+            yield (
+                reached[1],
+                place,
+                f"{place} holds {number} behind {lower[-1][0]}, and {reached[1]} held {reached[0]}",
+            )
+        lower.append((number, place))
