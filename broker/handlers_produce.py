@@ -4,6 +4,7 @@ import asyncio
 
 import structlog
 
+from broker.core.refused_batches import SENT_AGAIN, RefusedBatches
 from broker.core.replica_log import PartitionKey
 from broker.hosted import HostedPartition
 from broker.log.outcomes import AppendRefused, StorageFailed
@@ -12,7 +13,8 @@ from kafkaserver.callers import KafkaCaller, caller_of
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader
-from muster.kafkawire.batches import NO_TIMESTAMP
+from muster.kafkawire.batches import NO_TIMESTAMP, BatchHeader, read_header
+from muster.kafkawire.errors import CorruptBatch
 from muster.kafkawire.produce import PartitionRecords, ProduceRequest, produce_answer, read_produce
 from muster.kernel.error_codes import ErrorCode
 
@@ -138,6 +140,7 @@ class ProduceHandler:
     def __init__(self, plane: DataPlane, quotas: ClientQuotas) -> None:
         self._plane = plane
         self._quotas = quotas
+        self._refused = RefusedBatches()
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Append, then answer now (acks=1), never (0), or when committed (all). Raises MalformedFrame."""
@@ -157,10 +160,12 @@ class ProduceHandler:
             hosted = self._judge(request, records, caller)
             if isinstance(hosted, ErrorCode):
                 outcome.refuse(hosted)
-                continue
-            next_offset = self._append(hosted, records.records, outcome)
-            if next_offset > hosted.high_watermark:
-                waiting.append((hosted, next_offset, outcome))
+            else:
+                next_offset = self._append(hosted, records.records, outcome)
+                if next_offset > hosted.high_watermark:
+                    waiting.append((hosted, next_offset, outcome))
+            if outcome.error_code in SENT_AGAIN:
+                self._note_refused(records, outcome.error_code)
         if request.acks == 0:
             self._answer_nobody(outcomes, reply)
         elif waiting and request.acks == ALL_IN_SYNC:
@@ -219,4 +224,26 @@ class ProduceHandler:
             )
         ):
             return ErrorCode.NOT_ENOUGH_REPLICAS
+        if len(self._refused) and not isinstance(hosted, ErrorCode):
+            return self._in_the_way(hosted, records) or hosted
         return hosted
+
+    def _in_the_way(self, hosted: HostedPartition, records: PartitionRecords) -> ErrorCode | None:
+        """Why a batch before this one was refused; None: none was, or it does not matter any more."""
+        header = _header_of(records)
+        if header is None:
+            return None
+        return self._refused.in_the_way((records.topic, records.partition), header, hosted.log.producers)
+
+    def _note_refused(self, records: PartitionRecords, error_code: ErrorCode) -> None:
+        header = _header_of(records)
+        if header is not None:
+            self._refused.note((records.topic, records.partition), header, error_code)
+
+
+def _header_of(records: PartitionRecords) -> BatchHeader | None:
+    """None: it has none that could be read."""
+    try:
+        return None if records.records is None else read_header(records.records)
+    except CorruptBatch:
+        return None

@@ -20,7 +20,8 @@ MOST_PRODUCERS: Final = 5_000
 
 Anybody may state an id: unbounded, each record of 71 bytes would take a place in memory for a day."""
 
-_SEQUENCE_MASK: Final = 0x7FFFFFFF
+SEQUENCE_MASK: Final = 0x7FFFFFFF
+"""Sequence numbers wrap behind it (KIP-98)."""
 
 
 class StoredBatch(NamedTuple):
@@ -97,13 +98,19 @@ class Producers:
             return _APPEND if begins else Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         if not state.batches:
             return _APPEND
-        if header.base_sequence == (state.batches[-1].last_sequence + 1) & _SEQUENCE_MASK:
+        if header.base_sequence == (state.batches[-1].last_sequence + 1) & SEQUENCE_MASK:
             return _APPEND
         wanted = (header.base_sequence, header.last_sequence)
         for stored in state.batches:
             if (stored.first_sequence, stored.last_sequence) == wanted:
                 return Duplicate(stored.base_offset, stored.last_offset)
         return Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+    def leaves_a_gap(self, header: BatchHeader) -> bool:
+        """True if a batch before this one is missing, or nothing is known of its producer."""
+        if header.producer_id not in self._states:
+            return True
+        return self.judge(header) == Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
     def stored(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """A batch is in the log now, with its first record at `base_offset`."""

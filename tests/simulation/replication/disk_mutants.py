@@ -195,3 +195,17 @@ def _() -> Iterator[None]:
 
 
 MUTANTS["ps_not_rolled"] = lambda: patch.object(PartitionLog, "_rebuild_producers", lambda self, now_ms: None)
+MUTANTS["gap_is_told"] = lambda: patch.object(
+    Producers, "leaves_a_gap", lambda self, header: header.producer_id not in self._states
+)
+
+
+@mutant("gap_is_taken")
+def _() -> Iterator[None]:
+    leaves_a_gap = Producers.leaves_a_gap
+
+    def of_the_known(self: Producers, header: Any) -> bool:
+        return header.producer_id in self._states and leaves_a_gap(self, header)
+
+    with patch.object(Producers, "leaves_a_gap", of_the_known):
+        yield

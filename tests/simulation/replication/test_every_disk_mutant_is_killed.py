@@ -11,6 +11,7 @@ from tests.simulation.replication.disks import run_seed
 from tests.unit.broker_core import test_a_log_begins_where_its_leader_says as starts
 from tests.unit.broker_data_plane import test_a_leader_with_a_bad_batch_gives_way as bad_batch
 from tests.unit.broker_data_plane import test_a_log_that_cannot_be_used_leads_nothing as failed
+from tests.unit.broker_data_plane import test_batches_behind_a_refused_one_are_refused_alike as refused
 from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as damage
 
 KILLED_BY = {
@@ -42,6 +43,10 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "forgotten_diverges": lambda _folder: (
         starts.test_whoever_stands_where_a_forgotten_epoch_ended_lacks_nothing()
     ),
+    "gap_is_taken": lambda folder: asyncio.run(
+        refused.test_a_leader_that_has_not_heard_of_its_topic_yet(folder)
+    ),
+    "gap_is_told": lambda folder: asyncio.run(refused.test_too_few_in_sync_for_a_moment(folder)),
     "last_gives_up": lambda folder: asyncio.run(
         bad_batch.test_the_last_in_sync_replica_goes_on_with_what_it_has(folder)
     ),

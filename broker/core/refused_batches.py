@@ -1,0 +1,94 @@
+"""This room remembers whose batch was refused here, so that no producer is blamed for a gap of our making.
+
+A producer has several batches under way. Is one refused because this broker does not lead yet, or because
+too few are in sync, and the next one judged a moment later, that one is out of sequence by our doing. Told
+so, a client begins a new epoch and sends again, under new numbers, all that is not acknowledged, of other
+partitions, too: what of it is stored is stored twice then (`gap_is_told`). And of a producer that is not
+known yet any sequence is taken: its client concludes that the batch before is stored as well, and
+acknowledges what was refused (`gap_is_taken`). So whoever stands behind a refused batch is refused for the
+same reason until that one comes again: clients send all of them once more, in their order.
+"""
+
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+from broker.core.producers import REMEMBERED_BATCHES, SEQUENCE_MASK, Producers
+from muster.kafkawire.batches import NO_PRODUCER, BatchHeader
+from muster.kernel.error_codes import ErrorCode
+
+SENT_AGAIN: Final = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors that say that nothing was stored, and after which a producer sends the same batch again."""
+
+MOST_REFUSED: Final = 10_000
+"""So many are remembered, one for each partition of a producer; the oldest is forgotten first."""
+
+_LONGEST_NAME: Final = 249
+"""No topic has a longer one, whatever a stranger asks for."""
+
+_HALF: Final = SEQUENCE_MASK // 2
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class _Refused(NamedTuple):
+    """The first batch that was refused; `left`: how many more may have been under way behind it."""
+
+    epoch: int
+    sequence: int
+    error_code: ErrorCode
+    left: int
+
+
+class RefusedBatches:
+    """The refused batches of one broker, by partition and producer."""
+
+    __slots__ = ("_most", "_refused")
+
+    def __init__(self, most: int = MOST_REFUSED) -> None:
+        self._most = most
+        self._refused: OrderedDict[tuple[Place, int], _Refused] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._refused)
+
+    def note(self, place: Place, header: BatchHeader, error_code: ErrorCode) -> None:
+        """This batch was refused with an error of SENT_AGAIN."""
+        if header.producer_id == NO_PRODUCER or len(place[0]) > _LONGEST_NAME:
+            return
+        key, sequence, left = (place, header.producer_id), header.base_sequence, REMEMBERED_BATCHES - 1
+        before = self._refused.get(key)
+        if before is not None and before.left and _is_behind(header, before):
+            sequence, left = before.sequence, before.left - 1
+        self._refused[key] = _Refused(header.producer_epoch, sequence, error_code, left)
+        self._refused.move_to_end(key)
+        if len(self._refused) > self._most:
+            self._refused.popitem(last=False)
+
+    def in_the_way(self, place: Place, header: BatchHeader, producers: Producers) -> ErrorCode | None:
+        """Why this batch is to be refused, too; None: by what is known here it may be judged.
+
+        `producers` are those of the partition's log.
+        """
+        key = (place, header.producer_id)
+        before = self._refused.get(key)
+        if before is None:
+            return None
+        if before.left and _is_behind(header, before) and producers.leaves_a_gap(header):
+            return before.error_code
+        # It is the refused one, or the log has gone past it, or its producer begins again, here or anew.
+        del self._refused[key]
+        return None
+
+
+def _is_behind(header: BatchHeader, refused: _Refused) -> bool:
+    distance = (header.base_sequence - refused.sequence) & SEQUENCE_MASK
+    return header.producer_epoch == refused.epoch and 0 < distance <= _HALF

@@ -1,0 +1,57 @@
+"""What is under way behind a refused batch is told the same: its client sends all of it again, in order."""
+
+from collections.abc import Container
+from pathlib import Path
+
+from muster.kafkawire.api_table import ApiKey
+from tests.unit.broker_data_plane.planes import Client, broker, client, fetch, follower, produce, produced
+
+PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
+ALONE: Container[int] = frozenset({1})
+BOTH: Container[int] = frozenset({1, 2})
+TOO_FEW, NOT_LEADER, UNKNOWN_TOPIC = 19, 6, 3
+
+
+async def answer(to: Client, sequence: int) -> tuple[int, int]:
+    return produced(await to.ask(PRODUCE, 9, produce(b"x", producer=(7, 0, sequence))))
+
+
+async def test_too_few_in_sync_for_a_moment(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
+        one.obey(1, replicas=(1, 2), configs={"min.insync.replicas": "2"})
+        for sequence in range(5):
+            # Between the third and the fourth the other replica is away, and comes back.
+            one.plane.live = ALONE if sequence == 2 else BOTH
+            ann.send(PRODUCE, 9, produce(b"x", producer=(7, 0, sequence)))
+            await two.ask(FETCH, 16, fetch(0, version=16, replica=(2, 1), leader_epoch=1))
+        await two.ask(FETCH, 16, fetch(2, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
+        assert [produced(await ann.hear()) for _ in range(5)] == [(0, 0), (0, 1), *[(TOO_FEW, -1)] * 3]
+        for sequence in (2, 3, 4):
+            ann.send(PRODUCE, 9, produce(b"x", producer=(7, 0, sequence)))
+        await two.ask(FETCH, 16, fetch(5, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
+        assert [produced(await ann.hear()) for _ in range(3)] == [(0, 2), (0, 3), (0, 4)]
+
+
+async def test_a_leader_that_has_not_heard_of_its_topic_yet(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        assert await answer(ann, 0) == (UNKNOWN_TOPIC, -1)
+        one.obey(1)
+        assert await answer(ann, 1) == (UNKNOWN_TOPIC, -1)
+        assert [await answer(ann, sequence) for sequence in (0, 1)] == [(0, 0), (0, 1)]
+
+
+async def test_a_leader_that_was_deposed_and_leads_again(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert await answer(ann, 0) == (0, 0)
+        one.obey(2, leader=2, epoch=2, replicas=(1, 2))
+        assert await answer(ann, 1) == (NOT_LEADER, -1)
+        one.obey(3, epoch=3)
+        assert await answer(ann, 2) == (NOT_LEADER, -1)
+        assert [await answer(ann, sequence) for sequence in (1, 2)] == [(0, 1), (0, 2)]
+
+
+async def test_a_gap_that_nobody_here_made_is_out_of_order(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert [await answer(ann, sequence) for sequence in (0, 2)] == [(0, 0), (45, -1)]
