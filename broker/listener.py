@@ -22,11 +22,12 @@ from kafkaserver.admin.quotas import QuotaHandlers
 from kafkaserver.admin.reassignments import ReassignmentHandlers
 from kafkaserver.admin.topics import TopicHandlers
 from kafkaserver.callers import caller_of
-from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
+from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
 from kafkaserver.finding import answer_find_coordinator
 from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits
+from kafkaserver.metadata_answers import MetadataHandler
 from kafkaserver.producer_ids import ProducerIdBlock, ProducerIds
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
@@ -79,7 +80,7 @@ class ClientListener:
             ApiKey.DELETE_RECORDS: RecordHandlers(plane, self._later).delete,
             ApiKey.DESCRIBE_LOG_DIRS: logs.describe_log_dirs,
             ApiKey.DESCRIBE_PRODUCERS: logs.describe_producers,
-            ApiKey.METADATA: self._metadata,
+            ApiKey.METADATA: MetadataHandler(lambda: plane.view, self._later).handle,
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
             ApiKey.CREATE_TOPICS: topics.create,
@@ -145,9 +146,6 @@ class ClientListener:
 
     def _handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         self._handlers[header.api_key](header, frame, reply)
-
-    def _metadata(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        reply.send(answer_metadata(self._plane.view, header, frame, caller_of(reply).may_describe))
 
     def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         operations = caller_of(reply).cluster_operations

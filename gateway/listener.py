@@ -26,11 +26,12 @@ from kafkaserver.admin.quotas import QuotaHandlers
 from kafkaserver.admin.reassignments import ReassignmentHandlers
 from kafkaserver.admin.topics import TopicHandlers
 from kafkaserver.callers import caller_of
-from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster, answer_metadata
+from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
 from kafkaserver.finding import answer_find_coordinator
 from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits, client_limits
+from kafkaserver.metadata_answers import MetadataHandler
 from kafkaserver.producer_ids import ProducerIds
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
@@ -80,7 +81,7 @@ class NodeListener:
         configs = ConfigHandlers(controller, known_configs, self._later)
         self._handlers: dict[int, Handler] = {
             ApiKey.API_VERSIONS: self._api_versions,
-            ApiKey.METADATA: self._metadata,
+            ApiKey.METADATA: MetadataHandler(self._cluster.view, self._later).handle,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
@@ -169,9 +170,6 @@ class NodeListener:
 
     def _api_versions(self, header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
         reply.send(answer_api_versions(header))
-
-    def _metadata(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        reply.send(answer_metadata(self._cluster.view(), header, frame, caller_of(reply).may_describe))
 
     def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         operations = caller_of(reply).cluster_operations

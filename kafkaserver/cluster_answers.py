@@ -1,13 +1,12 @@
-"""This room answers ApiVersions, Metadata and DescribeCluster from one view, alike at every door.
+"""This room is the view of the cluster at every door, and answers ApiVersions and DescribeCluster from it.
 
 The view is replaced as a whole whenever the controller has pushed something (design.md 8a rules 2 and 3).
 """
 
-import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from muster.kafkawire.api_table import (
@@ -15,15 +14,11 @@ from muster.kafkawire.api_table import (
     ApiKey,
     RequestHeader,
     build,
-    encode_body,
     encode_reply,
-    frame_reply,
-    is_flexible,
     part,
     read_request,
     response_class,
 )
-from muster.kafkawire.numbers import uvarint
 from muster.kernel.error_codes import ErrorCode
 
 NOBODY: Final = -1
@@ -31,13 +26,6 @@ BROKERS: Final = 1
 """The one type of endpoint that DescribeCluster lists."""
 OPERATIONS_NOT_ASKED: Final = -(2**31)
 """Kafka's word for operations that nobody wanted to know."""
-
-FIRST_BY_ID: Final = 12
-"""Metadata has had topic ids since version 10; and since this one names may be missing."""
-
-_INT = struct.Struct(">i")
-_PARTITION = struct.Struct(">hii")
-_PARTITION_WITH_EPOCH = struct.Struct(">hiii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +116,6 @@ class MetadataView:
         return known.partitions[partition]
 
 
-def _everything(_topic: str) -> bool:
-    return True
-
-
 def answer_api_versions(header: RequestHeader) -> bytes:
     """The whole table; a version that is too high gets error 35 and the table in the form of version 0."""
     api = SERVED[ApiKey.API_VERSIONS]
@@ -146,39 +130,6 @@ def answer_api_versions(header: RequestHeader) -> bytes:
     code = ErrorCode.UNSUPPORTED_VERSION if refused else ErrorCode.NONE
     body = build(shape, error_code=code, api_keys=table)
     return encode_reply(ApiKey.API_VERSIONS, version, header.correlation_id, body)
-
-
-def answer_metadata(
-    view: MetadataView, header: RequestHeader, frame: memoryview, may_see: Callable[[str], bool] = _everything
-) -> bytes:
-    """What `view` holds of the topics asked for, by name or id; brokers, nodes and controller always.
-
-    Topics are never created by asking. Of all topics those are told that `may_see` names; whoever asks for
-    another one is refused, whether there is such a topic or not. Raises MalformedFrame.
-    """
-    request = read_request(header, frame)
-    version = header.api_version
-    shape = response_class(ApiKey.METADATA, version)
-    wants_all = request.topics is None or (version == 0 and not request.topics)
-    if wants_all:
-        topics = [_known_topic(version, view, topic) for topic in view.topics.values() if may_see(topic.name)]
-    else:
-        # A topic that is asked for twice is answered once, or a small request had an answer of any size.
-        distinct = {(asked.name, getattr(asked, "topic_id", None)): asked for asked in request.topics}
-        topics = [_asked_topic(version, view, asked, may_see) for asked in distinct.values()]
-    broker = part(shape, "MetadataResponseBroker")
-    without_topics = build(
-        shape,
-        brokers=tuple(
-            build(broker, node_id=b.broker_id, host=b.host, port=b.port, rack=b.rack) for b in view.everybody
-        ),
-        cluster_id=view.cluster_id,
-        controller_id=view.controller_id,
-        topics=(),
-    )
-    tail_bytes = 4 if 8 <= version <= 10 else 0
-    encoded = _with_elements(version, encode_body(without_topics), tail_bytes, topics)
-    return frame_reply(ApiKey.METADATA, version, header.correlation_id, encoded)
 
 
 def answer_describe_cluster(
@@ -217,87 +168,3 @@ def answer_describe_cluster(
         ),
     )
     return encode_reply(ApiKey.DESCRIBE_CLUSTER, header.api_version, header.correlation_id, body)
-
-
-def _with_elements(version: int, empty: bytes, tail_bytes: int, elements: Sequence[bytes]) -> bytes:
-    """`empty`, with `elements` in its last array; behind that lie `tail_bytes`, and tags if there are any.
-
-    kio's writer takes half a second for ten thousand partitions, in which the loop does nothing else.
-    """
-    flexible = is_flexible(ApiKey.METADATA, version)
-    end = len(empty) - tail_bytes - flexible
-    count = uvarint(len(elements) + 1) if flexible else _INT.pack(len(elements))
-    return b"".join((empty[: end - (1 if flexible else 4)], count, *elements, empty[end:]))
-
-
-def _asked_topic(version: int, view: MetadataView, asked: Any, may_see: Callable[[str], bool]) -> bytes:
-    topic_id = getattr(asked, "topic_id", None)
-    if asked.name is None and version < FIRST_BY_ID:
-        known, refusal = None, ErrorCode.INVALID_REQUEST
-    elif asked.name is not None:
-        known = view.topics.get(asked.name)
-        refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    else:
-        known = view.topics.get(view.names_by_id.get(topic_id, "")) if topic_id else None
-        refusal = ErrorCode.UNKNOWN_TOPIC_ID
-    name = asked.name if known is None else known.name
-    if name is not None and not may_see(name):
-        known, refusal = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if known is not None:
-        return _known_topic(version, view, known)
-    return encode_body(
-        build(
-            part(response_class(ApiKey.METADATA, version), "MetadataResponseTopic"),
-            error_code=refusal,
-            name="" if asked.name is None and version < FIRST_BY_ID else asked.name,
-            topic_id=topic_id,
-            is_internal=False,
-            partitions=(),
-        )
-    )
-
-
-def _known_topic(version: int, view: MetadataView, topic: TopicView) -> bytes:
-    without_partitions = build(
-        part(response_class(ApiKey.METADATA, version), "MetadataResponseTopic"),
-        error_code=ErrorCode.NONE,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=(),
-    )
-    tail_bytes = 4 if version >= 8 else 0
-    partitions = _partitions(version, view.brokers, topic.partitions)
-    return _with_elements(version, encode_body(without_partitions), tail_bytes, partitions)
-
-
-def _partitions(
-    version: int, live: Mapping[int, BrokerView], partitions: Sequence[PartitionView]
-) -> list[bytes]:
-    """The partitions of one topic; thousands of them share a few sets of replicas."""
-    sets: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}
-    encoded = []
-    for index, known in enumerate(partitions):
-        replicas = sets.get((known.replicas, known.in_sync))
-        if replicas is None:
-            replicas = sets[known.replicas, known.in_sync] = _replicas(version, live, known)
-        leads = known.leader in live
-        error_code = ErrorCode.NONE if leads else ErrorCode.LEADER_NOT_AVAILABLE
-        leader = known.leader if leads else NOBODY
-        if version >= 7:
-            head = _PARTITION_WITH_EPOCH.pack(error_code, index, leader, known.leader_epoch)
-        else:
-            head = _PARTITION.pack(error_code, index, leader)
-        encoded.append(head + replicas)
-    return encoded
-
-
-def _replicas(version: int, live: Mapping[int, BrokerView], known: PartitionView) -> bytes:
-    """Who holds a partition, who of them is in sync, who is away; and no tags."""
-    flexible = is_flexible(ApiKey.METADATA, version)
-    away = tuple(broker_id for broker_id in known.replicas if broker_id not in live)
-    parts = []
-    for ids in (known.replicas, known.in_sync, away)[: 3 if version >= 5 else 2]:
-        parts.append(uvarint(len(ids) + 1) if flexible else _INT.pack(len(ids)))
-        parts.append(struct.pack(f">{len(ids)}i", *ids))
-    return b"".join(parts) + (b"\x00" if flexible else b"")

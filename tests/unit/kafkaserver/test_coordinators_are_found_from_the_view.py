@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from kafkaserver.cluster_answers import BrokerView, MetadataView, answer_describe_cluster, answer_metadata
+from kafkaserver.cluster_answers import BrokerView, MetadataView, answer_describe_cluster
 from kafkaserver.finding import answer_find_coordinator
+from kafkaserver.metadata_answers import MetadataAnswer
 from muster.kafkawire.api_table import SERVED, ApiKey, read_request_header
 from muster.kernel.shards import shard_of
 from tests.unit.kafkaserver.kafka_requests import body_of, frame
@@ -66,7 +67,7 @@ def test_metadata_lists_nodes_beside_brokers() -> None:
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )
-    body = body_of(ApiKey.METADATA, 9, answer_metadata(VIEW, read_request_header(question), question))
+    body = body_of(ApiKey.METADATA, 9, MetadataAnswer(VIEW, read_request_header(question), question).whole())
     assert [(one.node_id, one.host) for one in body.brokers] == [
         (1, "broker"),
         (10_001, "one"),

@@ -11,8 +11,8 @@ from kafkaserver.cluster_answers import (
     PartitionView,
     TopicView,
     answer_api_versions,
-    answer_metadata,
 )
+from kafkaserver.metadata_answers import MetadataAnswer
 from muster.kafkawire.api_table import (
     SERVED,
     ApiKey,
@@ -58,7 +58,7 @@ def _answered(view: MetadataView, version: int, topics: list[dict[str, Any]] | N
         include_topic_authorized_operations=False,
     )
     frame = memoryview(encode_request(ApiKey.METADATA, version, 1, "ann", body)[4:])
-    return answer_metadata(view, read_request_header(frame), frame)[4:]
+    return MetadataAnswer(view, read_request_header(frame), frame).whole()[4:]
 
 
 @pytest.mark.parametrize("version", range(13))

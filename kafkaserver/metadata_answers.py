@@ -1,0 +1,242 @@
+"""This room answers Metadata from the view of the cluster, alike at every door; a long answer in slices."""
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from kafkaserver.callers import caller_of
+from kafkaserver.cluster_answers import (
+    NOBODY,
+    OPERATIONS_NOT_ASKED,
+    BrokerView,
+    MetadataView,
+    PartitionView,
+    TopicView,
+)
+from kafkaserver.later import Later
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import (
+    ApiKey,
+    RequestHeader,
+    build,
+    encode_body,
+    frame_reply,
+    is_flexible,
+    part,
+    read_request,
+    response_class,
+)
+from muster.kafkawire.numbers import uvarint
+from muster.kernel.error_codes import ErrorCode
+
+FIRST_WITH_IDS: Final = 10
+FIRST_BY_ID: Final = 12
+"""Since this version a topic may be asked for by its id alone."""
+
+SLICE_BYTES: Final = 64 * 1024
+"""So much of an answer is written before others have their turn: some five milliseconds."""
+
+AT_ONCE: Final = 500
+"""Partitions, or topics that are asked for, up to which an answer is written in one go."""
+
+_NO_ID: Final = bytes(16)
+_SHORT = struct.Struct(">h")
+_INT = struct.Struct(">i")
+_PARTITION = struct.Struct(">hii")
+_PARTITION_WITH_EPOCH = struct.Struct(">hiii")
+
+
+class MetadataHandler:
+    """Metadata at one door."""
+
+    def __init__(self, view: Callable[[], MetadataView], later: Later) -> None:
+        self._view = view
+        self._later = later
+
+    def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """Answer what fits into one slice now, everything else beside the loop. Raises MalformedFrame."""
+        answer = MetadataAnswer(self._view(), header, frame, caller_of(reply).may_describe)
+        if answer.size <= AT_ONCE:
+            reply.send(answer.whole())
+        else:
+            self._later.start(reply, self._in_slices(answer, reply), answer.size)
+
+    @staticmethod
+    async def _in_slices(answer: "MetadataAnswer", reply: Reply) -> None:
+        topics: list[bytes] = []
+        held_bytes = 0
+        for topic in answer.topics():
+            topics.append(topic)
+            held_bytes += len(topic)
+            if held_bytes > SLICE_BYTES:
+                held_bytes = 0
+                await asyncio.sleep(0)
+        reply.send(answer.of(topics))
+
+
+def _everything(_topic: str) -> bool:
+    return True
+
+
+class MetadataAnswer:
+    """What the view holds of the topics asked for, by name or id; brokers, nodes and controller always.
+
+    Topics are never created by asking. Of all topics those are told that `may_see` names; whoever asks for
+    another one is refused, whether there is such a topic or not.
+    """
+
+    def __init__(
+        self,
+        view: MetadataView,
+        header: RequestHeader,
+        frame: memoryview,
+        may_see: Callable[[str], bool] = _everything,
+    ) -> None:
+        """Read the request; the frame is not held. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        self._view = view
+        self._version = version = header.api_version
+        self._correlation_id = header.correlation_id
+        self._may_see = may_see
+        self._asked: Sequence[Any] | None = None
+        if request.topics is not None and (version or request.topics):
+            # A topic that is asked for twice is answered once, or a small request had an answer of any size.
+            distinct = {(asked.name, getattr(asked, "topic_id", None)): asked for asked in request.topics}
+            self._asked = tuple(distinct.values())
+
+    @property
+    def size(self) -> int:
+        """About how much is to be written: topics, and partitions where many may be told."""
+        if self._asked is None:
+            return sum(1 + len(topic.partitions) for topic in self._view.topics.values())
+        known = (self._view.topics.get(asked.name or "") for asked in self._asked)
+        return sum(1 + (len(topic.partitions) if topic is not None else 0) for topic in known)
+
+    def whole(self) -> bytes:
+        """The frame of the answer."""
+        return self.of(list(self.topics()))
+
+    def topics(self) -> Iterator[bytes]:
+        """One topic after the other, as it is written."""
+        if self._asked is None:
+            for topic in self._view.topics.values():
+                if self._may_see(topic.name):
+                    yield self._known(topic)
+        else:
+            for asked in self._asked:
+                yield self._answered(asked)
+
+    def of(self, topics: Sequence[bytes]) -> bytes:
+        """The frame of the answer with these topics."""
+        version = self._version
+        shape = response_class(ApiKey.METADATA, version)
+        broker = part(shape, "MetadataResponseBroker")
+        without_topics = encode_body(
+            build(
+                shape,
+                brokers=tuple(
+                    build(broker, node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
+                    for one in self._view.everybody
+                ),
+                cluster_id=self._view.cluster_id,
+                controller_id=self._view.controller_id,
+                topics=(),
+            )
+        )
+        # Behind the topics lie the operations that the caller may do, in some versions, and tags.
+        flexible = is_flexible(ApiKey.METADATA, version)
+        end = len(without_topics) - (4 if 8 <= version <= 10 else 0) - flexible
+        head = without_topics[: end - (1 if flexible else 4)]
+        body = b"".join((head, _count(flexible, len(topics)), *topics, without_topics[end:]))
+        return frame_reply(ApiKey.METADATA, version, self._correlation_id, body)
+
+    def _answered(self, asked: Any) -> bytes:
+        view, name = self._view, asked.name
+        topic_id = getattr(asked, "topic_id", None)
+        if name is None and self._version < FIRST_BY_ID:
+            return self._refused(ErrorCode.INVALID_REQUEST, "", topic_id)
+        if name is not None:
+            known, refusal = view.topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            known = view.topics.get(view.names_by_id.get(topic_id, "")) if topic_id else None
+            refusal = ErrorCode.UNKNOWN_TOPIC_ID
+        told = name if known is None else known.name
+        if told is not None and not self._may_see(told):
+            return self._refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, topic_id)
+        return self._refused(refusal, name, topic_id) if known is None else self._known(known)
+
+    def _refused(self, code: ErrorCode, name: str | None, topic_id: Any) -> bytes:
+        return self._topic(code, name, topic_id.bytes if topic_id else _NO_ID, is_internal=False)
+
+    def _known(self, topic: TopicView) -> bytes:
+        partitions = _partitions(self._version, self._view.brokers, topic.partitions)
+        told = (ErrorCode.NONE, topic.name, topic.topic_id.bytes)
+        return self._topic(*told, is_internal=topic.is_internal, partitions=partitions)
+
+    def _topic(
+        self,
+        code: ErrorCode,
+        name: str | None,
+        topic_id: bytes,
+        *,
+        is_internal: bool,
+        partitions: Sequence[bytes] = (),
+    ) -> bytes:
+        """MetadataResponseTopic in every version: kio's writer takes ten times as long."""
+        version = self._version
+        flexible = is_flexible(ApiKey.METADATA, version)
+        parts = [_SHORT.pack(code), _name(flexible, name)]
+        if version >= FIRST_WITH_IDS:
+            parts.append(topic_id)
+        if version >= 1:
+            parts.append(b"\x01" if is_internal else b"\x00")
+        parts.append(_count(flexible, len(partitions)))
+        parts.extend(partitions)
+        if version >= 8:
+            parts.append(_INT.pack(OPERATIONS_NOT_ASKED))
+        if flexible:
+            parts.append(b"\x00")
+        return b"".join(parts)
+
+
+def _name(flexible: bool, name: str | None) -> bytes:
+    if name is None:
+        return b"\x00" if flexible else _SHORT.pack(-1)
+    encoded = name.encode()
+    return (uvarint(len(encoded) + 1) if flexible else _SHORT.pack(len(encoded))) + encoded
+
+
+def _count(flexible: bool, elements: int) -> bytes:
+    return uvarint(elements + 1) if flexible else _INT.pack(elements)
+
+
+def _partitions(
+    version: int, live: Mapping[int, BrokerView], partitions: Sequence[PartitionView]
+) -> list[bytes]:
+    """The partitions of one topic; thousands of them share a few sets of replicas."""
+    sets: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}
+    encoded = []
+    for index, known in enumerate(partitions):
+        replicas = sets.get((known.replicas, known.in_sync))
+        if replicas is None:
+            replicas = sets[known.replicas, known.in_sync] = _replicas(version, live, known)
+        leads = known.leader in live
+        error_code = ErrorCode.NONE if leads else ErrorCode.LEADER_NOT_AVAILABLE
+        leader = known.leader if leads else NOBODY
+        if version >= 7:
+            head = _PARTITION_WITH_EPOCH.pack(error_code, index, leader, known.leader_epoch)
+        else:
+            head = _PARTITION.pack(error_code, index, leader)
+        encoded.append(head + replicas)
+    return encoded
+
+
+def _replicas(version: int, live: Mapping[int, BrokerView], known: PartitionView) -> bytes:
+    """Who holds a partition, who of them is in sync, who is away; and no tags."""
+    flexible = is_flexible(ApiKey.METADATA, version)
+    away = tuple(broker_id for broker_id in known.replicas if broker_id not in live)
+    parts = []
+    for ids in (known.replicas, known.in_sync, away)[: 3 if version >= 5 else 2]:
+        parts.append(_count(flexible, len(ids)) + struct.pack(f">{len(ids)}i", *ids))
+    return b"".join(parts) + (b"\x00" if flexible else b"")
