@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from coordinator.core.events import ConnectionId
 from muster.kernel.error_codes import ErrorCode
 
@@ -77,16 +79,13 @@ class Way(Enum):
     BATCH = auto()
 
 
-class _Line:
-    """What one caller has said and what is not yet durable, or refused."""
+class _Line(Struct):
+    """What one caller has said and what is not yet durable, or refused; one is made for most commits."""
 
-    __slots__ = ("goes_on", "held", "under_way", "way")
-
-    def __init__(self, way: Way) -> None:
-        self.way = way
-        self.under_way = 0
-        self.goes_on = False
-        self.held: deque[tuple[Way, Any]] | None = None
+    way: Way
+    under_way: int = 0
+    goes_on: bool = False
+    held: deque[tuple[Way, Any]] | None = None
 
 
 class Orders:

@@ -1,7 +1,7 @@
 """This room holds an OffsetCommit of a Kafka client on its way to the batch."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from coordinator.commits import Commit
@@ -78,6 +78,34 @@ class ClassicCommit(Commit):
 
     def answer(self, judgement: Judgement) -> None:
         self._answer(judgement)
+
+
+class SaidAgain(NamedTuple):
+    """What is the same in the commits that a member makes one after the other: all but the offsets."""
+
+    key: str
+    member_id: str
+    group_instance_id: str | None
+    generation: int
+    partitions: Sequence[Partition]
+    notes: Mapping[Partition, OffsetNote]
+
+
+class CommitAgain(Commit):
+    """A commit like one before, with other offsets, one for each of its partitions."""
+
+    __slots__ = ("_offsets", "_same")
+
+    def __init__(self, same: SaidAgain, connection: ConnectionId, offsets: Sequence[int]) -> None:
+        self.key = same.key
+        self.connection = connection
+        self._same = same
+        self._offsets = offsets
+
+    def judge(self, state: GroupState) -> Judgement:
+        _, member_id, group_instance_id, generation, partitions, notes = self._same
+        offsets = dict(zip(partitions, self._offsets, strict=True))
+        return judge(state, member_id, group_instance_id, generation, offsets, notes)
 
 
 def _expiry(retention_ms: int) -> int | None:

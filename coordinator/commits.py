@@ -112,12 +112,11 @@ class Commits:
         # The sources of all shards share the store, so that one statement writes what waits in all of them.
         self.write: Callable[[Connection, Mapping[Any, Any]], None] = store.write_offsets
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def add(self, commit: Commit) -> None:
-        """Somebody asks."""
-        self._waiting.append(commit)
+    def add(self, commit: Commit) -> bool:
+        """Somebody asks. True for the first one that waits: those that follow are gathered with it."""
+        waiting = self._waiting
+        waiting.append(commit)
+        return len(waiting) == 1
 
     def flush(self) -> bool:
         """Let the next batch carry what is dirty; False if nothing is."""
@@ -135,8 +134,13 @@ class Commits:
                 if state.memory.dirty
             }
         waiting, self._waiting = self._waiting, []
+        states, parked = self._groups.states, self._parked
         for commit in waiting:
-            self._judge(commit, batch)
+            state = states.get(commit.key)
+            if state is None or commit.key in parked:
+                self._park(commit)
+            else:
+                self._judge(commit, state, batch)
         if batch.heard:
             self._live(batch.heard)
         self._batch = batch
@@ -146,11 +150,7 @@ class Commits:
             self._answer(batch)
         return rows
 
-    def _judge(self, commit: Commit, batch: _Batch) -> None:
-        state = self._groups.states.get(commit.key)
-        if state is None or commit.key in self._parked:
-            self._park(commit)
-            return
+    def _judge(self, commit: Commit, state: GroupState, batch: _Batch) -> None:
         try:
             judgement = commit.judge(state)
         except Exception:

@@ -258,9 +258,7 @@ class ShardService(LeasedShard):
         return self._orders.batch(commit.connection, commit)
 
     def _add(self, commit: Commit) -> None:
-        self._commits.add(commit)
-        if len(self._commits) == 1:
-            # Those that follow are gathered with the first.
+        if self._commits.add(commit):
             self._offer_commits()
 
     def closed(self, caller: Caller, key: str) -> None:

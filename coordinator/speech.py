@@ -16,7 +16,7 @@ How much may wait is bounded by what callers may leave unanswered (`callers.HELD
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +30,9 @@ from muster.kernel.instants import Instant, after
 SLICE_MS = 10
 """For so long the node speaks in one round of its loop, whoever it speaks for."""
 
+ANSWERS_A_LOOK = 16
+"""So many commits are answered before the clock is looked at again; each is some microseconds of work."""
+
 HANG_UPS_A_SLICE = 100
 """Each of them wakes a task that has much more to do in the next round."""
 
@@ -42,25 +45,35 @@ class Speech:
     def __init__(self, callers: Callers, now: Callable[[], Instant]) -> None:
         self._callers = callers
         self._now = now
-        self._unsaid: dict[ConnectionId, deque[tuple[Callable[[Any], None], Any]]] = {}
+        # Who comes first must be found at once where thousands before it are gone.
+        self._unsaid: OrderedDict[ConnectionId, list[tuple[Callable[[Any], None], Any]]] = OrderedDict()
         self._ends_at: Instant | None = None
         self._hang_ups = 0
+        self._answers = 0
 
     def say(self, saying: Saying) -> None:
         """Tell a caller, or hang up on it: now, or in a later round of the loop."""
+        self._answers = 0
         self.answer(saying.connection, self._utter, saying)
 
     def answer(self, to: ConnectionId, utter: Callable[[Any], None], what: Any) -> None:
-        """The same for what has its own words: `utter` is called with `what`.
+        """The same for a commit's answer, which has its own words: `utter` is called with `what`.
 
         Raises what `utter` raises, if it is said now.
         """
-        waiting = self._unsaid.get(to)
-        if waiting is not None:
+        if self._unsaid:
+            # Then this slice is over.
+            waiting = self._unsaid.get(to)
+            if waiting is None:
+                waiting = self._unsaid[to] = []
             waiting.append((utter, what))
+        elif self._answers:
+            self._answers -= 1
+            utter(what)
         elif self._is_slice_over():
-            self._unsaid[to] = deque([(utter, what)])
+            self._unsaid[to] = [(utter, what)]
         else:
+            self._answers = ANSWERS_A_LOOK
             utter(what)
 
     def answer_at_once(self, to: ConnectionId, utter: Callable[[Any], None], what: Any) -> None:
@@ -110,5 +123,5 @@ class Speech:
             while waiting:
                 if self._is_slice_over():
                     return
-                self._say_late(to, *waiting.popleft())
+                self._say_late(to, *waiting.pop(0))
             del self._unsaid[to]

@@ -4,11 +4,12 @@ A client may hear of a new topic from a broker before the node does: what the no
 once more. What is known is not held up by it, so commits of one partition keep their order.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from access.grants import Operation
-from coordinator.classic_commits import ClassicCommit, Stated
+from coordinator.classic_commits import ClassicCommit, CommitAgain, Stated
+from coordinator.commits import Commit
 from coordinator.core.offsets import Judgement
 from coordinator.service import ShardService
 from gateway.asking import KnownTopics, Shards, refused_group
@@ -39,9 +40,11 @@ class CommitHandler:
         said = frame[header.body_start :]
         habit = session.commit
         if habit is not None and habit.service.serving:
-            stated = habit.stated_in(header, said, self._cluster.topics)
-            if stated is not None:
-                self._commit_again(header, habit, stated, reply)
+            offsets = habit.offsets_in(header, said, self._cluster.topics)
+            if offsets is not None:
+                again = _CommitAgain(header, habit, offsets, session, reply)
+                reply.park(len(offsets), again.nobody_waits)
+                _hand_in(habit.service, again, reply)
                 return
         # Whoever says something as long as the last time may do so again.
         places: list[int] | None = [] if len(said) == session.commit_bytes <= REMEMBERED_BYTES else None
@@ -93,21 +96,6 @@ class CommitHandler:
             answer.send((), Judgement())
             return
         service = self._shards.of(asked.group_id)
-        self._hand_in(asked, service, stated, partial(answer.send, stated.offsets), reply)
-
-    def _commit_again(self, header: RequestHeader, habit: CommitHabit, stated: Stated, reply: Reply) -> None:
-        answer = _AnswerAgain(header, habit, reply)
-        reply.park(len(stated.offsets), answer.nobody_waits)
-        self._hand_in(habit.request, habit.service, stated, answer.send, reply)
-
-    def _hand_in(
-        self,
-        asked: OffsetCommitRequest,
-        service: ShardService,
-        stated: Stated,
-        answer: Callable[[Judgement], None],
-        reply: Reply,
-    ) -> None:
         session: KafkaSession = reply.session
         commit = ClassicCommit(
             key=asked.group_id,
@@ -116,18 +104,30 @@ class CommitHandler:
             group_instance_id=asked.group_instance_id,
             generation=asked.generation,
             stated=stated,
-            answer=answer,
+            answer=partial(answer.send, stated.offsets),
         )
-        if not service.commit(commit):
-            reply.hang_up("too much is unanswered")
+        _hand_in(service, commit, reply)
 
 
-class _AnswerAgain:
-    """Where it goes what became of a commit that was said before with other offsets."""
+def _hand_in(service: ShardService, commit: Commit, reply: Reply) -> None:
+    if not service.commit(commit):
+        reply.hang_up("too much is unanswered")
+
+
+class _CommitAgain(CommitAgain):
+    """A commit that was said before with other offsets, and where it goes what becomes of it."""
 
     __slots__ = ("_habit", "_header", "_reply")
 
-    def __init__(self, header: RequestHeader, habit: CommitHabit, reply: Reply) -> None:
+    def __init__(
+        self,
+        header: RequestHeader,
+        habit: CommitHabit,
+        offsets: Sequence[int],
+        session: KafkaSession,
+        reply: Reply,
+    ) -> None:
+        super().__init__(habit.same, session.seat(habit.same.key, habit.service).id, offsets)
         self._header = header
         self._habit = habit
         self._reply: Reply | None = reply
@@ -136,15 +136,15 @@ class _AnswerAgain:
         """The connection is gone; the commit still counts."""
         self._reply = None
 
-    def send(self, judgement: Judgement) -> None:
+    def answer(self, judgement: Judgement) -> None:
         """All of it was accepted, or nothing."""
         if self._reply is None:
             return
-        error = offsets.worded(self._header.api_version, judgement.error)
-        if error is ErrorCode.NONE and not judgement.refused:
+        if judgement.error is ErrorCode.NONE and not judgement.refused:
             self._reply.send(self._habit.accepted(self._header))
             return
-        ids = {(one.topic, one.number): one for one in self._habit.partitions}
+        error = offsets.worded(self._header.api_version, judgement.error)
+        ids = {(one.topic, one.number): one for one in self._habit.same.partitions}
 
         def error_of(topic: str, number: int) -> ErrorCode:
             return judgement.refused.get(ids[topic, number], error)

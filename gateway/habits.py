@@ -9,17 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from coordinator.classic_commits import Stated
+from coordinator.classic_commits import SaidAgain, Stated
 from coordinator.core.events import Join, Sync
 from coordinator.service import ShardService
-from groups.core.state import OffsetNote
 from kafkaserver.cluster_answers import TopicView
 from muster.kafkawire.api_table import RequestHeader
 from muster.kafkawire.heartbeats import HeartbeatRequest
 from muster.kafkawire.offset_commits import OffsetCommitRequest, offset_commit_answer
 from muster.kafkawire.patterns import Pattern
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.partitions import Partition
 
 REMEMBERED_BYTES: Final = 1_024
 """Of what is longer nothing is kept: of a commit, of some fifty partitions, fifteen times as much would be.
@@ -73,22 +71,21 @@ class CommitHabit:
     request: OffsetCommitRequest
     topics: Mapping[str, TopicView]
     service: ShardService
-    partitions: Sequence[Partition]
-    notes: Mapping[Partition, OffsetNote]
+    same: SaidAgain
     before: bytes
     behind: bytes
     """What stands around the correlation id in the answer that all is committed."""
 
-    def stated_in(
+    def offsets_in(
         self, header: RequestHeader, said: memoryview, topics: Mapping[str, TopicView]
-    ) -> Stated | None:
-        """What this request states, if it is the same again; None: it is to be read, and judged, anew."""
+    ) -> Sequence[int] | None:
+        """What this request commits for the same partitions, if it is the same again; None: it is to be
+        read, and judged, anew.
+        """
         if header.api_version != self.version or topics is not self.topics:
             return None
         offsets = self.pattern.numbers_in(said)
-        if offsets is None or min(offsets) < 0:
-            return None
-        return Stated(dict(zip(self.partitions, offsets, strict=True)), self.notes)
+        return None if offsets is None or min(offsets) < 0 else offsets
 
     def accepted(self, header: RequestHeader) -> bytes:
         """The frame that says that all of it is committed."""
@@ -119,8 +116,14 @@ def commit_habit(
         request,
         topics,
         service,
-        tuple(stated.offsets),
-        stated.notes,
+        SaidAgain(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation,
+            tuple(stated.offsets),
+            stated.notes,
+        ),
         answer[: _CORRELATION_ID.start],
         answer[_CORRELATION_ID.stop :],
     )

@@ -37,7 +37,7 @@ class _Waiting(NamedTuple):
 class Seat:
     """`coordinator.callers.Caller` of one connection in one group."""
 
-    __slots__ = ("_id", "_service", "_waiting", "shard")
+    __slots__ = ("_service", "_waiting", "id", "shard")
 
     closing = False
     """What was said before the connection closed still counts, as with Kafka."""
@@ -45,13 +45,9 @@ class Seat:
     def __init__(self, service: ShardService) -> None:
         self.shard = service.shard
         self._service = service
-        self._id = ConnectionId(f"kafka-{next(_numbers)}")
-        self._waiting: dict[Waiter, _Waiting] = {}
-
-    @property
-    def id(self) -> ConnectionId:
+        self.id = ConnectionId(f"kafka-{next(_numbers)}")
         """Names the seat; never repeats."""
-        return self._id
+        self._waiting: dict[Waiter, _Waiting] = {}
 
     @property
     def is_waiting(self) -> bool:
@@ -89,7 +85,7 @@ class Seat:
             key, body = answer_body(header.api_version, message)
             frame = frame_reply(key, header.api_version, header.correlation_id, body)
         except Exception:
-            log.exception("an answer could not be worded", peer=waiting.reply.peer, seat=self._id)
+            log.exception("an answer could not be worded", peer=waiting.reply.peer, seat=self.id)
             waiting.reply.hang_up("our own mistake")
         else:
             waiting.reply.send(frame)

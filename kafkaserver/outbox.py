@@ -67,6 +67,11 @@ class Outbox:
         """
         pieces = self._pieces
         try:
+            if len(pieces) == 1 and not isinstance(only := pieces[0], FileRegion):
+                # Mostly it is one answer, and the socket takes all of it.
+                sent = connection.send(only)
+                pieces.clear()
+                self._took_of(only, sent)
             while pieces:
                 head = pieces.popleft()
                 if isinstance(head, FileRegion):
@@ -87,10 +92,14 @@ class Outbox:
         except BlockingIOError:
             pieces.appendleft(head)
             raise
+        self._took_of(head, sent)
+
+    def _took_of(self, head: bytes | memoryview, sent: int) -> None:
+        """The socket has taken so much of `head`, which is not in the queue any more."""
         self._count(sent)
         self.in_memory_bytes -= sent
         if sent < len(head):
-            pieces.appendleft(memoryview(head)[sent:])
+            self._pieces.appendleft(memoryview(head)[sent:])
 
     def _joined(self, head: bytes | memoryview) -> bytes:
         pieces = self._pieces

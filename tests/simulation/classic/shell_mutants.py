@@ -296,7 +296,7 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
         Mutant(
             "habits_outlive_topics",
             "a commit that is said again is for the topics of the first time",
-            (Patch(CommitHabit.stated_in, " or topics is not self.topics", ""),),
+            (Patch(CommitHabit.offsets_in, " or topics is not self.topics", ""),),
         ),
         _awaited(again.test_a_topic_that_was_deleted_and_made_again_is_another_one),
     ),

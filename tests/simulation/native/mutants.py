@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         "overtaken",
         "what is said later to the same caller overtakes what waits for the next slice",
-        (Patch(Speech.answer, "waiting.append((", "waiting.appendleft(("),),
+        (Patch(Speech.answer, "waiting.append((utter, what))", "waiting.insert(0, (utter, what))"),),
         seeds=(32, 36),
     ),
     Mutant(

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.callers import Callers
 from coordinator.core.events import ConnectionId, HangUp, Say
-from coordinator.speech import HANG_UPS_A_SLICE, SLICE_MS, Speech
+from coordinator.speech import ANSWERS_A_LOOK, HANG_UPS_A_SLICE, SLICE_MS, Speech
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 
@@ -81,6 +81,16 @@ async def test_a_thousand_are_told_in_slices_between_which_others_have_their_tur
         await asyncio.sleep(0)
         rounds.append(len(stage.heard) - before)
     assert max(rounds) <= SLICE_MS
+    assert [name for name, _ in stage.heard] == names
+
+
+async def test_a_thousand_commits_are_answered_in_slices_too() -> None:
+    names = [f"member-{number}" for number in range(1_000)]
+    stage = Stage(ms=1)
+    for name in names:
+        stage.speech.answer(ConnectionId(name), lambda what: stage.heard.append(what), (name, "committed"))
+    assert len(stage.heard) <= SLICE_MS * (1 + ANSWERS_A_LOOK)
+    await stage.all_is_said(len(names))
     assert [name for name, _ in stage.heard] == names
 
 
