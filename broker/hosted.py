@@ -58,6 +58,7 @@ class HostedPartition:
         "_told_damage_at",
         "_told_high_watermark",
         "awaiting_start",
+        "damage",
         "followers",
         "key",
         "log",
@@ -80,6 +81,8 @@ class HostedPartition:
         """Set whenever the low watermark may have risen, or can no more: DeleteRecords that wait for it."""
         self.on_trouble: TroubleHook = _nobody_listens
         """Called when the log refused to be written or read; False: it failed and is closed for good."""
+        self.damage = ""
+        """What was found of it while nobody else could lead, and it went on."""
         self._awaiting_commit: deque[tuple[int, WaitsForCommit]] = deque()
         self._forgotten: set[WaitsForCommit] = set()
         """Who is in the queue and waits no longer."""
@@ -142,7 +145,7 @@ class HostedPartition:
         if damage and self.replica.another_may_lead(live):
             self.log.fail(damage)
         elif damage and offset != self._told_damage_at:
-            self._told_damage_at = offset
+            self._told_damage_at, self.damage = offset, damage
             log.error("damage_at_the_last_replica", partition=str(self.key), topic=self.topic, found=damage)
 
     def delete_before(self, offset: int, wall_ms: int) -> None:

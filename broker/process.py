@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import structlog
 
+from broker.condition import BrokerCondition
 from broker.core.cluster_view import ClusterView, Heeded
 from broker.core.peer_proof import ReplicationKey
 from broker.core.replica_log import PartitionKey
@@ -106,9 +107,7 @@ class BrokerProcess:
         self._metadata = ClientMetadata(self._known)
         shelf = LogShelf(folder.partitions, folder.stopped_cleanly, same_boot=folder.same_boot)
         shelf.scan(folder.lose_tail)
-        self._plane = DataPlane(
-            settings.broker_id, shelf, data_plane_settings(settings), clock_ms, wall_clock_ms
-        )
+        self._plane = DataPlane(settings.broker_id, shelf, _of_the_plane(settings), clock_ms, wall_clock_ms)
         self._plane.on_may_grow = self._may_grow
         self._plane.on_trouble = self._state_unusable
         self._states_unusable = False
@@ -123,6 +122,7 @@ class BrokerProcess:
         self._guard = guard or Guard()
         limits = client_limits(strangers_of_one_address=settings.strangers_per_address)
         self._quotas = ClientQuotas()
+        self._condition = BrokerCondition(self._plane, self._quotas, clock_ms, settings.log_reserve_bytes)
         self._clients = ClientListener(
             self._plane, self._forwarding, limits, self._guard, self._quotas, self._known
         )
@@ -247,6 +247,7 @@ class BrokerProcess:
         self._followers.know_self(frame.broker_epoch, key)
         self._peers.key = key
         self._plane.tell_all_high_watermarks()
+        self._condition.begin()
         self._untold.clear()
 
     async def obey(self, frame: ToBroker) -> None:
@@ -276,6 +277,7 @@ class BrokerProcess:
             number=number,
             metadata_version=self._applied_version,
             high_watermarks=tuple(self._untold.pop(key) for key in first),
+            condition=self._condition.news() if self._snapshot_obeyed else None,
         )
 
     def link_lost(self) -> None:
@@ -471,8 +473,7 @@ class BrokerProcess:
         }
 
 
-def data_plane_settings(settings: BrokerSettings) -> DataPlaneSettings:
-    """What the data plane needs to know of a broker's settings."""
+def _of_the_plane(settings: BrokerSettings) -> DataPlaneSettings:
     return DataPlaneSettings(
         log=LogSettings(
             segment_bytes=settings.log_segment_bytes,

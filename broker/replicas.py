@@ -85,6 +85,8 @@ class DataPlane:
         self.on_trouble: Callable[[], None] = _nobody_hears
         """Called when `troubles` has news: somebody else should lead, or this broker may again."""
         self.troubles = Troubles()
+        self.found_damaged: dict[PartitionKey, str] = {}
+        """What was confessed of logs when they were opened."""
         self._shelf = shelf
         self.topics = KnownTopics(settings.log, settings.file_delete_delay_ms)
         self.upkeep = Upkeep(self, shelf, wall_clock_ms, self._ages, settings.reserve_bytes)
@@ -225,6 +227,7 @@ class DataPlane:
 
     def confessed(self) -> None:
         """The controller has heard of all that is damaged. Raises StorageFailed."""
+        self.found_damaged |= self._shelf.damaged
         self._shelf.confessed()
 
     def obey(self, row: PartitionRow, *, from_snapshot: bool = False) -> None:

@@ -52,6 +52,7 @@ class Upkeep:
         self._reserve_bytes = reserve_bytes
         self.usable_bytes = -1
         """Of the disk, as it was last looked; -1: not known."""
+        self.total_bytes = -1
 
     @property
     def is_short_of_room(self) -> bool:
@@ -74,6 +75,7 @@ class Upkeep:
             self.usable_bytes = -1
             return
         self.usable_bytes = told.f_frsize * told.f_bavail
+        self.total_bytes = told.f_frsize * told.f_blocks
         if self.is_short_of_room != was_short:
             log.warning("room_is_back" if was_short else "disk_nearly_full", usable_bytes=self.usable_bytes)
 

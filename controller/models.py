@@ -27,6 +27,9 @@ PHASES = ("Init", "InProgress", "Done", "Cancelled", "Failed")
 PLAN_PHASES = ("Computing", "Draft", "Approved", "Running", "Paused", "Done", "Cancelled", "Failed")
 """Those of `controller.core.plan_rows`. The last three are over."""
 
+LOG_STATES = ("offline", "damaged", "mended", "leaderless")
+"""Those of `muster.messages.link.condition`."""
+
 STEP_STATES = ("Waiting", "Asked", "Done", "Skipped", "Cancelled", "Failed")
 
 
@@ -94,6 +97,57 @@ class Broker(models.Model):
 
     def __str__(self) -> str:
         return f"broker {self.broker_id}"
+
+
+class BrokerCondition(models.Model):
+    """How a broker is, as it said last; for people, never decided on. It has none before it said anything."""
+
+    broker = models.OneToOneField(
+        Broker,
+        primary_key=True,
+        on_delete=models.CASCADE,
+        related_name="condition",
+        db_constraint=False,  # what a broker said may be written in the moment in which it is unregistered
+    )
+    disk_total_bytes = models.BigIntegerField(null=True, help_text="Of the file system of its logs.")
+    disk_usable_bytes = models.BigIntegerField(null=True)
+    disk_reserve_bytes = models.BigIntegerField(null=True, help_text="With less it takes no records.")
+    short_since = models.DateTimeField(null=True, help_text="Since when less is usable than the reserve.")
+    throttled = models.JSONField(
+        default=list, help_text="Clients that wait: muster.messages.link.condition.ThrottledClient."
+    )
+    throttled_more = models.IntegerField(default=0, help_text="How many more wait than are named.")
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "broker_condition"
+
+    def __str__(self) -> str:
+        return f"condition of broker {self.broker_id}"
+
+
+class LogNote(models.Model):
+    """What is to be said of one log of one broker, as it said last; for people, never decided on."""
+
+    broker_id = models.IntegerField()
+    topic_id = models.UUIDField(help_text="Of the topic; it may be deleted by now.")
+    partition = models.IntegerField()
+    state = models.CharField(max_length=10)
+    why = models.TextField(default="", blank=True)
+    end_offset = models.BigIntegerField(null=True, help_text="Where the log ends; NULL: not said.")
+    since = models.DateTimeField()
+
+    class Meta:
+        db_table = "log_note"
+        ordering = ("broker_id", "topic_id", "partition")
+        constraints = (
+            models.UniqueConstraint(name="log_note_is_unique", fields=("topic_id", "partition", "broker_id")),
+            models.CheckConstraint(name="log_note_state_is_known", condition=Q(state__in=LOG_STATES)),
+        )
+        indexes = (models.Index(name="log_note_by_broker", fields=("broker_id", "state")),)
+
+    def __str__(self) -> str:
+        return f"{self.topic_id}-{self.partition} on broker {self.broker_id}: {self.state}"
 
 
 class Topic(models.Model):

@@ -1,11 +1,13 @@
-"""This room measures how far brokers have got: what they applied of what was said, and high watermarks."""
+"""This room keeps what brokers say with their pings: what they applied, high watermarks, how they are."""
 
 from collections import deque
 from collections.abc import Iterable
+from typing import NamedTuple
 from uuid import UUID
 
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.link.callers import CallerRow
+from muster.messages.link.condition import Condition, LogNote
 from muster.messages.link.from_broker import HighWatermark
 from muster.messages.link.to_broker import Nodes
 
@@ -79,3 +81,59 @@ class ProgressNotes:
         """It was not written: what was told since is newer and stays."""
         self._in_flight = False
         self._told = {**{(said.topic_id, said.partition): said for said in told}, **self._told}
+
+
+class Said(NamedTuple):
+    """What brokers said of themselves since the last write; logs of `begun` that are not named are sound."""
+
+    begun: tuple[int, ...]
+    conditions: tuple[tuple[int, Condition], ...]
+    logs: tuple[tuple[int, LogNote], ...]
+
+
+class ConditionNotes:
+    """The latest condition of each broker, and of each of its logs, since the last write."""
+
+    __slots__ = ("_begun", "_conditions", "_in_flight", "_logs", "_noted_at")
+
+    def __init__(self) -> None:
+        self._begun: set[int] = set()
+        self._conditions: dict[int, Condition] = {}
+        self._logs: dict[tuple[int, UUID, int], LogNote] = {}
+        self._noted_at = Instant(0)
+        self._in_flight = False
+
+    def add(self, broker_id: int, said: Condition) -> None:
+        if said.begins:
+            self._begun.add(broker_id)
+            self._logs = {key: one for key, one in self._logs.items() if key[0] != broker_id}
+        self._conditions[broker_id] = said
+        for one in said.logs:
+            self._logs[broker_id, one.topic_id, one.partition] = one
+
+    def is_due(self, now: Instant, interval_ms: int) -> bool:
+        """True if there is something to write, nothing is being written, and the interval is over."""
+        due = elapsed_ms(self._noted_at, now) >= interval_ms
+        return due and bool(self._conditions) and not self._in_flight
+
+    def take(self, now: Instant) -> Said:
+        """What to write now; until `done` nothing else is due."""
+        self._in_flight, self._noted_at = True, now
+        logs = tuple((broker, one) for (broker, _, _), one in self._logs.items())
+        said = Said(tuple(sorted(self._begun)), tuple(self._conditions.items()), logs)
+        self._begun, self._conditions, self._logs = set(), {}, {}
+        return said
+
+    def done(self) -> None:
+        self._in_flight = False
+
+    def give_back(self, said: Said) -> None:
+        """It was not written: what was said since is newer and stays."""
+        self._conditions = {**dict(said.conditions), **self._conditions}
+        older = {
+            (broker, one.topic_id, one.partition): one
+            for broker, one in said.logs
+            if broker not in self._begun
+        }
+        self._logs = {**older, **self._logs}
+        self._begun.update(said.begun)

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import msgspec
 import structlog
 
-from controller import configuration, store
+from controller import configuration, store, store_conditions
 from controller.configuration import ServiceSettings
 from controller.core import events as told
 from controller.core.plans import COMPUTE_PLAN
@@ -21,7 +21,7 @@ from controller.core.requests import KIND as REQUEST
 from controller.core.requests import Asked
 from controller.enrolment import Enrolment
 from controller.links import BrokerLink
-from controller.pace import LinkPace, ProgressNotes
+from controller.pace import ConditionNotes, LinkPace, ProgressNotes
 from controller.subject import CLUSTER, Cluster
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.link.from_broker import BrokerHello, BrokerPing, FromBroker
@@ -68,6 +68,7 @@ class ControllerService:
         self._enrolment = Enrolment()
         self._enrolment_at = Instant(-ENROLMENT_INTERVAL_MS)
         self._progress = ProgressNotes()
+        self._conditions = ConditionNotes()
         self._moved_at = Instant(0)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -100,6 +101,7 @@ class ControllerService:
         self._requests.forget()
         self.cluster.forget()
         self._progress = ProgressNotes()
+        self._conditions = ConditionNotes()
 
     def freeze(self) -> None:
         """Nothing to do: the lane decides nothing, so nothing is said; pings are answered when it thaws."""
@@ -116,6 +118,8 @@ class ControllerService:
                 link.hang_up("controller.ack.timeout.ms is over")
         if self._progress.is_due(now, PROGRESS_INTERVAL_MS):
             self._start(self._note_progress())
+        if self._conditions.is_due(now, PROGRESS_INTERVAL_MS):
+            self._start(self._note_conditions())
         if elapsed_ms(self._enrolment_at, now) >= ENROLMENT_INTERVAL_MS:
             self._enrolment_at = now
             self._start(self._load_enrolment())
@@ -178,6 +182,8 @@ class ControllerService:
         if self.cluster.lets_somebody_go:
             self._tell(told.TimePassed())
         self._progress.add(ping.high_watermarks)
+        if ping.condition is not None:
+            self._conditions.add(link.broker_id, ping.condition)
         age_ms = elapsed_ms(self._node.kafka_callers_at, self._node.now())
         link.say(BrokerPingAnswer(number=ping.number, callers_age_ms=age_ms))
 
@@ -229,6 +235,16 @@ class ControllerService:
         else:
             self._progress.done()
             self._node.wake("progress")
+
+    async def _note_conditions(self) -> None:
+        conditions, said = self._conditions, self._conditions.take(self._node.now())
+        try:
+            await self._node.query(lambda connection: store_conditions.note(connection, said))
+            self._node.wake("progress")
+        except ConnectionLost:
+            conditions.give_back(said)
+        finally:
+            conditions.done()
 
     async def _hand_in_finished(self, kind: str, key: str) -> None:
         """Hand finished work items to the lane, each once: the lane keeps it until it is adopted."""

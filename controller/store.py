@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import Cursor
 
-from controller import statements, store_moves
+from controller import statements, store_conditions, store_moves
 from controller.core import records as facts
 from controller.core.records import ClusterRecord
 from controller.core.state import ClusterRows
@@ -80,6 +80,7 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
         if gone := [record.broker_id for record in kinds[facts.BrokerUnregistered]]:
             cursor.execute(statements.UNREGISTER_BROKERS, {"broker_id": numbers(gone)})
             require(cursor, len(gone), "broker")
+            store_conditions.forget(cursor, gone)
         if deleted := kinds[facts.TopicDeleted]:
             _delete_topics(cursor, deleted)
         if topics := [record.row for record in kinds[facts.TopicCreated]]:

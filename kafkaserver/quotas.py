@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.kernel.client_quotas import ANONYMOUS, CONSUMER_BYTE_RATE, DEFAULT, PRODUCER_BYTE_RATE
-from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.instants import Instant, after, elapsed_ms
+from muster.messages.link.condition import ThrottledClient
 from muster.messages.link.quotas import QuotaKey, QuotaRow
 
 LONGEST_WAIT_MS: Final = 300_000
@@ -18,6 +19,9 @@ LONGEST_WAIT_MS: Final = 300_000
 
 MOST_BUCKETS: Final = 10_000
 """Of each kind, as client ids are words of strangers; beyond, the one used longest ago is forgotten."""
+
+STILL_MS: Final = 5_000
+"""Whoever was made to wait and is over with it for no longer is told of as waiting still: he goes on."""
 
 
 class Bucket:
@@ -71,12 +75,24 @@ class Throttled:
     wait_ms: int = 0
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """Somebody who is made to wait, time and again, since `began_at`; of the latest time how long."""
+
+    began_at: Instant
+    until: Instant
+    wait_ms: int
+    answers: int
+
+
 class _Kind:
     """Quotas and buckets of one direction."""
 
     def __init__(self) -> None:
         self._rates: dict[QuotaKey, int] = {}
         self._buckets: dict[QuotaKey, Bucket] = {}
+        self._waiting: dict[QuotaKey, _Waiting] = {}
+        """By whoever shares the bucket, the latest last; no more than there are buckets."""
         self.throttled = Throttled()
 
     def know(self, rates: dict[QuotaKey, int]) -> None:
@@ -84,14 +100,15 @@ class _Kind:
         self._rates = rates
         if not rates:
             self._buckets.clear()
+            self._waiting.clear()
 
     @property
     def is_bounded(self) -> bool:
         """True if anybody has a quota."""
         return bool(self._rates)
 
-    def bucket(self, user: str, client_id: str, now: Instant) -> Bucket | None:
-        """Of whoever shares a quota with this client; None: it has none."""
+    def bucket(self, user: str, client_id: str, now: Instant) -> tuple[QuotaKey, Bucket] | None:
+        """Whoever shares a quota with this client, and theirs; None: it has none."""
         found = self._find(user, client_id)
         if found is None:
             return None
@@ -104,7 +121,38 @@ class _Kind:
         elif bucket.rate != rate:
             bucket.change(rate, now)
         self._buckets[key] = bucket
-        return bucket
+        return key, bucket
+
+    def count(self, key: QuotaKey, wait_ms: int, now: Instant) -> None:
+        """They were told to wait for so long; 0: they were not."""
+        if not wait_ms:
+            return
+        self.throttled.answers += 1
+        self.throttled.wait_ms += wait_ms
+        waiting = self._waiting.pop(key, None)
+        if waiting is None or _is_over(waiting, now):
+            waiting = _Waiting(now, now, 0, 0)
+            if len(self._waiting) >= MOST_BUCKETS:
+                del self._waiting[next(iter(self._waiting))]
+        waiting.until, waiting.wait_ms = after(now, wait_ms), wait_ms
+        waiting.answers += 1
+        self._waiting[key] = waiting
+
+    def waiting(self, quota: str, now: Instant) -> list[ThrottledClient]:
+        """Who is made to wait at this time; `quota` is what this kind is called."""
+        self._waiting = {key: one for key, one in self._waiting.items() if not _is_over(one, now)}
+        return [
+            ThrottledClient(
+                user=key[0],
+                client_id=key[1],
+                quota=quota,
+                rate=self._buckets[key].rate if key in self._buckets else 0,
+                wait_ms=one.wait_ms,
+                answers=one.answers,
+                age_ms=elapsed_ms(one.began_at, now),
+            )
+            for key, one in self._waiting.items()
+        ]
 
     def _find(self, user: str, client_id: str) -> tuple[QuotaKey, int] | None:
         """Who shares the bucket, and its rate: everybody of a default has a bucket of his own."""
@@ -139,6 +187,11 @@ class ClientQuotas:
         """What clients were told so far, by what their quota is called."""
         return {PRODUCER_BYTE_RATE: self._produce.throttled, CONSUMER_BYTE_RATE: self._fetch.throttled}
 
+    def waiting(self, now: Instant) -> list[ThrottledClient]:
+        """Who is made to wait at this time, the longest wait first."""
+        found = self._produce.waiting(PRODUCER_BYTE_RATE, now) + self._fetch.waiting(CONSUMER_BYTE_RATE, now)
+        return sorted(found, key=lambda one: -one.wait_ms)
+
     @property
     def bound_producers(self) -> bool:
         """True if anybody has a quota of what it sends."""
@@ -159,26 +212,26 @@ class ClientQuotas:
         """
         if not self._fetch.is_bounded:
             return None
-        bucket = self._fetch.bucket(principal or ANONYMOUS, client_id or "", now)
-        if bucket is None:
+        found = self._fetch.bucket(principal or ANONYMOUS, client_id or "", now)
+        if found is None:
             return None
+        key, bucket = found
         wait_ms = bucket.wait_ms(now)
-        _count(self._fetch.throttled, wait_ms)
+        self._fetch.count(key, wait_ms, now)
         return wait_ms, bucket.rate
 
 
 def _take(kind: _Kind, principal: str, client_id: str | None, size_bytes: int, now: Instant) -> int:
     if not kind.is_bounded:
         return 0
-    bucket = kind.bucket(principal or ANONYMOUS, client_id or "", now)
-    if bucket is None:
+    found = kind.bucket(principal or ANONYMOUS, client_id or "", now)
+    if found is None:
         return 0
+    key, bucket = found
     wait_ms = bucket.take(size_bytes, now)
-    _count(kind.throttled, wait_ms)
+    kind.count(key, wait_ms, now)
     return wait_ms
 
 
-def _count(throttled: Throttled, wait_ms: int) -> None:
-    if wait_ms:
-        throttled.answers += 1
-        throttled.wait_ms += wait_ms
+def _is_over(waiting: _Waiting, now: Instant) -> bool:
+    return now >= after(waiting.until, STILL_MS)

@@ -5,6 +5,7 @@ from uuid import UUID
 import msgspec
 
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
+from muster.messages.link.condition import Condition
 from muster.messages.link.configs import AlterConfigs
 from muster.messages.link.plans import (
     ApprovePlan,
@@ -64,12 +65,13 @@ class BrokerPing(msgspec.Struct, frozen=True, tag="BrokerPing", tag_field="type"
     """Keeps the session; states the one metadata_version this broker has applied.
 
     `high_watermarks` names leaders whose high watermark changed since the last ping, at most
-    MAX_ROWS_PER_FRAME of them.
+    MAX_ROWS_PER_FRAME of them. `condition`: None: as it was.
     """
 
     number: int
     metadata_version: int
     high_watermarks: tuple[HighWatermark, ...] = ()
+    condition: Condition | None = None
 
 
 class IsrProposal(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkaserver.quotas import LONGEST_WAIT_MS, MOST_BUCKETS, Bucket, ClientQuotas
+from kafkaserver.quotas import LONGEST_WAIT_MS, MOST_BUCKETS, STILL_MS, Bucket, ClientQuotas
 from muster.kernel.instants import Instant
 from muster.messages.link.quotas import QuotaKey, QuotaRow
 
@@ -107,3 +107,28 @@ def test_client_ids_of_strangers_fill_no_memory() -> None:
         known.produced("ann", f"client {number}", 20, START)
     assert known.produced("ann", f"client {MOST_BUCKETS + 9}", 0, START) > 0
     assert known.produced("ann", "client 0", 0, START) == 0, "its bucket made room for others"
+
+
+def test_who_is_made_to_wait_is_named_until_it_is_over() -> None:
+    known = quotas(QuotaRow("ann", None, producer_byte_rate=1_000), fetching((None, "web"), 100))
+    assert known.waiting(START) == []
+    known.produced("ann", "till", 3_000, START)
+    known.fetched("bob", "web", 2_000, START)
+    later = Instant(START + 1_000)
+    wait_ms = known.produced("ann", "web", 100, later)
+    web, ann = known.waiting(later)
+    assert (web.user, web.client_id, web.quota, web.rate) == (None, "web", "consumer_byte_rate", 100)
+    assert (ann.user, ann.client_id, ann.answers, ann.age_ms) == ("ann", None, 2, 1_000)
+    over = Instant(later + wait_ms + STILL_MS)
+    assert [one.client_id for one in known.waiting(over)] == ["web"]
+    known.know([])
+    assert known.waiting(over) == []
+
+
+def test_who_waits_again_after_a_rest_waits_since_then() -> None:
+    known = quotas(QuotaRow("ann", None, producer_byte_rate=1_000))
+    wait_ms = known.produced("ann", "till", 2_000, START)
+    again = Instant(START + wait_ms + STILL_MS)
+    known.produced("ann", "till", 3_000, again)
+    (ann,) = known.waiting(Instant(again + 10))
+    assert (ann.answers, ann.age_ms) == (1, 10)

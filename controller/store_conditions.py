@@ -1,0 +1,65 @@
+"""This room stores what brokers say of themselves, for people, beside turns: nothing is decided on it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from psycopg import Cursor
+
+from controller import statements_conditions as statements
+from controller.pace import Said
+from controller.statements import numbers, uuids
+from muster.messages.link.condition import SOUND, Condition, LogNote
+from runtime.postgres import LaneConnection
+
+
+def note(connection: LaneConnection, said: Said) -> None:
+    """Store it; whoever is unregistered is left out. Done twice it is as done once."""
+    with connection.cursor() as cursor:
+        if said.begun:
+            cursor.execute(statements.FORGET_LOGS, {"broker_id": numbers(said.begun)})
+        if said.conditions:
+            _note_conditions(cursor, said.conditions)
+        if noted := [(broker, one) for broker, one in said.logs if one.state != SOUND]:
+            cursor.execute(
+                statements.NOTE_LOGS,
+                {
+                    **_keys(noted),
+                    "state": [one.state for _, one in noted],
+                    "why": [one.why.replace("\x00", "") for _, one in noted],
+                    "end_offset": numbers(one.end_offset for _, one in noted),
+                    "age_ms": numbers(one.age_ms for _, one in noted),
+                },
+            )
+        if sound := [(broker, one) for broker, one in said.logs if one.state == SOUND]:
+            cursor.execute(statements.SOUND_LOGS, _keys(sound))
+
+
+def forget(cursor: Cursor[Any], brokers: Sequence[int]) -> None:
+    """These are unregistered: what they said last is nobody's any more."""
+    values = {"broker_id": numbers(brokers)}
+    cursor.execute(statements.FORGET_CONDITIONS, values)
+    cursor.execute(statements.FORGET_LOGS, values)
+
+
+def _note_conditions(cursor: Cursor[Any], conditions: Sequence[tuple[int, Condition]]) -> None:
+    disks = [one.disk for _, one in conditions]
+    cursor.execute(
+        statements.NOTE_CONDITIONS,
+        {
+            "broker_id": numbers(broker for broker, _ in conditions),
+            "total": [disk and disk.total_bytes for disk in disks],
+            "usable": [disk and disk.usable_bytes for disk in disks],
+            "reserve": [disk and disk.reserve_bytes for disk in disks],
+            "throttled": [msgspec.json.encode(one.throttled).decode() for _, one in conditions],
+            "more": numbers(one.throttled_more for _, one in conditions),
+        },
+    )
+
+
+def _keys(logs: Sequence[tuple[int, LogNote]]) -> dict[str, str]:
+    return {
+        "broker_id": numbers(broker for broker, _ in logs),
+        "topic_id": uuids(one.topic_id for _, one in logs),
+        "partition": numbers(one.partition for _, one in logs),
+    }

@@ -1,0 +1,78 @@
+"""This room holds how a broker says it is, for people: its disk, its logs in trouble, clients that wait.
+
+Nothing is decided on it: what cannot be used is told by UnusableLogs, what was lost by BrokerHello.
+"""
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+OFFLINE: Final = "offline"
+"""The log can neither be read nor written by this process."""
+
+DAMAGED: Final = "damaged"
+"""The log lacks what it once held, and has not copied it again from a leader."""
+
+MENDED: Final = "mended"
+"""It was damaged, and has copied again what its leader holds."""
+
+LEADERLESS: Final = "leaderless"
+"""Nobody leads the partition; `end_offset` says how much of it this replica holds."""
+
+SOUND: Final = ""
+"""Nothing is to be said of it any more."""
+
+LOG_STATES: Final = (OFFLINE, DAMAGED, MENDED, LEADERLESS)
+
+MOST_THROTTLED: Final = 50
+"""Clients that are named; of more only the number is said."""
+
+
+class LogNote(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How one log is; `why` in the words of whoever found it, since so many milliseconds."""
+
+    topic_id: UUID
+    partition: int
+    state: str
+    why: str = ""
+    end_offset: int = -1
+    age_ms: int = 0
+
+
+class Disk(msgspec.Struct, frozen=True):
+    """The file system of the logs; with less than `reserve_bytes` usable nothing is taken from producers."""
+
+    total_bytes: int
+    usable_bytes: int
+    reserve_bytes: int
+
+
+class ThrottledClient(msgspec.Struct, frozen=True):
+    """Whoever shares a quota and is made to wait by it, time and again, since so many milliseconds.
+
+    `user`, `client_id`: as in `muster.messages.link.quotas.QuotaKey`, but named where the default holds.
+    `wait_ms` is what the latest answer said.
+    """
+
+    user: str | None
+    client_id: str | None
+    quota: str
+    rate: int
+    wait_ms: int
+    answers: int
+    age_ms: int
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed since the condition before; the first of a link states all of it.
+
+    `disk` and `throttled` are whole, `logs` those that are otherwise than was said, at most
+    MAX_ROWS_PER_FRAME: the rest follows. `begins`: what was said on other links counts no more.
+    """
+
+    disk: Disk | None = None
+    throttled: tuple[ThrottledClient, ...] = ()
+    throttled_more: int = 0
+    logs: tuple[LogNote, ...] = ()
+    begins: bool = False

@@ -1,0 +1,86 @@
+"""What brokers say of themselves is stored as the latest word of each, and goes with who is unregistered."""
+
+from collections.abc import Iterator
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from controller import conditions, store_conditions
+from controller.models import Broker, BrokerCondition, LogNote, Topic
+from controller.pace import Said
+from muster.messages.link.condition import (
+    DAMAGED,
+    OFFLINE,
+    SOUND,
+    Condition,
+    Disk,
+    ThrottledClient,
+)
+from muster.messages.link.condition import LogNote as Note
+from runtime.postgres import LaneConnection
+from tests.integration.web import cast
+
+WAITING = ThrottledClient(None, "till", "producer_byte_rate", 10, 812, 3, 5_000)
+
+
+@pytest.fixture
+def lane(fresh_database: str) -> Iterator[LaneConnection]:
+    """A connection of its own to the database of this test, with two live brokers and a topic."""
+    cast.add_cluster()
+    for broker in (1, 2):
+        cast.add_broker(broker)
+    cast.add_topic("orders", 3, [(1, 2)])
+    with psycopg.connect(fresh_database, autocommit=True) as opened:
+        yield opened
+
+
+def note(lane: LaneConnection, said: Said) -> None:
+    with lane.transaction():
+        store_conditions.note(lane, said)
+
+
+def logs() -> list[tuple[int, int, str, str]]:
+    return [(one.broker_id, one.partition, one.state, one.why) for one in conditions.logs(limit=100)]
+
+
+def test_the_latest_word_holds_and_what_is_sound_is_forgotten(lane: LaneConnection) -> None:
+    topic_id: UUID = Topic.objects.get().topic_id
+    bad = (2, Note(topic_id, 0, OFFLINE, "EIO")), (2, Note(topic_id, 1, DAMAGED, "cut \x00at 5", 5, 9_000))
+    note(lane, Said((2,), ((2, Condition(disk=Disk(100, 50, 10), throttled=(WAITING,))),), bad))
+    assert logs() == [(2, 0, "offline", "EIO"), (2, 1, "damaged", "cut at 5")]
+    assert conditions.counts() == {2: (1, 1)}
+    told = BrokerCondition.objects.get(broker_id=2)
+    (waiting,) = conditions.throttled(told)
+    assert (waiting.told, told.short_since) == (WAITING, None)
+    assert (told.at - waiting.since).total_seconds() == 5
+    note(lane, Said((), ((2, Condition(disk=Disk(100, 9, 10))),), ((2, Note(topic_id, 0, SOUND)),)))
+    short = BrokerCondition.objects.get(broker_id=2)
+    assert short.short_since is not None and short.throttled == []
+    assert logs() == [(2, 1, "damaged", "cut at 5")]
+    note(lane, Said((), ((2, Condition(disk=Disk(100, 8, 10))),), ()))
+    assert BrokerCondition.objects.get(broker_id=2).short_since == short.short_since
+    note(lane, Said((2,), ((2, Condition()),), ()))
+    last = BrokerCondition.objects.get(broker_id=2)
+    assert (logs(), last.disk_usable_bytes, last.short_since) == ([], None, None)
+
+
+def test_nothing_is_kept_of_who_is_not_registered(lane: LaneConnection) -> None:
+    topic_id: UUID = Topic.objects.get().topic_id
+    note(lane, Said((9,), ((9, Condition()),), ((9, Note(topic_id, 0, OFFLINE)),)))
+    assert not BrokerCondition.objects.exists() and not LogNote.objects.exists()
+    note(lane, Said((2,), ((2, Condition()),), ((2, Note(topic_id, 0, OFFLINE)),)))
+    with lane.transaction(), lane.cursor() as cursor:
+        store_conditions.forget(cursor, [2])
+    assert not BrokerCondition.objects.exists() and not LogNote.objects.exists()
+
+
+def test_only_logs_of_live_brokers_that_hold_the_partition_are_told(lane: LaneConnection) -> None:
+    topic_id: UUID = Topic.objects.get().topic_id
+    for where in (topic_id, uuid4()):
+        note(
+            lane, Said((), ((2, Condition()),), ((2, Note(where, 0, OFFLINE)), (2, Note(where, 7, OFFLINE))))
+        )
+    assert logs() == [(2, 0, "offline", "")]
+    Broker.objects.filter(broker_id=2).update(fenced=True)
+    assert logs() == [] and conditions.counts() == {}
