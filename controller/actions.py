@@ -115,4 +115,6 @@ _FIELDS: Final = {
     "brokers": "Brokers",
     "topics": "Topics",
     "throttle": "Throttle",
+    "producer_byte_rate": "May produce",
+    "consumer_byte_rate": "May fetch",
 }

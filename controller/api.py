@@ -1,5 +1,6 @@
 """This room is the REST door of brokers, topics and partitions."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
@@ -16,6 +17,7 @@ from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
 from access.scoped_rows import within
+from controller import conditions
 from controller.models import NO_LEADER, PHASES, Broker, Partition, Reassignment, Topic
 from controller.queries import state_of
 from muster.kernel.error_codes import ErrorCode
@@ -88,9 +90,14 @@ class TopicShape(serializers.Serializer[Any]):
     changed_at="2026-11-21T03:12:41Z",
     high_watermark=8434691,
     high_watermark_at="2026-11-21T03:12:41Z",
+    offline_replicas=[],
+    damaged_replicas=[],
 )
 class PartitionShape(serializers.Serializer[Any]):
-    """`version` is Kafka's partition epoch; `leader` is null if there is none."""
+    """`version` is Kafka's partition epoch; `leader` is null if there is none.
+
+    `offline_replicas`, `damaged_replicas`: live brokers whose log of it is so; see the list of logs.
+    """
 
     topic = serializers.CharField()
     topic_id = serializers.UUIDField()
@@ -105,6 +112,8 @@ class PartitionShape(serializers.Serializer[Any]):
     changed_at = serializers.DateTimeField()
     high_watermark = Int64Field(allow_null=True)
     high_watermark_at = serializers.DateTimeField(allow_null=True)
+    offline_replicas = serializers.ListField(child=Int32Field())
+    damaged_replicas = serializers.ListField(child=Int32Field())
 
 
 @example(
@@ -239,12 +248,12 @@ class PartitionList(APIView):
             rows = rows.filter(Q(topic__name__gt=name) | Q(topic__name=name, partition__gt=number))
         found = list(rows[: page.limit + 1])
         return page_response(
-            request, page, found, lambda row: [row.topic.name, row.partition], partition_shown
+            request, page, found, lambda row: [row.topic.name, row.partition], shown_with_logs(found)
         )
 
 
 class PartitionDetail(APIView):
-    """One partition; the ETag also tells its high watermark, and when it was said."""
+    """One partition; the ETag also tells its high watermark, when it was said, and logs in trouble."""
 
     @detail_schema("Read a partition", PartitionShape)
     def get(self, request: Request, topic: str, partition: int) -> Response:
@@ -254,7 +263,10 @@ class PartitionDetail(APIView):
             raise Problem(404, "There is no such partition.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         progress = getattr(found, "progress", None)
         said = f"{progress.high_watermark}-{int(progress.at.timestamp() * 1000)}" if progress else "none"
-        return versioned(request, partition_shown(found), f"{found.topic_id}-{found.version}-{said}")
+        logs = conditions.of_partitions([found.id], conditions.IN_TROUBLE).get(found.id, [])
+        bad = "".join(f"-{log.broker_id}{log.state[0]}{int(log.since.timestamp() * 1000)}" for log in logs)
+        body = _partition_shown(found, logs)
+        return versioned(request, body, f"{found.topic_id}-{found.version}-{said}{bad}")
 
 
 def partitions() -> QuerySet[Partition]:
@@ -350,8 +362,14 @@ def reassignment_shown(row: Reassignment) -> dict[str, Any]:
     }
 
 
-def partition_shown(partition: Partition) -> dict[str, Any]:
-    """A partition as REST tells it."""
+def shown_with_logs(rows: Sequence[Partition]) -> Callable[[Partition], dict[str, Any]]:
+    """How each of these partitions is told; what is the matter with their logs is read once for all."""
+    logs = conditions.of_partitions([row.id for row in rows], conditions.IN_TROUBLE)
+    return lambda row: _partition_shown(row, logs.get(row.id, ()))
+
+
+def _partition_shown(partition: Partition, logs: Sequence[conditions.LogRow]) -> dict[str, Any]:
+    """A partition as REST tells it, with those of its logs that are in trouble."""
     progress = getattr(partition, "progress", None)
     return {
         "topic": partition.topic.name,
@@ -367,4 +385,6 @@ def partition_shown(partition: Partition) -> dict[str, Any]:
         "changed_at": partition.changed_at,
         "high_watermark": progress.high_watermark if progress else None,
         "high_watermark_at": progress.at if progress else None,
+        "offline_replicas": [log.broker_id for log in logs if log.state == conditions.OFFLINE],
+        "damaged_replicas": [log.broker_id for log in logs if log.state == conditions.DAMAGED],
     }

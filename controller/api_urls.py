@@ -4,6 +4,7 @@ from access.rest.addresses import both
 from controller import (
     api,
     brokers_api,
+    conditions_api,
     configs_api,
     plans_api,
     quotas_api,
@@ -16,6 +17,12 @@ urlpatterns = [
     *both("brokers", api.BrokerList.as_view(), "api-brokers"),
     *both("brokers/<int:broker_id>", brokers_api.OneBroker.as_view(), "api-broker"),
     *both("brokers/<int:broker_id>/configs", configs_api.BrokerConfigs.as_view(), "api-broker-configs"),
+    *both(
+        "brokers/<int:broker_id>/condition",
+        conditions_api.BrokerConditionDetail.as_view(),
+        "api-broker-condition",
+    ),
+    *both("logs", conditions_api.LogList.as_view(), "api-logs"),
     *both("cluster/configs", configs_api.ClusterConfigs.as_view(), "api-cluster-configs"),
     *both("quotas", quotas_api.Quotas.as_view(), "api-quotas"),
     *both("topics", topics_api.Topics.as_view(), "api-topics"),

@@ -24,7 +24,8 @@ from controller.broker_actions import Cordon, Uncordon, Unregister
 from controller.models import Topic
 from controller.outcomes import Verdict
 from controller.paging import asked_of
-from controller.partition_actions import CancelMove, ElectLeader, MovePartition
+from controller.partition_actions import CancelMove, ElectAnyLive, ElectLeader, MovePartition
+from controller.quota_actions import ChangeQuota, RemoveQuota, SetQuota
 from controller.requests_api import REASON_LENGTH
 from controller.topic_actions import AddPartitions, ChangeConfigs, CreateTopic, DeleteTopic
 from muster.messages.link.from_broker import Wish
@@ -38,10 +39,14 @@ ACTIONS: Final[dict[str, Action]] = {
     "delete-topic": DeleteTopic(),
     "move-partition": MovePartition(),
     "elect-leader": ElectLeader(),
+    "elect-any-live": ElectAnyLive(),
     "cancel-move": CancelMove(),
     "cordon-broker": Cordon(),
     "uncordon-broker": Uncordon(),
     "unregister-broker": Unregister(),
+    "set-quota": SetQuota(),
+    "change-quota": ChangeQuota(),
+    "remove-quota": RemoveQuota(),
     "propose-plan": plan_actions.ProposePlan(),
     "plan-approve": plan_actions.Approve(),
     "plan-run": plan_actions.Run(),
@@ -212,6 +217,8 @@ _TITLES: Final = {
     "PausePlan": "Pause the plan",
     "CancelPlan": "Cancel the plan",
     "ThrottlePlan": "Change the plan's rate",
+    "CordonBroker": "Cordon the broker, or place replicas on it again",
+    "UnregisterBroker": "Take a broker out of the cluster",
 }
 
 
@@ -224,6 +231,16 @@ def _there(outcome: outcomes.Outcome) -> set[str]:
 def _onwards(outcome: outcomes.Outcome, topics: set[str]) -> list[tuple[str, str]]:
     """Where one goes from here: addresses and what they are called."""
     onwards = [(reverse("topic", args=[name]), f"To {name}") for name in sorted(topics)[:1]]
-    if any(one.kind == "partition" for one in outcome.results):
-        onwards.append((reverse("reassignments"), "All reassignments"))
-    return [*onwards, (reverse("topics"), "All topics")]
+    kinds = {one.kind for one in outcome.results}
+    lists = [(reverse(name), words) for kind, name, words in _LISTS if kind in kinds]
+    return onwards + lists or [(reverse("cluster-requests"), "All requests")]
+
+
+_LISTS: Final = (
+    ("partition", "reassignments", "All reassignments"),
+    ("topic", "topics", "All topics"),
+    ("partition", "topics", "All topics"),
+    ("broker", "brokers", "All brokers"),
+    ("quota", "quotas", "All quotas"),
+    ("plan", "plans", "All plans"),
+)

@@ -8,13 +8,13 @@ from access.filters import word_filter
 from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
-from controller import fingerprints, move_queries, queries, standing
-from controller.findings import Finding
+from controller import conditions, findings, fingerprints, move_queries, queries, standing
 from controller.journal import turns_of_broker
 from controller.paging import asked_of, window
 
 PARTITIONS_OF_A_PAGE = 100
 MOVES_SHOWN = 20
+LOGS_SHOWN = 100
 TURNS_SHOWN = 8
 
 
@@ -54,8 +54,12 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "broker": row.broker,
         "counts": counts,
         "under_replicated": queries.under_replicated_led_by(here.live, broker_id),
-        "findings": _about(here, row),
-        "partitions": queries.partitions_on(here.live, broker_id, show, pages.first, pages.size),
+        "findings": findings.of_broker(row, here.health),
+        "partitions": here.with_logs(
+            queries.partitions_on(here.live, broker_id, show, pages.first, pages.size)
+        ),
+        "logs": conditions.logs(broker_id=broker_id, limit=LOGS_SHOWN),
+        "throttled": conditions.throttled(row.condition) if row.state == queries.LIVE else [],
         "pages": pages,
         "show": show,
         "shows": [
@@ -70,13 +74,3 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "turns": turns_of_broker(broker_id, TURNS_SHOWN),
     }
     return render(request, "controller/broker.html", context)
-
-
-def _about(here: standing.ClusterStanding, row: queries.BrokerRow) -> list[Finding]:
-    """The findings that name this broker."""
-    return [
-        one
-        for one in here.findings
-        if (one.kind == "broker_fenced" and one.facts["row"].broker.broker_id == row.broker.broker_id)
-        or (one.kind == "database_set_back" and row.broker.set_back in one.facts["proofs"])
-    ]

@@ -5,17 +5,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from controller import leases, move_queries, queries
+from controller import conditions, leases, move_queries, queries
 
 CRITICAL, WARNING = "critical", "warning"
 _NAMED = 4
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _READ = 200
+_FENCED_ONE_BY_ONE = 4
+"""So many brokers are a finding each; more are one."""
 _PARTITION_FINDINGS = (
     ("partitions_offline", CRITICAL, "offline"),
     ("partitions_under_min_isr", CRITICAL, "under-min-isr"),
     ("partitions_one_copy", WARNING, "one-copy"),
 )
+_LOG_FINDINGS = (("logs_offline", conditions.OFFLINE), ("logs_damaged", conditions.DAMAGED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ def find(
     """What is wrong now. One kind of trouble is one finding."""
     live = queries.live_ids(row.broker for row in rows)
     fenced = [row for row in rows if row.attention]
-    found = [_fenced(row, health) for row in fenced]
+    found = _of_fenced(fenced, health) + _of_disks(rows) + _of_logs(rows)
     if proofs := [row.broker.set_back for row in rows if row.broker.set_back]:
         found.append(Finding("database_set_back", CRITICAL, None, {"proofs": proofs}))
     if orphans.lanes:
@@ -81,6 +84,15 @@ def of_moves(moves: move_queries.MoveCounts) -> list[Finding]:
     return [Finding("reassignments_wait", WARNING, rows[0].waits_since, facts)]
 
 
+def of_broker(row: queries.BrokerRow, health: queries.Health) -> list[Finding]:
+    """What is wrong with one broker."""
+    fenced = [row] if row.attention else []
+    found = _of_fenced(fenced, health) + _of_disks([row]) + _of_logs([row], row.broker.broker_id)
+    if row.broker.set_back:
+        found.append(Finding("database_set_back", CRITICAL, None, {"proofs": [row.broker.set_back]}))
+    return most_urgent_first(found)
+
+
 def of_topic(rows: Sequence[queries.BrokerRow], topic: queries.TopicRow) -> list[Finding]:
     """What is wrong with the partitions of one topic."""
     live = queries.live_ids(row.broker for row in rows)
@@ -94,8 +106,45 @@ def of_topic(rows: Sequence[queries.BrokerRow], topic: queries.TopicRow) -> list
     return most_urgent_first(found)
 
 
-def _fenced(row: queries.BrokerRow, health: queries.Health) -> Finding:
-    return Finding("broker_fenced", WARNING, row.broker.changed_at, {"row": row, "health": health})
+def _of_fenced(fenced: Sequence[queries.BrokerRow], health: queries.Health) -> list[Finding]:
+    together = [list(fenced)] if len(fenced) > _FENCED_ONE_BY_ONE else [[row] for row in fenced]
+    return [
+        Finding(
+            "broker_fenced",
+            WARNING,
+            min(row.broker.changed_at for row in rows),
+            {"rows": rows, "row": rows[0], "health": health},
+        )
+        for rows in together
+    ]
+
+
+def _of_disks(rows: Sequence[queries.BrokerRow]) -> list[Finding]:
+    """Brokers that take no records for want of room."""
+    short = [(row.short_since, row) for row in rows if row.short_since]
+    if not short:
+        return []
+    facts = {"rows": [row for _, row in short], "row": short[0][1]}
+    return [Finding("broker_disk_full", CRITICAL, min(since for since, _ in short), facts)]
+
+
+def _of_logs(rows: Sequence[queries.BrokerRow], broker_id: int | None = None) -> list[Finding]:
+    """Logs that live brokers, or one of them, cannot use, or that lack what they once held."""
+    if not any(row.offline_logs or row.damaged_logs for row in rows):
+        return []
+    found = []
+    for kind, state in _LOG_FINDINGS:
+        logs = conditions.logs(states=(state,), broker_id=broker_id, limit=_READ)
+        if logs:
+            facts = {
+                "number": sum(getattr(row, f"{state}_logs") for row in rows) or len(logs),
+                "first": logs[0],
+                "names": list(dict.fromkeys(log.name for log in logs))[:_NAMED],
+                "brokers": sorted({log.broker_id for log in logs}),
+                "led": any(log.leader == log.broker_id for log in logs),
+            }
+            found.append(Finding(kind, WARNING, min(log.since for log in logs), facts))
+    return found
 
 
 def _about(

@@ -21,7 +21,9 @@ _OF_CLUSTER = """
            (SELECT COALESCE(sum(hashtext(topic_id::text)), 0)::text FROM topic),
            (SELECT COALESCE(sum(high_watermark), 0) || '.' || COALESCE(sum(size_bytes), 0)
             FROM partition_progress),
-           (SELECT COALESCE(max(metadata_version), 0)::text FROM cluster)
+           (SELECT COALESCE(max(metadata_version), 0)::text FROM cluster),
+           (SELECT COALESCE(sum(hashtext(broker_id || '.' || at)), 0)::text FROM broker_condition),
+           (SELECT COALESCE(sum(hashtext(id || state || since)), 0)::text FROM log_note)
 """
 _OF_TOPICS = """
     SELECT topic.name, topic.topic_id::text || '.' || topic.metadata_version || '/' || (
@@ -31,7 +33,9 @@ _OF_TOPICS = """
         WHERE partition.topic_id = topic.topic_id) || '/' || (
         SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM reassignment
         WHERE reassignment.topic_id = topic.topic_id AND phase IN ('Init', 'InProgress')) || '/' || (
-        SELECT COALESCE(sum(metadata_version), 0) FROM broker_configs)
+        SELECT COALESCE(sum(metadata_version), 0) FROM broker_configs) || '/' || (
+        SELECT COALESCE(sum(hashtext(id || state || since)), 0) FROM log_note
+        WHERE log_note.topic_id = topic.topic_id)
     FROM topic WHERE topic.name = ANY (%(names)s)
 """
 

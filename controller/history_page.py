@@ -15,8 +15,8 @@ from access.filters import number_filter
 from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
-from controller import fingerprints, history, queries, standing
-from controller.models import Partition, Topic
+from controller import conditions, fingerprints, history, queries, standing
+from controller.models import NO_LEADER, Partition, PartitionProgress, Topic
 from controller.paging import asked_of, window
 
 PARTITIONS_OF_A_PAGE = 100
@@ -89,6 +89,8 @@ def partition(request: HttpRequest, name: str, number: int) -> HttpResponse:
         "here": here,
         "topic": row.topic,
         "row": queries.partition(here.live, row.id),
+        "logs": conditions.of_partitions([row.id]).get(row.id, []),
+        "holders": _holders(row),
         "steps": _steps(changes)[:CHANGES_OF_A_PAGE],
         "first": "before" in asked,
         "next": changes[CHANGES_OF_A_PAGE].version if len(changes) > CHANGES_OF_A_PAGE else 0,
@@ -96,6 +98,14 @@ def partition(request: HttpRequest, name: str, number: int) -> HttpResponse:
         "may_operate": user_may(request.user, Operation.OPERATE),
     }
     return render(request, "controller/partition.html", context)
+
+
+def _holders(row: Partition) -> list[conditions.Holder]:
+    """Who holds how much of a partition that nobody leads."""
+    if row.leader != NO_LEADER or not row.isr:
+        return []
+    progress = PartitionProgress.objects.filter(partition_id=row.id).first()
+    return conditions.holders(row, progress.high_watermark if progress else None)
 
 
 def _steps(changes: Sequence[history.Change]) -> list[Step]:

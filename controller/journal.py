@@ -15,6 +15,7 @@ from runtime.models import JournalEntry
 
 _WORDS = {
     "BrokerChanged": ("broker changed", "brokers changed"),
+    "BrokerCordoned": ("cordon set or lifted", "cordons set or lifted"),
     "BrokerUnregistered": ("broker unregistered", "brokers unregistered"),
     "TopicCreated": ("topic created", "topics created"),
     "TopicChanged": ("topic changed", "topics changed"),
@@ -24,6 +25,7 @@ _WORDS = {
     "PartitionsChanged": ("partition changed", "partitions changed"),
     "ReassignmentChanged": ("reassignment changed", "reassignments changed"),
     "PlanChanged": ("plan changed", "plans changed"),
+    "ClientQuotaChanged": ("quota changed", "quotas changed"),
     "SetBackProven": ("proof that the database was set back", "proofs that the database was set back"),
     "PossibleLoss": ("possible loss", "possible losses"),
     "ProducerIdsGiven": ("block of producer ids given", "blocks of producer ids given"),

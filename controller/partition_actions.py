@@ -7,6 +7,7 @@ from typing import Any
 from django.http import Http404
 from django.urls import reverse
 
+from controller import conditions
 from controller.actions import Action, Stated, Target, brokers_of, valid, whole
 from controller.models import NO_LEADER, Broker, Partition, Reassignment
 from controller.reassignments_api import TargetsShape
@@ -112,6 +113,34 @@ class ElectLeader(_OfPartition):
             "needless": row.leader == preferred,
             "away": fenced,
             "behind": preferred not in row.isr,
+        }
+
+
+class ElectAnyLive(_OfPartition):
+    """Whoever lives leads, though it may lack committed records: they are lost then."""
+
+    title = "Elect any live replica"
+    loses = True
+    by_name = True
+    would = "controller/would_elect_any.html"
+
+    def wish(self, target: Target, stated: Stated, version: str) -> ElectLeaders:
+        partitions = ((target.row.topic.name, target.row.partition),)
+        return ElectLeaders(correlation_id=0, partitions=partitions, unclean=True)
+
+    def consequences(self, target: Target, wish: Wish, judged: WishAnswer | None) -> dict[str, Any]:
+        row = target.row
+        progress = getattr(row, "progress", None)
+        holders = conditions.holders(row, progress.high_watermark if progress else None)
+        chosen = next((one for one in holders if one.may_lead), None)
+        return {
+            "row": row,
+            "needless": row.leader != NO_LEADER,
+            "never_led": not row.isr,
+            "holders": holders,
+            "chosen": chosen,
+            "progress": progress,
+            "saviours": [one.broker_id for one in holders if one.in_isr and not one.may_lead],
         }
 
 

@@ -1,14 +1,14 @@
 """This room reads brokers, topics and partitions for people; each question is one statement."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from django.db import connection
 
-from controller import configuration
-from controller.models import NO_LEADER, Broker
+from controller import conditions, configuration
+from controller.models import NO_LEADER, Broker, BrokerCondition
 from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
 from muster.messages.link.rows import EVERY_BROKER
 
@@ -105,7 +105,7 @@ _HEALTH = f"""
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BrokerRow:
     """One broker with what it holds."""
 
@@ -115,6 +115,30 @@ class BrokerRow:
     out_of_sync: int
     size_bytes: int | None = None
     """Of its replicas, as their leaders last said; None: nobody did."""
+    offline_logs: int = 0
+    damaged_logs: int = 0
+
+    @property
+    def condition(self) -> BrokerCondition | None:
+        """How it is, as it said last; None: it never said."""
+        return getattr(self.broker, "condition", None)
+
+    @property
+    def short_since(self) -> datetime | None:
+        """Since when it takes no records for want of room; None: it takes them, or is away."""
+        told = self.condition
+        return told.short_since if told and not self.broker.fenced else None
+
+    @property
+    def disk_bytes(self) -> int | None:
+        """The room that is left on its disk; None: it did not say."""
+        told = self.condition
+        return told.disk_usable_bytes if told else None
+
+    @property
+    def troubled(self) -> bool:
+        """Something about it needs a person."""
+        return self.attention or self.short_since is not None or self.offline_logs + self.damaged_logs > 0
 
     @property
     def state(self) -> str:
@@ -163,6 +187,8 @@ class PartitionRow:
     since: datetime
     high_watermark: int | None = None
     size_bytes: int | None = None
+    logs: Sequence[conditions.LogRow] = ()
+    """Those of its logs that are in trouble, if the page asked for them."""
 
     @property
     def name(self) -> str:
@@ -181,6 +207,11 @@ class PartitionRow:
     @property
     def note(self) -> str:
         """What is to be said of it in a few words; empty: nothing."""
+        logs = [f"log of broker {one.broker_id} {one.words}" for one in self.logs]
+        return "; ".join(filter(None, (self._standing, *logs)))
+
+    @property
+    def _standing(self) -> str:
         if self.offline:
             if not self.isr:
                 return "offline, never had a leader"
@@ -243,9 +274,13 @@ def live_ids(brokers: Iterable[Broker]) -> list[int]:
 
 def brokers() -> list[BrokerRow]:
     """Every broker in the order of its id."""
-    rows = list(Broker.objects.defer("secret_hash").order_by("broker_id"))
+    rows = list(Broker.objects.defer("secret_hash").select_related("condition").order_by("broker_id"))
     counts = {row[0]: row[1:] for row in _read(_REPLICAS_BY_BROKER, {"live": live_ids(rows)})}
-    return [BrokerRow(broker, *counts.get(broker.broker_id, (0, 0, 0))) for broker in rows]
+    logs = conditions.counts()
+    found = [BrokerRow(broker, *counts.get(broker.broker_id, (0, 0, 0))) for broker in rows]
+    for row in found:
+        row.offline_logs, row.damaged_logs = logs.get(row.broker.broker_id, (0, 0))
+    return found
 
 
 def health(live: Sequence[int]) -> Health:
@@ -367,6 +402,12 @@ def partitions_of(
         for row in _named(statement, values) if topic_ids else ():
             found.setdefault(row["topic_id"], []).append(PartitionRow(**row))
     return found
+
+
+def with_logs(rows: Sequence[PartitionRow]) -> list[PartitionRow]:
+    """The same rows with those of their logs that are in trouble."""
+    found = conditions.of_partitions([row.id for row in rows], conditions.IN_TROUBLE)
+    return [replace(row, logs=found[row.id]) if row.id in found else row for row in rows]
 
 
 def sizes(topic_ids: Sequence[Any]) -> dict[Any, int]:

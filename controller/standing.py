@@ -4,6 +4,7 @@ What was read is kept for the next request for as long as no row has changed sin
 the passes over them cost a tenfold of asking whether anything changed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -47,6 +48,26 @@ class ClusterStanding:
     @property
     def fenced(self) -> list[queries.BrokerRow]:
         return [row for row in self.brokers if row.attention]
+
+    @property
+    def short_of_room(self) -> list[queries.BrokerRow]:
+        """Brokers that take no records for want of room."""
+        return [row for row in self.brokers if row.short_since]
+
+    @property
+    def logs_in_trouble(self) -> int:
+        """Logs that live brokers cannot use, or that lack what they once held."""
+        return sum(row.offline_logs + row.damaged_logs for row in self.brokers)
+
+    def foremost(self, most: int) -> list[queries.BrokerRow]:
+        """All brokers by their ids; if there are more than `most`, those that need a person come first."""
+        if len(self.brokers) <= most:
+            return self.brokers
+        return sorted(self.brokers, key=lambda row: (not row.troubled, row.broker.broker_id))[:most]
+
+    def with_logs(self, rows: Sequence[queries.PartitionRow]) -> Sequence[queries.PartitionRow]:
+        """The partitions with those of their logs that are in trouble: mostly none is."""
+        return queries.with_logs(rows) if self.logs_in_trouble else rows
 
 
 _last: ClusterStanding | None = None

@@ -10,7 +10,7 @@ from access.filters import text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
-from controller import findings, fingerprints, history, move_queries, queries, standing
+from controller import conditions, findings, fingerprints, history, move_queries, queries, standing
 from controller.config_values import rows_of_topic
 from controller.history_page import moment_of, topic_then
 from controller.models import Topic
@@ -19,6 +19,7 @@ from controller.paging import asked_of, window
 TOPICS_OF_A_PAGE = 100
 PARTITIONS_OF_A_PAGE = 100
 MOVES_SHOWN = 20
+LOGS_SHOWN = 50
 SHOWS = ("all", "attention", "offline", "under-min-isr", "one-copy")
 
 
@@ -89,7 +90,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "here": here,
         "topic": found,
         "row": row,
-        "partitions": partitions.get(found.topic_id, []),
+        "partitions": here.with_logs(partitions.get(found.topic_id, [])),
         "pages": pages,
         "show": show,
         "shows": _choices(row),
@@ -97,6 +98,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "configs": sorted(found.configs.items()),
         "others": [one for one in rows_of_topic(found) if not one.is_set],
         "size": queries.sizes([found.topic_id]).get(found.topic_id),
+        "logs": conditions.logs(topic=name, limit=LOGS_SHOWN),
         "moves": moves[:MOVES_SHOWN],
         "more_moves": len(moves) > MOVES_SHOWN,
         "begins": history.begins(),

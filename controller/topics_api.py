@@ -23,8 +23,8 @@ from controller.api import (
     PartitionShape,
     TopicDetail,
     TopicList,
-    partition_shown,
     partitions,
+    shown_with_logs,
     topic_shown,
     topic_tag,
 )
@@ -221,7 +221,7 @@ class TopicPartitions(APIView):
         if page.after:
             rows = rows.filter(partition__gt=page.after[0])
         found = list(rows[: page.limit + 1])
-        return page_response(request, page, found, lambda row: [row.partition], partition_shown)
+        return page_response(request, page, found, lambda row: [row.partition], shown_with_logs(found))
 
     @extend_schema(
         operation_id="add_partitions_to_a_topic",

@@ -2,7 +2,16 @@
 
 from django.urls import path
 
-from controller import ask_page, broker_page, history_page, moves_page, plan_page, topic_page, views
+from controller import (
+    ask_page,
+    broker_page,
+    history_page,
+    moves_page,
+    plan_page,
+    quota_page,
+    topic_page,
+    views,
+)
 
 urlpatterns = [
     path("cluster/", views.cluster, name="cluster"),
@@ -11,12 +20,14 @@ urlpatterns = [
     path("topics/<str:name>/<int:number>/", history_page.partition, name="partition"),
     path("brokers/", broker_page.broker_list, name="brokers"),
     path("brokers/<int:broker_id>/", broker_page.broker, name="broker"),
+    path("quotas/", quota_page.quota_list, name="quotas"),
     path("reassignments/", moves_page.reassignments, name="reassignments"),
     path("cluster/ask/<slug:kind>/", ask_page.ask, name="ask-cluster"),
     path("cluster/ask/<slug:kind>/topic/<str:name>/", ask_page.ask, name="ask-topic"),
     path("cluster/ask/<slug:kind>/partition/<str:name>/<int:number>/", ask_page.ask, name="ask-partition"),
     path("cluster/ask/<slug:kind>/broker/<int:broker_id>/", ask_page.ask, name="ask-broker"),
     path("cluster/ask/<slug:kind>/plan/<uuid:plan_id>/", ask_page.ask, name="ask-plan"),
+    path("cluster/ask/<slug:kind>/quota/<int:quota_id>/", ask_page.ask, name="ask-quota"),
     path("plans/", plan_page.plan_list, name="plans"),
     path("plans/<uuid:plan_id>/", plan_page.plan, name="plan"),
     path("cluster/ask/<slug:kind>/move/<uuid:move_id>/", ask_page.ask, name="ask-move"),

@@ -14,7 +14,7 @@ from access.cursors import NotOurs, opened, sealed
 from access.filters import DoesNotFit, number_filter, read_filters, text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
-from controller import fingerprints, queries, standing
+from controller import conditions, fingerprints, queries, standing
 
 TOPICS_OF_A_PAGE = 50
 PARTITIONS_OF_A_TOPIC = 20
@@ -181,12 +181,13 @@ def _blocks(
     short = [] if foldable else [topic for topic in topics if topic.name != asked.open]
     rows = queries.partitions_of(here.live, short, asked.show, 0, PARTITIONS_OF_A_TOPIC)
     rows |= queries.partitions_of(here.live, long, asked.show, asked.first, PARTITIONS_OF_AN_OPENED_TOPIC)
+    logged = {row.id: row for row in here.with_logs([row for some in rows.values() for row in some])}
     brokers = [row.broker.broker_id for row in here.brokers]
     live = set(here.live)
     blocks = []
     for topic in topics:
         cells = [(*topic.held_by(broker), broker not in live) for broker in brokers]
-        partitions = [_row(row, brokers, live) for row in rows.get(topic.topic_id, [])]
+        partitions = [_row(logged[row.id], brokers, live) for row in rows.get(topic.topic_id, [])]
         is_open = topic.name == asked.open
         before = asked.first if is_open else 0
         end = before + len(partitions)
@@ -218,6 +219,8 @@ def _cell(partition: queries.PartitionRow, broker: int, live: set[int]) -> Repli
         return Replica("leader", "L", "leader", lost)
     if broker in partition.isr and broker in live:
         return Replica("in sync", "S", "in", lost)
+    if any(one.broker_id == broker and one.state == conditions.OFFLINE for one in partition.logs):
+        return Replica("log offline", "X", "out", lost)
     if broker in partition.adding:
         return Replica("being added", "A", "adding", lost)
     return Replica("out of sync", "O", "out", lost)

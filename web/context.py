@@ -12,6 +12,7 @@ from django.utils.functional import SimpleLazyObject
 from access.service import role_of
 from controller import leases
 from controller.move_queries import MoveCounts
+from controller.standing import ClusterStanding
 from groups import standing as group_standing
 from runtime.models import JournalEntry
 from web.wording import clock, count
@@ -66,11 +67,10 @@ def board(request: HttpRequest) -> list[Tile]:
     """The tiles: a name and one fact each."""
     groups = group_standing.of(request)
     cluster = groups.cluster
-    health, fenced = cluster.health, len(cluster.fenced)
+    health = cluster.health
     troubled = len(groups.by_group)
     attention = len(groups.findings)
     topics = reverse("cluster") + "#partitions"
-    live = len(cluster.live)
     return [
         Tile(
             "overview",
@@ -86,12 +86,22 @@ def board(request: HttpRequest) -> list[Tile]:
         else _tile("topics", "Topics", topics, f"{count(health.one_copy)} one copy", False)
         if health.one_copy
         else Tile("topics", "Topics", topics, _plural(health.partitions, "partition")),
-        _tile("cluster", "Brokers", reverse("cluster"), f"{fenced} fenced", False)
-        if fenced
-        else Tile("cluster", "Brokers", reverse("cluster"), f"{live} live"),
+        _brokers(cluster),
         _moves(cluster.moves),
         Tile("journal", "Journal", reverse("admin:runtime_journalentry_changelist"), last_turn()),
     ]
+
+
+def _brokers(cluster: ClusterStanding) -> Tile:
+    name, address = "Brokers", reverse("cluster")
+    short, fenced, logs = len(cluster.short_of_room), len(cluster.fenced), cluster.logs_in_trouble
+    if short:
+        return _tile("cluster", name, address, f"{_plural(short, 'disk')} full", True)
+    if fenced:
+        return _tile("cluster", name, address, f"{count(fenced)} fenced", False)
+    if logs:
+        return _tile("cluster", name, address, f"{_plural(logs, 'log')} bad", False)
+    return Tile("cluster", name, address, f"{count(len(cluster.live))} live")
 
 
 def _moves(counts: MoveCounts) -> Tile:

@@ -14,6 +14,7 @@ from groups.journal import last_rebalances
 
 ROLL_UP_TO = 200
 LAST_SHOWN = 6
+BROKERS_SHOWN = 20
 
 
 @require_safe
@@ -31,6 +32,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "watch": OVERVIEW,
         "rendered": standing.fingerprint,
         "cluster": cluster,
+        "brokers": cluster.foremost(BROKERS_SHOWN),
         "standing": standing,
         "roll": [(row, standing.by_group.get(row.name)) for row in roll],
         "whole_roll": standing.total <= ROLL_UP_TO,

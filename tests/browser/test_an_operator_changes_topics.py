@@ -1,4 +1,4 @@
-"""An operator creates, grows, moves, configures and deletes in the browser, and retires a broker."""
+"""An operator changes topics, brokers and quotas in the browser, and elects where nobody comes back."""
 
 import os
 from collections.abc import Iterator
@@ -176,6 +176,81 @@ def test_a_broker_is_cordoned_and_taken_out(page: Page, cluster: Cluster) -> Non
     fill(page, "confirm", "broker 3")
     go(page, "Take it out of the cluster", "it is old")
     assert cluster.query("SELECT broker_id FROM broker ORDER BY 1") == [(1,), (2,)]
+
+
+def test_a_client_is_bounded_seen_to_wait_and_freed(page: Page, cluster: Cluster) -> None:
+    cluster.create_topic("gates", 1, replicas=1)
+    page.goto("/quotas/")
+    page.get_by_text("No quota is set").wait_for()
+    page.get_by_role("link", name="Set a quota").click()
+    fill(page, "client_id", "till")
+    show(page)
+    page.get_by_text("A quota has a rate").wait_for()
+    fill(page, "producer_byte_rate", "0.05")
+    show(page)
+    page.get_by_text("so 150 kB at all 3").wait_for()
+    go(page, "Set a quota", "it starves the others")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "till", "log_level": 0})
+    for _ in range(40):
+        producer.produce("gates", bytes(10_000))
+        producer.flush(0.05)
+    page.goto("/quotas/")
+    page.locator("#waiting").get_by_text("till").wait_for()
+    assert fits(page)
+    leader = cluster.partitions("gates")[0]["leader"]
+    page.goto(f"/brokers/{leader}/")
+    page.locator("#throttled").get_by_text("till").wait_for()
+    assert fits(page)
+    page.goto("/quotas/")
+    page.get_by_role("link", name="Change").click()
+    fill(page, "producer_byte_rate", "5")
+    show(page)
+    page.get_by_text("instead of 50.0 kB").wait_for()
+    go(page, "Change the quota", "it behaves by now")
+    assert cluster.query("SELECT client_id, producer_byte_rate FROM client_quota") == [("till", 5_000_000)]
+    page.get_by_role("link", name="All quotas").click()
+    page.get_by_role("link", name="Take away").click()
+    page.get_by_text("Nothing bounds them any more").wait_for()
+    go(page, "Take the quota away", "all is well")
+    assert cluster.query("SELECT count(*) FROM client_quota") == [(0,)]
+    assert producer.flush(30) == 0
+
+
+def test_where_nobody_comes_back_any_live_replica_is_elected(page: Page, cluster: Cluster) -> None:
+    """The one that led lies dead with records that the other has not; how many is said before."""
+    cluster.create_topic("gates", 1, replicas=2)
+    first, second = cluster.partitions("gates")[0]["assigned"]
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    produce(producer, 3)
+    cluster.await_true(lambda: cluster.everybody_in_sync("gates"), "both are in sync")
+    cluster.brokers[second].kill()
+    cluster.await_true(lambda: cluster.partitions("gates")[0]["isr"] == [first], "one is left")
+    produce(producer, 5)
+    committed = "SELECT max(high_watermark) FROM partition_progress"
+    cluster.await_true(lambda: cluster.query(committed) == [(8,)], "its leader has said so")
+    cluster.brokers[first].kill()
+    cluster.await_true(lambda: cluster.partitions("gates")[0]["leader"] == -1, "nobody leads")
+    cluster.start_broker(second)
+    page.goto("/topics/gates/0/")
+    page.locator("#holders").get_by_text(f"Broker {second}").wait_for()
+    holds = "SELECT end_offset FROM log_note WHERE state = 'leaderless'"
+    cluster.await_true(lambda: cluster.query(holds) == [(3,)], "the other says what it has")
+    page.get_by_role("link", name="Elect any live replica").click()
+    page.get_by_text("At least 5 committed records are lost").wait_for()
+    page.get_by_text(f"Broker {first} held everything").wait_for()
+    assert fits(page)
+    fill(page, "confirm", "gates-0")
+    go(page, "Elect any live replica", "its machine burnt down")
+    assert cluster.partitions("gates")[0]["leader"] == second
+    page.goto("/topics/gates/0/")
+    page.get_by_text("committed records may be lost").wait_for()
+    produce(producer, 1)
+
+
+def produce(producer: Producer, records: int) -> None:
+    for _ in range(records):
+        producer.produce("gates", b"x", partition=0)
+    assert producer.flush(60) == 0
 
 
 def fill(page: Page, name: str, value: str) -> None:

@@ -138,9 +138,14 @@ def _moved(when: str, replicas: Sequence[tuple[int, str]]) -> SafeString:
 def listed_partition(row: Any, live: Sequence[int]) -> SafeString:
     """One partition of a list: leader, replicas, who is in sync, epochs, how far its log got."""
     short = row.in_sync < row.settled or row.offline
+    logs = any(log.in_trouble for log in row.logs)
     in_sync = f"{row.in_sync} of {row.settled}"
     tone = (
-        "bad" if row.offline or row.in_sync < row.floor else "warn" if row.in_sync == 1 < row.settled else ""
+        "bad"
+        if row.offline or row.in_sync < row.floor
+        else "warn"
+        if row.in_sync == 1 < row.settled or logs
+        else ""
     )
     return format_html(
         _LISTED,
@@ -186,6 +191,33 @@ def skew(value: int, mean: float) -> SafeString | str:
         kind=mark_safe(' class="w"') if abs(ratio) >= _FAR_FROM_MEAN else "",
         x=40 if ratio >= 0 else 40 - width,
         width=width,
+    )
+
+
+_METER = (
+    '<meter min="0" max="{total}" low="{low}" high="{high}" optimum="{total}" value="{free}"'
+    ' aria-label="{label}" title="{label}"></meter>'
+)
+_LITTLE = 10
+
+
+@register.simple_tag
+def disk_meter(condition: Any) -> SafeString | str:
+    """How much of a broker's disk is free: little is a warning, less than it keeps back is bad."""
+    total, free, reserve = (
+        condition.disk_total_bytes or 0,
+        condition.disk_usable_bytes or 0,
+        condition.disk_reserve_bytes or 0,
+    )
+    if not total:
+        return ""
+    return format_html(
+        _METER,
+        total=total,
+        free=free,
+        low=min(reserve, total),
+        high=min(max(reserve, total // _LITTLE), total),
+        label=f"{free / total:.0%} of the disk is free",
     )
 
 

@@ -1,9 +1,9 @@
 """What brokers say of themselves is stored as the latest word of each, and goes with who is unregistered."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
 
 from controller import conditions, store_conditions
@@ -18,7 +18,7 @@ from muster.messages.link.condition import (
     ThrottledClient,
 )
 from muster.messages.link.condition import LogNote as Note
-from runtime.postgres import LaneConnection
+from runtime.postgres import LaneConnection, open_connection
 from tests.integration.web import cast
 
 WAITING = ThrottledClient(None, "till", "producer_byte_rate", 10, 812, 3, 5_000)
@@ -31,7 +31,7 @@ def lane(fresh_database: str) -> Iterator[LaneConnection]:
     for broker in (1, 2):
         cast.add_broker(broker)
     cast.add_topic("orders", 3, [(1, 2)])
-    with psycopg.connect(fresh_database, autocommit=True) as opened:
+    with closing(open_connection(fresh_database, "test")) as opened:
         yield opened
 
 

@@ -12,7 +12,15 @@ import msgspec
 from django.db import connection
 from django.utils import timezone
 
-from controller.models import Broker, Partition, PartitionProgress, Reassignment, Topic
+from controller.models import (
+    Broker,
+    BrokerCondition,
+    LogNote,
+    Partition,
+    PartitionProgress,
+    Reassignment,
+    Topic,
+)
 from groups.core.phases import Phase
 from groups.core.records import (
     GenerationOpened,
@@ -58,6 +66,38 @@ def add_broker(
         metadata_version=88_000 + broker_id,
         registered_at=ago(days=2),
         changed_at=since or ago(days=2),
+    )
+
+
+GIGABYTE = 10**9
+
+
+def say(broker_id: int, usable_bytes: int, **more: Any) -> None:
+    """The broker said how much of its disk of 480 GB is left; it keeps 1 GB back."""
+    short = {"short_since": ago(minutes=4)} if usable_bytes < GIGABYTE else {}
+    disk = {"disk_total_bytes": 480 * GIGABYTE, "disk_reserve_bytes": GIGABYTE}
+    values = {**disk, "disk_usable_bytes": usable_bytes, **short, **more}
+    BrokerCondition.objects.update_or_create(broker_id=broker_id, defaults=values)
+
+
+def waits(client_id: str, *, user: str | None = None, **more: Any) -> dict[str, Any]:
+    """A client that its quota makes wait, as a broker says it."""
+    told = {"quota": "producer_byte_rate", "rate": 10_000_000, "wait_ms": 812, "answers": 96, "age_ms": 9_000}
+    return {"user": user, "client_id": client_id, **told, **more}
+
+
+def note_log(
+    broker_id: int, topic: Topic, partition: int, state: str, why: str = "", end_offset: int | None = None
+) -> None:
+    """The broker said how its log of a partition is, three minutes ago."""
+    LogNote.objects.create(
+        broker_id=broker_id,
+        topic_id=topic.topic_id,
+        partition=partition,
+        state=state,
+        why=why,
+        end_offset=end_offset,
+        since=ago(minutes=3),
     )
 
 

@@ -5,7 +5,7 @@ from django.test import Client
 
 from access.grants import Role
 from access.service import create_user
-from controller.models import Partition, Reassignment, Topic
+from controller.models import ClientQuota, Partition, Reassignment, Topic
 from runtime.models import WorkItem
 from tests.integration.web import cast
 
@@ -21,6 +21,9 @@ ACTIONS = (
     "cordon-broker/broker/3/",
     "uncordon-broker/broker/3/",
     "unregister-broker/broker/4/",
+    "elect-any-live/partition/flights/0/",
+    "set-quota/",
+    "change-quota/quota/1/",
 )
 
 NO_MOVE = "5ab0e8a1-3c55-4a1c-8a2f-0d8c3f1c9c11"
@@ -34,6 +37,7 @@ def operator(db: None, client: Client) -> Client:
     for broker in range(1, 5):
         cast.add_broker(broker, fenced=broker == 4)
     cast.add_topic("flights", 2, [(1, 2, 3), (2, 3, 1)], high_watermark=1_000)
+    ClientQuota.objects.create(pk=1, user_name="olga", producer_byte_rate=5_000_000, version=7)
     client.force_login(create_user("olga", Role.OPERATOR, None))
     return client
 
