@@ -5,7 +5,7 @@ It runs inside the turn's transaction, on the lane's connection, behind the fenc
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -28,7 +28,13 @@ BULK = 500
 
 
 class ControllerStore:
-    """The store of the controller's lane; there is one key, the cluster."""
+    """The store of the controller's lane; there is one key, the cluster.
+
+    `not_waiting` is told of requests that a turn was not written for, as they wait for no answer any more.
+    """
+
+    def __init__(self, not_waiting: Callable[[Sequence[str]], None] = lambda _: None) -> None:
+        self._not_waiting = not_waiting
 
     def load(self, connection: LaneConnection, key: str) -> ClusterRows:
         """All that is stored, as one snapshot of the transaction it runs in."""
@@ -38,7 +44,11 @@ class ControllerStore:
         self, connection: LaneConnection, key: str, before: ClusterRows, records: Sequence[ClusterRecord]
     ) -> None:
         """Write what a turn made true. Raises VersionConflict if the rows are not those of `before`."""
-        save(connection, before, records)
+        try:
+            save(connection, before, records)
+        except requests.NotWaiting as refused:
+            self._not_waiting(refused.request_ids)
+            raise
 
 
 def load(connection: LaneConnection) -> ClusterRows:
@@ -104,8 +114,8 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
         work.offer(connection, offered.kind, offered.key, offered.based_on, {})
     for adopted in kinds[facts.WorkAdopted]:
         work.adopt(connection, str(adopted.item_id))
-    for answered in kinds[facts.RequestAnswered]:
-        requests.conclude(connection, answered.request_id, answered.answer)
+    answers: list[facts.RequestAnswered] = kinds[facts.RequestAnswered]
+    requests.conclude_all(connection, ((one.request_id, one.answer) for one in answers))
 
 
 def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWatermark]) -> None:

@@ -61,7 +61,9 @@ class Cluster:
         self._unregistered = unregistered
         self._state: ClusterState | None = None
         self._handed_in: dict[str, None] = {}
-        self._store = ControllerStore()
+        self._not_waiting: set[str] = set()
+        """Requests that the turn in the making may not be taken for: they are answered, or withdrawn."""
+        self._store = ControllerStore(self._not_waiting.update)
 
     @property
     def store(self) -> ControllerStore:
@@ -84,11 +86,22 @@ class Cluster:
     def decide(
         self, key: str, state: ClusterState, events: Sequence[told.Event], now: Instant
     ) -> Decision[ClusterRecord, told.Saying]:
-        return core.decide(state, events, now, self._settings)
+        return core.decide(state, self._wanted(events), now, self._settings)
+
+    def _wanted(self, events: Sequence[told.Event]) -> Sequence[told.Event]:
+        """Without requests that were withdrawn, or answered, since they were read, and each of them once."""
+        wanted, seen = [], set(self._not_waiting)
+        for event in events:
+            seat = getattr(event, "link", None)
+            if isinstance(seat, told.RequestSeat):
+                if seat.id in seen:
+                    continue
+                seen.add(seat.id)
+            wanted.append(event)
+        return wanted
 
     def weight(self, event: told.Event) -> int:
-        """What is long, finished elections, is bounded where it is proposed."""
-        return 1
+        return core.weight(event)
 
     def beat(self, key: str, now: Instant) -> Instant | None:
         """The controller does nothing by the clock that need not be written, or said to all."""
@@ -106,6 +119,7 @@ class Cluster:
         """It is durable: keep it, then say replies, then commands, then wake whoever reads these rows."""
         assert isinstance(decision, ClusterDecision)
         self._state, self.memory = decision.state, decision.state.memory
+        self._not_waiting.clear()
         for record in decision.records:
             if isinstance(record, BrokerUnregistered):
                 self._unregistered(record.broker_id)

@@ -15,6 +15,9 @@ from runtime.work_table import RequestRow
 REMEMBERED = 1_000
 """Requests that were handed in: one that is read again before its turn is written is not decided twice."""
 
+READ_AT_ONCE = 100
+"""Requests that one read brings: each may hold megabytes."""
+
 OUR_MISTAKE = "The request could not be decided, by a mistake of ours. Nothing was changed."
 
 log = structlog.get_logger(__name__)
@@ -28,15 +31,15 @@ class RequestInbox:
         self._take = take
         self._node = node
         self._wanted: set[str] = set()
+        self._reader: asyncio.Task[None] | None = None
         self._handed: dict[str, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def look(self, lane: Lane, key: str) -> None:
-        """Somebody asked something about this key; those named during a read are read after it."""
-        reading = bool(self._wanted)
+        """Somebody asked something about this key; what is asked during a read is read after it."""
         self._wanted.add(key)
-        if not reading:
-            self._start(self._read(lane))
+        if self._reader is None or self._reader.done():
+            self._reader = self._start(self._read(lane))
 
     def give_up(self, request_id: str, answer: msgspec.Struct | None = None) -> None:
         """No turn can be taken with this request: say so in its row, by this answer if there is one."""
@@ -46,21 +49,26 @@ class RequestInbox:
         """The lane was given up: its next owner reads the requests."""
         for task in self._tasks:
             task.cancel()
+        self._reader = None
         self._wanted.clear()
         self._handed.clear()
 
     async def _read(self, lane: Lane) -> None:
+        left = REMEMBERED
         try:
             while self._wanted:
-                keys = sorted(self._wanted)
-                rows = await lane.read(partial(requests.ready, kind=self._kind, keys=keys))
-                self._wanted.difference_update(keys)
+                # Before the read: who asks while it is under way may not be seen by it.
+                keys, self._wanted = sorted(self._wanted), set()
+                unknown = partial(requests.ready, known=list(self._handed), most=READ_AT_ONCE)
+                rows = await lane.read(partial(unknown, kind=self._kind, keys=keys))
                 for row in rows:
                     self._hand_over(row)
+                left -= len(rows)
+                if len(rows) == READ_AT_ONCE and left > 0:
+                    self._wanted.update(keys)
         except (LaneLost, ConnectionLost) as problem:
             # The node tells once a second of what is not answered.
             log.info("requests could not be read", lane=lane.name, error=str(problem))
-        finally:
             self._wanted.clear()
 
     def _hand_over(self, row: RequestRow) -> None:
@@ -88,7 +96,8 @@ class RequestInbox:
             log.info("request could not be given up", request=request_id, error=str(problem))
             self._handed.pop(request_id, None)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

@@ -325,13 +325,14 @@ class MemoryWork:
             if row.state == "done" and row.kind == kind and row.key in keys
         ]
 
-    def ready(self, kind: str, keys: Sequence[str]) -> list[RequestRow]:
+    def ready(self, kind: str, keys: Sequence[str], known: Sequence[str], most: int) -> list[RequestRow]:
         """Requests that wait for their owner (WorkTable.ready)."""
-        return [
+        found = (
             RequestRow(row.id, row.key, row.principal, row.reason, row.payload, row.result, row.error)
             for row in self._rows.values()
-            if row.state == "done" and row.kind == kind and row.key in keys
-        ]
+            if row.state == "done" and row.kind == kind and row.key in keys and row.id not in known
+        )
+        return list(itertools.islice(found, most))
 
     def answer(self, item_id: str, answer: Any, error: str) -> bool:
         """Write what was answered (WorkTable.answer)."""

@@ -5,7 +5,7 @@ the owner answers it in a turn. The row stays as long as adopted work does, and 
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +24,14 @@ class TooManyOpen(Exception):
 
 class AnotherAsked(Exception):
     """The idempotency key was given to another request."""
+
+
+class NotWaiting(VersionConflict):
+    """These requests have their answer, or nobody waits for one any more: nothing may be done for them."""
+
+    def __init__(self, request_ids: Sequence[str]) -> None:
+        super().__init__(f"requests that do not wait for an answer: {', '.join(request_ids)}")
+        self.request_ids = tuple(request_ids)
 
 
 class Cursor(Protocol):
@@ -113,9 +121,15 @@ def _known(cursor: Cursor, request: NewRequest, payload: str) -> str:
     return str(row[0])
 
 
-def ready(connection: TurnConnection, kind: str, keys: Sequence[str]) -> list[RequestRow]:
-    """The requests about these keys that wait for their owner's turn, the oldest first."""
-    return connection.work_table.ready(kind, keys)
+def ready(
+    connection: TurnConnection,
+    kind: str,
+    keys: Sequence[str],
+    known: Sequence[str] = (),
+    most: int = OPEN_MAX,
+) -> list[RequestRow]:
+    """The oldest requests about these keys that wait for their owner's turn, but for the `known`."""
+    return connection.work_table.ready(kind, keys, known, most)
 
 
 def answers(connection: TurnConnection, request_ids: Sequence[str]) -> list[AnsweredRow]:
@@ -124,9 +138,21 @@ def answers(connection: TurnConnection, request_ids: Sequence[str]) -> list[Answ
 
 
 def conclude(connection: TurnConnection, request_id: str, answer: Any) -> None:
-    """Write the answer into the row, inside the owner's turn. Raises VersionConflict if it has one."""
+    """Write the answer into the row, inside the owner's turn. Raises NotWaiting if it has one."""
     if not connection.work_table.answer(request_id, msgspec.to_builtins(answer), ""):
-        raise VersionConflict(f"request {request_id} does not wait for an answer")
+        raise NotWaiting([request_id])
+
+
+def conclude_all(connection: TurnConnection, answers: Iterable[tuple[str, Any]]) -> None:
+    """Write several answers. Raises NotWaiting, which names all that have one."""
+    late: list[str] = []
+    for request_id, answer in answers:
+        try:
+            conclude(connection, request_id, answer)
+        except NotWaiting as refused:
+            late += refused.request_ids
+    if late:
+        raise NotWaiting(late)
 
 
 def give_up(connection: Connection, request_id: str, error: str) -> None:

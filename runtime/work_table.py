@@ -95,8 +95,8 @@ class WorkTable(Protocol):
     def finished(self, kind: str, keys: Sequence[str]) -> list[FinishedItem]:
         """Done items of these keys."""
 
-    def ready(self, kind: str, keys: Sequence[str]) -> list[RequestRow]:
-        """Done items of these keys as the requests that they are."""
+    def ready(self, kind: str, keys: Sequence[str], known: Sequence[str], most: int) -> list[RequestRow]:
+        """The oldest done items of these keys, but for the `known`, as the requests that they are."""
 
     def answer(self, item_id: str, answer: Any, error: str) -> bool:
         """Replace a done item's result by its answer, and count it as used; False: it is not done."""
@@ -196,12 +196,13 @@ class PostgresWork:
         )
         return [FinishedItem(*row) for row in rows.fetchall()]
 
-    def ready(self, kind: str, keys: Sequence[str]) -> list[RequestRow]:
+    def ready(self, kind: str, keys: Sequence[str], known: Sequence[str], most: int) -> list[RequestRow]:
         """Requests that wait for their owner (WorkTable.ready)."""
         rows = self._connection.execute(
             "SELECT id::text, key, principal, reason, payload, result, error FROM work_item"
-            " WHERE state = 'done' AND kind = %s AND key = ANY (%s) ORDER BY offered_at",
-            (kind, list(keys)),
+            " WHERE state = 'done' AND kind = %s AND key = ANY (%s) AND id <> ALL (%s::uuid[])"
+            " ORDER BY offered_at, id LIMIT %s",
+            (kind, list(keys), list(known), most),
         )
         return [RequestRow(*row) for row in rows.fetchall()]
 

@@ -8,7 +8,7 @@ is forgotten: load the rows again, keep the memory, decide the same events again
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from controller.core import (
     brokers,
@@ -71,6 +71,9 @@ from muster.messages.link.plans import (
     ThrottlePlan,
 )
 from muster.messages.link.quotas import AlterClientQuotas, DescribeClientQuotas
+
+LOOKS_AT_ALL: Final = 1_000
+"""The weight of what looks at every partition: few of these are one turn."""
 
 
 def decide(
@@ -195,6 +198,30 @@ def _finish(draft: Draft) -> ClusterDecision:
         look_again_at=draft.now if draft.memory.is_unfinished else brokers.next_deadline(draft),
         state=ClusterState(after_records(draft.rows, records), draft.memory),
     )
+
+
+def weight(event: Event) -> int:
+    """How much is written for this event, in common events: so many of them one turn takes in (lanes).
+
+    What a worker proposes is bounded where it is adopted; what is asked for, one by one, by its door.
+    """
+    match event:
+        case Heard(frame=CreateTopics() as frame):
+            return max(1, sum(max(len(one.assignments), one.partition_count, 1) for one in frame.topics))
+        case Heard(frame=CreatePartitions() as frame):
+            return max(1, sum(max(1, one.partition_count) for one in frame.topics))
+        case Heard(frame=AlterReassignments() as frame):
+            return max(1, len(frame.partitions))
+        case Heard(frame=AlterConfigs() as frame):
+            return max(1, len(frame.resources))
+        case Heard(frame=AlterClientQuotas() as frame):
+            return max(1, len(frame.alterations))
+        case Heard(frame=DeleteTopics() as frame):
+            return max(1, len(frame.topics))
+        case Heard(frame=ElectLeaders() as frame):
+            return LOOKS_AT_ALL if frame.partitions is None else max(1, len(frame.partitions))
+        case _:
+            return 1
 
 
 def not_written(event: Event) -> Saying | None:

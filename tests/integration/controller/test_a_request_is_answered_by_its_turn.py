@@ -31,12 +31,13 @@ from muster.messages.link.to_broker import CreateTopicsAnswer, ReassignmentResul
 from runtime import cluster, requests
 from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
-from runtime.requests import AnotherAsked, NewRequest
+from runtime.requests import AnotherAsked, NewRequest, NotWaiting
 
 PLACED = CreateTopics(
     topics=(NewTopic(name="flights", assignments={0: (1,), 1: (1,)}, configs={"retention.ms": "1000"}),),
     timeout_ms=0,
 )
+DELETED = DeleteTopics(topics=(NamedTopic(name="orders"),))
 
 
 class Node:
@@ -96,7 +97,7 @@ class Owner:
         assert state is not None
         decision = self._subject.decide(CLUSTER, state, events, Instant(1_000))
         with self._connection.transaction(force_rollback=dies):
-            store.save(self._connection, state.rows, decision.records)
+            self._subject.store.save(self._connection, CLUSTER, state.rows, decision.records)
         if dies:
             return
         self._subject.settle(CLUSTER, state, decision)
@@ -126,6 +127,23 @@ def test_it_is_asked_again_until_its_turn_is_written_and_then_never(connection: 
     assert [topic.name for topic in store.load(connection).topics.values()] == ["flights"]
     with pytest.raises(VersionConflict):
         second.takes_a_turn([event])
+
+
+def test_a_turn_of_several_goes_on_without_those_that_nobody_waits_for(connection: LaneConnection) -> None:
+    """Each conflict reads the whole cluster anew: one is enough, however many were withdrawn."""
+    withdrawn = [stored(connection, wish) for wish in (PLACED, DELETED)]
+    clicks = NewTopic(name="clicks", assignments={0: (1,)})
+    kept = stored(connection, CreateTopics(topics=(clicks,), timeout_ms=0))
+    owner = Owner(connection)
+    events = owner.waiting()
+    for request_id in withdrawn:
+        requests.give_up(connection, request_id, "Nobody waited")
+    with pytest.raises(NotWaiting):
+        owner.takes_a_turn(events)
+    owner.takes_a_turn(events)
+    assert [topic.name for topic in store.load(connection).topics.values()] == ["clicks"]
+    found = {row.id: row.error for row in requests.answers(connection, [*withdrawn, kept])}
+    assert found == {**dict.fromkeys(withdrawn, "Nobody waited"), kept: ""}
 
 
 def test_every_wish_comes_out_of_its_row_as_it_went_in(connection: LaneConnection) -> None:

@@ -105,3 +105,12 @@ async def test_a_request_that_cannot_be_read_is_given_up() -> None:
     (row,) = here.answers()
     assert row.error and here.recorded == []
     links[1].hang_up("the end")
+
+
+async def test_a_request_that_was_read_twice_is_decided_once() -> None:
+    here = WithRows()
+    service, links, _ = await linked(here)
+    asked = [Heard(RequestSeat(ID, "mira", "we test"), NOTHING, ORDERS) for _ in range(2)]
+    here.hand_in(service.cluster, CLUSTER, *asked)
+    assert [one.request_id for one in here.recorded] == [ID]
+    links[1].hang_up("the end")
