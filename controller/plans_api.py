@@ -373,7 +373,7 @@ class OnePlan(APIView):
         _refuse_narrow(request)
         key, expected = idempotency_key(request), _expected(request)
         kind = request.data.get("kind") if isinstance(request.data, dict) else None
-        if kind not in _CHANGES:
+        if not isinstance(kind, str) or kind not in _CHANGES:
             text = f"`kind` must be one of {', '.join(_CHANGES)}."
             raise Problem(400, text, ErrorCode.INVALID_REQUEST)
         shape = _CHANGES[kind](data=request.data)

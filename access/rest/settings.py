@@ -6,7 +6,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["access.rest.authentication.TokenAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["access.rest.permissions.MayView"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["access.rest.bodies.JsonBody"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     # OPTIONS is refused like every other method that does not read.
     "DEFAULT_METADATA_CLASS": None,
