@@ -34,7 +34,7 @@ class LogHandlers:
 
         Who may not see what the cluster is made of is told of no directory. Raises MalformedFrame.
         """
-        asked = wanted(read_request(header, frame))
+        asked, size_bytes = wanted(read_request(header, frame)), len(frame)
         caller = caller_of(reply)
         if not caller.may("operate", "view"):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -42,7 +42,8 @@ class LogHandlers:
                 answer_log_dirs(header, None, error if header.api_version >= _ERROR_SINCE else ErrorCode.NONE)
             )
             return
-        self._later.start(reply, self._describe_folder(header, asked, caller, reply))
+        work = self._describe_folder(header, asked, caller, reply)
+        self._later.start(reply, work, size_bytes=size_bytes)
 
     async def _describe_folder(
         self,

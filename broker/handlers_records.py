@@ -63,7 +63,7 @@ class RecordHandlers:
         }
         wait_ms = timeout_ms(int(request.timeout.total_seconds() * 1000))
         work = self._delete(header, list(asked.values()), wait_ms, reply)
-        self._later.start(reply, work, max(1, len(asked)))
+        self._later.start(reply, work, max(1, len(asked)), len(frame))
 
     async def _delete(
         self, header: RequestHeader, asked: list[_Deletion], wait_ms: int, reply: Reply

@@ -10,10 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
-from access.rest.permissions import MayOperate, MayView, caller_of, refuse_beyond
+from access.rest.permissions import MayOperate, MayView, caller_of, refuse_beyond, require_whole_cluster
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, example
-from access.tokens import Caller
 from controller.api import BrokerDetail, PartitionList, broker_shown, broker_tag
 from controller.models import Broker
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
@@ -30,13 +29,6 @@ _ANSWERED_LATER: Final = (
     "The controller decides it. Who does not hear its answer within 5 s gets 202 and the address where it"
     " will stand."
 )
-
-
-def require_whole_cluster(caller: Caller) -> None:
-    """Raise Problem 403 for a token that names bound: brokers and quotas are nobody's topic or group."""
-    if not (caller.topics.is_everything and caller.groups.is_everything):
-        text = "The token is good for some topics or groups only, and this concerns the whole cluster."
-        raise Problem(403, text, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 # ---------------------------------------------------------------------------------- brokers

@@ -9,12 +9,11 @@ from rest_framework.views import APIView
 
 from access.filters import number_filter, text_filter, word_filter
 from access.rest.paging import PageRequest, page_response
-from access.rest.permissions import caller_of, refuse_beyond
+from access.rest.permissions import caller_of, refuse_beyond, require_whole_cluster
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
 from controller import conditions
-from controller.brokers_api import require_whole_cluster
 from controller.models import Broker
 from muster.kernel.client_quotas import KEYS
 from muster.kernel.error_codes import ErrorCode

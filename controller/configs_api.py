@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
-from access.rest.permissions import MayOperate, MayView, caller_of
+from access.rest.permissions import MayOperate, MayView, caller_of, require_whole_cluster
 from access.rest.problems import Problem
 from access.rest.shapes import Int64Field, detail_schema, example
 from access.rest.versions import versioned
@@ -196,7 +196,7 @@ class BrokerConfigs(_Configs):
         return _answered(request, _of_broker(broker_id))
 
     def patch(self, request: Request, broker_id: int) -> Response:
-        _refuse_bounded(request)
+        require_whole_cluster(caller_of(request))
         of = str(broker_id)
         return _changed(request, ResourceType.BROKER, of, "the broker", lambda: _of_broker(broker_id))
 
@@ -209,7 +209,7 @@ class ClusterConfigs(_Configs):
         return _answered(request, set_configs.of_cluster())
 
     def patch(self, request: Request) -> Response:
-        _refuse_bounded(request)
+        require_whole_cluster(caller_of(request))
         return _changed(request, ResourceType.BROKER, "", "the cluster", set_configs.of_cluster)
 
 
@@ -257,13 +257,6 @@ def _expected_version(request: Request, what: str) -> int | None:
     if tag is None:
         raise not_a_tag(what)
     return int(tag[1])
-
-
-def _refuse_bounded(request: Request) -> None:
-    """What brokers and the cluster set holds for every topic. Raises Problem."""
-    if not caller_of(request).topics.is_everything:
-        text = "The token is bounded to some topics, and this concerns all of them."
-        raise Problem(403, text, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def _shown(found: SetConfigs) -> dict[str, Any]:

@@ -51,9 +51,14 @@ class KafkaCaller:
         return OPERATE in self.operations and self.topics.covers(topic)
 
     @property
+    def is_unbounded(self) -> bool:
+        """Whether it is good for every topic and group: only then is it told of others' names."""
+        return self.topics.is_everything and self.groups.is_everything
+
+    @property
     def may_operate_the_cluster(self) -> bool:
         """Whether it may change what is nobody's topic or group: quotas, brokers, leaders of everything."""
-        return OPERATE in self.operations and self.topics.is_everything and self.groups.is_everything
+        return OPERATE in self.operations and self.is_unbounded
 
     @property
     def cluster_operations(self) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -11,27 +11,46 @@ from kafkaserver.replies import Reply
 log = structlog.get_logger(__name__)
 
 
+BYTES_PER_ELEMENT: Final = 64
+"""A request counts as so many elements at least as its bytes would hold: what it names may be long."""
+
+MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
+"""Of the requests of one door that wait; read, each is objects of several times its size."""
+
+
 class Later:
     """The answers of one door that wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_waiting_bytes: int = MOST_WAITING_BYTES) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
+        self._most_waiting_bytes = most_waiting_bytes
+        self._waiting_bytes = 0
 
-    def start(self, reply: Reply, work: Coroutine[Any, Any, None], elements: int = 1) -> None:
+    def start(
+        self, reply: Reply, work: Coroutine[Any, Any, None], elements: int = 1, size_bytes: int = 0
+    ) -> None:
         """Let `work` answer `reply`; `elements` are what it asks for, and count as parked.
 
-        A mistake of ours hangs up.
+        `size_bytes`: of the request, where it may be large and waits for the controller. Beyond what may wait
+        at this door, and at a mistake of ours, the client is hung up on.
         """
+        if size_bytes and self._waiting_bytes and self._waiting_bytes + size_bytes > self._most_waiting_bytes:
+            work.close()
+            log.warning("kafka_too_much_waits", peer=reply.peer, waiting_bytes=self._waiting_bytes)
+            reply.hang_up("too much waits at this door")
+            return
+        self._waiting_bytes += size_bytes
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
 
         def gone() -> None:
             task.cancel()
 
-        reply.park(elements, gone)
+        reply.park(max(elements, size_bytes // BYTES_PER_ELEMENT), gone)
 
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.discard(done)
+            self._waiting_bytes -= size_bytes
             if not done.cancelled() and done.exception() is not None:
                 log.error("an answer failed", peer=reply.peer, exc_info=done.exception())
                 reply.hang_up("our own mistake")

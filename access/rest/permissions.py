@@ -46,6 +46,13 @@ def refuse_beyond(caller: Caller, *, group: str | None = None, topic: str | None
             raise Problem(403, f"The token is not good for this {what}.", error)
 
 
+def require_whole_cluster(caller: Caller) -> None:
+    """Raise Problem 403 for a token that names bound: brokers and quotas are nobody's topic or group."""
+    if not (caller.topics.is_everything and caller.groups.is_everything):
+        text = "The token is good for some topics or groups only, and this concerns the whole cluster."
+        raise Problem(403, text, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
 class MayView(May):
     operation = Operation.VIEW
 

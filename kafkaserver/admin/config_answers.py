@@ -15,6 +15,7 @@ from muster.kafkawire.api_table import (
     is_flexible,
     part,
     response_class,
+    shortened,
 )
 from muster.kafkawire.numbers import uvarint
 from muster.kernel.config_descriptions import Description
@@ -61,7 +62,7 @@ class DescribedConfigs:
 
     def refuse(self, kind: int, name: str, error: ErrorCode, text: str) -> None:
         """A resource that is not."""
-        self._put(kind, name, error, text, self._nothing)
+        self._put(kind, name, error, shortened(text), self._nothing)
 
     def frame(self) -> bytes:
         """The whole answer."""

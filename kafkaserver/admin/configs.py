@@ -116,7 +116,8 @@ class ConfigHandlers:
     def describe(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """What holds for each resource that the caller may see. Raises MalformedFrame."""
         request = read_request(header, frame)
-        self._later.start(reply, self._describe(header, request, reply), max(1, len(request.resources)))
+        work = self._describe(header, request, reply)
+        self._later.start(reply, work, max(1, len(request.resources)), len(frame))
 
     async def _describe(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)
@@ -165,7 +166,8 @@ class ConfigHandlers:
     def alter(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """The controller's answers, in the order of the request. Raises MalformedFrame."""
         request = read_request(header, frame)
-        self._later.start(reply, self._alter(header, request, reply), max(1, len(request.resources)))
+        work = self._alter(header, request, reply)
+        self._later.start(reply, work, max(1, len(request.resources)), len(frame))
 
     async def _alter(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)
@@ -233,8 +235,8 @@ def _check_altered(caller: KafkaCaller, kind: int, name: str) -> None:
         if not caller.may_create(name):
             raise _Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this token may not change this topic")
     elif kind == ResourceType.BROKER:
-        # What brokers and the cluster set holds for every topic.
-        if not (caller.may(OPERATE) and caller.topics.is_everything):
+        # What brokers and the cluster set holds for every topic; DescribeCluster tells it by the same rule.
+        if not caller.may_operate_the_cluster:
             raise _Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "this token may not change the cluster")
     else:
         raise _not_here(kind)

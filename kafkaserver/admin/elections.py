@@ -35,7 +35,8 @@ class ElectionHandlers:
 
     def elect(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """The controller's answers, in the order of the request. Raises MalformedFrame."""
-        self._later.start(reply, self._elect(header, read_request(header, frame), reply))
+        work = self._elect(header, read_request(header, frame), reply)
+        self._later.start(reply, work, size_bytes=len(frame))
 
     async def _elect(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)

@@ -21,7 +21,8 @@ class PartitionHandlers:
 
     def create(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """The controller's answers, in the order of the request. Raises MalformedFrame."""
-        self._later.start(reply, self._create(header, read_request(header, frame), reply))
+        work = self._create(header, read_request(header, frame), reply)
+        self._later.start(reply, work, size_bytes=len(frame))
 
     async def _create(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)

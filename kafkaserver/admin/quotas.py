@@ -44,16 +44,18 @@ class QuotaHandlers:
 
     def describe(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """The quotas of the entities that the filters name. Raises MalformedFrame."""
-        self._later.start(reply, self._describe(header, read_request(header, frame), reply))
+        work = self._describe(header, read_request(header, frame), reply)
+        self._later.start(reply, work, size_bytes=len(frame))
 
     async def _describe(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         filters = tuple(QuotaFilter(one.entity_type, one.match_type, one.match) for one in request.components)
         try:
-            if caller_of(reply).may(VIEW):
+            caller = caller_of(reply)
+            if caller.may(VIEW) and caller.is_unbounded:
                 wish = DescribeClientQuotas(filters=filters, strict=request.strict)
                 answer = await answer_of(self._controller, wish, ClientQuotas)
             else:
-                text = "this token may not view the cluster"
+                text = "this token may not see the quotas of others"
                 answer = _no_quotas(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
         except (ControllerUnreachable, TooLargeToForward) as problem:
             answer = _no_quotas(*refusal(problem))
@@ -71,7 +73,8 @@ class QuotaHandlers:
 
     def alter(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """What became of each alteration, in the order of the request. Raises MalformedFrame."""
-        self._later.start(reply, self._alter(header, read_request(header, frame), reply))
+        work = self._alter(header, read_request(header, frame), reply)
+        self._later.start(reply, work, size_bytes=len(frame))
 
     async def _alter(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)

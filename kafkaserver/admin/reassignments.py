@@ -46,7 +46,7 @@ class ReassignmentHandlers:
         request = read_request(header, frame)
         if (named := sum(len(topic.partitions) for topic in request.topics)) > READ_PARTITIONS:
             raise FrameTooLarge(f"{named} partitions; one request moves at most {MOST_PARTITIONS}")
-        self._later.start(reply, self._alter(header, request, reply))
+        self._later.start(reply, self._alter(header, request, reply), named, len(frame))
 
     async def _alter(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)
@@ -103,7 +103,8 @@ class ReassignmentHandlers:
 
     def list(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """What is asked for or under way of the topics that the caller may see. Raises MalformedFrame."""
-        self._later.start(reply, self._list(header, read_request(header, frame), reply))
+        work = self._list(header, read_request(header, frame), reply)
+        self._later.start(reply, work, size_bytes=len(frame))
 
     async def _list(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)

@@ -56,10 +56,6 @@ class TooManyTopics(Exception):
     """More topics were created through this door than its quota allows for now."""
 
 
-class NotAllowed(Exception):
-    """Whoever asks may not create topics of these names."""
-
-
 NOT_AUTHORIZED: Final = TopicResult(
     error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, text="this token may not change this topic"
 )
@@ -93,16 +89,35 @@ class TopicHandlers:
 
     def create(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """The controller's answers, in the order of the request. Raises MalformedFrame."""
-        self._later.start(reply, self._create(header, read_request(header, frame), reply))
+        work = self._create(header, read_request(header, frame), reply)
+        self._later.start(reply, work, size_bytes=len(frame))
 
     async def _create(self, header: RequestHeader, request: Any, reply: Reply) -> None:
-        names = Counter(topic.name for topic in request.topics)
-        topics = tuple(_new_topic(topic) for topic in request.topics if names[topic.name] == 1)
-        throttle_ms = 0
         caller = caller_of(reply)
+        names = Counter(topic.name for topic in request.topics)
+        named_once = [_new_topic(topic) for topic in request.topics if names[topic.name] == 1]
+        topics = tuple(topic for topic in named_once if caller.may_create(topic.name))
+        answers, throttle_ms = await self._created(header, request, topics, caller.principal)
+        refused = tuple(topic for topic in named_once if not caller.may_create(topic.name))
+        answers |= _refused(refused, NOT_AUTHORIZED.error, NOT_AUTHORIZED.text)
+        twice = "the topic is named twice in one request"
+        for name in names:
+            answers.setdefault(name, CreatedTopic(name=name, error=ErrorCode.INVALID_REQUEST, text=twice))
+        configs = {topic.name: topic.configs for topic in topics}
+        version = header.api_version
+        told = CreatedTopics(version, await self._levels(version))
+        for name in names:
+            told.add(answers[name], configs.get(name, {}))
+        reply.send(told.frame(header.correlation_id, timedelta(milliseconds=throttle_ms)))
+
+    async def _created(
+        self, header: RequestHeader, request: Any, topics: tuple[NewTopic, ...], principal: str
+    ) -> tuple[dict[str, CreatedTopic], int]:
+        """What the controller says of each topic, or why it was not asked; and when to ask again, in ms."""
+        if not topics:
+            return {}, 0
+        throttle_ms = 0
         try:
-            if not all(caller.may_create(topic.name) for topic in topics):
-                raise NotAllowed("this token may not create every one of these topics")
             if len(topics) > MOST_TOPICS:
                 raise TooLargeToForward(f"one request creates at most {MOST_TOPICS} topics")
             if not request.validate_only:
@@ -113,27 +128,16 @@ class TopicHandlers:
                 topics=topics,
                 timeout_ms=timeout_ms(int(request.timeout.total_seconds() * 1000)),
                 validate_only=request.validate_only,
-                principal=caller.principal,
+                principal=principal,
             )
             created = await answer_of(self._controller, wish, CreateTopicsAnswer)
-            answers = {answer.name: answer for answer in created.topics}
-        except NotAllowed as error:
-            answers = _refused(topics, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(error))
+            return {answer.name: answer for answer in created.topics}, 0
         except (ControllerUnreachable, TooLargeToForward) as error:
-            answers = _refused(topics, *refusal(error))
+            return _refused(topics, *refusal(error)), 0
         except TooManyTopics as error:
             is_known = header.api_version >= _QUOTA_IS_KNOWN_SINCE
             code = ErrorCode.THROTTLING_QUOTA_EXCEEDED if is_known else ErrorCode.POLICY_VIOLATION
-            answers = _refused(topics, code, str(error))
-        twice = "the topic is named twice in one request"
-        for name in names:
-            answers.setdefault(name, CreatedTopic(name=name, error=ErrorCode.INVALID_REQUEST, text=twice))
-        configs = {topic.name: topic.configs for topic in topics}
-        version = header.api_version
-        told = CreatedTopics(version, await self._levels(version))
-        for name in names:
-            told.add(answers[name], configs.get(name, {}))
-        reply.send(told.frame(header.correlation_id, timedelta(milliseconds=throttle_ms)))
+            return _refused(topics, code, str(error)), throttle_ms
 
     async def _levels(self, version: int) -> Levels:
         """What holds for topics that set nothing."""
@@ -149,7 +153,8 @@ class TopicHandlers:
 
     def delete(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """The controller's answers, in the order of the request. Raises MalformedFrame."""
-        self._later.start(reply, self._delete(header, read_request(header, frame), reply))
+        work = self._delete(header, read_request(header, frame), reply)
+        self._later.start(reply, work, size_bytes=len(frame))
 
     async def _delete(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         if hasattr(request, "topics"):

@@ -143,6 +143,9 @@ SERVED: Final[dict[int, Api]] = {
     )
 }
 
+LONGEST_MESSAGE: Final = 1_000
+"""Characters of an error message; older versions can say 32,767 bytes."""
+
 _FIXED_HEADER = struct.Struct(">hhih")
 _NO_TIME: Final = timedelta(0)
 _CORRELATION_ID = struct.Struct(">i")
@@ -243,7 +246,8 @@ def _field_names(shape: Any) -> frozenset[str]:
 def build(shape: Any, **values: Any) -> Any:
     """An instance of kio's class `shape`; values that this version does not have are left out.
 
-    A field `error_code` is given as a number. Raises TypeError for a value that no version has.
+    A field `error_code` is given as a number, and `error_message` is cut where it says back what is too long.
+    Raises TypeError for a value that no version has.
     """
     known = _field_names(shape)
     if not known.issuperset(values):
@@ -252,9 +256,16 @@ def build(shape: Any, **values: Any) -> Any:
             raise TypeError(f"no version of {shape.__name__} has {', '.join(sorted(misspelt))}")
     if "error_code" in values:
         values["error_code"] = ErrorCode(values["error_code"])
+    if values.get("error_message"):
+        values["error_message"] = shortened(values["error_message"])
     if "throttle_time" in known:
         values.setdefault("throttle_time", _NO_TIME)
     return shape(**{name: value for name, value in values.items() if name in known})
+
+
+def shortened(text: str) -> str:
+    """`text` as an answer may hold it: a name of 32 KiB that is refused is not told back whole."""
+    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + "…"
 
 
 @cache

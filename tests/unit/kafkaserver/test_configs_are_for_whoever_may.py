@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkaserver.admin.configs import ConfigHandlers, SetConfigs
-from kafkaserver.callers import KafkaCaller
+from kafkaserver.callers import ALTER_CONFIGS, KafkaCaller
 from kafkaserver.later import Later
 from muster.kafkawire.api_table import ApiKey, read_request_header
 from muster.kernel.config_levels import Levels
@@ -110,10 +110,17 @@ NO_TOPIC, NO_CLUSTER = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_A
 async def test_each_is_answered_by_what_its_token_says(
     operations: tuple[str, ...], topics: tuple[str, ...], looks: tuple[int, ...], changes: tuple[int, ...]
 ) -> None:
-    ann, willing = caller(operations=operations, topics=topics), Willing()
+    ann, willing = caller(operations=operations, topics=topics, groups=()), Willing()
     assert await described(ann, willing) == list(looks)
     assert willing.looked == [{"orders"} if topics else {"orders", "payments"}], "nobody else's is read"
     assert await changed(ann, willing) == list(changes)
     asked = [(one.type, one.name) for wish in willing.wishes for one in wish.resources]
     assert asked == [one for one, code in zip(RESOURCES, changes, strict=True) if code == 0]
     assert all(wish.principal == "team-a" for wish in willing.wishes)
+
+
+async def test_a_token_for_some_groups_changes_no_cluster() -> None:
+    """As DescribeCluster tells it, which names no ALTER_CONFIGS to such a token."""
+    ann, willing = caller(operations=("operate",), topics=(), groups=("readers",)), Willing()
+    assert not ann.cluster_operations & 1 << ALTER_CONFIGS
+    assert await changed(ann, willing) == [0, 0, NO_CLUSTER, NO_CLUSTER]

@@ -49,6 +49,7 @@ class Core:
 OLGA = KafkaCaller("olga", "olga", "0", frozenset({"operate", "view"}), Scope(), Scope())
 OF_CLICKS = KafkaCaller("cleo", "cleo", "0", frozenset({"operate"}), Scope.of(["clicks"]), Scope())
 VIEWER = KafkaCaller("vera", "vera", "0", frozenset({"view"}), Scope(), Scope())
+VIEWER_OF_CLICKS = KafkaCaller("cora", "cora", "0", frozenset({"view"}), Scope.of(["clicks"]), Scope())
 
 
 def versions(key: ApiKey) -> range:
@@ -172,6 +173,7 @@ async def test_quotas_are_for_whoever_may_change_the_cluster() -> None:
         ((error, _),) = await set_quota(core, version, caller, ("producer_byte_rate", 1e6, False))
         assert error == 31
     assert await quotas(core, 1, OF_CLICKS) == (31, None)
+    assert await quotas(core, 1, VIEWER_OF_CLICKS) == (31, None), "they name users and clients of others"
     assert core.wishes == []
 
 
