@@ -50,13 +50,16 @@ def alter(draft: Draft, link: LinkId, frame: AlterClientQuotas) -> None:
     """Change each entity's quota, or say why not; one that is refused leaves the others alone."""
     results = []
     drafted = dict(draft.quotas)
+    # Counted once: ten thousand for each of thousands held the loop for seconds.
+    count = len(draft.all_quotas())
     for alteration in frame.alterations:
         try:
-            row = _altered(draft, alteration, frame.expected_version)
+            row = _altered(draft, alteration, frame.expected_version, count)
         except _Refused as refused:
             results.append(QuotaResult(alteration.entity, refused.error, str(refused)))
             continue
         if row is not None:
+            count += (draft.quota(row.key) is None) - row.is_empty
             draft.put_quota(row)
         results.append(QuotaResult(alteration.entity))
     if frame.validate_only:
@@ -85,8 +88,10 @@ def describe(draft: Draft, link: LinkId, frame: DescribeClientQuotas) -> None:
     draft.replies.append(Say(link, answer))
 
 
-def _altered(draft: Draft, alteration: QuotaAlteration, expected_version: int | None) -> QuotaRow | None:
-    """The quota as it is to be; None: as it is. Raises _Refused."""
+def _altered(
+    draft: Draft, alteration: QuotaAlteration, expected_version: int | None, count: int
+) -> QuotaRow | None:
+    """The quota as it is to be; None: as it is. `count`: how many there are. Raises _Refused."""
     try:
         key = _key_of(alteration.entity)
         changes = {
@@ -108,7 +113,7 @@ def _altered(draft: Draft, alteration: QuotaAlteration, expected_version: int | 
     row = msgspec.structs.replace(before, **rates)
     if row == before:
         return None
-    if known is None and len(draft.all_quotas()) >= MOST_QUOTAS:
+    if known is None and count >= MOST_QUOTAS:
         raise _Refused(ErrorCode.POLICY_VIOLATION, f"{MOST_QUOTAS} users and client ids have quotas already")
     return msgspec.structs.replace(row, version=draft.version)
 

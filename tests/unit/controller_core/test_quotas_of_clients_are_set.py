@@ -2,6 +2,8 @@
 
 import pytest
 
+from controller.core.draft import Draft
+from controller.core.quotas import MOST_QUOTAS
 from controller.core.records import ClientQuotaChanged
 from controller.core.state import after_records
 from muster.kernel.error_codes import ErrorCode
@@ -185,3 +187,32 @@ def test_a_new_owner_loads_what_was_decided() -> None:
     decision = cluster.turn(heard("link-1a", wish((ANN, (RATE,)))))
     assert after_records(before, decision.records) == cluster.state.rows
     assert before.quotas == {}
+
+
+def many(first: int, last: int) -> tuple[tuple[Entity, tuple[QuotaOperation, ...]], ...]:
+    return tuple(((("user", f"user-{number}"),), (RATE,)) for number in range(first, last))
+
+
+def test_so_many_have_quotas_and_no_more_and_who_loses_his_makes_room() -> None:
+    cluster = Cluster(brokers=1)
+    assert set(errors(cluster, wish(*many(0, MOST_QUOTAS - 1)))) == {ErrorCode.NONE}
+    full = errors(cluster, wish(*many(MOST_QUOTAS - 1, MOST_QUOTAS + 1)))
+    assert full == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+    gone = ((("user", "user-0"),), (QuotaOperation("producer_byte_rate", None),))
+    changed = errors(cluster, wish(gone, *many(1, 2), *many(MOST_QUOTAS, MOST_QUOTAS + 2)))
+    assert changed == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+
+
+def test_thousands_are_set_at_the_price_of_thousands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them counted all the others: 2.2 s of the loop for 2,500 beside 7,500."""
+    counted = 0
+    count = Draft.all_quotas
+
+    def counting(draft: Draft) -> list[QuotaRow]:
+        nonlocal counted
+        counted += 1
+        return count(draft)
+
+    monkeypatch.setattr(Draft, "all_quotas", counting)
+    errors(Cluster(brokers=1), wish(*many(0, 100)))
+    assert counted < 5
