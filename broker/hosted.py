@@ -50,20 +50,24 @@ class Follows(WaitsForRecords, Protocol):
 
 
 class HostedPartition:
-    """One replica on this broker. All calls come from the broker's loop."""
+    """One replica on this broker. All calls come from the broker's loop.
+
+    A broker has ten thousand of them, and nobody waits at most: who waits has no room before he comes.
+    """
 
     __slots__ = (
         "_awaiting_commit",
+        "_awaiting_start",
+        "_followers",
         "_forgotten",
+        "_readers",
         "_told_damage_at",
         "_told_high_watermark",
-        "awaiting_start",
         "damage",
-        "followers",
         "key",
         "log",
+        "on_progress",
         "on_trouble",
-        "readers",
         "replica",
         "topic",
     )
@@ -73,24 +77,44 @@ class HostedPartition:
         self.topic = topic
         self.log = log
         self.replica = replica
-        self.readers: set[WaitsForRecords] = set()
-        """Fetches of consumers that wait for the high watermark to pass their offset."""
-        self.followers: set[Follows] = set()
-        """Sessions of followers, which read to the log end."""
-        self.awaiting_start: set[asyncio.Event] = set()
-        """Set whenever the low watermark may have risen, or can no more: DeleteRecords that wait for it."""
         self.on_trouble: TroubleHook = _nobody_listens
         """Called when the log refused to be written or read; False: it failed and is closed for good."""
         self.damage = ""
         """What was found of it while nobody else could lead, and it went on."""
-        self._awaiting_commit: deque[tuple[int, WaitsForCommit]] = deque()
-        self._forgotten: set[WaitsForCommit] = set()
+        self.on_progress: ProgressHook = _nobody_counts
+        """Called when the high watermark rose, or another leads."""
+        self._readers: set[WaitsForRecords] | None = None
+        self._followers: set[Follows] | None = None
+        self._awaiting_start: set[asyncio.Event] | None = None
+        self._awaiting_commit: deque[tuple[int, WaitsForCommit]] | None = None
+        self._forgotten: set[WaitsForCommit] | None = None
         """Who is in the queue and waits no longer."""
         self._told_high_watermark = replica.high_watermark
         self._told_damage_at = -1
         if log.failure:
             replica.fail()
         log.on_failure = self._log_failed
+
+    @property
+    def readers(self) -> set[WaitsForRecords]:
+        """Fetches of consumers that wait for the high watermark to pass their offset."""
+        if self._readers is None:
+            self._readers = set()
+        return self._readers
+
+    @property
+    def followers(self) -> set[Follows]:
+        """Sessions of followers, which read to the log end."""
+        if self._followers is None:
+            self._followers = set()
+        return self._followers
+
+    @property
+    def awaiting_start(self) -> set[asyncio.Event]:
+        """Set whenever the low watermark may have risen, or can no more: DeleteRecords that wait for it."""
+        if self._awaiting_start is None:
+            self._awaiting_start = set()
+        return self._awaiting_start
 
     @property
     def high_watermark(self) -> int:
@@ -162,13 +186,13 @@ class HostedPartition:
         return deleted
 
     def _began_later(self) -> None:
-        for follower in self.followers:
+        for follower in self._followers or ():
             follower.began_later(self.key)
         self.look_at_starts()
 
     def look_at_starts(self) -> None:
         """Whoever waits for the low watermark looks again: a replica said where it begins, or is gone."""
-        for waiting in self.awaiting_start:
+        for waiting in self._awaiting_start or ():
             waiting.set()
 
     def await_commit(self, next_offset: int, producer: WaitsForCommit) -> None:
@@ -177,12 +201,14 @@ class HostedPartition:
         A retried batch may wait for an older offset than the one before it, so the queue is in the
         order of arrival, and the first that is too high holds nobody up for longer than its own records.
         """
+        if self._awaiting_commit is None:
+            self._awaiting_commit = deque()
         self._awaiting_commit.append((next_offset, producer))
 
     def log_grew(self) -> None:
         """The leader has appended: followers may fetch, and with one replica it is committed already."""
         self.replica.appended()
-        for follower in self.followers:
+        for follower in self._followers or ():
             follower.grew(self.key)
         self.look()
 
@@ -192,19 +218,20 @@ class HostedPartition:
         if high_watermark == self._told_high_watermark:
             return
         self._told_high_watermark = high_watermark
+        self.on_progress(self)
         waiting = self._awaiting_commit
         while waiting and waiting[0][0] <= high_watermark:
             _, producer = waiting.popleft()
-            if producer not in self._forgotten:
+            if producer not in (self._forgotten or ()):
                 producer.committed(self.key)
-        for reader in tuple(self.readers):
+        for reader in tuple(self._readers or ()):
             reader.grew(self.key)
-        for follower in self.followers:
+        for follower in self._followers or ():
             follower.committed(self.key)
 
     def row_changed(self) -> None:
         """Another row of the same leader was obeyed."""
-        for follower in self.followers:
+        for follower in self._followers or ():
             follower.row_changed(self.key)
         self.look()
         self.look_at_starts()
@@ -212,10 +239,11 @@ class HostedPartition:
     def leadership_changed(self, error_code: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """Parked requests end: this broker does not lead any more as it did (conformance 214)."""
         self.refuse_waiting(error_code)
-        for reader in (*self.readers, *self.followers):
+        for reader in (*(self._readers or ()), *(self._followers or ())):
             reader.lost(self.key)
-        self.followers.clear()
+        self._followers = None
         self._told_high_watermark = self.replica.high_watermark
+        self.on_progress(self)
         self.look_at_starts()
 
     def _log_failed(self) -> None:
@@ -226,15 +254,15 @@ class HostedPartition:
 
     def refuse_waiting(self, error_code: ErrorCode) -> None:
         """Parked produces end: what they wait for cannot come for now."""
-        waiting, self._awaiting_commit = self._awaiting_commit, deque()
-        for _, producer in waiting:
-            if producer not in self._forgotten:
+        waiting, self._awaiting_commit = self._awaiting_commit, None
+        forgotten, self._forgotten = self._forgotten or (), None
+        for _, producer in waiting or ():
+            if producer not in forgotten:
                 producer.refused(self.key, error_code)
-        self._forgotten.clear()
 
     def commits_awaited(self) -> int:
         """How many places parked produces hold here."""
-        return len(self._awaiting_commit)
+        return len(self._awaiting_commit or ())
 
     def forget(self, producer: WaitsForCommit) -> None:
         """`producer` waits no longer.
@@ -242,16 +270,21 @@ class HostedPartition:
         The queue is swept when half of it waits no longer: thousands that time out together cost a sweep each
         time their number halves, not one each.
         """
-        forgotten = self._forgotten
+        waiting, forgotten = self._awaiting_commit or (), self._forgotten or set()
         forgotten.add(producer)
-        if len(forgotten) * 2 >= len(self._awaiting_commit):
-            waiting = self._awaiting_commit
-            self._awaiting_commit = deque(entry for entry in waiting if entry[1] not in forgotten)
-            forgotten.clear()
+        self._forgotten = forgotten
+        if len(forgotten) * 2 >= len(waiting):
+            left = deque(entry for entry in waiting if entry[1] not in forgotten)
+            self._awaiting_commit, self._forgotten = left or None, None
 
 
 TroubleHook = Callable[[HostedPartition, bool], None]
+ProgressHook = Callable[[HostedPartition], None]
 
 
 def _nobody_listens(_hosted: HostedPartition, _is_sound: bool) -> None:
+    """Until a data plane hosts it."""
+
+
+def _nobody_counts(_hosted: HostedPartition) -> None:
     """Until a data plane hosts it."""

@@ -6,7 +6,7 @@ waits is woken. Everything runs on the broker's loop; nothing here waits.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -94,9 +94,13 @@ class DataPlane:
         self.throttled = ThrottledReplicas(broker_id, self.topics, clock)
         self._hosted: dict[PartitionKey, HostedPartition] = {}
         self._by_name: dict[tuple[str, int], HostedPartition] = {}
-        self._told_high_watermarks: dict[PartitionKey, int] = {}
+        self._progressed: dict[HostedPartition, None] = {}
+        """Whose high watermark rose, or who lead anew, since the controller was last told."""
         self._opening: asyncio.Future[None] | None = None
         self._full_told_at: dict[PartitionKey, Instant] = {}
+        self._saved_marks: list[tuple[PartitionKey, int, int]] = []
+        self._hooks = self._trouble, self._note_progress
+        """Made once: each of ten thousand replicas would have its own."""
         self._is_closed = False
 
     def _ages(self) -> Mapping[str, int]:
@@ -180,8 +184,10 @@ class DataPlane:
         """State what holds for topics that set nothing: for this broker, all of them, by the environment."""
         self._reconfigure(frozenset(self.topics.know_levels(broker, cluster, static)))
 
-    def _reconfigure(self, topic_ids: Container[UUID]) -> None:
+    def _reconfigure(self, topic_ids: Set[UUID]) -> None:
         """Let the replicas of these topics obey what holds by now."""
+        if not topic_ids:
+            return
         for hosted in self.partitions():
             if hosted.key.topic_id in topic_ids:
                 topic = self.topics.get(hosted.key.topic_id)
@@ -238,7 +244,9 @@ class DataPlane:
         key = PartitionKey(row.topic_id, row.partition)
         hosted = self._hosted.get(key)
         if hosted is None:
-            if self.broker_id not in row.assigned:
+            # Where nobody ever led there is nothing to hold: thousands are made so before each leads.
+            is_bare = not row.isr and not self._shelf.holds(key)
+            if is_bare or self.broker_id not in row.assigned:
                 return
             hosted = self._host(key)
             if hosted is None:
@@ -276,7 +284,7 @@ class DataPlane:
         checkpoint = self._shelf.high_watermarks.get(key, 0)
         replica = Replica(self.broker_id, opened, checkpoint, topic.min_insync_replicas)
         hosted = HostedPartition(key, topic.name, opened, replica)
-        hosted.on_trouble = self._trouble
+        hosted.on_trouble, hosted.on_progress = self._hooks
         self._hosted[key] = hosted
         self._by_name[topic.name, key.partition] = hosted
         return hosted
@@ -299,6 +307,9 @@ class DataPlane:
             self.troubles.fill(hosted.key)
             self._full_told_at[hosted.key] = self.clock()
             self.on_trouble()
+
+    def _note_progress(self, hosted: HostedPartition) -> None:
+        self._progressed[hosted] = None
 
     def _may_hand_over(self, hosted: HostedPartition) -> bool:
         """True if another live member of the ISR might store what this broker cannot.
@@ -324,8 +335,8 @@ class DataPlane:
         if hosted is not None:
             if self._by_name.get((hosted.topic, partition)) is hosted:
                 del self._by_name[hosted.topic, partition]
-            self._told_high_watermarks.pop(key, None)
             hosted.leadership_changed()
+            self._progressed.pop(hosted, None)
         self._full_told_at.pop(key, None)
         if self.troubles.forget(key):
             self.on_trouble()
@@ -432,19 +443,20 @@ class DataPlane:
         return proposal
 
     def changed_high_watermarks(self) -> tuple[HighWatermark, ...]:
-        """Of the partitions led here, where the high watermark rose since the last call, and the size."""
-        told, changed = self._told_high_watermarks, []
-        for key, hosted in self._hosted.items():
-            high_watermark = hosted.replica.high_watermark
-            if hosted.replica.leads and told.get(key) != high_watermark:
-                told[key] = high_watermark
-                size_bytes = hosted.log.size_bytes
-                changed.append(HighWatermark(key.topic_id, key.partition, high_watermark, size_bytes))
-        return tuple(changed)
+        """Of the partitions led here, where the high watermark rose since the last call, and the size.
+
+        Those that are led anew are named, too: only what a leader says is told to people.
+        """
+        progressed, self._progressed = self._progressed, {}
+        return tuple(
+            HighWatermark(*hosted.key, hosted.replica.high_watermark, hosted.log.size_bytes)
+            for hosted in progressed
+            if hosted.replica.leads
+        )
 
     def tell_all_high_watermarks(self) -> None:
         """A new link knows nothing: the next call of `changed_high_watermarks` names them all."""
-        self._told_high_watermarks.clear()
+        self._progressed = dict.fromkeys(self._hosted.values())
 
     # -- duties
 
@@ -453,8 +465,11 @@ class DataPlane:
         return self._hosted.get(hosted.key) is hosted
 
     def checkpoint(self) -> None:
-        """Save high watermarks and recovery points. Raises StorageFailed."""
-        self._shelf.checkpoint(self._high_watermarks())
+        """Save high watermarks and recovery points, where one is another. Raises StorageFailed."""
+        marks = [(h.key, h.replica.high_watermark, h.log.recovery_point) for h in self._hosted.values()]
+        if marks != self._saved_marks:
+            self._shelf.checkpoint(self._high_watermarks())
+            self._saved_marks = marks
 
     async def close(self) -> bool:
         """End every parked request and make the logs durable; True if the clean mark may be left.

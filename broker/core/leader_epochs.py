@@ -20,8 +20,9 @@ class LeaderEpochs:
     __slots__ = ("_epochs", "_starts", "last_epoch")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
-        self._epochs: list[int] = []
-        self._starts: list[int] = []
+        # Tuples: of ten thousand logs most have none of them, or one.
+        self._epochs: tuple[int, ...] = ()
+        self._starts: tuple[int, ...] = ()
         self.last_epoch = NO_EPOCH
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
@@ -48,22 +49,22 @@ class LeaderEpochs:
             return
         invariant(epoch > self.last_epoch, "a batch of an older leader epoch was appended")
         invariant(not self._starts or base_offset >= self._starts[-1], "a leader epoch begins in another one")
-        self._epochs.append(epoch)
-        self._starts.append(base_offset)
+        self._epochs += (epoch,)
+        self._starts += (base_offset,)
         self.last_epoch = epoch
 
     def truncate(self, end_offset: int) -> None:
         """The log now ends at `end_offset`: epochs that began there or behind are forgotten."""
         keep = bisect_left(self._starts, end_offset)
-        del self._epochs[keep:], self._starts[keep:]
+        self._epochs, self._starts = self._epochs[:keep], self._starts[:keep]
         self.last_epoch = self._epochs[-1] if self._epochs else NO_EPOCH
 
     def begin_at(self, start_offset: int) -> None:
         """The log now begins at `start_offset`: epochs that ended before are forgotten."""
         gone = max(bisect_right(self._starts, start_offset) - 1, 0)
-        del self._epochs[:gone], self._starts[:gone]
+        self._epochs, self._starts = self._epochs[gone:], self._starts[gone:]
         if self._starts:
-            self._starts[0] = max(self._starts[0], start_offset)
+            self._starts = (max(self._starts[0], start_offset), *self._starts[1:])
 
     def epoch_at(self, offset: int) -> int:
         """The epoch that wrote the batch at `offset`, which lies within the log; −1: not known."""

@@ -1,5 +1,6 @@
 """This room judges batches before a log takes them: a producer's, and a leader's."""
 
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from broker.log.outcomes import AppendRefused, LogSettings
@@ -108,3 +109,16 @@ def from_leader(records: memoryview, end_offset: int, last_epoch: int) -> Follow
     except CorruptBatch as error:
         return Followed(placed, used, str(error))
     return Followed(placed, used, "")
+
+
+def refusal_at(offset: int, batch: bytes, last_epoch: int, *, is_first: bool) -> str:
+    """What a follower that stands at `offset` finds wrong with the batch that holds it; "": nothing.
+
+    It may begin before: the log's start may lie within it, or it stands for offsets without records.
+    """
+    begins = offset
+    with suppress(CorruptBatch):
+        header = batches.read_header(batch)
+        if is_first or batches.is_filler(header):
+            begins = min(offset, header.base_offset)
+    return from_leader(memoryview(batch), begins, last_epoch).refusal

@@ -73,7 +73,9 @@ class Passes:
 class Cleaning:
     """The compaction of one log, as the broker's loop sees it."""
 
-    def __init__(self, folder: Path, segments: Segments) -> None:
+    __slots__ = ("_folder", "_segments", "passes")
+
+    def __init__(self, folder: Path | str, segments: Segments) -> None:
         self._folder = folder
         self._segments = segments
         self.passes: Passes | None = None
@@ -81,7 +83,7 @@ class Cleaning:
 
     def load(self) -> None:
         """Learn which passes there were; beside the loop."""
-        self.passes = Passes(self._folder)
+        self.passes = Passes(Path(self._folder))
 
     def dirt(self, settings: LogSettings, high_watermark: int, wall_ms: int) -> Dirt:
         """What may be compacted: neither the segment that is written, nor what is not committed or too young.
@@ -120,7 +122,7 @@ class Cleaning:
     def cut_at(self, offset: int) -> None:
         """Behind a cut other records will lie, which no pass has seen. Raises OSError."""
         if self.passes is None:
-            (self._folder / CLEANER_CHECKPOINT).unlink(missing_ok=True)
+            (Path(self._folder) / CLEANER_CHECKPOINT).unlink(missing_ok=True)
         else:
             self.passes.cut_at(offset)
 

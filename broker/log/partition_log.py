@@ -15,7 +15,7 @@ from broker.core.leader_epochs import LeaderEpochs
 from broker.core.producers import Duplicate, Producers, Refused
 from broker.core.replica_log import EpochEnd
 from broker.log import opening, producer_snapshots, retention
-from broker.log.accepting import Placed, from_leader, from_producer
+from broker.log.accepting import Placed, from_leader, from_producer, refusal_at
 from broker.log.checkpoints import LEADER_EPOCHS, LOG_START, save_epochs, save_start
 from broker.log.cleaning import Cleaning
 from broker.log.compaction import Cleaned
@@ -40,16 +40,22 @@ from muster.kernel.invariants import invariant
 class PartitionLog:
     """An append-only sequence of record batches in one folder; fulfils `broker.core.ReplicaLog`."""
 
+    __slots__ = (
+        *("__weakref__", "_epochs", "_make_folder", "_place", "_segments", "_stated_ahead"),
+        *("cleaning", "cuts", "end_offset", "failure", "on_failure", "producers"),
+        *("recovery_point", "settings", "start_offset", "topic_id"),
+    )
+
     def __init__(
         self,
-        folder: Path,
+        folder: Path | str,
         topic_id: UUID,
         files: OpenFiles,
         settings: LogSettings,
-        make_folder: Callable[[], None] | None = None,
+        make_folder: Callable[["PartitionLog"], None] | None = None,
     ) -> None:
         """`make_folder` is called before the first file of a log that begins empty; it may raise OSError."""
-        self.folder = folder
+        self._place = str(folder)
         self.topic_id = topic_id
         self.settings = settings
         self.start_offset = 0
@@ -64,11 +70,16 @@ class PartitionLog:
         self.on_failure: Callable[[], None] = _nobody_listens
         self.producers = Producers()
         self._make_folder = make_folder
-        self._segments = Segments(folder, files)
-        self.cleaning = Cleaning(folder, self._segments)
+        self._segments = Segments(self._place, files)
+        self.cleaning = Cleaning(self._place, self._segments)
         self._epochs = LeaderEpochs()
         self._stated_ahead = False
         """True if the file of epochs states one whose first batch never came."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are; ten thousand paths that are kept would be as large as the logs in memory."""
+        return Path(self._place)
 
     # -- what the rules of replication ask
 
@@ -90,8 +101,6 @@ class PartitionLog:
     def size_bytes(self) -> int:
         """Bytes of all segments."""
         return self._segments.size_bytes
-
-    # -- failing
 
     def fail(self, reason: str) -> None:
         """Close the log for good: its files may not hold what was appended. Said once to `on_failure`.
@@ -226,7 +235,7 @@ class PartitionLog:
 
     def _have_folder(self) -> None:
         if self._make_folder is not None:
-            self._make_folder()
+            self._make_folder(self)
             self._make_folder = None
 
     def _state_epoch(self, leader_epoch: int) -> None:
@@ -284,13 +293,7 @@ class PartitionLog:
             return str(error)
         except OSError as error:
             raise StorageFailed(str(error)) from error
-        # It may begin before: the log's start may lie within it, or it stands for offsets without records.
-        begins = offset
-        with suppress(CorruptBatch):
-            header = batches.read_header(batch)
-            if offset == self.start_offset or batches.is_filler(header):
-                begins = min(offset, header.base_offset)
-        refusal = from_leader(memoryview(batch), begins, last_epoch).refusal
+        refusal = refusal_at(offset, batch, last_epoch, is_first=offset == self.start_offset)
         return refusal and f"the batch at offset {offset}: {refusal}"
 
     def first_from(self, timestamp_ms: int, limit_offset: int) -> TimestampedOffset | None:
@@ -331,7 +334,7 @@ class PartitionLog:
         except OSError as error:
             raise StorageFailed(str(error)) from error
 
-    # -- cut
+    # -- cut and compact
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds `offset` and all behind it; producers are built again for the new end.
@@ -377,8 +380,6 @@ class PartitionLog:
             self._stated_ahead = False
             self._segments.begin(self.end_offset)
             self.cleaning.cut_at(self.end_offset)
-
-    # -- compaction
 
     def swap_in(self, cleaned: Cleaned) -> bool:
         """Let a compacted file stand for the segments that it was made of; False if they are here no more.

@@ -28,7 +28,7 @@ class Segments:
 
     __slots__ = ("_files", "_folder", "_listed", "bases")
 
-    def __init__(self, folder: Path, files: OpenFiles) -> None:
+    def __init__(self, folder: Path | str, files: OpenFiles) -> None:
         self._folder = folder
         self._files = files
         self._listed: list[Segment] = []
@@ -52,7 +52,7 @@ class Segments:
 
     def on_disk(self, base_offset: int) -> Segment:
         """One whose file is there and that is not listed yet."""
-        return Segment(self._folder, base_offset, self._files)
+        return Segment(Path(self._folder), base_offset, self._files)
 
     def add(self, segment: Segment) -> None:
         self._listed.append(segment)
@@ -60,13 +60,15 @@ class Segments:
 
     def begin(self, base_offset: int) -> Segment:
         """A new one, to be written from now on; its file is there when this returns."""
-        segment = Segment(self._folder, base_offset, self._files)
+        segment = self.on_disk(base_offset)
         _ = segment.file
         self.add(segment)
         return segment
 
     def ended(self, above_offset: int) -> list[Segment]:
         """Those that are written no more and end above `above_offset`, oldest first."""
+        if not self.bases or self.bases[-1] <= above_offset:
+            return []
         pairs = zip(self._listed, self.bases[1:], strict=False)
         return [segment for segment, end_offset in pairs if end_offset > above_offset]
 
@@ -192,7 +194,7 @@ class Segments:
         for segment in reversed(self._listed[at : at + count]):
             segment.delete()
         os.replace(swap, first.path)
-        fresh = Segment(self._folder, bases[0], self._files)
+        fresh = self.on_disk(bases[0])
         fresh.compacted(cleaned.size_bytes, cleaned.placed)
         self._listed[at : at + count], self.bases[at : at + count] = [fresh], [bases[0]]
         return True

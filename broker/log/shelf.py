@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
@@ -49,7 +48,10 @@ class LogShelf:
         self._was_clean = was_clean
         self._same_boot = same_boot
         self._files = OpenFiles() if files is None else files
-        self._found: dict[PartitionKey, Path] = {}
+        self._make_folder = self._make
+        """Made once: each of ten thousand empty logs would have its own."""
+        self._found: dict[PartitionKey, str] = {}
+        """The name of the folder of each log on disk."""
         self._open: dict[PartitionKey, PartitionLog] = {}
         self._recovery_points: dict[PartitionKey, int] = {}
         self.high_watermarks: dict[PartitionKey, int] = {}
@@ -91,7 +93,7 @@ class LogShelf:
                 lose_tail()
             self._set_aside(path, topic or path.name, STRAY)
             return
-        self._found[key] = path
+        self._found[key] = path.name
 
     @property
     def folder(self) -> Path:
@@ -102,6 +104,10 @@ class LogShelf:
     def keys(self) -> frozenset[PartitionKey]:
         """Every log that is there, opened or not."""
         return frozenset(self._found)
+
+    def holds(self, key: PartitionKey) -> bool:
+        """True if its log is on disk."""
+        return key in self._found
 
     def cold(self) -> Iterator[PartitionKey]:
         """Logs that lie on disk and are not open: to open one may take seconds after a kill."""
@@ -122,10 +128,8 @@ class LogShelf:
         return opened
 
     def _new(self, key: PartitionKey, topic: str, settings: LogSettings) -> PartitionLog:
-        folder = self._folder / f"{topic}-{key.partition}"
-        return PartitionLog(
-            folder, key.topic_id, self._files, settings, partial(self._make, key, topic, folder)
-        )
+        place = f"{self._folder}/{topic}-{key.partition}"
+        return PartitionLog(place, key.topic_id, self._files, settings, self._make_folder)
 
     def failed(self, key: PartitionKey, topic: str, settings: LogSettings, reason: str) -> PartitionLog:
         """In the place of a log that could not be opened: one that is closed for good."""
@@ -138,7 +142,7 @@ class LogShelf:
 
         Beside the loop as well: nothing is shared until `keep`. The same log must not be read twice at once.
         """
-        found = PartitionLog(self._found[key], key.topic_id, self._files, settings)
+        found = PartitionLog(self._folder / self._found[key], key.topic_id, self._files, settings)
         trust = opening.Trust(
             self._was_clean,
             self._recovery_points.get(key, 0),
@@ -161,7 +165,7 @@ class LogShelf:
         try:
             for key in damaged:
                 if key in self._found:
-                    opening.damage_confessed(self._found[key])
+                    opening.damage_confessed(self._folder / self._found[key])
                 else:
                     self._forget_offsets(key)
         except OSError as error:
@@ -171,37 +175,39 @@ class LogShelf:
         self._recovery_points.pop(key, None)
         self.high_watermarks.pop(key, None)
 
-    def _make(self, key: PartitionKey, topic: str, folder: Path) -> None:
+    def _make(self, opened: PartitionLog) -> None:
         """Begin a log on disk; nothing here waits for it. Raises OSError.
 
         A kill -9 takes nothing that was written; one between the two steps leaves a folder that `_find` sets
         aside, and it is empty. A machine crash may take the whole folder: that is a lost tail like any other,
         and the next hello confesses it (another boot id and no clean mark; replication.md section 1).
         """
+        folder = opened.folder
+        topic, _, partition = folder.name.rpartition("-")
         try:
             folder.mkdir()
         except FileExistsError:
             # another topic id under the old name: that log is stray and never used again
-            self._found = {known: path for known, path in self._found.items() if path != folder}
+            self._found = {known: name for known, name in self._found.items() if name != folder.name}
             if any(folder.iterdir()):
                 self._set_aside(folder, topic, STRAY)
                 folder.mkdir()
-        stated = {"version": 1, "topic_id": str(key.topic_id)}
+        stated = {"version": 1, "topic_id": str(opened.topic_id)}
         replace_sealed(folder / METADATA_FILE, json.dumps(stated).encode() + b"\n")
-        self._found[key] = folder
+        self._found[PartitionKey(opened.topic_id, int(partition))] = folder.name
 
     def set_aside(self, key: PartitionKey, suffix: str) -> None:
         """The log of `key` is not served any more: STRAY, or DELETE with its topic. Raises StorageFailed."""
-        folder = self._found.pop(key, None)
+        name = self._found.pop(key, None)
         opened = self._open.pop(key, None)
         self._forget_offsets(key)
         self.damaged.pop(key, None)
         if opened is not None:
             opened.close()
-        if folder is None:
+        if name is None:
             return
         try:
-            self._set_aside(folder, folder.name.rpartition("-")[0], suffix)
+            self._set_aside(self._folder / name, name.rpartition("-")[0], suffix)
         except OSError as error:
             raise StorageFailed(str(error)) from error
 
