@@ -39,10 +39,13 @@ class ClientMetadata:
         changed, self.live = live != self.live, live
         return changed
 
-    def forget(self, topic_ids: Iterable[UUID]) -> None:
-        """These topics are no more; `renew` tells it."""
-        for topic_id in topic_ids:
+    def forget(self, deleted: Iterable[UUID], shrunk: Iterable[UUID]) -> None:
+        """These topics are no more, or have fewer partitions now; `renew` tells it."""
+        for topic_id in deleted:
             self._partitions.pop(topic_id, None)
+            self._topics.pop(topic_id, None)
+        for topic_id in shrunk:
+            del self._views_of_topic(topic_id)[self._known.topics[topic_id].partition_count :]
             self._topics.pop(topic_id, None)
 
     def renew(self, cluster_id: str, rows: Iterable[PartitionRow] | None) -> MetadataView:

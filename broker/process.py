@@ -292,7 +292,7 @@ class BrokerProcess:
             raise LinkEnded(heeded.hang_up)
         if isinstance(frame, SnapshotChunk) and not frame.last:
             return
-        self._metadata.forget(heeded.deleted_topics)
+        self._metadata.forget(heeded.deleted_topics, heeded.shrunk_topics)
         self._know_levels()
         for topic in heeded.topics:
             self._plane.know_topic(topic.topic_id, topic.name, topic.configs)

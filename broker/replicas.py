@@ -243,17 +243,17 @@ class DataPlane:
         """
         key = PartitionKey(row.topic_id, row.partition)
         hosted = self._hosted.get(key)
-        if hosted is None:
-            # Where nobody ever led there is nothing to hold: thousands are made so before each leads.
-            is_bare = not row.isr and not self._shelf.holds(key)
-            if is_bare or self.broker_id not in row.assigned:
-                return
+        # Where nobody ever led there is nothing to hold: thousands are made so before each leads.
+        is_bare = not row.isr and not self._shelf.holds(key)
+        if hosted is None and self.broker_id in row.assigned and not is_bare:
             hosted = self._host(key)
-            if hosted is None:
-                return
+        if hosted is None:
+            return
         outcome = hosted.replica.obey(row, self.clock(), from_snapshot)
         # A turn that moved the partition away says so; a snapshot may be of a database that was restored.
         self._heed(hosted, outcome, is_moved=not from_snapshot)
+        if outcome is Obeyed.ANOTHER:
+            self.obey(row, from_snapshot=from_snapshot)
 
     def hear_answer(
         self, topic_id: UUID, partition: int, base_version: int, row: PartitionRow | None
@@ -264,7 +264,7 @@ class DataPlane:
             self._heed(hosted, hosted.replica.hear_answer(base_version, row, self.clock()))
 
     def _heed(self, hosted: HostedPartition, outcome: Obeyed, *, is_moved: bool = False) -> None:
-        if outcome is Obeyed.STOPPED:
+        if outcome in (Obeyed.STOPPED, Obeyed.ANOTHER):
             self.stop(*hosted.key, is_deleted=is_moved)
             return
         if outcome is Obeyed.NEW_LEADER:

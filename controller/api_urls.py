@@ -28,6 +28,11 @@ urlpatterns = [
     *both("topics", topics_api.Topics.as_view(), "api-topics"),
     *both("topics/<str:topic>", topics_api.OneTopic.as_view(), "api-topic"),
     *both("topics/<str:topic>/partitions", topics_api.TopicPartitions.as_view(), "api-topic-partitions"),
+    *both(
+        "topics/<str:topic>/partitions/removal",
+        topics_api.RemovedPartitions.as_view(),
+        "api-topic-removal",
+    ),
     *both("topics/<str:topic>/configs", configs_api.TopicConfigs.as_view(), "api-topic-configs"),
     *both("partitions", brokers_api.Partitions.as_view(), "api-partitions"),
     *both("partitions/<str:topic>/<int:partition>", api.PartitionDetail.as_view(), "api-partition"),

@@ -27,7 +27,13 @@ from controller.paging import asked_of
 from controller.partition_actions import CancelMove, ElectAnyLive, ElectLeader, MovePartition
 from controller.quota_actions import ChangeQuota, RemoveQuota, SetQuota
 from controller.requests_api import REASON_LENGTH
-from controller.topic_actions import AddPartitions, ChangeConfigs, CreateTopic, DeleteTopic
+from controller.topic_actions import (
+    AddPartitions,
+    ChangeConfigs,
+    CreateTopic,
+    DeleteTopic,
+    RemovePartitions,
+)
 from muster.messages.link.from_broker import Wish
 from muster.messages.link.to_broker import WishAnswer
 from runtime.requests import AnotherAsked, TooManyOpen
@@ -35,6 +41,7 @@ from runtime.requests import AnotherAsked, TooManyOpen
 ACTIONS: Final[dict[str, Action]] = {
     "create-topic": CreateTopic(),
     "add-partitions": AddPartitions(),
+    "remove-partitions": RemovePartitions(),
     "change-configs": ChangeConfigs(),
     "delete-topic": DeleteTopic(),
     "move-partition": MovePartition(),
@@ -206,6 +213,7 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
 _TITLES: Final = {
     "CreateTopics": "Create topics",
     "CreatePartitions": "Add partitions",
+    "RemovePartitions": "Remove partitions",
     "DeleteTopics": "Delete topics",
     "AlterConfigs": "Change configs",
     "AlterReassignments": "Move partitions",

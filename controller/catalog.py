@@ -1,5 +1,6 @@
 """This room reads brokers, topics and partitions for the rest of the house; it writes nothing."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ from muster.kernel.topology import Layouts, TopicLayout
 from muster.messages.link.to_broker import OngoingReassignment
 
 _LAYOUTS = "SELECT name, topic_id, partition_count FROM topic ORDER BY name"
+_ADDED_AGAIN = """
+SELECT topic_id, partition, base_epoch FROM partition WHERE base_epoch > 0 ORDER BY topic_id, partition"""
 _LIVE_BROKERS = """
 SELECT broker_id, rack, endpoints FROM broker WHERE NOT fenced ORDER BY broker_id"""
 
@@ -70,9 +73,17 @@ class LiveBroker(NamedTuple):
 def layouts(connection: Connection[Any]) -> Layouts:
     """Every topic with its id and number of partitions, by name."""
     with connection.cursor() as cursor:
+        added_again: dict[UUID, list[tuple[int, int]]] = defaultdict(list)
+        for topic_id, number, base_epoch in cursor.execute(_ADDED_AGAIN):
+            added_again[topic_id].append((number, base_epoch))
         rows = cursor.execute(_LAYOUTS).fetchall()
     return {
-        TopicName(name): TopicLayout(TopicName(name), TopicId(UUID(str(topic_id))), partition_count)
+        TopicName(name): TopicLayout(
+            TopicName(name),
+            TopicId(UUID(str(topic_id))),
+            partition_count,
+            added_again=tuple(added_again.get(topic_id, ())),
+        )
         for name, topic_id, partition_count in rows
     }
 

@@ -22,6 +22,7 @@ _WORDS = {
     "ConfigChanged": ("config changed", "configs changed"),
     "TopicDeleted": ("topic deleted", "topics deleted"),
     "PartitionsCreated": ("partition created", "partitions created"),
+    "PartitionsRemoved": ("partition removed", "partitions removed"),
     "PartitionsChanged": ("partition changed", "partitions changed"),
     "ReassignmentChanged": ("reassignment changed", "reassignments changed"),
     "PlanChanged": ("plan changed", "plans changed"),
@@ -101,7 +102,9 @@ def _turn(at: datetime, cause: str, records: Iterable[Mapping[str, Any]]) -> Con
     records = list(records)
     counted: Counter[Any] = Counter()
     for record in records:
-        counted[record.get("record")] += len(_alike(record).partitions) if "alike" in record else 1
+        kind = record.get("record")
+        many = record["count"] if kind == "PartitionsRemoved" else 1
+        counted[kind] += len(_alike(record).partitions) if "alike" in record else many
     words = [
         f"{counted[tag]} {one if counted[tag] == 1 else many}"
         for tag, (one, many) in _WORDS.items()

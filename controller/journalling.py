@@ -18,6 +18,7 @@ from muster.messages.link.from_broker import (
     DeleteTopics,
     ElectLeaders,
     Leaving,
+    RemovePartitions,
     UnusableLogs,
     Wish,
 )
@@ -50,6 +51,7 @@ _CAUSES: Final[dict[type, str]] = {
     DeleteTopics: "topics were to be deleted",
     AlterReassignments: "partitions were to be moved",
     CreatePartitions: "partitions were asked for",
+    RemovePartitions: "partitions were to be removed",
     AlterConfigs: "configs were to be changed",
     ElectLeaders: "leaders were to be elected",
     AllocateProducerIds: "a broker needs producer ids",
@@ -88,6 +90,7 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
         "topics": [r.row.name for r in records if isinstance(r, facts.TopicCreated)][:NAMES_SHOWN],
         "topics_grown": _grown(records)[:NAMES_SHOWN],
         "topics_deleted": [r.name for r in records if isinstance(r, facts.TopicDeleted)][:NAMES_SHOWN],
+        "topics_shrunk": [r.name for r in records if isinstance(r, facts.PartitionsRemoved)][:NAMES_SHOWN],
         "configs": [_config(r) for r in records if isinstance(r, facts.ConfigChanged)][:NAMES_SHOWN],
         "reassignments": _reassignments(records),
         "plans": [
@@ -97,6 +100,7 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
         ],
         "quotas": _quotas(records),
         "partitions_created": _count(created),
+        "partitions_removed": sum(r.count for r in records if isinstance(r, facts.PartitionsRemoved)),
         "partitions_changed": _count(changed),
         "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
         "set_back": [r.why for r in records if isinstance(r, facts.SetBackProven)],
@@ -159,8 +163,13 @@ def _config(changed: facts.ConfigChanged) -> str:
 
 def _reassignments(records: Sequence[facts.ClusterRecord]) -> dict[str, int]:
     """How many were asked for, began or ended, by the phase that they are in now."""
-    changed = (record.row.phase for record in records if isinstance(record, facts.ReassignmentChanged))
-    return dict(Counter(map(str, changed)))
+    phases = Counter(
+        str(record.row.phase) for record in records if isinstance(record, facts.ReassignmentChanged)
+    )
+    for record in records:
+        if isinstance(record, facts.MovesFailed):
+            phases[str(facts.Phase.FAILED)] += len(record.partitions)
+    return dict(phases)
 
 
 def _quotas(records: Sequence[facts.ClusterRecord]) -> list[str]:
@@ -208,9 +217,20 @@ def wake_names(records: Sequence[facts.ClusterRecord]) -> tuple[str, ...]:
         facts.BrokerConfigsChanged,
     }:
         names.append("brokers")
-    if kinds & {facts.ReassignmentChanged, facts.PlanChanged, facts.PlanStepsAdded, facts.PlanStepsChanged}:
+    if kinds & {
+        facts.ReassignmentChanged,
+        facts.MovesFailed,
+        facts.PlanChanged,
+        facts.PlanStepsAdded,
+        facts.PlanStepsChanged,
+    }:
         names.append("moves")
-    if kinds & {facts.PartitionsCreated, facts.PartitionsChanged, facts.TopicDeleted}:
+    if kinds & {
+        facts.PartitionsCreated,
+        facts.PartitionsChanged,
+        facts.PartitionsRemoved,
+        facts.TopicDeleted,
+    }:
         names.append("partitions")
     if facts.ClientQuotaChanged in kinds:
         names.append("quotas")

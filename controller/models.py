@@ -158,6 +158,9 @@ class Topic(models.Model):
     partition_count = models.IntegerField()
     replication_factor = models.SmallIntegerField()
     configs = models.JSONField(default=dict, blank=True, help_text="What CreateTopics set, by Kafka's names.")
+    removed_epoch = models.IntegerField(
+        default=0, db_default=0, help_text="No removed partition had a higher leader epoch."
+    )
     metadata_version = models.BigIntegerField(default=0, help_text="Of the turn that last changed this row.")
     created_at = models.DateTimeField(db_default=Now())
 
@@ -228,7 +231,13 @@ class Partition(models.Model):
     throttle = models.BigIntegerField(
         default=0, db_default=0, help_text="Bytes a second and broker, of what is being added; 0: any."
     )
+    base_epoch = models.IntegerField(
+        default=0, db_default=0, help_text="Leader epochs up to it were given by removed partitions."
+    )
     version = models.BigIntegerField(help_text="Kafka's partition epoch.")
+    added_again_at = models.DateTimeField(
+        null=True, blank=True, help_text="When it took a number that a removed one may have had."
+    )
     changed_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -245,7 +254,7 @@ class Partition(models.Model):
             ),
             models.CheckConstraint(
                 name="partition_isr_stays_after_the_first_leader",
-                condition=Q(isr__len__gte=1) | Q(leader=NO_LEADER, leader_epoch__lte=0),
+                condition=Q(isr__len__gte=1) | Q(leader=NO_LEADER, leader_epoch__lte=F("base_epoch")),
             ),
             models.CheckConstraint(
                 name="partition_is_assigned", condition=Q(partition__gte=0, assigned__len__gte=1)
@@ -253,6 +262,11 @@ class Partition(models.Model):
             models.CheckConstraint(
                 name="partition_changing_is_assigned",
                 condition=Q(adding__contained_by=F("assigned"), removing__contained_by=F("assigned")),
+            ),
+        )
+        indexes = (
+            models.Index(
+                name="partition_added_again", fields=("topic", "partition"), condition=Q(base_epoch__gt=0)
             ),
         )
 

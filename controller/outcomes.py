@@ -14,6 +14,7 @@ from muster.messages.link.from_broker import (
     CreatePartitions,
     CreateTopics,
     ElectLeaders,
+    RemovePartitions,
     Wish,
 )
 from muster.messages.link.plans import PlanAnswer
@@ -96,6 +97,9 @@ ADVICE: Final[dict[ErrorCode, str]] = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "Ask again in a moment; if it stays so, the log of the controller's node"
     " says why.",
     ErrorCode.BROKER_ID_NOT_REGISTERED: "Look at the list of brokers.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Let them read on and commit, or force it: what they have not read"
+    " is lost.",
+    ErrorCode.UNSUPPORTED_VERSION: "Upgrade that broker, or wait until it has linked.",
 }
 """What whoever asked may do about it, where the controller's own words do not say."""
 
@@ -148,9 +152,9 @@ def of(request: Request) -> Outcome:
 
 def is_trial(wish: Wish) -> bool:
     """Whether it is only to be judged."""
-    return isinstance(wish, CreateTopics | CreatePartitions | AlterConfigs | AlterClientQuotas) and (
-        wish.validate_only
-    )
+    return isinstance(
+        wish, CreateTopics | CreatePartitions | RemovePartitions | AlterConfigs | AlterClientQuotas
+    ) and (wish.validate_only)
 
 
 def _results(wish: Wish, answer: WishAnswer) -> tuple[Result, ...]:

@@ -15,12 +15,14 @@ from muster.messages.link.to_broker import Nodes
 class LinkPace:
     """What one link was told and has not yet said it applied, oldest first."""
 
-    __slots__ = ("_acknowledged", "_waiting", "callers", "nodes")
+    __slots__ = ("_acknowledged", "_waiting", "callers", "nodes", "pings")
 
     def __init__(self) -> None:
         self.callers: tuple[CallerRow, ...] | None = None
         self.nodes: Nodes | None = None
         """As this link was told last."""
+        self.pings = 0
+        """How many were heard."""
         self._waiting: deque[tuple[int, Instant]] = deque()
         self._acknowledged = 0
 
@@ -30,7 +32,8 @@ class LinkPace:
             self._waiting.append((metadata_version, now))
 
     def applied(self, metadata_version: int) -> None:
-        """The broker states the one version it has applied."""
+        """A ping: the broker states the one version it has applied."""
+        self.pings += 1
         self._acknowledged = max(self._acknowledged, metadata_version)
         while self._waiting and self._waiting[0][0] <= metadata_version:
             self._waiting.popleft()
@@ -67,6 +70,10 @@ class ProgressNotes:
     def is_due(self, now: Instant, interval_ms: int) -> bool:
         """True if there is something to write, nothing is being written, and the interval is over."""
         return bool(self._told) and not self._in_flight and elapsed_ms(self._noted_at, now) >= interval_ms
+
+    @property
+    def is_being_written(self) -> bool:
+        return self._in_flight
 
     def take(self, now: Instant) -> tuple[HighWatermark, ...]:
         """What to write now; until `done` or `give_back` nothing else is due."""

@@ -5,8 +5,9 @@ runs on the node's loop and returns at once; SQL waits in `NodeContext.query` or
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any, Final
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 from uuid import UUID, uuid4
 
 import msgspec
@@ -24,7 +25,8 @@ from controller.links import BrokerLink
 from controller.pace import ConditionNotes, LinkPace, ProgressNotes
 from controller.subject import CLUSTER, Cluster
 from muster.kernel.instants import Instant, elapsed_ms
-from muster.messages.link.from_broker import BrokerHello, BrokerPing, FromBroker
+from muster.kernel.topology import Unread
+from muster.messages.link.from_broker import BrokerHello, BrokerPing, FromBroker, RemovePartitions
 from muster.messages.link.rows import NodeRow
 from muster.messages.link.to_broker import BrokerPingAnswer, Nodes, NotController
 from runtime import work
@@ -32,6 +34,7 @@ from runtime.inbox import RequestInbox
 from runtime.ports import (
     CONTROLLER_LANE,
     SHARD_COUNT,
+    Connection,
     ConnectionLost,
     Lane,
     LaneLost,
@@ -50,18 +53,28 @@ RELOAD_AT_MOST_EVERY_MS: Final = 500
 
 LONG_QUIET_MS: Final = 1 << 40
 
+LOOK_INTERVAL_S: Final = 0.02
+ENDS_TIMEOUT_S: Final = 2.0
+"""For so long at most every linked broker is waited for to say how far its logs are."""
+AGAIN_S: Final = 0.5
+"""After which a question is put again to a database that was away."""
 
-def build(node: NodeContext) -> Mapping[str, LaneService]:
-    """The services of this room, by the name of their lane."""
-    return {CONTROLLER_LANE: ControllerService(node, configuration.from_environment())}
+FindUnread: TypeAlias = Callable[[Connection, str, int], Sequence[Unread]]
+"""What groups have not read of a topic's partitions from this one on."""
+
+
+def build(node: NodeContext, find_unread: FindUnread) -> Mapping[str, LaneService]:
+    """The services of this room, by the name of their lane. Who knows of groups is told: they are above."""
+    return {CONTROLLER_LANE: ControllerService(node, configuration.from_environment(), find_unread)}
 
 
 class ControllerService:
     """LaneService of the lane `controller`, and what the broker door asks."""
 
-    def __init__(self, node: NodeContext, settings: ServiceSettings) -> None:
+    def __init__(self, node: NodeContext, settings: ServiceSettings, find_unread: FindUnread) -> None:
         self._node = node
         self._settings = settings
+        self._find_unread = find_unread
         self._requests = RequestInbox(REQUEST, self._asked, node)
         self.cluster = Cluster(node, settings.core, self._requests.give_up, self._revoke)
         self._accepts = False
@@ -201,8 +214,45 @@ class ControllerService:
 
     def _asked(self, row: RequestRow) -> None:
         """A request waits for its turn. Raises msgspec.ValidationError."""
-        asked = msgspec.convert(row.payload, Asked, str_keys=True)
-        self._tell(told.Heard(told.RequestSeat(row.id, row.principal, row.reason), asked.wish, uuid4()))
+        wish = msgspec.convert(row.payload, Asked, str_keys=True).wish
+        seat = told.RequestSeat(row.id, row.principal, row.reason)
+        if isinstance(wish, RemovePartitions) and not wish.force:
+            self._start(self._look_what_is_unread(seat, wish))
+        else:
+            self._tell(told.Heard(seat, wish, uuid4()))
+
+    async def _look_what_is_unread(self, seat: told.RequestSeat, wish: RemovePartitions) -> None:
+        """Hand the wish in with what was found; another owner looks by itself."""
+        lane = self.cluster.lane
+        if not wish.validate_only:
+            await self._hear_how_far_logs_are()
+
+        def find(connection: Connection) -> Sequence[Unread]:
+            return self._find_unread(connection, wish.topic, wish.partition_count)
+
+        while self.cluster.lane is lane:
+            try:
+                unread = tuple(await self._node.query(find))
+            except ConnectionLost:
+                await asyncio.sleep(AGAIN_S)
+                continue
+            if self.cluster.lane is lane:
+                self._tell(told.Heard(seat, wish, uuid4(), unread))
+            return
+
+    async def _hear_how_far_logs_are(self) -> None:
+        """Store the high watermarks that every linked broker states from now on: one ping of each."""
+        waited_for = {link: pace.pings for link, pace in self.cluster.links.items()}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ENDS_TIMEOUT_S):
+                while waited_for or self._progress.is_being_written:
+                    await asyncio.sleep(LOOK_INTERVAL_S)
+                    waited_for = {
+                        link: pings
+                        for link, pings in waited_for.items()
+                        if link in self.cluster.links and self.cluster.links[link].pings == pings
+                    }
+                await self._note_progress()
 
     # ------------------------------------------------------------------------------ duties
 

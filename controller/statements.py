@@ -20,7 +20,7 @@ SELECT broker_id, broker_epoch, incarnation, endpoints, rack, NOT fenced, leavin
 FROM broker WHERE broker_epoch > 0 ORDER BY broker_id"""
 
 READ_TOPICS: Final = """
-SELECT topic_id, name, partition_count, replication_factor, configs, metadata_version
+SELECT topic_id, name, partition_count, replication_factor, configs, metadata_version, removed_epoch
 FROM topic ORDER BY name"""
 
 READ_BROKER_CONFIGS: Final = "SELECT broker_id, configs, metadata_version FROM broker_configs ORDER BY 1"
@@ -44,7 +44,7 @@ READ_CONFIGS_OF_TOPIC: Final = "SELECT topic_id, configs FROM topic WHERE topic_
 
 READ_PARTITIONS: Final = """
 SELECT coalesce(json_agg(json_build_array(topic_id, partition, assigned, leader, leader_epoch, isr, version,
-    adding, removing, throttle) ORDER BY topic_id, partition), '[]')::text FROM partition"""
+    adding, removing, throttle, base_epoch) ORDER BY topic_id, partition), '[]')::text FROM partition"""
 """One text for all rows: msgspec reads it several times faster than a driver makes tuples of arrays."""
 
 
@@ -98,6 +98,9 @@ UPDATE partition SET leader_epoch = leader_epoch + %(by)s, version = %(version)s
 WHERE cardinality(isr) > 0"""
 """Those that never had a leader have given out no epoch."""
 
+LIFT_TOPICS: Final = "UPDATE topic SET removed_epoch = removed_epoch + %(by)s"
+"""Partitions that are added from now on may have had their numbers in what was lost."""
+
 ADD_TOPICS: Final = """
 INSERT INTO topic (topic_id, name, partition_count, replication_factor, configs, metadata_version)
 SELECT topic_id, name, partition_count, replication_factor, configs, %(version)s
@@ -107,9 +110,10 @@ FROM unnest(%(topic_id)s::uuid[], %(name)s::text[], %(partition_count)s::int[],
 
 CHANGE_TOPICS: Final = """
 UPDATE topic SET partition_count = u.partition_count, replication_factor = u.replication_factor,
-    configs = u.configs, metadata_version = %(version)s
+    configs = u.configs, removed_epoch = u.removed_epoch, metadata_version = %(version)s
 FROM unnest(%(topic_id)s::uuid[], %(partition_count)s::int[], %(replication_factor)s::smallint[],
-    %(configs)s::jsonb[]) AS u(topic_id, partition_count, replication_factor, configs)
+    %(configs)s::jsonb[], %(removed_epoch)s::int[])
+    AS u(topic_id, partition_count, replication_factor, configs, removed_epoch)
 WHERE topic.topic_id = u.topic_id"""
 
 DELETE_PROGRESS: Final = """
@@ -117,6 +121,13 @@ DELETE FROM partition_progress USING partition
 WHERE partition_progress.partition_id = partition.id AND partition.topic_id = ANY (%(topic_id)s::uuid[])"""
 
 DELETE_PARTITIONS: Final = "DELETE FROM partition WHERE topic_id = ANY (%(topic_id)s::uuid[])"
+
+REMOVE_PROGRESS: Final = """
+DELETE FROM partition_progress USING partition
+WHERE partition_progress.partition_id = partition.id
+    AND partition.topic_id = %(topic_id)s AND partition.partition >= %(first)s"""
+
+REMOVE_PARTITIONS: Final = "DELETE FROM partition WHERE topic_id = %(topic_id)s AND partition >= %(first)s"
 
 DELETE_TOPICS: Final = "DELETE FROM topic WHERE topic_id = ANY (%(topic_id)s::uuid[])"
 
@@ -140,17 +151,19 @@ WHERE client_quota.user_name IS NOT DISTINCT FROM u.user_name
 _ALIKE: Final = """
 WITH alike AS MATERIALIZED (
     SELECT n::int, topic_id, assigned::int[], leader, leader_epoch, isr::int[], version, adding::int[],
-        removing::int[], throttle
+        removing::int[], throttle, base_epoch
     FROM unnest(%(topic_id)s::uuid[], %(assigned)s::text[], %(leader)s::int[], %(leader_epoch)s::int[],
         %(isr)s::text[], %(version)s::bigint[], %(adding)s::text[], %(removing)s::text[],
-        %(throttle)s::bigint[]) WITH ORDINALITY
-        AS u(topic_id, assigned, leader, leader_epoch, isr, version, adding, removing, throttle, n))"""
+        %(throttle)s::bigint[], %(base_epoch)s::int[]) WITH ORDINALITY
+        AS u(topic_id, assigned, leader, leader_epoch, isr, version, adding, removing, throttle, base_epoch,
+            n))"""
 """What is alike travels once; the numbers of the partitions come beside it, each with its place in here."""
 
 ADD_PARTITIONS: Final = f"""{_ALIKE}
 INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version,
-    throttle)
-SELECT topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version, throttle
+    throttle, base_epoch, added_again_at)
+SELECT topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version, throttle,
+    base_epoch, CASE WHEN base_epoch > 0 THEN now() END
 FROM unnest(%(n)s::int[], %(partition)s::int[]) AS u(n, partition) JOIN alike USING (n)"""
 
 CHANGE_PARTITIONS: Final = f"""{_ALIKE}

@@ -33,6 +33,11 @@ FROM unnest(%(id)s::uuid[], %(phase)s::text[], %(origin)s::text[], %(reason)s::t
 WHERE reassignment.id = u.id AND reassignment.phase IN ('Init', 'InProgress')"""
 """What has ended stays as it ended."""
 
+FAIL_REASSIGNMENTS: Final = """
+UPDATE reassignment SET phase = 'Failed', reason = %(reason)s, version = %(version)s, ended_at = now()
+WHERE topic_id = %(topic_id)s AND partition = ANY (%(partitions)s::int[])
+    AND phase IN ('Init', 'InProgress')"""
+
 READ_PLANS: Final = """
 SELECT plan.id, plan.options, plan.phase, plan.version, plan.throttle, plan.at_a_time, plan.step_count,
     plan.proposed_by, plan.reason, plan.changed_by, plan.why, plan.cost

@@ -93,6 +93,8 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
             store_conditions.forget(cursor, gone)
         if deleted := kinds[facts.TopicDeleted]:
             _delete_topics(cursor, deleted)
+        for removed in kinds[facts.PartitionsRemoved]:
+            _remove_partitions(cursor, removed)
         if topics := [record.row for record in kinds[facts.TopicCreated]]:
             _add_topics(cursor, topics, version)
         if grown := [record.row for record in kinds[facts.TopicChanged]]:
@@ -138,6 +140,7 @@ def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWate
 def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     """Let every broker epoch and leader epoch go on so much higher (runtime.succession); how many rows."""
     values = {"by": by, "version": metadata_version}
+    connection.execute(statements.LIFT_TOPICS, values)
     brokers = connection.execute(statements.LIFT_BROKERS, values).rowcount
     return brokers + connection.execute(statements.LIFT_PARTITIONS, values).rowcount
 
@@ -196,6 +199,7 @@ def _change_topics(cursor: Cursor[Any], topics: Sequence[TopicRow], version: int
             "partition_count": numbers(row.partition_count for row in topics),
             "replication_factor": numbers(row.replication_factor for row in topics),
             "configs": [as_json(row.configs) for row in topics],
+            "removed_epoch": numbers(row.removed_epoch for row in topics),
         },
     )
     require(cursor, len(topics), "topic")
@@ -218,6 +222,13 @@ def _delete_topics(cursor: Cursor[Any], deleted: Sequence[facts.TopicDeleted]) -
     require(cursor, sum(record.partition_count for record in deleted), "partition")
     cursor.execute(statements.DELETE_TOPICS, values)
     require(cursor, len(deleted), "topic")
+
+
+def _remove_partitions(cursor: Cursor[Any], removed: facts.PartitionsRemoved) -> None:
+    values = {"topic_id": removed.topic_id, "first": removed.first}
+    cursor.execute(statements.REMOVE_PROGRESS, values)
+    cursor.execute(statements.REMOVE_PARTITIONS, values)
+    require(cursor, removed.count, "partition")
 
 
 def _add_partitions(cursor: Cursor[Any], created: Sequence[facts.PartitionsCreated]) -> None:
@@ -268,6 +279,7 @@ def _columns(records: Sequence[facts.PartitionsCreated | facts.PartitionsChanged
         "adding": arrays(one.adding for one in alike),
         "removing": arrays(one.removing for one in alike),
         "throttle": numbers(one.throttle for one in alike),
+        "base_epoch": numbers(one.base_epoch for one in alike),
         "version": numbers(record.version for record in records),
         "n": places(len(one.partitions) for one in alike),
         "partition": numbers(chain.from_iterable(one.partitions for one in alike)),

@@ -35,6 +35,16 @@ def save(cursor: Cursor[Any], before: ClusterRows, kinds: Mapping[type, Sequence
     """Write what a turn did to them. Raises VersionConflict if it fits the rows no more."""
     if moved := [record.row for record in kinds.get(facts.ReassignmentChanged, ())]:
         _save_reassignments(cursor, before, moved, version)
+    for failed in kinds.get(facts.MovesFailed, ()):
+        # Behind the others: of those that the turn itself changed none is active any more.
+        values = {
+            "topic_id": failed.topic_id,
+            "partitions": numbers(failed.partitions),
+            "reason": failed.reason,
+            "version": version,
+        }
+        cursor.execute(statements.FAIL_REASSIGNMENTS, values)
+        require(cursor, len(failed.partitions), "reassignment")
     if plans := [record.row for record in kinds.get(facts.PlanChanged, ())]:
         cursor.execute(statements.PUT_PLANS, _plan_columns(plans))
         require(cursor, len(plans), "plan")

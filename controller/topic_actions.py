@@ -1,10 +1,10 @@
-"""This room is what operators do to topics on pages: create, add partitions, change configs, delete."""
+"""This room is what operators do to topics on pages: create, resize, change configs, delete."""
 
 import re
 from typing import Any
 
 import msgspec
-from django.db.models import Count, Max, Sum
+from django.db.models import Count, Max, QuerySet, Sum
 from django.http import Http404
 from django.urls import reverse
 
@@ -13,7 +13,8 @@ from controller import placing
 from controller.actions import Action, Stated, Target, brokers_of, valid, whole
 from controller.config_values import KeyRow, rows_of_topic
 from controller.models import Partition, Topic
-from controller.topics_api import GrowthShape, NewTopicShape
+from controller.topics_api import GrowthShape, NewTopicShape, RemovalShape
+from muster.messages.link import from_broker
 from muster.messages.link.configs import AlterConfigs, AlteredConfigs, Change, ConfigChange, ResourceType
 from muster.messages.link.from_broker import (
     CreatePartitions,
@@ -25,6 +26,7 @@ from muster.messages.link.from_broker import (
 from muster.messages.link.to_broker import CreateTopicsAnswer, WishAnswer
 
 ASSIGNMENTS_SHOWN = 20
+PARTITIONS_SHOWN = 20
 
 
 def topic_target(name: str) -> Target:
@@ -88,7 +90,7 @@ class CreateTopic(Action):
 
 
 class AddPartitions(_OfTopic):
-    """More partitions for a topic; there are never fewer again."""
+    """More partitions for a topic."""
 
     title = "Add partitions"
     fields = "controller/fields_add_partitions.html"
@@ -121,6 +123,42 @@ class AddPartitions(_OfTopic):
         }
 
 
+class RemovePartitions(_OfTopic):
+    """The highest partitions of a topic, with their records."""
+
+    title = "Remove partitions"
+    loses = True
+    by_name = True
+    fields = "controller/fields_remove_partitions.html"
+    would = "controller/would_remove_partitions.html"
+
+    def wish(self, target: Target, stated: Stated, version: str) -> from_broker.RemovePartitions:
+        body = {
+            "partitions": whole(stated.get("partitions", ""), "Partitions"),
+            "force": stated.get("force", "") == "yes",
+            "reason": stated.get("reason", ""),
+        }
+        shape = valid(RemovalShape(data=body))
+        return shape.wish(target.row.name, int(version))  # type: ignore[attr-defined, no-any-return]
+
+    def trial(self, wish: Wish) -> Wish:
+        return msgspec.structs.replace(wish, validate_only=True)
+
+    def consequences(self, target: Target, wish: Wish, judged: WishAnswer | None) -> dict[str, Any]:
+        assert isinstance(wish, from_broker.RemovePartitions)
+        gone = Partition.objects.filter(topic_id=target.row.topic_id, partition__gte=wish.partition_count)
+        shown = gone.select_related("progress").order_by("partition")[:PARTITIONS_SHOWN]
+        removed = target.row.partition_count - wish.partition_count
+        return {
+            "before": target.row.partition_count,
+            "after": wish.partition_count,
+            "removed": removed,
+            "shown": list(shown),
+            "more": max(0, removed - PARTITIONS_SHOWN),
+            **_held(gone),
+        }
+
+
 class DeleteTopic(_OfTopic):
     """A topic with all its records, and what groups committed for it."""
 
@@ -136,13 +174,7 @@ class DeleteTopic(_OfTopic):
         return DeleteTopics(topics=(named,))
 
     def consequences(self, target: Target, wish: Wish, judged: WishAnswer | None) -> dict[str, Any]:
-        held = Partition.objects.filter(topic_id=target.row.topic_id).aggregate(
-            partitions=Count("id"),
-            records=Sum("progress__high_watermark"),
-            size=Sum("progress__size_bytes"),
-            said_at=Max("progress__at"),
-        )
-        return {"topic": target.row, **held}
+        return {"topic": target.row, **_held(Partition.objects.filter(topic_id=target.row.topic_id))}
 
 
 class ChangeConfigs(_OfTopic):
@@ -199,6 +231,16 @@ def shown_placement(placed: placing.Placement, *, first: int) -> dict[str, Any]:
         "assignments": list(enumerate(shown, start=first)),
         "more": len(placed.assignments) - len(shown),
     }
+
+
+def _held(partitions: QuerySet[Partition]) -> dict[str, Any]:
+    """What these hold, as far as their leaders said."""
+    return partitions.aggregate(
+        partitions=Count("id"),
+        records=Sum("progress__high_watermark"),
+        size=Sum("progress__size_bytes"),
+        said_at=Max("progress__at"),
+    )
 
 
 def _configs(text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""This room is the REST door that creates, grows and deletes topics; the controller decides."""
+"""This room is the REST door that creates, grows, shrinks and deletes topics; the controller decides."""
 
 import re
 from typing import Any, Final
@@ -38,6 +38,7 @@ from muster.messages.link.from_broker import (
     GrownTopic,
     NamedTopic,
     NewTopic,
+    RemovePartitions,
 )
 
 NAME_LENGTH = 249
@@ -135,6 +136,29 @@ class GrowthShape(AskedShape):
         return CreatePartitions(topics=(grown,), timeout_ms=0, validate_only=stated["validate_only"])
 
 
+@example(partitions=4, force=False, reason="fewer gates")
+class RemovalShape(AskedShape):
+    """How many partitions a topic is to have, fewer than it has: the highest ones are removed.
+
+    `force`: although groups have not read all that is in them.
+    """
+
+    partitions = Int32Field(min_value=1, max_value=2**31 - 1)
+    force = serializers.BooleanField(default=False)
+    validate_only = serializers.BooleanField(default=False)
+
+    def wish(self, topic: str, expected_version: int | None) -> RemovePartitions:
+        """What is asked of the controller, when it is valid."""
+        stated = self.validated_data
+        return RemovePartitions(
+            topic=topic,
+            partition_count=stated["partitions"],
+            force=stated["force"],
+            expected_version=expected_version,
+            validate_only=stated["validate_only"],
+        )
+
+
 _ANSWERED_LATER = (
     "The controller decides it. Who does not hear its answer within 5 s gets 202 and the address where it"
     " will stand."
@@ -227,7 +251,7 @@ class TopicPartitions(APIView):
         operation_id="add_partitions_to_a_topic",
         summary="Add partitions to a topic",
         description=f"{_ANSWERED_LATER} Keys are spread over all partitions: a key may be found in another"
-        " one from then on. A topic never has fewer partitions again.",
+        " one from then on. Fewer partitions are another request, and lose records.",
         parameters=[if_match_parameter("the topic"), IDEMPOTENCY_KEY],
         request=GrowthShape,
         responses={200: ControllerRequestShape, 202: ControllerRequestShape},
@@ -236,6 +260,30 @@ class TopicPartitions(APIView):
         caller, key = caller_of(request), idempotency_key(request)
         _, expected_version = expected_topic(request)
         shape = GrowthShape(data=request.data)
+        shape.is_valid(raise_exception=True)
+        row = ask(shape.wish(topic, expected_version), caller, shape.validated_data["reason"], key)
+        return told(row, made=lambda: _headers_of(topic), current=lambda: topic_now(topic))
+
+
+class RemovedPartitions(APIView):
+    """The highest partitions of one topic, to be removed."""
+
+    permission_classes = (MayOperate,)
+
+    @extend_schema(
+        operation_id="remove_partitions_of_a_topic",
+        summary="Remove the highest partitions of a topic",
+        description=f"{_ANSWERED_LATER} Their records are lost, and what groups committed for them. Refused"
+        " (409) while a group has not read all that is in them, unless it is forced. What is produced to"
+        " them while it is asked may be lost as well. Partitions that are added later are others.",
+        parameters=[if_match_parameter("the topic"), IDEMPOTENCY_KEY],
+        request=RemovalShape,
+        responses={200: ControllerRequestShape, 202: ControllerRequestShape},
+    )
+    def post(self, request: Request, topic: str) -> Response:
+        caller, key = caller_of(request), idempotency_key(request)
+        _, expected_version = expected_topic(request)
+        shape = RemovalShape(data=request.data)
         shape.is_valid(raise_exception=True)
         row = ask(shape.wish(topic, expected_version), caller, shape.validated_data["reason"], key)
         return told(row, made=lambda: _headers_of(topic), current=lambda: topic_now(topic))

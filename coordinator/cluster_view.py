@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from controller import catalog
@@ -23,23 +23,28 @@ REFRESH_MS = 5_000
 """How often the rows are read although nothing woke us: a wake-up may be lost."""
 
 
+class Gone(NamedTuple):
+    """Ids of topics that are no more; partitions of others that are none, or have become others."""
+
+    topic_ids: frozenset[UUID]
+    partitions: frozenset[tuple[UUID, int]]
+
+
 class ClusterView:
-    """The latest look at nodes, brokers and topics; listeners hear which topics came, grew or went, by name,
-    and the ids of those that are no more.
-    """
+    """The latest look at nodes, brokers and topics; listeners hear which topics are others, and what went."""
 
     def __init__(self, node: NodeContext) -> None:
         self._node = node
         self._brokers: tuple[BrokerInfo, ...] = ()
         self._layouts: Layouts = {}
-        self._listeners: list[Callable[[frozenset[str], frozenset[UUID]], None]] = []
+        self._listeners: list[Callable[[frozenset[str], Gone], None]] = []
         self._surroundings = Surroundings(matches=patterns.matches)
         self._reading: asyncio.Task[None] | None = None
         self._stale = False
         self._read_at = Instant(-REFRESH_MS)
 
-    def on_topics_changed(self, listener: Callable[[frozenset[str], frozenset[UUID]], None]) -> None:
-        """Call `listener` with the names of topics that changed, each time some did."""
+    def on_topics_changed(self, listener: Callable[[frozenset[str], Gone], None]) -> None:
+        """Call `listener` with the names of topics that changed and with what is gone, each time some did."""
         self._listeners.append(listener)
 
     def nodes(self) -> tuple[NodeInfo, ...]:
@@ -92,7 +97,7 @@ class ClusterView:
                 return
             self._brokers = brokers
             changed = _changed(self._layouts, layouts)
-            gone = _ids(self._layouts) - _ids(layouts)
+            gone = _gone(self._layouts, layouts)
             self._layouts = layouts
             if changed:
                 for listener in self._listeners:
@@ -115,5 +120,17 @@ def _changed(before: Layouts, after: Layouts) -> frozenset[str]:
     return frozenset(str(name) for name in names if before.get(name) != after.get(name))
 
 
-def _ids(layouts: Layouts) -> frozenset[UUID]:
-    return frozenset(layout.topic_id for layout in layouts.values())
+def _gone(before: Layouts, after: Layouts) -> Gone:
+    known = {layout.topic_id: layout for layout in after.values()}
+    topics: set[UUID] = set()
+    partitions: set[tuple[UUID, int]] = set()
+    for was in before.values():
+        layout = known.get(was.topic_id)
+        if layout is None:
+            topics.add(was.topic_id)
+        elif layout != was:
+            numbers = set(range(layout.partition_count, was.partition_count))
+            # They may have gone and come again between two looks.
+            numbers.update(number for number, _ in set(layout.added_again) - set(was.added_again))
+            partitions.update((was.topic_id, number) for number in numbers)
+    return Gone(frozenset(topics), frozenset(partitions))

@@ -1,11 +1,11 @@
-"""This room lets a shard's groups let go of what nobody needs: old offsets, and those of deleted topics."""
+"""This room lets a shard's groups let go of what nobody needs: old offsets, and those of what is deleted."""
 
 import logging
 from collections.abc import Callable
 from functools import partial
-from uuid import UUID
 
-from coordinator.core.events import Swept, TopicsDeleted
+from coordinator.cluster_view import Gone
+from coordinator.core.events import OffsetsOrphaned, PartitionsRemoved, Swept, TopicsDeleted
 from coordinator.leased import Premises
 from coordinator.subject import Groups
 from muster.kernel.instants import Instant, elapsed_ms
@@ -49,13 +49,20 @@ class Housekeeping:
         for key, rows in before.items():
             if key in found.topics:
                 self._hand_in(key, TopicsDeleted(found.topics[key]))
+            if key in found.removed:
+                self._hand_in(key, OffsetsOrphaned(tuple(found.removed[key])))
             aged, empty_ms = tuple(found.aged.get(key, ())), found.empty_ms.get(key, 0)
             if aged or (empty_ms and not rows.offsets):
                 self._groups.look_through(key, rows)
                 self._hand_in(key, Swept(rows.version, self._retention_minutes * 60_000, empty_ms, aged))
 
-    def topics_are_gone(self, topic_ids: frozenset[UUID]) -> None:
+    def are_gone(self, gone: Gone) -> None:
         """Who committed anything for them lets go of it at once; what is missed now is found by `look`."""
+        if not gone.topic_ids and not gone.partitions:
+            return
         for key, state in list(self._groups.states.items()):
-            if topic_ids and any(partition.topic_id in topic_ids for partition in state.rows.offsets):
-                self._hand_in(key, TopicsDeleted(topic_ids))
+            offsets = state.rows.offsets
+            if gone.topic_ids and any(one.topic_id in gone.topic_ids for one in offsets):
+                self._hand_in(key, TopicsDeleted(gone.topic_ids))
+            if gone.partitions and any((one.topic_id, one.number) in gone.partitions for one in offsets):
+                self._hand_in(key, PartitionsRemoved(gone.partitions))

@@ -6,11 +6,11 @@ from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
-from uuid import UUID
 
 import msgspec
 
 from coordinator.callers import Caller, Orders
+from coordinator.cluster_view import Gone
 from coordinator.commits import Commit, Commits
 from coordinator.core.events import (
     ClassicRequest,
@@ -428,8 +428,8 @@ class ShardService(LeasedShard):
             # `give_up` follows; a member may ask the next owner at once.
             self._commits.give_up()
 
-    def _topics_changed(self, names: frozenset[str], gone: frozenset[UUID]) -> None:
-        self._housekeeping.topics_are_gone(gone)
+    def _topics_changed(self, names: frozenset[str], gone: Gone) -> None:
+        self._housekeeping.are_gone(gone)
         for key, state in list(self._groups.states.items()):
             wanted, wildcards = interests(state.rows)
             touched = not wanted.isdisjoint(names)

@@ -12,7 +12,8 @@ from runtime.postgres import LaneConnection
 
 
 class Outlived(NamedTuple):
-    """By group: offsets that are older than they are kept, and ids of topics that are no more.
+    """By group: offsets that are older than they are kept, ids of topics that are no more, and offsets of
+    partitions that were removed.
 
     `empty_ms`: for how long those have been without members that have been so for the retention.
     """
@@ -20,6 +21,7 @@ class Outlived(NamedTuple):
     aged: Mapping[str, list[AgedOffset]]
     empty_ms: Mapping[str, int]
     topics: Mapping[str, frozenset[UUID]]
+    removed: Mapping[str, list[tuple[Partition, int]]] = {}
 
 
 def find(connection: LaneConnection, shard: int, retention_minutes: int) -> Outlived:
@@ -34,4 +36,7 @@ def find(connection: LaneConnection, shard: int, retention_minutes: int) -> Outl
     topics: dict[str, set[UUID]] = defaultdict(set)
     for group, topic_id in connection.execute(statement("orphaned_offsets"), values):
         topics[group].add(topic_id)
-    return Outlived(aged, empty_ms, {group: frozenset(ids) for group, ids in topics.items()})
+    removed: dict[str, list[tuple[Partition, int]]] = defaultdict(list)
+    for group, topic, topic_id, number, offset in connection.execute(statement("removed_offsets"), values):
+        removed[group].append((Partition(topic, topic_id, number), offset))
+    return Outlived(aged, empty_ms, {group: frozenset(ids) for group, ids in topics.items()}, removed)

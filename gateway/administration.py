@@ -62,8 +62,7 @@ class NodeController:
         if isinstance(wish, CreateTopics | CreatePartitions):
             assert isinstance(answer, CreateTopicsAnswer | TopicResults)
             made = _made(wish, answer)
-            await self._until_led(made, until)
-            return _with_late(answer, {one.topic_id for one in made if not self._is_led(one)})
+            return _with_late(answer, await self._late(made, until))
         return answer
 
     def woken(self, name: str) -> None:
@@ -86,12 +85,28 @@ class NodeController:
             ongoing=tuple(one for one in told if wanted is None or (one.topic, one.partition) in wanted),
         )
 
-    async def _until_led(self, made: Sequence[_Made], until: float) -> None:
-        """Return when this node tells of leaders of all that was made, or the time is over."""
+    async def _late(self, made: Sequence[_Made], until: float) -> set[UUID]:
+        """What this node cannot tell leaders of when the time is over; all is well before, or gone again."""
+        late = {one.topic_id for one in made if not self._is_led(one)}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until):
-                while not all(map(self._is_led, made)):
+                while late:
+                    looks = self._cluster.looks
                     await self._next_look()
+                    # A look behind the answer that does not find it: it was taken away since.
+                    looked = self._cluster.looks > looks
+                    late = {
+                        one.topic_id
+                        for one in made
+                        if not self._is_led(one) and not (looked and self._is_gone(one))
+                    }
+        return late
+
+    def _is_gone(self, made: _Made) -> bool:
+        known = self._cluster.topics.get(made.name)
+        if known is None or known.topic_id != made.topic_id:
+            return True
+        return len(known.partitions) < made.partition_count
 
     def _is_led(self, made: _Made) -> bool:
         known = self._cluster.topics.get(made.name)

@@ -43,6 +43,8 @@ class ClusterOfNode:
         self._looked_again = False
         self.is_known = False
         """True since the first look: before it clients would be told of nobody."""
+        self.looks = 0
+        """How many have succeeded."""
 
     def view(self) -> MetadataView:
         """What clients are told now."""
@@ -122,6 +124,7 @@ class ClusterOfNode:
                 return
             self._known.learn(*learnt)
             self.is_known = True
+            self.looks += 1
             # At once: what is said from now on finds what was learnt, and must not overtake them.
             _call(waiting)
 

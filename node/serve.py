@@ -17,6 +17,7 @@ import controller.routing
 import controller.service
 import coordinator.routing
 import coordinator.service
+import groups.unread
 from access.bounded_http import bounded
 from access.peers import strangers_per_address
 from gateway.listener import NodeListener
@@ -70,7 +71,7 @@ class Node:
         name, address = settings.MUSTER_NODE_NAME, settings.MUSTER_NODE_ADDRESS
         self.heart = NodeHeart(name, address, self._freshness)
         shards = coordinator.service.build(self.heart)
-        leader = controller.service.build(self.heart)
+        leader = controller.service.build(self.heart, groups.unread.find)
         services: dict[str, LaneService] = {**leader, **shards}
         guard = Guard.of(
             settings.MUSTER_KAFKA_SASL,

@@ -28,8 +28,10 @@ class Heeded:
     gone: list[PartitionKey] = field(default_factory=list)
     """Partitions that were on this broker and are in no snapshot any more: stop, the log is stray."""
     deleted: list[PartitionKey] = field(default_factory=list)
-    """Partitions of deleted topics that were on this broker: stop, nobody asks for the log again."""
+    """Partitions that were deleted or removed and were on this broker: stop, nobody asks for them again."""
     deleted_topics: list[UUID] = field(default_factory=list)
+    shrunk_topics: list[UUID] = field(default_factory=list)
+    """Those that have fewer partitions now."""
     topics: list[TopicRow] = field(default_factory=list)
     """New or changed topics: their configs apply from now on."""
     quotas_changed: bool = False
@@ -156,6 +158,7 @@ class ClusterView:
             self._delete(topic_id, heeded)
         self.configs.update((row.broker_id, row) for row in frame.configs)
         for topic in frame.topics:
+            self._shrink(topic, heeded)
             self.topics[topic.topic_id] = topic
             self.topic_ids[topic.name] = topic.topic_id
         for quota in frame.quotas:
@@ -179,7 +182,17 @@ class ClusterView:
             return
         del self.topic_ids[topic.name]
         heeded.deleted_topics.append(topic_id)
-        for number in range(topic.partition_count):
+        self._forget(topic_id, range(topic.partition_count), heeded)
+
+    def _shrink(self, topic: TopicRow, heeded: Heeded) -> None:
+        """A topic that has fewer partitions than before: its highest ones are no more."""
+        before = self.topics.get(topic.topic_id)
+        if before is not None and topic.partition_count < before.partition_count:
+            heeded.shrunk_topics.append(topic.topic_id)
+            self._forget(topic.topic_id, range(topic.partition_count, before.partition_count), heeded)
+
+    def _forget(self, topic_id: UUID, numbers: Iterable[int], heeded: Heeded) -> None:
+        for number in numbers:
             key = (topic_id, number)
             if self._is_assigned(key):
                 heeded.deleted.append(key)
@@ -192,8 +205,10 @@ class ClusterView:
         return Heeded(answers=list(frame.answers), told=list(filter(self._take_over, rows)))
 
     def _take_over(self, row: PartitionRow) -> bool:
-        known = self.partitions.get(row.key)
-        if row.topic_id not in self.topics or (known is not None and row.version < known.version):
+        known, topic = self.partitions.get(row.key), self.topics.get(row.topic_id)
+        if topic is None or row.partition >= topic.partition_count:
+            return False
+        if known is not None and row.version < known.version:
             return False
         self.partitions[row.key] = row
         self._newest_row_version = max(self._newest_row_version, row.version)

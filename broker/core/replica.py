@@ -41,6 +41,8 @@ class Obeyed(Enum):
     NEW_LEADER = "new leader"
     """Or a new leader epoch: parked requests end with NOT_LEADER_OR_FOLLOWER, fetches in flight drop."""
     STOPPED = "stopped"
+    ANOTHER = "another"
+    """This replica is of a partition that was removed; another one has its number now, and begins empty."""
 
 
 class FetchPosition(NamedTuple):
@@ -110,6 +112,8 @@ class Replica:
         """Become what `row` says, unless it is older than the row obeyed (table of section 3)."""
         if self.row is not None and row.version < self.row.version:
             return Obeyed.IGNORED
+        if row.base_epoch and self._is_of_removed(row):
+            return Obeyed.ANOTHER
         if self.pending and (from_snapshot or row.version > self.pending.base_version):
             self.pending = None
         before, self.row = self.row, row
@@ -126,6 +130,14 @@ class Replica:
             self._count_followers()
             self._advance()
         return outcome
+
+    def _is_of_removed(self, row: PartitionRow) -> bool:
+        """True for what obeyed an earlier partition of this number, or holds records of one.
+
+        Epochs of the present one begin above those, so the log itself tells (`removed_is_kept`).
+        """
+        was = self.row.base_epoch if self.row is not None else row.base_epoch
+        return was < row.base_epoch or NO_EPOCH < self.log.last_epoch <= row.base_epoch
 
     def _become(self, row: PartitionRow, now: Instant) -> None:
         self._progress = {}

@@ -142,7 +142,7 @@ def hello(draft: Draft, event: Hello) -> bool:
     if row != known:
         draft.put_broker(row)
     draft.memory.sessions[broker_id] = Session(
-        event.link, after(draft.now, draft.settings.broker_session_timeout_ms)
+        event.link, after(draft.now, draft.settings.broker_session_timeout_ms), protocol=frame.protocol
     )
     before = draft.memory.unusable.get(broker_id, frozenset())
     leaders.state_unusable(draft, broker_id, frame.unusable_logs, before.difference(frame.unusable_logs))
@@ -171,8 +171,9 @@ def close_link(draft: Draft, link: LinkId) -> None:
     if broker_id is not None:
         leaver = draft.memory.leaving.get(broker_id)
         patience_ms = 0 if leaver is not None and leaver.told else draft.settings.closed_link_timeout_ms
-        deadline = min(draft.memory.sessions[broker_id].deadline, after(draft.now, patience_ms))
-        draft.memory.sessions[broker_id] = Session(None, deadline)
+        session = draft.memory.sessions[broker_id]
+        deadline = min(session.deadline, after(draft.now, patience_ms))
+        draft.memory.sessions[broker_id] = Session(None, deadline, protocol=session.protocol)
 
 
 def end_overdue_sessions(draft: Draft) -> None:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from controller.core import reassignment
 from controller.core.draft import Draft
 from controller.core.events import LinkId, Say
 from controller.core.topics import Refused, check_version
@@ -33,7 +32,7 @@ def delete(draft: Draft, link: LinkId, frame: DeleteTopics) -> None:
             if not is_enabled:
                 text = f"{DELETE_TOPIC_ENABLE} is false for this cluster"
                 raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, text)
-            reassignment.topic_deleted(draft, topic.topic_id)
+            draft.fail_moves(topic.topic_id, 0, "the topic was deleted")
             draft.delete_topic(topic)
         except Refused as refused:
             results.append(

@@ -23,8 +23,10 @@ from controller.core.records import (
     BrokerUnregistered,
     ClientQuotaChanged,
     ClusterRecord,
+    MovesFailed,
     PartitionsChanged,
     PartitionsCreated,
+    PartitionsRemoved,
     Phase,
     PossibleLoss,
     Reassignment,
@@ -54,9 +56,17 @@ from muster.messages.link.rows import (
 )
 
 _Alike: TypeAlias = tuple[
-    tuple[int, ...] | None, tuple[int, ...], int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int
+    tuple[int, ...] | None,
+    tuple[int, ...],
+    int,
+    int,
+    tuple[int, ...],
+    tuple[int, ...],
+    tuple[int, ...],
+    int,
+    int,
 ]
-"""Replicas before the turn (None: new), then replicas, leader, epoch, ISR, adding, removing, throttle."""
+"""Replicas before the turn (None: new), then what the row has from its replicas on, its version left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +93,16 @@ class Draft:
         self.topics: dict[UUID, TopicRow] = {}
         self.deleted: dict[UUID, TopicRow] = {}
         """Stored topics that this turn deletes; whoever reads the draft does not find them any more."""
+        self.removed: dict[UUID, int] = {}
+        """By topic: the first of the stored partitions that this turn removes, up to the last."""
         self._topic_ids: dict[str, UUID] = {}
         self.configs: dict[int, BrokerConfigs] = {}
         self.reassignments: dict[UUID, Reassignment] = {}
         """Those that this turn changes, by id, as they last are in it."""
         self._active: dict[PartitionKey, Reassignment | None] = {}
+        self.failed_moves: list[Reassignment] = []
+        """Stored ones that end with their partitions; not in `reassignments`, as thousands are one record."""
+        self._moves_failed: list[MovesFailed] = []
         self.plans = PlanDraft(state.rows.plans)
         self.quotas: dict[QuotaKey, QuotaRow] = {}
         """Those that this turn changes; one without a rate is taken away."""
@@ -103,9 +118,12 @@ class Draft:
     # ------------------------------------------------------------------------------ reading
 
     def partition(self, key: PartitionKey) -> PartitionRow | None:
-        if key[0] in self.deleted:
+        if key[0] in self.deleted or self._is_removed(key):
             return None
         return self.partitions.get(key) or self.rows.partitions.get(key)
+
+    def _is_removed(self, key: PartitionKey) -> bool:
+        return bool(self.removed) and key[1] >= self.removed.get(key[0], key[1] + 1)
 
     def broker(self, broker_id: int) -> BrokerRow | None:
         if broker_id in self.unregistered:
@@ -163,6 +181,9 @@ class Draft:
         if topic_id in self.deleted:
             return ()
         stored = self.rows.partitions.by_topic.get(topic_id, {})
+        if topic_id in self.removed:
+            first = self.removed[topic_id]
+            stored = {number: row for number, row in stored.items() if number < first}
         drafted = self.partitions.by_topic.get(topic_id)
         return {**stored, **drafted}.values() if drafted else stored.values()
 
@@ -260,11 +281,25 @@ class Draft:
     def delete_topic(self, row: TopicRow) -> None:
         """The topic and its partitions are no more; one that this turn made leaves no trace."""
         self.topics.pop(row.topic_id, None)
+        self.removed.pop(row.topic_id, None)
         self.partitions.drop_topic(row.topic_id)
         if row.topic_id in self.rows.topics:
-            self.deleted[row.topic_id] = row
+            # As it is stored: what this turn made of it before leaves no trace.
+            self.deleted[row.topic_id] = self.rows.topics[row.topic_id]
         else:
             del self._topic_ids[folded(row.name)]
+
+    def grew(self, topic_id: UUID) -> bool:
+        """True if this turn added partitions to a stored topic."""
+        drafted = self.partitions.by_topic.get(topic_id, {})
+        return not self.rows.partitions.by_topic.get(topic_id, {}).keys() >= drafted.keys()
+
+    def remove_partitions(self, topic_id: UUID, first: int) -> None:
+        """The stored partitions of a topic from `first` on are no more."""
+        drafted = self.partitions.by_topic.get(topic_id, {})
+        for number in [one for one in drafted if one >= first]:
+            del drafted[number]
+        self.removed[topic_id] = first
 
     def put_partition(self, row: PartitionRow) -> None:
         """A new row; its version is that of this turn."""
@@ -289,6 +324,7 @@ class Draft:
                 row.adding,
                 row.removing,
                 row.throttle,
+                row.base_epoch,
             )
         )
         if choice.possible_loss:
@@ -312,6 +348,33 @@ class Draft:
         self.reassignments[row.id] = row
         self._active[row.key] = row if row.is_active else None
 
+    def fail_moves(self, topic_id: UUID, first: int, reason: str) -> None:
+        """Whatever moves partitions of a topic from `first` on has failed: they are gone with this turn."""
+        failed = []
+        for key in self._moved_from(topic_id, first):
+            one = self.reassignment(key)
+            if one is None:
+                continue
+            ended = msgspec.structs.replace(one, phase=Phase.FAILED, reason=reason)
+            if key in self._active:
+                self.put_reassignment(ended)
+            else:
+                self._active[key] = None
+                self.failed_moves.append(ended)
+                failed.append(key[1])
+        if failed:
+            self._moves_failed.append(MovesFailed(topic_id, tuple(failed), reason))
+
+    def _moved_from(self, topic_id: UUID, first: int) -> list[PartitionKey]:
+        """Where a topic may have moves: among its partitions or among all moves, where there are fewer."""
+        stored, moves = self.rows.partitions.by_topic.get(topic_id, {}), self.rows.reassignments
+        drafted = self.partitions.by_topic.get(topic_id, {})
+        if len(stored) <= len(moves):
+            return [(topic_id, number) for number in {**stored, **drafted} if number >= first]
+        changed = (one.key for one in self.reassignments.values())
+        keys = dict.fromkeys((*moves, *changed))
+        return [key for key in keys if key[0] == topic_id and key[1] >= first]
+
     def put_quota(self, row: QuotaRow) -> None:
         """It is set, changed, or, without a rate, taken away."""
         self.quotas[row.key] = row
@@ -333,15 +396,24 @@ class Draft:
                     del drafted[number]
                     continue
                 assigned_before = before.assigned if before is not None else None
-                seats = row.leader, row.leader_epoch, row.isr, row.adding, row.removing, row.throttle
-                alike = (assigned_before, row.assigned, *seats)
+                alike = (
+                    assigned_before,
+                    row.assigned,
+                    row.leader,
+                    row.leader_epoch,
+                    row.isr,
+                    row.adding,
+                    row.removing,
+                    row.throttle,
+                    row.base_epoch,
+                )
                 numbers, bases = gathered.get(alike) or gathered.setdefault(alike, ([], []))
                 numbers.append(number)
                 bases.append(before.version if before is not None else 0)
             for alike, (numbers, bases) in gathered.items():
-                assigned_before, assigned, leader, epoch, isr, adding, removing, throttle = alike
+                assigned_before, assigned, leader, epoch, isr, adding, removing, throttle, base = alike
                 partitions = AlikePartitions(
-                    topic_id, assigned, leader, epoch, isr, tuple(numbers), adding, removing, throttle
+                    topic_id, assigned, leader, epoch, isr, tuple(numbers), adding, removing, throttle, base
                 )
                 changes.append(AlikeChange(assigned_before, partitions, tuple(bases)))
         return changes
@@ -352,6 +424,7 @@ class Draft:
         found += [BrokerUnregistered(row.broker_id, row.broker_epoch) for row in self.unregistered.values()]
         # First, as a new topic may have the name of one that goes.
         found += [TopicDeleted(row.topic_id, row.name, row.partition_count) for row in self.deleted.values()]
+        found += [self._removal(topic_id, first) for topic_id, first in self.removed.items()]
         found += [
             TopicChanged(row) if row.topic_id in self.rows.topics else TopicCreated(row)
             for row in self.topics.values()
@@ -364,10 +437,15 @@ class Draft:
             for assigned_before, alike, base_versions in changes
         ]
         found += [ReassignmentChanged(row) for row in self.reassignments.values()]
+        found += self._moves_failed
         found += self.plans.records()
         found += [ClientQuotaChanged(row) for row in self._changed_quotas()]
         found += self.other_records
         return (TurnStamped(self.version), *found) if found else ()
+
+    def _removal(self, topic_id: UUID, first: int) -> PartitionsRemoved:
+        row = self.rows.topics[topic_id]
+        return PartitionsRemoved(topic_id, row.name, first, row.partition_count - first)
 
     def turn_changes(self, changes: list[AlikeChange]) -> TurnChanges:
         return TurnChanges(

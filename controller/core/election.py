@@ -56,7 +56,7 @@ def without(row: PartitionRow, broker_id: int, fewest: int, lost_tail: bool) -> 
 
 def never_led(row: PartitionRow) -> bool:
     """True for a new partition: nothing was ever written, so any live replica may lead it."""
-    return row.leader == NO_LEADER and row.leader_epoch == 0
+    return not row.isr
 
 
 def first_leader(row: PartitionRow, live: Container[int]) -> Choice | None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from controller.core.proposing import LeaderProposal, Task
+from muster.kernel.topology import Unread
 from muster.messages.link.from_broker import BrokerHello, FromBroker
 from muster.messages.link.to_broker import ToBroker
 
@@ -47,12 +48,14 @@ class Hello:
 class Heard:
     """Any later frame of a link but a ping, which takes no turn, or a wish that has a seat.
 
-    `fresh` is an id that nobody else has.
+    `fresh` is an id that nobody else has. `unread`: what groups have not read of partitions that are to be
+    removed, as it was found before the turn; None: nobody has looked.
     """
 
     link: LinkId
     frame: FromBroker
     fresh: UUID
+    unread: tuple[Unread, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

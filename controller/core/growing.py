@@ -41,7 +41,7 @@ def grow(draft: Draft, link: LinkId, frame: CreatePartitions) -> None:
         led.update(assigned[0] for assigned in assignments)
         if not frame.validate_only:
             draft.change_topic(msgspec.structs.replace(topic, partition_count=wanted.partition_count))
-            put_partitions(draft, topic.topic_id, topic.partition_count, assignments)
+            put_partitions(draft, topic, topic.partition_count, assignments)
         topic_id = None if frame.validate_only else topic.topic_id
         results.append(TopicResult(name=topic.name, topic_id=topic_id))
     grown = frozenset(one.topic_id for one in results if one.topic_id is not None)
@@ -57,11 +57,14 @@ def _plan(
     if topic is None or topic.name != wanted.name:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
     check_version(f"topic {topic.name}", topic.version, wanted.expected_version)
+    if topic.topic_id in draft.removed:
+        text = "partitions of it are removed in this very moment: look at it again"
+        raise Refused(ErrorCode.OPERATION_NOT_ATTEMPTED, text)
     added = wanted.partition_count - topic.partition_count
     if added < 1:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
-            f"topic {topic.name} has {topic.partition_count} partitions already, and never has fewer",
+            f"topic {topic.name} has {topic.partition_count} partitions already; fewer are another request",
         )
     if added > room_left:
         most = draft.settings.max_partitions_per_request

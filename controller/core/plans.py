@@ -255,7 +255,7 @@ def _ask(draft: Draft, plan: Plan, step: PlanStep) -> bool:
     try:
         row = draft.partition(step.key)
         if row is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted")
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition any more")
         if draft.reassignment(step.key) is not None:
             raise Refused(ErrorCode.INVALID_REQUEST, "another reassignment moves it")
         if row.version != step.version and row.assigned != step.origin:
@@ -283,7 +283,7 @@ def _ask(draft: Draft, plan: Plan, step: PlanStep) -> bool:
 
 def hear_ends(draft: Draft) -> None:
     """Moves of plans that ended in this turn end their steps; a running plan without any is done."""
-    for one in draft.reassignments.values():
+    for one in (*draft.reassignments.values(), *draft.failed_moves):
         if one.plan_id is not None and not one.is_active and draft.plans.plan(one.plan_id) is not None:
             draft.plans.change_step(one.plan_id, one.plan_step, _ENDED[one.phase], one.reason)
     draft.memory.planning = False

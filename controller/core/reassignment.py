@@ -175,7 +175,7 @@ def ask(
     )
     if in_progress:
         changed = _beginning(draft, row, target, new.throttle)
-        _require_isr(draft, changed)
+        _require_isr(draft, row, changed)
         draft.put_partition(changed)
     if active is not None:
         draft.put_reassignment(
@@ -216,7 +216,7 @@ def cancel(draft: Draft, row: PartitionRow, reason: str, outcome: Phase = Phase.
         raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "nothing moves this partition")
     if active.phase is Phase.IN_PROGRESS:
         changed = _with_replicas(draft, row, active.origin, (), ())
-        _require_isr(draft, changed)
+        _require_isr(draft, row, changed)
         draft.put_partition(changed)
     draft.put_reassignment(msgspec.structs.replace(active, phase=outcome, reason=reason))
 
@@ -225,7 +225,7 @@ def check_cancel(draft: Draft, one: Reassignment) -> None:
     """Raise Refused if to end it now would leave too few in-sync replicas."""
     row = draft.partition(one.key)
     if row is not None and one.phase is Phase.IN_PROGRESS:
-        _require_isr(draft, _with_replicas(draft, row, one.origin, (), ()))
+        _require_isr(draft, row, _with_replicas(draft, row, one.origin, (), ()))
 
 
 def fail(draft: Draft, one: Reassignment, reason: str) -> None:
@@ -235,9 +235,9 @@ def fail(draft: Draft, one: Reassignment, reason: str) -> None:
     cancel(draft, row, reason, Phase.FAILED)
 
 
-def _require_isr(draft: Draft, changed: PartitionRow) -> None:
+def _require_isr(draft: Draft, row: PartitionRow, changed: PartitionRow) -> None:
     """Raise Refused unless what stays holds what is committed: acknowledged records lie on the ISR alone."""
-    if never_led(changed):
+    if never_led(row):
         return
     fewest = max(1, floor(draft.policy(changed.topic_id).min_insync_replicas, changed.settled_count))
     is_led = changed.leader != NO_LEADER or draft.live().isdisjoint(changed.isr)
@@ -259,7 +259,7 @@ def go_on(draft: Draft) -> None:
     """
     memory, waiting = draft.memory, draft.memory.waiting
     memory.reassigning = False
-    for one in draft.reassignments.values():
+    for one in (*draft.reassignments.values(), *draft.failed_moves):
         waiting.forget(one.key)
     for one in draft.reassignments.values():
         if one.phase is Phase.INIT:
@@ -372,7 +372,8 @@ def _with_replicas(
 ) -> PartitionRow:
     """The row with these replicas; the epoch rises when one is dropped or the leader goes.
 
-    A dropped replica may still fetch by what it knew: another epoch tells it apart (`switch_no_epoch`).
+    A dropped replica may still fetch by what it knew: another epoch tells it apart (`switch_no_epoch`). Of a
+    partition that never led there is nothing to fetch, and no epoch was given.
     """
     isr = tuple(b for b in assigned if b in row.isr)
     leader = row.leader
@@ -380,6 +381,7 @@ def _with_replicas(
         usable = draft.usable(draft.live(), row)
         leader = next((b for b in isr if b in usable), NO_LEADER)
     is_other = leader != row.leader or not set(row.assigned) <= set(assigned)
+    is_other = is_other and not never_led(row)
     return PartitionRow(
         row.topic_id,
         row.partition,
@@ -391,14 +393,5 @@ def _with_replicas(
         adding,
         removing,
         throttle if adding else 0,
+        row.base_epoch,
     )
-
-
-def topic_deleted(draft: Draft, topic_id: UUID) -> None:
-    """What moved its partitions has nothing left to move."""
-    for row in draft.partitions_of_topic(topic_id):
-        one = draft.reassignment(row.key)
-        if one is not None:
-            draft.put_reassignment(
-                msgspec.structs.replace(one, phase=Phase.FAILED, reason="the topic was deleted")
-            )

@@ -69,6 +69,15 @@ class TopicDeleted(Record, frozen=True):
     partition_count: int
 
 
+class PartitionsRemoved(Record, frozen=True):
+    """The `count` partitions of a topic from `first` on are no more; others may have their numbers."""
+
+    topic_id: UUID
+    name: str
+    first: int
+    count: int
+
+
 class BrokerConfigsChanged(Record, frozen=True):
     """Other configs of a broker or of the cluster; one that sets nothing any more stays, for its version."""
 
@@ -150,6 +159,14 @@ class ReassignmentChanged(Record, frozen=True):
     """A reassignment was asked for, began or ended; the partition's row changes by a record of its own."""
 
     row: Reassignment
+
+
+class MovesFailed(Record, frozen=True, gc=False):
+    """What moved these partitions has nothing left to move: they are gone. One record, however many."""
+
+    topic_id: UUID
+    partitions: tuple[int, ...]
+    reason: str
 
 
 class PlanChanged(Record, frozen=True):
@@ -235,11 +252,13 @@ ClusterRecord: TypeAlias = (
     | TopicCreated
     | TopicChanged
     | TopicDeleted
+    | PartitionsRemoved
     | BrokerConfigsChanged
     | ConfigChanged
     | PartitionsCreated
     | PartitionsChanged
     | ReassignmentChanged
+    | MovesFailed
     | PlanChanged
     | PlanStepsAdded
     | PlanStepsChanged

@@ -17,8 +17,10 @@ from controller.core.records import (
     BrokerUnregistered,
     ClientQuotaChanged,
     ClusterRecord,
+    MovesFailed,
     PartitionsChanged,
     PartitionsCreated,
+    PartitionsRemoved,
     Phase,
     PlanChanged,
     PlanStepsAdded,
@@ -164,6 +166,12 @@ class ClusterRows:
         self.topics[row.topic_id] = row
         self.topic_ids[folded(row.name)] = row.topic_id
 
+    def drop_partitions(self, topic_id: UUID, first: int) -> None:
+        """The partitions of a topic from `first` on are no more."""
+        known = self.partitions.of_topic(topic_id)
+        for number in [one for one in known if one >= first]:
+            self.preferred[known.pop(number).assigned[0]] -= 1
+
     def drop_topic(self, topic_id: UUID) -> None:
         """The topic and its partitions are no more. Raises KeyError."""
         del self.topic_ids[folded(self.topics.pop(topic_id).name)]
@@ -225,6 +233,8 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
             rows.configs[record.row.broker_id] = record.row
         case TopicDeleted():
             rows.drop_topic(record.topic_id)
+        case PartitionsRemoved():
+            rows.drop_partitions(record.topic_id, record.first)
         case PartitionsCreated():
             known = rows.partitions.of_topic(record.alike.topic_id)
             for row in record.alike.rows(record.version):
@@ -233,6 +243,10 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
                 rows.preferred[row.assigned[0]] += 1
         case ReassignmentChanged():
             _reassign(rows, record.row)
+        case MovesFailed():
+            for number in record.partitions:
+                del rows.reassignments[record.topic_id, number]
+                rows.moving.pop((record.topic_id, number), None)
         case PlanChanged():
             rows.plans.put(record.row)
         case PlanStepsAdded():
@@ -325,6 +339,8 @@ class Session:
     link: LinkId | None
     deadline: Instant
     applied: int = 0
+    protocol: int = 0
+    """What its last hello to this owner stated; 0: it has said none yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,14 +182,22 @@ def preferred_leaders(draft: Draft) -> Counter[int]:
 
 def _write(draft: Draft, topic: TopicRow, assignments: list[tuple[int, ...]]) -> None:
     draft.put_topic(topic)
-    put_partitions(draft, topic.topic_id, 0, assignments)
+    put_partitions(draft, topic, 0, assignments)
 
 
-def put_partitions(draft: Draft, topic_id: UUID, first: int, assignments: Sequence[tuple[int, ...]]) -> None:
-    """New partitions of a topic, numbered from `first`; a worker proposes who leads them."""
+def put_partitions(draft: Draft, topic: TopicRow, first: int, assignments: Sequence[tuple[int, ...]]) -> None:
+    """New partitions of a topic, numbered from `first`; a worker proposes who leads them.
+
+    Leader epochs go on above those of removed partitions (`epoch_begins_again`).
+    """
+    base = topic.removed_epoch
     for number, assigned in enumerate(assignments, start=first):
-        draft.put_partition(PartitionRow(topic_id, number, assigned, NO_LEADER, 0, (), draft.version))
-    draft.other_records.append(WorkOffered(str(Task.TOPIC_CHANGE), str(topic_id), draft.version))
+        draft.put_partition(
+            PartitionRow(
+                topic.topic_id, number, assigned, NO_LEADER, base, (), draft.version, base_epoch=base
+            )
+        )
+    draft.other_records.append(WorkOffered(str(Task.TOPIC_CHANGE), str(topic.topic_id), draft.version))
 
 
 def check_name(name: str) -> None:

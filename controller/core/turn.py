@@ -24,6 +24,7 @@ from controller.core import (
     reassignment,
     requests,
     retiring,
+    shrinking,
     topics,
 )
 from controller.core.dispatch import frames_for
@@ -60,6 +61,7 @@ from muster.messages.link.from_broker import (
     ElectLeaders,
     Leaving,
     ListReassignments,
+    RemovePartitions,
     UnusableLogs,
 )
 from muster.messages.link.plans import (
@@ -140,6 +142,8 @@ def _heard(draft: Draft, event: Heard) -> None:
             deletion.delete(draft, event.link, event.frame)
         case CreatePartitions():
             growing.grow(draft, event.link, event.frame)
+        case RemovePartitions():
+            shrinking.remove(draft, event.link, event.frame, event.unread)
         case AlterReassignments():
             reassignment.alter(draft, event.link, event.frame, event.fresh)
         case ListReassignments():
@@ -234,6 +238,8 @@ def not_written(event: Event) -> Saying | None:
             return Say(event.link, deletion.not_written(frame))
         case Heard(frame=CreatePartitions() as frame):
             return Say(event.link, growing.not_written(frame))
+        case Heard(frame=RemovePartitions() as frame):
+            return Say(event.link, shrinking.not_written(frame))
         case Heard(frame=AlterReassignments() as frame):
             return Say(event.link, reassignment.not_written(frame))
         case Heard(frame=ElectLeaders() as frame):

@@ -10,7 +10,16 @@ from coordinator.core.classic import handle as classic
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.classic.loading import load as load_classic
 from coordinator.core.draft import Draft, GroupDecision, first_slot, look_again_at, session_length_ms
-from coordinator.core.events import ConnectionId, GroupEvent, Heard, Swept, ToolRequest, TopicsDeleted
+from coordinator.core.events import (
+    ConnectionId,
+    GroupEvent,
+    Heard,
+    OffsetsOrphaned,
+    PartitionsRemoved,
+    Swept,
+    ToolRequest,
+    TopicsDeleted,
+)
 from coordinator.core.memory import ClassicMemory, GroupState, Memory, Session
 from coordinator.core.native import attempts, frames, handle, sessions
 from coordinator.core.settings import GroupSettings, Surroundings
@@ -25,7 +34,7 @@ from muster.kernel.invariants import invariant
 LOADED = "the group was loaded"
 
 Asked = GroupRequest | ToolRequest
-LookedAt = TopicsDeleted | Swept
+LookedAt = TopicsDeleted | PartitionsRemoved | OffsetsOrphaned | Swept
 """Made once: to make a union costs as much as to look at an event, of which thousands come together."""
 
 

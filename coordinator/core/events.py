@@ -84,6 +84,20 @@ class TopicsDeleted:
     topic_ids: frozenset[UUID]
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionsRemoved:
+    """These are no more, or others came under their numbers: whatever is committed for them is of no use."""
+
+    partitions: frozenset[tuple[UUID, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsOrphaned:
+    """Offsets that were read, of partitions that were removed since they were committed."""
+
+    offsets: tuple[tuple[Partition, int], ...]
+
+
 class AgedOffset(NamedTuple):
     """A committed offset as a sweep read it. `stamp_passed` is None unless its commit named its own end."""
 
@@ -201,6 +215,8 @@ GroupEvent = (
     | TopicsChanged
     | TokenNarrowed
     | TopicsDeleted
+    | PartitionsRemoved
+    | OffsetsOrphaned
     | Swept
     | Resumed
     | ClassicRequest

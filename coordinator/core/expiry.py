@@ -3,23 +3,52 @@
 Ages are read where times are stored; a core knows none.
 """
 
+from collections.abc import Callable
+
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.draft import Draft
-from coordinator.core.events import AgedOffset, Swept, TopicsDeleted
+from coordinator.core.events import (
+    AgedOffset,
+    OffsetsOrphaned,
+    PartitionsRemoved,
+    Swept,
+    TopicsDeleted,
+)
 from groups.core import records
 from groups.core.consumer_protocol import CONSUMER, subscribed_topics
 from groups.core.phases import Phase
 from muster.messages.partitions import Partition, by_topic
 
 
-def happened(draft: Draft | ClassicDraft, event: TopicsDeleted | Swept, *, first: bool) -> None:
+def happened(
+    draft: Draft | ClassicDraft,
+    event: TopicsDeleted | PartitionsRemoved | OffsetsOrphaned | Swept,
+    *,
+    first: bool,
+) -> None:
     """Offsets may go. `first`: the group was in no other world earlier in this turn."""
-    if isinstance(event, TopicsDeleted):
-        _delete(draft, [one for one in draft.rows.offsets if one.topic_id in event.topic_ids])
-        if isinstance(draft, Draft):
-            draft.forget_dirty([one for one in draft.dirty if one.topic_id in event.topic_ids])
-    elif first and event.version == draft.rows.before.version and not draft.records:
-        _sweep(draft, event)
+    match event:
+        case TopicsDeleted():
+            _let_go(draft, lambda one: one.topic_id in event.topic_ids)
+        case PartitionsRemoved():
+            _let_go(draft, lambda one: (one.topic_id, one.number) in event.partitions)
+        case OffsetsOrphaned():
+            # A load leaves them out: then nobody but their rows knows them.
+            _delete(draft, [one for one, offset in event.offsets if _is_as_read(draft, one, offset)])
+        case Swept():
+            if first and event.version == draft.rows.before.version and not draft.records:
+                _sweep(draft, event)
+
+
+def _let_go(draft: Draft | ClassicDraft, is_gone: Callable[[Partition], bool]) -> None:
+    """Of offsets, durable or not, those of partitions that are gone."""
+    _delete(draft, [one for one in draft.rows.offsets if is_gone(one)])
+    if isinstance(draft, Draft):
+        draft.forget_dirty([one for one in draft.dirty if is_gone(one)])
+
+
+def _is_as_read(draft: Draft | ClassicDraft, partition: Partition, offset: int) -> bool:
+    return draft.rows.offsets.get(partition, offset) == offset
 
 
 def _sweep(draft: Draft | ClassicDraft, swept: Swept) -> None:

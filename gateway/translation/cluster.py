@@ -85,6 +85,7 @@ class KnownCluster:
         before, self._live = ({} if live != self._live else self._topics), live
         self._topics = {}
         for topic in topics:
+            self._forget_removed(topic)
             known = before.get(topic.topic_id)
             if known is None or topic.topic_id in touched or len(known.partitions) != topic.partition_count:
                 known = self._topic_view(topic)
@@ -93,6 +94,13 @@ class KnownCluster:
             topic_id: rows for topic_id, rows in self._partitions.items() if topic_id in self._topics
         }
         self._base = MetadataView.of(cluster_id, views, self._topics.values(), fenced=fenced)
+
+    def _forget_removed(self, topic: KnownTopic) -> None:
+        """Another partition may come under the number of one that was removed."""
+        rows = self._partitions.get(topic.topic_id, {})
+        if len(rows) > topic.partition_count:
+            for number in [one for one in rows if one >= topic.partition_count]:
+                del rows[number]
 
     @property
     def topics(self) -> Mapping[str, TopicView]:

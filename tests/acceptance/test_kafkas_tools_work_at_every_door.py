@@ -151,7 +151,7 @@ def test_a_topic_grows_and_never_shrinks(tools: Tools, orders: str) -> None:
     assert topics(tools, "--alter", "--topic", orders, "--partitions", 5).status == 0
     until(lambda: len(ends(tools, orders)) == 5, "the topic has five partitions")
     refused = topics(tools, "--alter", "--topic", orders, "--partitions", 4)
-    assert refused.status == 1 and "has 5 partitions already, and never has fewer" in refused.text
+    assert refused.status == 1 and "has 5 partitions already" in refused.text
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class House:
         for listener in (self.gateway, self.guarded):
             listener._cluster._known.learn(*self.node.learnt)
         self.consumers = ConsumerDoor(self.node, services)
-        self.controller = _TrustingController(HereAndNow(), ServiceSettings())  # type: ignore[arg-type]
+        self.controller = _TrustingController(HereAndNow(), ServiceSettings(), lambda *_: ())  # type: ignore[arg-type]
         self.broker = Broker(1, folder, DataPlaneSettings(), None)
         self.broker.controller.created = tuple(
             CreatedTopic(name=name, error=ErrorCode.TOPIC_ALREADY_EXISTS, text="it is there")

@@ -174,6 +174,21 @@ class CreatePartitions(msgspec.Struct, frozen=True, tag="CreatePartitions", tag_
     principal: str = ""
 
 
+class RemovePartitions(msgspec.Struct, frozen=True, tag="RemovePartitions", tag_field="type", kw_only=True):
+    """A topic is to have `partition_count` partitions: the highest ones go, with their records (002 H).
+
+    Not `force`: refused while a group has not read all that is in them. `expected_version`: see NamedTopic.
+    """
+
+    correlation_id: int = 0
+    topic: str
+    partition_count: int
+    force: bool = False
+    expected_version: int | None = None
+    validate_only: bool = False
+    principal: str = ""
+
+
 class WantedReplicas(msgspec.Struct, frozen=True, kw_only=True):
     """Where a partition is to be; None: it stays where it was before the reassignment under way.
 
@@ -228,6 +243,7 @@ Wish = (
     CreateTopics
     | DeleteTopics
     | CreatePartitions
+    | RemovePartitions
     | AlterReassignments
     | ListReassignments
     | ElectLeaders

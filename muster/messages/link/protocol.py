@@ -12,5 +12,8 @@ LEAVES: Final = 1
 WISHES: Final = 2
 """Understands every wish, not only CreateTopics and AllocateProducerIds."""
 
-LINK_PROTOCOL: Final = WISHES
+REMOVES: Final = 3
+"""Understands that a topic has fewer partitions than before, and that others come under their numbers."""
+
+LINK_PROTOCOL: Final = REMOVES
 """What this version states."""

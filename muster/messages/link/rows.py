@@ -25,8 +25,8 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One partition as the controller wrote it; a bare array on the wire, as a snapshot names every one.
 
     `version` is the metadata_version of the turn that last changed this row: the condition of every change
-    of the ISR, and the order of all that is told about this partition. `isr` is empty and `leader_epoch` 0
-    as long as the partition never had a leader.
+    of the ISR, and the order of all that is told about this partition. `isr` is empty and `leader_epoch`
+    that of `base_epoch` as long as the partition never had a leader.
     """
 
     topic_id: UUID
@@ -42,6 +42,10 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Replicas that leave when it has."""
     throttle: int = 0
     """Bytes a second that a broker may send, and that one may take, of what is being added; 0: any."""
+    base_epoch: int = 0
+    """Leader epochs up to this one were given by partitions of this number that were removed; 0: none was.
+
+    A log that holds one of them is not of this partition."""
 
     # gc=False, here and below: numbers and ids make no cycles, and a collection need not walk through them.
 
@@ -71,6 +75,7 @@ class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     throttle: int = 0
+    base_epoch: int = 0
 
     def row(self, partition: int, version: int) -> PartitionRow:
         """The row of one of them."""
@@ -85,6 +90,7 @@ class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
             self.adding,
             self.removing,
             self.throttle,
+            self.base_epoch,
         )
 
     def rows(self, version: int) -> list[PartitionRow]:
@@ -102,6 +108,8 @@ class TopicRow(msgspec.Struct, frozen=True):
     configs: dict[str, str] = {}
     version: int = 0
     """The metadata_version of the turn that last changed this row."""
+    removed_epoch: int = 0
+    """No partition of it that was removed had a higher leader epoch: those that are added begin above."""
 
 
 EVERY_BROKER: Final = 0

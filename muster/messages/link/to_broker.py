@@ -84,6 +84,7 @@ class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_o
     partitions: tuple[AlikePartitions, ...] = ()
     brokers: tuple[BrokerRow, ...] = ()
     topics: tuple[TopicRow, ...] = ()
+    """New or changed; partitions from its `partition_count` on are no more, which is heeded first."""
     deleted_topics: tuple[UUID, ...] = ()
     """They and their partitions are no more; heeded before `topics`, which may have one of their names."""
     configs: tuple[BrokerConfigs, ...] = ()
@@ -150,7 +151,7 @@ class CreateTopicsAnswer(
 
 
 class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one topic of a DeleteTopics or CreatePartitions."""
+    """What became of one topic of a DeleteTopics, CreatePartitions or RemovePartitions."""
 
     name: str = ""
     topic_id: UUID | None = None
@@ -159,7 +160,7 @@ class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicResults(msgspec.Struct, frozen=True, tag="TopicResults", tag_field="type", kw_only=True):
-    """Answers DeleteTopics and CreatePartitions, in the order of the request."""
+    """Answers DeleteTopics, CreatePartitions and RemovePartitions, in the order of the request."""
 
     correlation_id: int
     topics: tuple[TopicResult, ...]

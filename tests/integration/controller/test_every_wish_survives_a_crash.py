@@ -25,6 +25,7 @@ from muster.messages.link import from_broker as ask
 from muster.messages.link import plans
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.configs import AlterConfigs, AlteredConfigs, Change, ConfigChange, ResourceType
+from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.quotas import (
     AlterClientQuotas,
     DescribeClientQuotas,
@@ -68,6 +69,9 @@ class Owner:
         with connection.transaction():
             store.save(connection, rows, revived.records)
         self._subject.settle(CLUSTER, state, revived)
+        assert self._subject.memory is not None
+        for session in self._subject.memory.sessions.values():
+            session.protocol = LINK_PROTOCOL
 
     @property
     def rows(self) -> ClusterRows:
@@ -82,6 +86,8 @@ class Owner:
                 told.RequestSeat(row.id, row.principal, row.reason),
                 msgspec.convert(row.payload, Asked, str_keys=True).wish,
                 uuid5(SPACE, str(row.payload)),
+                # No group reads anything here: so it was found, before the turn.
+                (),
             )
             for row in requests.ready(self._connection, KIND, [KEY])
         ]
@@ -186,6 +192,9 @@ CASES: dict[Any, Case] = {
         lambda _: ask.CreatePartitions(
             topics=(ask.GrownTopic(name="orders", partition_count=3),), timeout_ms=0
         ),
+    ),
+    ask.RemovePartitions: Case(
+        (ORDERS, MOVE), lambda _: ask.RemovePartitions(topic="orders", partition_count=1)
     ),
     ask.AlterReassignments: Case((ORDERS,), lambda _: MOVE),
     ask.ListReassignments: Case((ORDERS, MOVE), lambda _: ask.ListReassignments()),

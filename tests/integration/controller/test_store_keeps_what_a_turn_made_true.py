@@ -12,6 +12,7 @@ from controller.core import records as facts
 from controller.core.plan_rows import Plan, PlanPhase, PlanStep, StepState
 from controller.core.state import ClusterRows, apply
 from controller.enrolment import Enrolment, enroll
+from muster.kernel.ids import TopicName
 from muster.messages.link.from_broker import HighWatermark
 from muster.messages.link.plans import PlanKind, PlanOptions
 from muster.messages.link.quotas import QuotaRow
@@ -22,6 +23,7 @@ from runtime.postgres import LaneConnection
 from tests.unit.messages.made_rows import changed, stored
 
 ORDERS = UUID(int=1)
+ORDERS_NAME = TopicName("orders")
 
 
 @pytest.fixture
@@ -255,6 +257,63 @@ def test_a_topic_grows(connection: LaneConnection) -> None:
     )
     assert store.load(connection) == rows
     assert catalog.layouts(connection)["orders"].partition_count == 4  # type: ignore[index]
+
+
+def test_partitions_are_removed_and_others_take_their_numbers(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    store.note_progress(connection, [HighWatermark(ORDERS, number, 5) for number in (0, 2)])
+    assert catalog.layouts(connection)[ORDERS_NAME].added_again == ()
+    shrunk = replace(rows.topics[ORDERS], partition_count=1, removed_epoch=7)
+    turn(connection, rows, facts.PartitionsRemoved(ORDERS, "orders", 1, 2), facts.TopicChanged(shrunk))
+    assert store.load(connection) == rows
+    assert rows.topics[ORDERS].removed_epoch == 7 and list(rows.partitions.by_topic[ORDERS]) == [0]
+    assert connection.execute("SELECT count(*) FROM partition_progress").fetchall() == [(1,)]
+
+    again = PartitionRow(ORDERS, 1, (1, 2, 3), -1, 7, (), 3, base_epoch=7)
+    [created] = stored([again])
+    turn(
+        connection,
+        rows,
+        facts.TopicChanged(replace(rows.topics[ORDERS], partition_count=2)),
+        facts.PartitionsCreated(created.alike, 3),
+    )
+    assert store.load(connection) == rows and rows.partitions[ORDERS, 1] == again
+    assert catalog.layouts(connection)[ORDERS_NAME].added_again == ((1, 7),)
+    found = connection.execute("SELECT partition, added_again_at IS NULL FROM partition ORDER BY 1")
+    assert found.fetchall() == [(0, True), (1, False)]
+    led = replace(again, leader=1, leader_epoch=8, isr=(1, 2, 3), version=4)
+    turn(connection, rows, changed(led, 3))
+    assert store.load(connection).partitions[ORDERS, 1] == led
+
+
+def test_partitions_that_are_gone_already_are_not_removed_again(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    with pytest.raises(VersionConflict, match="partition: 3 rows of 4"):
+        store.save(connection, rows, (facts.TurnStamped(2), facts.PartitionsRemoved(ORDERS, "orders", 0, 4)))
+    connection.rollback()
+    assert store.load(connection) == rows
+
+
+def test_a_lift_lets_added_partitions_begin_above_what_was_lost(connection: LaneConnection) -> None:
+    with_orders(connection)
+    store.lift(connection, 1_000, 9)
+    assert store.load(connection).topics[ORDERS].removed_epoch == 1_000
+
+
+def test_the_moves_of_what_is_gone_fail_in_one_statement(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    moves = [
+        facts.Reassignment(UUID(int=n + 1), ORDERS, "orders", n, (1, 2, 3), (3, 2, 1), facts.Phase.INIT)
+        for n in range(3)
+    ]
+    turn(connection, rows, *map(facts.ReassignmentChanged, moves))
+    turn(connection, rows, facts.MovesFailed(ORDERS, (1, 2), "the partition was removed"))
+    assert store.load(connection) == rows and list(rows.reassignments) == [(ORDERS, 0)]
+    found = connection.execute("SELECT phase, reason, ended_at IS NULL FROM reassignment ORDER BY partition")
+    why = ("Failed", "the partition was removed", False)
+    assert found.fetchall() == [("Init", "", True), why, why]
+    with pytest.raises(VersionConflict, match="reassignment: 0 rows of 1"):
+        store.save(connection, rows, (facts.TurnStamped(4), facts.MovesFailed(ORDERS, (1,), "again")))
 
 
 def test_a_reassignment_is_kept_through_its_phases_and_two_are_never_active(

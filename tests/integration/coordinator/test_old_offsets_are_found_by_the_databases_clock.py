@@ -14,7 +14,7 @@ from groups.core.phases import Phase
 from groups.core.records import GroupRecord
 from groups.core.rows import apply
 from muster.kernel.shards import shard_of
-from muster.messages.partitions import Partition, Position, positions_by_topic
+from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
 from runtime.postgres import LaneConnection
 
 DAY = 24 * 60
@@ -39,8 +39,19 @@ def connection(fresh_database: str) -> Iterator[LaneConnection]:
             " metadata_version) VALUES ('orders', %s, 1, 1, '{}', 0)",
             (P.topic_id,),
         )
+        add_partition(opened)
         yield opened
         opened.rollback()
+
+
+def add_partition(connection: LaneConnection, base_epoch: int = 0) -> None:
+    """The one partition, behind another of its number if there is a base; then it is of now."""
+    connection.execute(
+        "INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr,"
+        " version, base_epoch, added_again_at) SELECT %s, 0, '{1}', '{}', '{}', -1, n, '{}', 1, n,"
+        " CASE WHEN n > 0 THEN clock_timestamp() END FROM (SELECT %s::int) AS u(n)",
+        (P.topic_id, base_epoch),
+    )
 
 
 def stored(connection: LaneConnection, *turn: GroupRecord) -> None:
@@ -136,3 +147,30 @@ def test_offsets_of_a_topic_that_is_no_more_are_found_in_any_phase(connection: L
     assert found(connection).topics == {}
     connection.execute("UPDATE topic SET topic_id = gen_random_uuid()")
     assert found(connection).topics == {"readers": frozenset({P.topic_id})}
+
+
+def test_offsets_of_partitions_that_were_removed_are_found_and_go_from_rows_that_no_load_has_read(
+    connection: LaneConnection,
+) -> None:
+    stored(connection, CLASSIC)
+    assert found(connection).removed == {}
+    connection.execute("DELETE FROM partition")
+    assert found(connection).removed == {"readers": [(P, 5)]}
+    assert GroupStore().load(connection, "readers").offsets == {P: 5}
+
+    add_partition(connection, base_epoch=7)
+    assert found(connection).removed == {"readers": [(P, 5)]}
+    loaded = GroupStore().load(connection, "readers")
+    assert loaded.offsets == {}, "what was committed for the one before it counts as absent"
+    gone = records.OffsetsDeleted(by_topic([P]))
+    GroupStore().save(connection, "readers", loaded, (gone,))
+    assert not connection.execute("SELECT FROM committed_offset").fetchall()
+
+
+def test_what_is_committed_for_the_partition_that_came_again_stays(connection: LaneConnection) -> None:
+    stored(connection, CLASSIC)
+    connection.execute("DELETE FROM partition")
+    add_partition(connection, base_epoch=7)
+    connection.execute("UPDATE committed_offset SET committed_at = clock_timestamp()")
+    assert found(connection).removed == {}
+    assert GroupStore().load(connection, "readers").offsets == {P: 5}

@@ -15,6 +15,7 @@ ACTIONS = (
     "create-topic/",
     "add-partitions/topic/flights/",
     "change-configs/topic/flights/",
+    "remove-partitions/topic/flights/",
     "delete-topic/topic/flights/",
     "move-partition/partition/flights/0/",
     "elect-leader/partition/flights/0/",

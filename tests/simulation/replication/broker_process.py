@@ -9,6 +9,7 @@ from broker.core.replica_log import EpochEnd
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import AlterPartition, BrokerHello, IsrProposal, Leaving
+from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import (
     HelloAccepted,
@@ -120,6 +121,7 @@ class Broker:
             # An old controller refuses who states more than it knows; here it must be harmless without that.
             metadata_version=0,
             leaving=self.leaving,
+            protocol=LINK_PROTOCOL,
         )
 
     def leave(self) -> None:
@@ -185,8 +187,11 @@ class Broker:
             log = self.logs.setdefault(row.key, MemoryLog())
             replica = Replica(self.broker_id, log, 0, self.min_insync(row.key))
             self.replicas[row.key] = replica
-        if replica.obey(row, now, from_snapshot) is Obeyed.STOPPED:
+        obeyed = replica.obey(row, now, from_snapshot)
+        if obeyed in (Obeyed.STOPPED, Obeyed.ANOTHER):
             self._discard(row.key)
+        if obeyed is Obeyed.ANOTHER:
+            self._obey(row, now, from_snapshot)
 
     def _discard(self, key: PartitionKey) -> None:
         """The log is stray: never used again under this key."""
@@ -251,5 +256,7 @@ class Broker:
     def append(self, key: PartitionKey, value: int) -> None:
         """The leader stores the producer's next batch."""
         replica, log = self.replicas[key], self.logs[key]
-        log.append(Stored(replica.leader_epoch, value, (self.broker_id, self.run), mark_of(key[0])))
+        assert replica.row is not None
+        mark = mark_of(key[0], replica.row.base_epoch)
+        log.append(Stored(replica.leader_epoch, value, (self.broker_id, self.run), mark))
         replica.appended()

@@ -34,6 +34,7 @@ from muster.kafkawire.api_table import ApiKey, read_request_header
 from muster.kafkawire.connection import ClientConnection
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import BrokerHello, UnusableLogs
+from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import HelloAccepted
 from tests.simulation.replication.broker_process import Broker, incarnation
@@ -305,6 +306,7 @@ class DiskBroker(Broker):
             damaged_logs=self.plane.damaged,
             # An old controller refuses who states more than it knows; here it must be harmless without that.
             metadata_version=0,
+            protocol=LINK_PROTOCOL,
         )
 
     def _accepted(self, frame: HelloAccepted) -> None:
@@ -325,7 +327,7 @@ class DiskBroker(Broker):
         self._metadata.know_brokers()
         self.plane.live = self._metadata.live
         self.plane.broker_epochs = {b: row.broker_epoch for b, row in self.view.brokers.items()}
-        self._metadata.forget(heeded.deleted_topics)
+        self._metadata.forget(heeded.deleted_topics, heeded.shrunk_topics)
         self.plane.view = self._metadata.renew("cluster-1", None)
         for key in heeded.deleted:
             self.plane.stop(*key, is_deleted=True)
@@ -404,7 +406,9 @@ class DiskBroker(Broker):
             raise Diverged("truncated below the high watermark")
 
     def _writes(self, key: Any) -> tuple[int, int, int]:
-        return self.broker_id, self.run, mark_of(key[0])
+        replica = self.replicas.get(key)
+        base_epoch = replica.row.base_epoch if replica is not None and replica.row is not None else 0
+        return self.broker_id, self.run, mark_of(key[0], base_epoch)
 
     def trim(self, key: Any) -> None:
         """The leader deletes some of what is committed, wherever a batch begins or ends."""

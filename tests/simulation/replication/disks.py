@@ -21,12 +21,13 @@ from broker.core.replica_log import PartitionKey
 from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker, Diverged
 from tests.simulation.replication.disk_harm import refusing
-from tests.simulation.replication.runner import Outcome, next_action, settle, topic_budget
+from tests.simulation.replication.runner import Outcome, next_action, removal_budget, settle, topic_budget
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action, World
 
 STEPS = 120
 TOPICS_IN_EACH = 4
+SHRUNK_IN_EACH = 10
 """One world of so many."""
 IN_MEMORY = Path("/dev/shm")
 DAMAGE = ("power", "flip", "rot", "flush_fails")
@@ -42,7 +43,7 @@ class DiskWorld(World):
         self._folder = folder
         self._runner = runner
         self._rng = rng
-        self._starts: dict[tuple[int, PartitionKey], tuple[Path, int]] = {}
+        self._starts: dict[tuple[int, PartitionKey, int], tuple[Path, int]] = {}
         """Where each log began when it was last looked at."""
         super().__init__(*stated, **options)
         for b in self.brokers:
@@ -111,7 +112,8 @@ class DiskWorld(World):
     def _look_at_starts(self, broker: DiskBroker) -> None:
         """What is deleted was committed, and stays deleted but for a crash or a damage of its machine."""
         for hosted in broker.plane.partitions():
-            log, place = hosted.log, (broker.broker_id, hosted.key)
+            base_epoch = hosted.replica.row.base_epoch if hosted.replica.row is not None else 0
+            log, place = hosted.log, (broker.broker_id, hosted.key, base_epoch)
             if log.failure:
                 continue
             if log.start_offset > hosted.high_watermark:
@@ -214,6 +216,9 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
     }
     if seed % TOPICS_IN_EACH == 0:
         budget.update(topic_budget(rng))
+    if seed % SHRUNK_IN_EACH == 4:
+        # What a log that was removed held below its start, nobody here remembers.
+        budget |= {**removal_budget(Random(seed)), "trim": 0}
     return DiskWorld(
         folder,
         runner,

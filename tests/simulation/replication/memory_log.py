@@ -18,12 +18,12 @@ class Stored(NamedTuple):
     value: int
     appended_by: tuple[int, int]
     mark: int = 0
-    """Of the topic id that it was appended under."""
+    """Of the topic id that it was appended under, and of which partition of its number."""
 
 
-def mark_of(topic_id: UUID) -> int:
-    """A small number that tells the topics of one world apart, whatever their names."""
-    return topic_id.int % 9_973
+def mark_of(topic_id: UUID, base_epoch: int = 0) -> int:
+    """A small number that tells the topics of one world apart, and the partitions that had one number."""
+    return (topic_id.int + 1_009 * base_epoch) % 9_973
 
 
 def header(value: int, epoch: int = 0, base_offset: int = 0) -> BatchHeader:

@@ -1,14 +1,31 @@
 """This room compares each state of the simulated world with those before: what rises, and what stays gone."""
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from controller.core.records import Phase, Reassignment, ReassignmentChanged
+from controller.core.records import (
+    ClusterRecord,
+    MovesFailed,
+    PartitionsRemoved,
+    Phase,
+    Reassignment,
+    ReassignmentChanged,
+)
 from muster.messages.link.rows import NO_LEADER, PartitionKey, PartitionRow
 from tests.simulation.replication.memory_log import Stored, mark_of
 
 if TYPE_CHECKING:
+    from tests.simulation.replication.broker_process import Broker
     from tests.simulation.replication.world import World
+
+
+Identity = tuple[PartitionKey, int]
+"""A partition: its number, and the epochs that it begins above."""
+
+
+def identity(row: PartitionRow) -> Identity:
+    return row.key, row.base_epoch
 
 
 class OverTime:
@@ -23,10 +40,12 @@ class OverTime:
         self._journal_read = 0
         self._topics: dict[UUID, int] = {}
         """Those that are there, and how many partitions each has."""
-        self._gone: dict[PartitionKey, int] = {}
+        self._gone: dict[Identity, int] = {}
         """Partitions that were there and will never be again, and the metadata version that says so."""
-        self._dropped: dict[int, set[PartitionKey]] = {}
+        self._dropped: dict[int, set[Identity]] = {}
         """Of these, by broker, what it has heard of."""
+        self._marks: dict[PartitionKey, set[int]] = defaultdict(set)
+        """Of the records of all partitions that ever had the number."""
 
     def look(self, world: "World") -> str:
         """What is broken; "" if nothing is."""
@@ -75,29 +94,40 @@ class OverTime:
 
     def _look_at_topics(self, world: "World", partitions: dict[PartitionKey, PartitionRow]) -> str:
         rows = world.rows()
-        self._gone.update(dict.fromkeys(self._rows.keys() - partitions.keys(), rows.metadata_version))
-        if not self._gone.keys().isdisjoint(partitions):
+        before, now = set(map(identity, self._rows.values())), set(map(identity, partitions.values()))
+        self._gone.update(dict.fromkeys(before - now, rows.metadata_version))
+        if not self._gone.keys().isdisjoint(now):
             return "a partition that was gone is there again"
+        for row in partitions.values():
+            self._marks[row.key].add(mark_of(row.topic_id, row.base_epoch))
         counts = {topic_id: len(found) for topic_id, found in rows.partitions.by_topic.items() if found}
         if counts != {topic_id: topic.partition_count for topic_id, topic in rows.topics.items()}:
             return "a topic has other partitions than it says"
         if any(set(found) != set(range(len(found))) for found in rows.partitions.by_topic.values()):
             return "the partitions of a topic have a gap"
+        for record in self._new_records(world):
+            if isinstance(record, PartitionsRemoved):
+                self._numbers.pop(("partitions", record.topic_id), None)
         if not all(self._rises(("partitions", topic_id), count) for topic_id, count in counts.items()):
             return "a topic shrank"
         return ""
+
+    def _new_records(self, world: "World") -> list[ClusterRecord]:
+        return world.database.journal[self._journal_read :]
 
     def _look_at_moves(self, world: "World", partitions: dict[PartitionKey, PartitionRow]) -> str:
         """What moved a partition that is gone has failed, in the turn that took the partition away."""
         if not world.rows().reassignments.keys() <= partitions.keys():
             return "a reassignment of a partition that is gone"
-        ended = {
-            record.row.id: record.row.phase
-            for record in world.database.journal[self._journal_read :]
-            if isinstance(record, ReassignmentChanged)
-        }
+        ended: dict[UUID, Phase] = {}
+        failed: set[PartitionKey] = set()
+        for record in self._new_records(world):
+            if isinstance(record, ReassignmentChanged):
+                ended[record.row.id] = record.row.phase
+            elif isinstance(record, MovesFailed):
+                failed.update((record.topic_id, number) for number in record.partitions)
         for key, one in self._moves.items():
-            if key not in partitions and ended.get(one.id) is not Phase.FAILED:
+            if key not in partitions and ended.get(one.id) is not Phase.FAILED and key not in failed:
                 return "a reassignment outlived its partition"
         return ""
 
@@ -105,24 +135,36 @@ class OverTime:
         """Who has heard that a partition is gone has no log of it any more, and never again."""
         for b, broker in world.brokers.items():
             logs, dropped = broker.logs, self._dropped.setdefault(b, set())
-            if not dropped.isdisjoint(logs):
+            if any(self._has_log_of(broker, one) for one in dropped):
                 return "a log of a partition that was gone is there again"
             if broker.up and broker.view.ready:
-                heard = {key for key, at in self._gone.items() if at <= broker.view.metadata_version}
-                if not heard.isdisjoint(logs):
+                heard = {one for one, at in self._gone.items() if at <= broker.view.metadata_version}
+                if any(self._has_log_of(broker, one) for one in heard):
                     return "a log of a partition that is gone is kept"
                 dropped |= heard
             for key, log in logs.items():
-                if log.records and not _is_of(key, log.records):
-                    return "a record of another topic is in the log"
+                if log.records and not self._is_of_one(key, log.records):
+                    return "a record of another partition is in the log"
         return ""
+
+    def _has_log_of(self, broker: "Broker", gone: Identity) -> bool:
+        """A log with records says by them whose it is; an empty one is of what the broker knows."""
+        key, base_epoch = gone
+        if key not in broker.logs:
+            return False
+        records = broker.logs[key].records
+        if records:
+            return bool(records[0].mark == mark_of(key[0], base_epoch))
+        return broker.up and broker.view.ready and key not in broker.view.partitions
+
+    def _is_of_one(self, key: PartitionKey, records: list[Stored]) -> bool:
+        """What came in by a stray log stands first, what came in by a fetch or a produce stands last."""
+        return records[0].mark == records[-1].mark and records[0].mark in self._marks[key]
 
     def left_over(self, world: "World") -> str:
         """At rest no live broker has a log of what is gone."""
-        kept = any(broker.up and self._gone.keys() & broker.logs.keys() for broker in world.brokers.values())
+        kept = any(
+            broker.up and any(self._has_log_of(broker, one) for one in self._gone)
+            for broker in world.brokers.values()
+        )
         return "a log of a partition that is gone stays" if kept else ""
-
-
-def _is_of(key: PartitionKey, records: list[Stored]) -> bool:
-    """What came in by a stray log stands first, what came in by a fetch or a produce stands last."""
-    return records[0].mark == records[-1].mark == mark_of(key[0])

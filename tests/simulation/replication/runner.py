@@ -13,6 +13,7 @@ from tests.simulation.replication.world import Action, World, laggards
 STEPS = 160
 TOPICS_IN_EACH = 3
 UNREGISTERED_IN_EACH = 8
+SHRUNK_IN_EACH = 10
 """One world of so many."""
 FAIR_ORDER = (
     "late_arrives",
@@ -49,6 +50,11 @@ def topic_budget(rng: Random) -> dict[str, int]:
     }
 
 
+def removal_budget(rng: Random) -> dict[str, int]:
+    """Of worlds in which partitions are removed, and others come under their numbers."""
+    return {"shrink": rng.randint(2, 6), "grow": rng.randint(4, 8), "reassign": rng.choice((0, 1, 2))}
+
+
 def random_world(rng: Random, seed: int) -> World:
     """Three or four brokers, one or two partitions, and a budget for each kind of fault."""
     brokers = rng.choice((3, 3, 3, 4))
@@ -73,6 +79,8 @@ def random_world(rng: Random, seed: int) -> World:
     }
     if seed % TOPICS_IN_EACH == 1:
         budget.update(topic_budget(rng))
+    if seed % SHRUNK_IN_EACH == 8:
+        budget |= removal_budget(rng)
     if seed % UNREGISTERED_IN_EACH == 2:
         # One that holds nothing is there to be unregistered, and dies.
         brokers = 4

@@ -35,6 +35,7 @@ from tests.unit.controller_core import test_a_broker_says_hello as hellos
 from tests.unit.controller_core import test_a_partition_is_moved as moves
 from tests.unit.controller_core import test_a_plan_is_run as plans
 from tests.unit.controller_core import test_leaders_are_elected_on_request as elections
+from tests.unit.controller_core import test_partitions_are_removed as removals
 
 SEEDS = 300
 
@@ -47,6 +48,7 @@ KILLED_BY = {
     "lost_kept": 39,
     "no_floor": 36,
     "pend_dropped": 33,
+    "removed_is_kept": 388,
     "speak_first": 355,
     "switch_early": 333,
 }
@@ -73,6 +75,8 @@ SCENES: dict[str, Callable[[], None]] = {
     "plan_runs_unapproved": plans.test_a_plan_is_computed_reviewed_and_moves_nothing_before_it_runs,
     "switch_no_epoch": moves.test_a_leader_that_stays_keeps_leading_under_another_epoch,
     "let_go_early": leaving.test_what_one_turn_has_no_room_for_is_moved_in_the_next,
+    "removed_unread": removals.test_what_a_group_has_not_read_stays_unless_it_is_forced,
+    "removed_unheeded": removals.test_as_long_as_a_live_broker_has_not_linked_nothing_is_removed,
     "preferred_unclean": elections.test_the_preferred_leader_leads_again_if_it_is_live_and_in_sync,
     **{
         name: partial(search_through, SEARCHED[name])

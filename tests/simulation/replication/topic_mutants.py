@@ -1,4 +1,4 @@
-"""This room switches single rules of topics that come, go and grow off, to show that walks would notice.
+"""This room switches single rules of topics off that come, go, grow and shrink: walks would notice.
 
 Registered with the other mutants.
 """
@@ -8,8 +8,11 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
+from msgspec import structs
+
 from broker.core.cluster_view import ClusterView, Heeded
-from controller.core import growing, reassignment, topics
+from broker.core.replica import Replica
+from controller.core import growing, shrinking, topics
 from controller.core.draft import Draft
 from controller.core.topics import Refused
 from muster.kernel.error_codes import ErrorCode
@@ -20,7 +23,7 @@ from tests.simulation.replication.world import TOPIC
 
 __all__ = ["MUTANTS"]
 
-MUTANTS["moves_outlive_topics"] = lambda: patch.object(reassignment, "topic_deleted", lambda *_: None)
+MUTANTS["moves_outlive_topics"] = lambda: patch.object(Draft, "fail_moves", lambda *_: None)
 MUTANTS["id_by_name"] = lambda: patch.object(topics, "uuid5", lambda *_: TOPIC)
 
 
@@ -64,8 +67,36 @@ def _() -> Iterator[None]:
     """New partitions are numbered as those of a new topic."""
     put = topics.put_partitions
 
-    def put_from_0(draft: Draft, topic_id: UUID, first: int, assignments: Any) -> None:
-        put(draft, topic_id, 0, assignments)
+    def put_from_0(draft: Draft, topic: TopicRow, first: int, assignments: Any) -> None:
+        put(draft, topic, 0, assignments)
 
     with patch.object(growing, "put_partitions", put_from_0):
         yield
+
+
+@mutant("epoch_begins_again")
+def _() -> Iterator[None]:
+    """What is added behind a removal counts its leader epochs from the beginning."""
+    put = topics.put_partitions
+
+    def put_as_new(draft: Draft, topic: TopicRow, first: int, assignments: Any) -> None:
+        put(draft, structs.replace(topic, removed_epoch=0), first, assignments)
+
+    with patch.object(growing, "put_partitions", put_as_new):
+        yield
+
+
+@mutant("removed_leads_on")
+def _() -> Iterator[None]:
+    """A broker that hears that a topic has fewer partitions goes on with all of them."""
+
+    def heed_nothing(self: ClusterView, topic: TopicRow, heeded: Heeded) -> None:
+        pass
+
+    with patch.object(ClusterView, "_shrink", heed_nothing):
+        yield
+
+
+MUTANTS["removed_is_kept"] = lambda: patch.object(Replica, "_is_of_removed", lambda *_: False)
+MUTANTS["removed_unread"] = lambda: patch.object(shrinking, "_require_read", lambda *_: None)
+MUTANTS["removed_unheeded"] = lambda: patch.object(shrinking, "_require_understood", lambda *_: None)

@@ -1,8 +1,9 @@
 """This room asks the controller of the simulated world for what operators ask for.
 
-Moves and elections; topics that are created, deleted, made anew under the same name, and grown.
+Moves and elections; topics that are created, deleted, made anew under the same name, grown and shrunk.
 """
 
+from typing import Any
 from uuid import UUID
 
 from broker.core.cluster_view import PartitionKey
@@ -19,6 +20,7 @@ from muster.messages.link.from_broker import (
     GrownTopic,
     NamedTopic,
     NewTopic,
+    RemovePartitions,
     WantedReplicas,
 )
 from tests.simulation.replication.controller_process import Controller
@@ -39,6 +41,7 @@ class Wishes:
     wishes: int
     controller: Controller
     budget: dict[str, int]
+    committed: Any
 
     def rows(self) -> ClusterRows:
         raise NotImplementedError
@@ -101,6 +104,8 @@ class Wishes:
                 found.append(("delete", topic_id))
             if self.left("grow") and topic.partition_count < PARTITIONS_AT_MOST:
                 found.append(("grow", topic_id))
+            if self.left("shrink") and topic.partition_count > 1:
+                found.append(("shrink", topic_id))
         return found
 
     def _create(self, name: str, factor: int) -> None:
@@ -122,3 +127,16 @@ class Wishes:
         topic = self.rows().topics[topic_id]
         wanted = GrownTopic(name=topic.name, partition_count=topic.partition_count + 1)
         self._ask(CreatePartitions(correlation_id=self.wishes, topics=(wanted,), timeout_ms=TIMEOUT_MS))
+
+    def _shrink(self, topic_id: UUID) -> None:
+        """The highest partition goes at once, whoever of its brokers is dead, and whoever has read it."""
+        self.wishes += 1
+        topic = self.rows().topics[topic_id]
+        count = topic.partition_count - 1
+        wish = RemovePartitions(
+            correlation_id=self.wishes, topic=topic.name, partition_count=count, force=True
+        )
+        self._ask(wish)
+        if self.rows().topics[topic_id].partition_count == count:
+            # What is committed under the number from now on is another partition's.
+            self.committed.pop((topic_id, count), None)

@@ -369,7 +369,11 @@ class World(Wishes):
         for row in self.rows().partitions.values():
             key = row.key
             self._look_at_row(row)
-            hosted = [(b, one.replicas[key]) for b, one in self.brokers.items() if key in one.replicas]
+            hosted = [
+                (b, one.replicas[key])
+                for b, one in self.brokers.items()
+                if key in one.replicas and is_of(one.replicas[key], row)
+            ]
             # Leaders first: in one step a leader may commit and its follower hear of it.
             for b, replica in sorted(hosted, key=lambda one: not one[1].leads):
                 self._look_at_replica(b, key, replica, row)
@@ -472,6 +476,13 @@ class World(Wishes):
                         if one[: i + 1] != other[: i + 1]:
                             raise Broken("same offset and epoch, other record or prefix")
                         break
+
+
+def is_of(replica: Replica, row: PartitionRow) -> bool:
+    """False for what is still a replica of a partition that had the number before this one."""
+    if replica.row is None:
+        return not row.base_epoch
+    return replica.row.base_epoch == row.base_epoch
 
 
 def laggards(replica: Replica) -> list[int]:

@@ -2,9 +2,11 @@
 
 from uuid import UUID
 
+from msgspec import structs
+
 from broker.core.cluster_view import ClusterView
-from broker.core.replica import Replica, Role
-from muster.messages.link.rows import TopicRow
+from broker.core.replica import Obeyed, Replica, Role
+from muster.messages.link.rows import PartitionRow, TopicRow
 from muster.messages.link.to_broker import AlterPartitionAnswer, Changes, IsrAnswer, SnapshotChunk
 from tests.unit.broker_core.stage import NOW, ORDERS, Log, row
 from tests.unit.messages.made_rows import alone
@@ -108,3 +110,53 @@ def test_what_is_said_late_of_a_deleted_partition_is_passed_over() -> None:
     late = IsrAnswer(topic_id=ORDERS, partition=0, base_version=3, row=row(version=5))
     assert view.obey(AlterPartitionAnswer(answers=(late,))).told == []
     assert not view.partitions
+
+
+FEWER = TopicRow(ORDERS, "orders", 1, 3)
+
+
+def linked_with_two() -> ClusterView:
+    view = ClusterView(1)
+    view.open_link()
+    rows = (row(version=3), structs.replace(row(version=3), partition=1))
+    view.obey(chunk(5, topics=(TopicRow(ORDERS, "orders", 2, 3),), partitions=rows))
+    return view
+
+
+def test_partitions_that_are_removed_stop_and_the_others_stay() -> None:
+    view = linked_with_two()
+    heeded = view.obey(Changes(metadata_version=6, topics=(FEWER,)))
+    assert (heeded.deleted, heeded.deleted_topics, heeded.shrunk_topics) == ([(ORDERS, 1)], [], [ORDERS])
+    assert view.partitions.keys() == {(ORDERS, 0)}
+    assert view.strays([(ORDERS, 0), (ORDERS, 1)]) == [(ORDERS, 1)]
+
+
+def test_what_is_said_late_of_a_removed_partition_is_passed_over() -> None:
+    view = linked_with_two()
+    view.obey(Changes(metadata_version=6, topics=(FEWER,)))
+    late = structs.replace(row(version=5), partition=1)
+    answer = IsrAnswer(topic_id=ORDERS, partition=1, base_version=3, row=late)
+    assert view.obey(AlterPartitionAnswer(answers=(answer,))).told == []
+    assert view.partitions.keys() == {(ORDERS, 0)}
+
+
+def added_again(epoch: int = 8, version: int = 9) -> PartitionRow:
+    """Another partition under the same number: epochs up to 7 were given by the one before."""
+    return structs.replace(row(epoch=epoch, version=version), base_epoch=7)
+
+
+def test_a_replica_of_a_removed_partition_never_becomes_one_of_the_next() -> None:
+    replica = Replica(1, Log())
+    assert replica.obey(row(epoch=7), NOW) is Obeyed.NEW_LEADER
+    assert replica.obey(added_again(), NOW) is Obeyed.ANOTHER
+    assert replica.row == row(epoch=7), "nothing of the row was taken over"
+
+
+def test_a_log_of_a_removed_partition_is_known_by_its_epochs_after_a_start_as_well() -> None:
+    log = Log()
+    log.append(epoch=7, count=3)
+    assert Replica(1, log).obey(added_again(), NOW) is Obeyed.ANOTHER
+    log = Log()
+    log.append(epoch=8, count=3)
+    assert Replica(1, log, 3).obey(added_again(epoch=9), NOW) is Obeyed.NEW_LEADER
+    assert Replica(1, Log()).obey(added_again(), NOW) is Obeyed.NEW_LEADER

@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.draft import ClusterDecision
 from controller.core.events import Heard, TimePassed, TookOver
-from controller.core.records import Phase, Reassignment, ReassignmentChanged
+from controller.core.records import MovesFailed, Phase, Reassignment, ReassignmentChanged
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, after_records
 from muster.kernel.error_codes import ErrorCode
@@ -354,7 +354,20 @@ def test_a_deleted_topic_ends_what_moves_it() -> None:
     cluster = cluster_of()
     ask(cluster, (4, 2, 3))
     frame = DeleteTopics(correlation_id=4, topics=(NamedTopic(name="orders"),))
-    [ended] = changed(cluster.turn(heard("link-2a", frame)))
+    decision = cluster.turn(heard("link-2a", frame))
+    [ended] = [one for one in decision.records if isinstance(one, MovesFailed)]
+    assert ended == MovesFailed(ORDERS, (0,), "the topic was deleted")
+    assert not cluster.state.rows.reassignments and not cluster.state.rows.moving
+
+
+def test_a_move_that_is_asked_for_in_the_turn_of_the_deletion_fails_as_well() -> None:
+    cluster = cluster_of()
+    wanted = WantedReplicas(topic="orders", partition=0, replicas=(4, 2, 3))
+    frame = AlterReassignments(correlation_id=4, partitions=(wanted,))
+    decision = cluster.turn(
+        heard("link-1a", frame), heard("link-2a", DeleteTopics(topics=(NamedTopic(name="orders"),)))
+    )
+    [ended] = changed(decision)
     assert (ended.phase, ended.reason) == (Phase.FAILED, "the topic was deleted")
     assert not cluster.state.rows.reassignments
 

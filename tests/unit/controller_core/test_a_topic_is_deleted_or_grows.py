@@ -264,6 +264,8 @@ def test_a_topic_that_grows_and_goes_in_one_turn_is_gone() -> None:
     )
     assert not cluster.state.rows.topics and not list(cluster.state.rows.partitions.values())
     assert not [one for one in decision.records if isinstance(one, PartitionsCreated | TopicChanged)]
+    deleted = [one for one in decision.records if isinstance(one, TopicDeleted)]
+    assert deleted == [TopicDeleted(ORDERS, "orders", 2)], "as many as are stored"
 
 
 def test_the_row_of_a_new_partition_is_of_the_turn() -> None:

@@ -8,6 +8,7 @@ from controller.core.events import LinkClosed, ProposalsReady, TimePassed, TookO
 from controller.core.proposing import Task
 from controller.core.reassignment import LOOKS_PER_TURN
 from controller.core.records import (
+    MovesFailed,
     PartitionsChanged,
     Phase,
     PossibleLoss,
@@ -180,7 +181,7 @@ def test_one_request_moves_as_many_partitions_as_a_turn_can_write_and_refuses_th
 
 
 def test_what_is_asked_for_while_as_many_moves_wait_as_may_is_refused() -> None:
-    """A topic that is deleted ends all of its moves in one transaction: it must not become too large."""
+    """A topic that is deleted ends all of its moves in one transaction, and in one record of it."""
     few = replace(ControllerSettings(), max_waiting_reassignments=10, max_reassignments=0)
     cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(25)], brokers=4, settings=few)
     for asked, refused in ((8, 0), (25, 15)):
@@ -191,7 +192,9 @@ def test_what_is_asked_for_while_as_many_moves_wait_as_may_is_refused() -> None:
     assert "store a plan" in answer.results[-1].text
 
     decision = cluster.turn(heard("link-1a", DeleteTopics(topics=(NamedTopic(name="orders"),))))
-    assert moves_written(decision) == 10 and not cluster.state.rows.reassignments
+    assert moves_written(decision) == 0 and not cluster.state.rows.reassignments
+    assert sum(isinstance(record, MovesFailed) for record in decision.records) == 1, "however many they are"
+    assert not len(cluster.state.memory.waiting)
 
 
 def test_of_a_hundred_thousand_moves_that_wait_a_turn_looks_at_a_thousand() -> None:

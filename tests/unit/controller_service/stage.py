@@ -11,6 +11,7 @@ from controller.links import BrokerLink
 from controller.service import ControllerService
 from controller.subject import Cluster
 from muster.kernel.instants import Instant
+from muster.kernel.topology import Unread
 from muster.messages.link.callers import CallerRow
 from muster.messages.link.from_broker import BrokerHello
 from muster.messages.link.rows import BrokerRow, PartitionRow, TopicRow
@@ -35,6 +36,7 @@ class HereAndNow:
         self.held: dict[str, LiveNode] = {}
         self.kafka_callers: tuple[CallerRow, ...] | None = None
         self.kafka_callers_at = Instant(0)
+        self.unread: list[Unread] = []
 
     def now(self) -> Instant:
         return self.time
@@ -46,6 +48,9 @@ class HereAndNow:
 
     def owners(self) -> Mapping[str, LiveNode]:
         return self.held
+
+    def find_unread(self, connection: Any, topic: str, first: int) -> list[Unread]:
+        return [one for one in self.unread if one.partition >= first]
 
     async def query(self, function: Callable[[Any], Any]) -> Any:
         raise ConnectionLost("no database")
@@ -65,7 +70,7 @@ class HereAndNow:
 
 async def linked(here: HereAndNow) -> tuple[ControllerService, dict[int, BrokerLink], asyncio.Queue[str]]:
     """A controller with both brokers linked, and what is said on the link of broker 1."""
-    service = ControllerService(here, ServiceSettings())  # type: ignore[arg-type]
+    service = ControllerService(here, ServiceSettings(), here.find_unread)  # type: ignore[arg-type]
     await service.accept(here)  # type: ignore[arg-type]
     links = {}
     for broker_id in (1, 2):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.cluster_view import Gone
 from coordinator.core.memory import GroupState
 from coordinator.service import NotServed
 from coordinator.store import Unreadable
@@ -69,7 +70,7 @@ async def test_a_group_in_which_nothing_is_to_be_done_asks_nobody_until_its_topi
         await shards.settled("readers")
         assert shards.database.tables["journal"] == {}
         know(shards, layout("orders", 1, 3))
-        service._topics_changed(frozenset({"orders"}), frozenset())
+        service._topics_changed(frozenset({"orders"}), Gone(frozenset(), frozenset()))
         await eventually(lambda: shards.rows("readers").handler_asked)
 
 

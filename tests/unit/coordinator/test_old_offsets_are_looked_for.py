@@ -6,6 +6,7 @@ from uuid import UUID
 
 from msgspec import structs
 
+from coordinator.cluster_view import Gone
 from coordinator.core.events import AgedOffset
 from coordinator.core.settings import GroupSettings
 from coordinator.settings import CoordinatorSettings
@@ -73,11 +74,31 @@ async def test_offsets_of_a_topic_that_is_no_more_go_whoever_reads_it() -> None:
 async def test_a_topic_that_is_seen_to_go_takes_its_offsets_along_at_once() -> None:
     async with Shards([left_behind()]) as shards:
         service = await shards.serve("readers")
-        service._topics_changed(frozenset({"orders"}), frozenset({UUID(int=77)}))
-        service._topics_changed(frozenset({"orders"}), frozenset({orders(0).topic_id}))
+        service._topics_changed(frozenset({"orders"}), Gone(frozenset({UUID(int=77)}), frozenset()))
+        service._topics_changed(frozenset({"orders"}), Gone(frozenset({orders(0).topic_id}), frozenset()))
         await shards.settled("readers")
         assert shards.rows("readers").offsets == {}
         assert shards.rows("readers").version == 5
+
+
+async def test_a_partition_that_is_seen_to_go_takes_its_offset_along_and_no_other() -> None:
+    rows = replace(left_behind(), offsets={orders(0): 5, orders(1): 6})
+    async with Shards([rows]) as shards:
+        service = await shards.serve("readers")
+        service._topics_changed(
+            frozenset({"orders"}), Gone(frozenset(), frozenset({(orders(1).topic_id, 1), (UUID(int=77), 0)}))
+        )
+        await shards.settled("readers")
+        assert shards.rows("readers").offsets == {orders(0): 5}
+
+
+async def test_offsets_of_removed_partitions_that_are_found_go_unless_they_were_committed_anew() -> None:
+    rows = replace(readers(ann=[0, 1]), offsets={orders(0): 5, orders(1): 6})
+    async with Shards([rows], OFTEN) as shards:
+        await shards.serve("readers")
+        shards.store.found = Outlived({}, {}, {}, {"readers": [(orders(0), 5), (orders(1), 4)]})
+        await looked(shards, "readers")
+        assert shards.rows("readers").offsets == {orders(1): 6}
 
 
 async def test_a_lease_that_was_lost_looks_for_nothing() -> None:

@@ -22,7 +22,7 @@ def stored(rows: Iterable[PartitionRow]) -> list[StoredPartitions]:
     gathered: dict[object, list[PartitionRow]] = {}
     for row in rows:
         seats = row.assigned, row.leader, row.leader_epoch, row.isr, row.adding, row.removing
-        kind = (row.topic_id, *seats, row.throttle)
+        kind = (row.topic_id, *seats, row.throttle, row.base_epoch)
         gathered.setdefault(kind, []).append(row)
     return [StoredPartitions(_alike(some), tuple(row.version for row in some)) for some in gathered.values()]
 
@@ -40,4 +40,5 @@ def _alike(rows: list[PartitionRow]) -> AlikePartitions:
         first.adding,
         first.removing,
         first.throttle,
+        first.base_epoch,
     )
