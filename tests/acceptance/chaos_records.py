@@ -46,6 +46,8 @@ class Writer:
 
     def __init__(self, bootstrap: str, topic: str, folder: Path) -> None:
         self.acknowledged: dict[Place, bytes] = {}
+        self.implied: list[tuple[int, bytes]] = []
+        """Partition and value of what librdkafka knows to be stored as a later batch is, and not where."""
         self.refused: list[str] = []
         self.sent = 0
         self.topic = topic
@@ -83,16 +85,19 @@ class Writer:
             self._producer.poll(0)
 
     def _told(self, error: Any, message: Any) -> None:
-        if error is None:
+        if error is not None:
+            self.refused.append(str(error))
+        elif message.offset() is None:
+            self.implied.append((message.partition(), message.value()))
+        else:
             place, value = lies_at(message)
             assert place not in self.acknowledged, f"two records are said to lie at {place}"
             self.acknowledged[place] = value
-        else:
-            self.refused.append(str(error))
 
-    def has_written(self, records: int) -> bool:
-        """Whether so many are acknowledged."""
-        return len(self.acknowledged) >= records
+    @property
+    def written(self) -> int:
+        """How many are acknowledged."""
+        return len(self.acknowledged) + len(self.implied)
 
     def end(self) -> None:
         """Return when everything is acknowledged or refused."""
@@ -114,6 +119,7 @@ class JavaWriter:
 
     def __init__(self, bootstrap: str, topic: str, folder: Path) -> None:
         self.acknowledged: dict[Place, bytes] = {}
+        self.implied: list[tuple[int, bytes]] = []
         self.refused: list[str] = []
         self.topic = topic
         settings = folder / "producer.properties"
@@ -146,9 +152,10 @@ class JavaWriter:
                 elif fact.get("name") == "producer_send_error":
                     self.refused.append(line)
 
-    def has_written(self, records: int) -> bool:
-        """Whether so many are acknowledged."""
-        return len(self.acknowledged) >= records
+    @property
+    def written(self) -> int:
+        """How many are acknowledged."""
+        return len(self.acknowledged)
 
     @property
     def sent(self) -> int:
@@ -225,10 +232,10 @@ class Account:
 
     def wait_goes_on(self, what: str, records: int = 50) -> None:
         """Each writer is acknowledged more, and the reader reads what was written from now on."""
-        marks = [len(writer.acknowledged) + records for writer in self.writers]
+        marks = [writer.written + records for writer in self.writers]
         for writer, mark in zip(self.writers, marks, strict=True):
             self._cluster.await_true(
-                partial(writer.has_written, mark), f"{writer.topic} is written {what}", PATIENCE_S
+                partial(_has_written, writer, mark), f"{writer.topic} is written {what}", PATIENCE_S
             )
         mark = len(self.reader.seen)
         self._cluster.await_true(
@@ -253,10 +260,12 @@ class Account:
                 f"{len(wrong)} acknowledged records are lost, or are others: {wrong[:5]}"
                 + self._stored_around(wrong[0], wrong[0].offset)
             )
+            stored = {(at.partition, value) for at, value in found.items() if at.topic == writer.topic}
+            assert stored.issuperset(writer.implied)
         for first, place, text in doubled(found):
             raise AssertionError(text + self._stored_around(place, first.offset))
         for writer in self.writers:
-            assert len(writer.acknowledged) == writer.sent
+            assert writer.written == writer.sent
         # Nothing was written that was not acknowledged.
         assert len(found) == sum(writer.sent for writer in self.writers)
         self._cluster.await_true(
@@ -291,6 +300,10 @@ class Account:
         self.reader.end()
         for writer in self.writers:
             writer.give_up()
+
+
+def _has_written(writer: Writer | JavaWriter, records: int) -> bool:
+    return writer.written >= records
 
 
 def lies_at(message: Message) -> tuple[Place, bytes]:
