@@ -97,6 +97,8 @@ class Connection:
 class DiskBroker(Broker):
     """One machine with a disk. What `Broker` keeps in memory lies in files here."""
 
+    settings = SMALL
+
     def __init__(
         self, broker_id: int, folder: Path, runner: asyncio.Runner, now: Callable[[], Instant], rng: Random
     ) -> None:
@@ -144,7 +146,7 @@ class DiskBroker(Broker):
             same_boot=self.data.same_boot,
         )
         shelf.scan(self.data.lose_tail)
-        self.plane = DataPlane(self.broker_id, shelf, SMALL, self._now, lambda: WALL_MS)
+        self.plane = DataPlane(self.broker_id, shelf, self.settings, self._now, lambda: WALL_MS)
         self.plane.on_trouble = self._state_unusable
         self._runner.run(self.plane.open_logs())
         self.view = ClusterView(self.broker_id)
@@ -167,8 +169,12 @@ class DiskBroker(Broker):
         opened = self._shelf._open
         for key, log in opened.items():
             if key not in self._views or self._views[key]._log is not log:
-                self._views[key] = DiskLog(log, partial(self._committed_of, key))
+                self._views[key] = self.view_of(log, partial(self._committed_of, key))
         return {key: self._views[key] for key in opened}
+
+    def view_of(self, log: PartitionLog, deleted: Callable[[], list[Stored]]) -> DiskLog:
+        """How the checks see a log."""
+        return DiskLog(log, deleted)
 
     def _committed_of(self, key: Any) -> list[Stored]:
         return self.committed.get(key, [])
@@ -324,8 +330,8 @@ class DiskBroker(Broker):
     def _perform(self, heeded: Heeded, now: Instant) -> None:
         for topic in heeded.topics:
             self.plane.know_topic(topic.topic_id, topic.name, topic.configs)
-        self._metadata.know_brokers()
-        self.plane.live = self._metadata.live
+        if self._metadata.know_brokers():
+            self.plane.know_live(self._metadata.live)
         self.plane.broker_epochs = {b: row.broker_epoch for b, row in self.view.brokers.items()}
         self._metadata.forget(heeded.deleted_topics, heeded.shrunk_topics)
         self.plane.view = self._metadata.renew("cluster-1", None)

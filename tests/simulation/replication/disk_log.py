@@ -50,10 +50,14 @@ class DiskLog:
             start = self._log.start_offset
             kept = self._deleted()[:start] + kept[start:]
             self._records = kept + [
-                _stored(one) for one in self._log.headers_from(len(kept)) if one.base_offset >= len(kept)
+                self.stored(one) for one in self._log.headers_from(len(kept)) if one.base_offset >= len(kept)
             ]
             self._read_at = at
         return self._records
+
+    def stored(self, one: batches.BatchHeader) -> Stored:
+        """What a batch holds, by its header."""
+        return _stored(one)
 
     @property
     def has_hole(self) -> bool:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from broker.core import producers
 from broker.core.producers import Producers
 from broker.core.replica import Replica, Role
 from broker.core.replica_log import EpochEnd
@@ -195,6 +196,12 @@ def _() -> Iterator[None]:
 
 
 MUTANTS["ps_not_rolled"] = lambda: patch.object(PartitionLog, "_rebuild_producers", lambda self, now_ms: None)
+MUTANTS["ps_forgotten"] = lambda: patch.object(opening, "producers_of", lambda *_: Producers())
+MUTANTS["window_is_short"] = lambda: patch.object(producers, "REMEMBERED_BATCHES", 4)
+
+
+# ---------------------------------------------------------------------------------- refused batches
+
 MUTANTS["gap_is_told"] = lambda: patch.object(
     Producers, "leaves_a_gap", lambda self, header: header.producer_id not in self._states
 )

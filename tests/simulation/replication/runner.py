@@ -28,6 +28,11 @@ FAIR_ORDER = (
     "receive",
     "fetch",
     "propose",
+    "ask_leader",
+    "arrive_late",
+    "answer",
+    "send",
+    "arrive",
 )
 
 
@@ -186,6 +191,7 @@ def _is_unfair(world: World, action: Action) -> bool:
 
 def _fingerprint(world: World) -> object:
     return (
+        world.progress(),
         world.rows().metadata_version,
         [(link.link_id, len(link.to_broker), len(link.to_controller)) for link in world.links],
         len(world.finished_work),

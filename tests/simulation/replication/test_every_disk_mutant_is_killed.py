@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.replication import producing
 from tests.simulation.replication.disk_mutants import MUTANTS
 from tests.simulation.replication.disks import run_seed
+from tests.simulation.replication.runner import Outcome
 from tests.unit.broker_core import test_a_log_begins_where_its_leader_says as starts
 from tests.unit.broker_data_plane import test_a_leader_with_a_bad_batch_gives_way as bad_batch
 from tests.unit.broker_data_plane import test_a_log_that_cannot_be_used_leads_nothing as failed
-from tests.unit.broker_data_plane import test_batches_behind_a_refused_one_are_refused_alike as refused
 from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as damage
 
 KILLED_BY = {
@@ -31,6 +32,9 @@ KILLED_BY = {
 }
 """A seed whose walk breaks without the rule; when walks change, one of SEEDS takes its place."""
 
+KILLED_BY_PRODUCING = {"gap_is_taken": 27, "gap_is_told": 1, "ps_forgotten": 0, "window_is_short": 61}
+"""The same of walks with a producer."""
+
 SEEDS = 200
 
 SCENES: dict[str, Callable[[Path], None]] = {
@@ -43,10 +47,6 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "forgotten_diverges": lambda _folder: (
         starts.test_whoever_stands_where_a_forgotten_epoch_ended_lacks_nothing()
     ),
-    "gap_is_taken": lambda folder: asyncio.run(
-        refused.test_a_leader_that_has_not_heard_of_its_topic_yet(folder)
-    ),
-    "gap_is_told": lambda folder: asyncio.run(refused.test_too_few_in_sync_for_a_moment(folder)),
     "last_gives_up": lambda folder: asyncio.run(
         bad_batch.test_the_last_in_sync_replica_goes_on_with_what_it_has(folder)
     ),
@@ -59,7 +59,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
 
 
 def test_every_mutant_has_its_proof() -> None:
-    assert KILLED_BY.keys() | SCENES.keys() == MUTANTS.keys()
+    assert KILLED_BY.keys() | KILLED_BY_PRODUCING.keys() | SCENES.keys() == MUTANTS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(SCENES))
@@ -73,6 +73,16 @@ def test_the_scene_of_the_rule_fails_without_it(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", sorted(KILLED_BY))
 def test_a_walk_breaks_without_the_rule(name: str) -> None:
-    seeds = (KILLED_BY[name], *range(SEEDS))
+    assert is_noticed(name, KILLED_BY[name], run_seed), f"{name} survives {SEEDS} walks"
+
+
+@pytest.mark.parametrize("name", sorted(KILLED_BY_PRODUCING))
+def test_a_walk_with_a_producer_breaks_without_the_rule(name: str) -> None:
+    first = KILLED_BY_PRODUCING[name]
+    assert is_noticed(name, first, producing.run_seed), f"{name} survives {SEEDS} walks with a producer"
+
+
+def is_noticed(name: str, first: int, run: Callable[[int], Outcome]) -> bool:
+    """Whether a walk breaks without the rule, the one of seed `first` or another one."""
     with MUTANTS[name]():
-        assert any(run_seed(seed).violation for seed in seeds), f"{name} survives {SEEDS} walks"
+        return any(run(seed).violation for seed in (first, *range(SEEDS)))

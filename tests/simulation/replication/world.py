@@ -204,6 +204,10 @@ class World(Wishes):
                 found += [("elect", key), ("balance",)]
         return found + self.topic_faults() + self.registrations.faults(self)
 
+    def progress(self) -> object:
+        """What else changes as long as there is something to do."""
+        return None
+
     # ------------------------------------------------------------------------------ doing it
 
     def do(self, action: Action, rng: Random | None = None) -> None:

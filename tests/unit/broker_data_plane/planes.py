@@ -255,15 +255,16 @@ def produce(
     topic: str = "orders",
     producer: tuple[int, int, int] = NO_PRODUCER,
     batch: bytes | None = None,
+    partition: int = 0,
 ) -> Any:
-    """A Produce request (version 9) of one batch for partition 0."""
+    """A Produce request (version 9) of one batch for one partition."""
     shape = request_class(ApiKey.PRODUCE, 9)
     records = batch if batch is not None else bytes(made_batch(values, producer=producer))
-    partition = part(shape, "PartitionProduceData")(index=0, records=records)
+    data = part(shape, "PartitionProduceData")(index=partition, records=records)
     return shape(
         acks=acks,
         timeout=timedelta(milliseconds=timeout_ms),
-        topic_data=(part(shape, "TopicProduceData")(name=topic, partition_data=(partition,)),),
+        topic_data=(part(shape, "TopicProduceData")(name=topic, partition_data=(data,)),),
     )
 
 
