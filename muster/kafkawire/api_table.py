@@ -353,12 +353,16 @@ def frame_reply(api_key: int, version: int, correlation_id: int, encoded: bytes)
     return _CORRELATION_ID.pack(len(prefix) + len(encoded)) + prefix + encoded
 
 
-def encode_request(api_key: int, version: int, correlation_id: int, client_id: str, body: Any) -> bytes:
-    """A whole frame that asks `body` (an instance of kio's request class)."""
+def request_head(api_key: int, version: int, correlation_id: int, client_id: str) -> bytes:
+    """What stands before a request's body."""
     name = client_id.encode()
     header = _FIXED_HEADER.pack(api_key, version, correlation_id, len(name)) + name
-    if is_flexible(api_key, version):
-        header += b"\x00"
+    return header + b"\x00" if is_flexible(api_key, version) else header
+
+
+def encode_request(api_key: int, version: int, correlation_id: int, client_id: str, body: Any) -> bytes:
+    """A whole frame that asks `body` (an instance of kio's request class)."""
+    header = request_head(api_key, version, correlation_id, client_id)
     encoded = encode_body(body)
     return _CORRELATION_ID.pack(len(header) + len(encoded)) + header + encoded
 

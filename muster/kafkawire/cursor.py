@@ -1,6 +1,7 @@
 """This room reads the fields of one frame by hand, one after the other."""
 
 import struct
+from typing import Any
 
 from muster.kafkawire.api_table import skip_tags
 from muster.kafkawire.bounds import Elements
@@ -44,6 +45,25 @@ class Cursor:
         self.position += 8
         return value
 
+    def fields(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Fields of a fixed size, together."""
+        values = layout.unpack_from(self.view, self.position)
+        self.position += layout.size
+        return values
+
+    def octets(self, size: int) -> memoryview:
+        """A view of so many bytes."""
+        start = self.position
+        self.position = start + size
+        if self.position > len(self.view):
+            raise MalformedFrame("a field ends behind the frame")
+        return self.view[start : self.position]
+
+    def uvarint(self) -> int:
+        """An unsigned number of variable length."""
+        value, self.position = read_uvarint(self.view, self.position)
+        return value
+
     def _length(self, wide: bool) -> int:
         if self.flexible:
             length, self.position = read_uvarint(self.view, self.position)
@@ -85,11 +105,9 @@ class Cursor:
         length = self._length(wide)
         if length == -1:
             return None
-        start = self.position
-        self.position = start + length
-        if length < 0 or self.position > len(self.view):
-            raise MalformedFrame("a field ends behind the frame")
-        return self.view[start : self.position]
+        if length < 0:
+            raise MalformedFrame(f"a field of {length} bytes")
+        return self.octets(length)
 
     def tags(self) -> None:
         """Skip what flexible versions put behind a part."""

@@ -1,4 +1,4 @@
-"""The pieces of a Fetch reply, joined, are what kio reads back, whatever the version."""
+"""The pieces of a Fetch reply, joined, are what kio reads back; a follower reads what kio writes."""
 
 import struct
 from typing import Any
@@ -8,8 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.kafkawire.api_table import ApiKey, read_body, reply_body_start, response_class
-from muster.kafkawire.fetching import Diverging, FetchedPartition, FetchedTopic, lay_out_fetch_reply
+from muster.kafkawire.api_table import (
+    ApiKey,
+    build,
+    encode_reply,
+    part,
+    read_body,
+    reply_body_start,
+    response_class,
+)
+from muster.kafkawire.errors import KafkaWireError, MalformedFrame
+from muster.kafkawire.fetch_requests import FOLLOWERS_VERSION
+from muster.kafkawire.fetching import (
+    Diverging,
+    FetchedPartition,
+    FetchedTopic,
+    lay_out_fetch_reply,
+    read_fetch_answer,
+)
 
 VERSIONS = range(4, 17)
 ORDERS = UUID(int=7)
@@ -66,3 +82,84 @@ def test_records_stay_the_object_that_was_given() -> None:
         12, 1, [FetchedTopic("orders", ORDERS, [FetchedPartition(0, 0, 1, 0, records)])]
     )
     assert any(piece is records for piece in pieces)
+
+
+def _by_kio(topics: list[list[FetchedPartition[bytes]]], session_id: int, error_code: int) -> bytes:
+    """The frame of an answer, without its length."""
+    shape = response_class(ApiKey.FETCH, FOLLOWERS_VERSION)
+    nothing_aborted: tuple[()] | None = () if session_id % 2 else None
+    body = build(
+        shape,
+        error_code=error_code,
+        session_id=session_id,
+        responses=tuple(
+            part(shape, "FetchableTopicResponse")(
+                topic_id=ORDERS,
+                partitions=tuple(
+                    build(
+                        part(shape, "PartitionData"),
+                        partition_index=one.partition,
+                        error_code=one.error_code,
+                        high_watermark=one.high_watermark,
+                        log_start_offset=one.log_start_offset,
+                        aborted_transactions=nothing_aborted,
+                        records=one.records,
+                        **(
+                            {"diverging_epoch": part(shape, "EpochEndOffset")(**one.diverging._asdict())}
+                            if one.diverging is not None
+                            else {}
+                        ),
+                    )
+                    for one in answers
+                ),
+            )
+            for answers in topics
+        ),
+    )
+    return encode_reply(ApiKey.FETCH, FOLLOWERS_VERSION, 99, body)[4:]
+
+
+def _told(frame: bytes) -> list[list[FetchedPartition[bytes]]]:
+    """What a follower reads, with no records where there are none."""
+    read = read_fetch_answer(memoryview(frame))
+    assert {topic.topic_id for topic in read.topics} <= {ORDERS}
+    return [
+        [FetchedPartition(*one[:4], bytes(one.records or b""), one.diverging) for one in topic.partitions]
+        for topic in read.topics
+    ]
+
+
+_answers = st.lists(st.lists(_partition, max_size=4), max_size=3)
+
+
+@given(_answers, st.integers(0, 2**31 - 1), st.sampled_from((0, 70)))
+def test_a_follower_reads_what_kio_writes(
+    topics: list[list[FetchedPartition[bytes]]], session_id: int, error_code: int
+) -> None:
+    frame = _by_kio(topics, session_id, error_code)
+    read = read_fetch_answer(memoryview(frame))
+    assert (read.correlation_id, read.error_code, read.session_id) == (99, error_code, session_id)
+    assert _told(frame) == [[one._replace(records=one.records or b"") for one in told] for told in topics]
+
+
+@given(_answers)
+def test_a_follower_reads_what_was_laid_out(topics: list[list[FetchedPartition[bytes]]]) -> None:
+    laid_out = lay_out_fetch_reply(FOLLOWERS_VERSION, 99, [FetchedTopic("", ORDERS, one) for one in topics])
+    told = _told(b"".join(laid_out)[4:])
+    assert told == [[one._replace(records=one.records or b"") for one in answers] for answers in topics]
+
+
+def test_an_answer_that_ends_anywhere_inside_is_malformed() -> None:
+    answers = [FetchedPartition(0, 0, 5, 1, b"abc", Diverging(3, 4)), FetchedPartition(1, 6, -1, -1)]
+    frame = _by_kio([answers], 5, 0)
+    for end in range(len(frame)):
+        with pytest.raises(MalformedFrame):
+            read_fetch_answer(memoryview(frame[:end]))
+
+
+@given(st.binary(max_size=200))
+def test_only_declared_errors_leave_a_followers_reading(frame: bytes) -> None:
+    try:
+        read_fetch_answer(memoryview(frame))
+    except KafkaWireError:
+        return
