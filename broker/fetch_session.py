@@ -7,21 +7,21 @@ requests and performs what the answers ask.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
-from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
+from broker.core.fetch_sessions import FIRST_EPOCH, NO_SESSION, next_number
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import EpochEnd
-from muster.kafkawire.api_table import ApiKey, part, request_class
+from muster.kafkawire.fetch_requests import AskedPartition, AskedTopic, FetchRequest, ForgottenTopic
+from muster.kafkawire.fetching import FetchAnswer
 from muster.kernel.error_codes import ErrorCode
-
-FETCH_VERSION: Final = 16
 
 MOST_NAMED: Final = 20_000
 """Partitions that one request names or forgets: a door takes 50,000 elements in a frame, and each may be of a
 topic of its own. The next request names more, and this one does not wait."""
+
+NO_RECORDS: Final = memoryview(b"")
 
 PartitionKey = tuple[UUID, int]
 """Topic id and partition."""
@@ -36,7 +36,10 @@ class FetchRefused(Exception):
 
 
 class FetchedAnswer(NamedTuple):
-    """What the peer said of one partition; `asked` is the position that it answers."""
+    """What the peer said of one partition; `asked` is the position that it answers.
+
+    `records` are a view into the frame that they came in.
+    """
 
     key: PartitionKey
     asked: FetchPosition
@@ -44,7 +47,7 @@ class FetchedAnswer(NamedTuple):
     high_watermark: int
     log_start_offset: int
     diverging: EpochEnd | None
-    records: bytes
+    records: memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,8 @@ class FetchSession:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._limits = limits
-        self._session_id = 0
-        self._session_epoch = 0
+        self._session_id = NO_SESSION
+        self._session_epoch = FIRST_EPOCH
         self._wanted: dict[PartitionKey, FetchPosition] = {}
         self._asked: dict[PartitionKey, FetchPosition] = {}
         self._moved: set[PartitionKey] = set()
@@ -86,86 +89,74 @@ class FetchSession:
             self._wanted[key] = position
         self._moved.add(key)
 
-    def request(self) -> Any:
-        """The next Fetch, as kio's class. What it asks is remembered, so that answers find it."""
-        if self._session_id == 0:
+    def request(self) -> FetchRequest:
+        """The next Fetch. What it asks is remembered, so that answers find it."""
+        if self._session_id == NO_SESSION:
             self._asked, self._moved = {}, set(self._wanted)
-        forgotten = list(islice((key for key in self._asked if key not in self._wanted), MOST_NAMED))
-        for key in forgotten:
-            del self._asked[key]
         asked: dict[PartitionKey, FetchPosition] = {}
+        forgotten: list[PartitionKey] = []
         while self._moved and len(asked) + len(forgotten) < MOST_NAMED:
             key = self._moved.pop()
             position = self._wanted.get(key)
-            if position is not None and self._asked.get(key) != position:
+            if position is None:
+                if self._asked.pop(key, None) is not None:
+                    forgotten.append(key)
+            elif self._asked.get(key) != position:
                 asked[key] = position
         self._asked.update(asked)
-        is_all = not self._moved and len(forgotten) < MOST_NAMED
-        return self._worded(asked, forgotten, self._limits.wait_max_ms if is_all else 0)
+        return self._worded(asked, forgotten, 0 if self._moved else self._limits.wait_max_ms)
 
-    def hear(self, body: Any) -> list[FetchedAnswer]:
+    def hear(self, answer: FetchAnswer) -> list[FetchedAnswer]:
         """What the answer says of each partition it names. Raises FetchRefused."""
-        error = int(body.error_code)
+        error = answer.error_code
         if error in _SESSION_IS_GONE:
-            self._session_id = self._session_epoch = 0
+            self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH
             return []
         if error:
             raise FetchRefused(f"error {error}")
-        self._session_id = body.session_id
-        self._session_epoch = self._session_epoch % 0x7FFFFFFF + 1 if body.session_id else 0
-        return list(self._answers(body))
+        self._session_id = answer.session_id
+        self._session_epoch = next_number(self._session_epoch) if answer.session_id else FIRST_EPOCH
+        return list(self._answers(answer))
 
-    def _answers(self, body: Any) -> Iterable[FetchedAnswer]:
-        for topic in body.responses:
-            for answer in topic.partitions:
-                key = (topic.topic_id, answer.partition_index)
+    def _answers(self, answer: FetchAnswer) -> Iterable[FetchedAnswer]:
+        for _, topic_id, partitions in answer.topics:
+            for partition, error, high_watermark, start_offset, records, diverging in partitions:
+                key = (topic_id, partition)
                 asked = self._asked.get(key)
                 if asked is None:
                     continue  # Forgotten while the answer was under way.
-                diverging = answer.diverging_epoch
-                told = EpochEnd(diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None
+                told = None if diverging is None else EpochEnd(*diverging)
                 yield FetchedAnswer(
-                    key,
-                    asked,
-                    int(answer.error_code),
-                    answer.high_watermark,
-                    answer.log_start_offset,
-                    told,
-                    bytes(answer.records or b""),
+                    key, asked, error, high_watermark, start_offset, told, records or NO_RECORDS
                 )
 
     def _worded(
         self, asked: dict[PartitionKey, FetchPosition], forgotten: list[PartitionKey], wait_max_ms: int
-    ) -> Any:
-        shape = request_class(ApiKey.FETCH, FETCH_VERSION)
-        topic, partition = part(shape, "FetchTopic"), part(shape, "FetchPartition")
-        forgotten_topic = part(shape, "ForgottenTopic")
-        topics: dict[UUID, list[Any]] = defaultdict(list)
+    ) -> FetchRequest:
+        limits = self._limits
+        topics: dict[UUID, list[AskedPartition]] = defaultdict(list)
         for (topic_id, index), position in asked.items():
             topics[topic_id].append(
-                partition(
-                    partition=index,
-                    current_leader_epoch=position.leader_epoch,
-                    fetch_offset=position.offset,
-                    last_fetched_epoch=position.last_epoch,
-                    log_start_offset=position.start_offset,
-                    partition_max_bytes=self._limits.partition_max_bytes,
+                AskedPartition(
+                    index,
+                    position.leader_epoch,
+                    position.offset,
+                    position.last_epoch,
+                    position.start_offset,
+                    limits.partition_max_bytes,
                 )
             )
         gone: dict[UUID, list[int]] = defaultdict(list)
         for topic_id, index in forgotten:
             gone[topic_id].append(index)
-        return shape(
-            replica_state=part(shape, "ReplicaState")(
-                replica_id=self._broker_id, replica_epoch=self._broker_epoch
-            ),
-            max_wait=timedelta(milliseconds=wait_max_ms),
-            min_bytes=self._limits.min_bytes,
-            max_bytes=self._limits.max_bytes,
-            session_id=self._session_id,
-            session_epoch=self._session_epoch,
-            topics=tuple(topic(topic_id=t, partitions=tuple(parts)) for t, parts in topics.items()),
-            forgotten_topics_data=tuple(
-                forgotten_topic(topic_id=t, partitions=tuple(indexes)) for t, indexes in gone.items()
-            ),
+        return FetchRequest(
+            self._broker_id,
+            self._broker_epoch,
+            wait_max_ms,
+            limits.min_bytes,
+            limits.max_bytes,
+            self._session_id,
+            self._session_epoch,
+            [AskedTopic("", topic_id, partitions) for topic_id, partitions in topics.items()],
+            [ForgottenTopic("", topic_id, indexes) for topic_id, indexes in gone.items()],
         )

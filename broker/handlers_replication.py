@@ -7,21 +7,29 @@ follower of 10,000 idle partitions costs one small frame for each wait.
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from broker.core import throttling
+from broker.core.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Turns, next_number
 from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.core.throttling import Bucket, room, take
-from broker.handlers_fetch import RESPONSE_BYTES, Asked, refused, replica_id
+from broker.fetch_answers import RESPONSE_BYTES, Answer, records_of, refused
 from broker.hosted import HostedPartition
-from broker.log.outcomes import StorageFailed, StoredRecords
+from broker.log.outcomes import StorageFailed
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, read_request
+from muster.kafkawire.api_table import RequestHeader
 from muster.kafkawire.errors import UnsupportedRequest
-from muster.kafkawire.fetching import Diverging, FetchedPartition, FetchedTopic, lay_out_fetch_reply
+from muster.kafkawire.fetch_requests import (
+    AskedPartition,
+    AskedTopic,
+    FetchRequest,
+    ForgottenTopic,
+    read_fetch,
+)
+from muster.kafkawire.fetching import Diverging, FetchedTopic, fetch_refusal, lay_out_fetch_reply
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 
@@ -34,12 +42,7 @@ FOLLOWERS_ELEMENTS: Final = 50_000
 WHOLE_PASS_MS: Final = 1_000
 """How often positions that did not move count as fetched again, where that may change something."""
 
-_LAST_SESSION_EPOCH: Final = 0x7FFFFFFF
-_NO_SESSION: Final = 0
-_FINAL_EPOCH: Final = -1
-
 Verdict = ErrorCode | EpochEnd
-Answer = FetchedPartition[StoredRecords]
 
 
 class Told(NamedTuple):
@@ -53,13 +56,12 @@ class FollowerSession:
     """What one follower fetches from this broker, and what of it has news."""
 
     def __init__(self, plane: DataPlane, wake_ups: WakeUps, follower: int, session_id: int) -> None:
-        self.session_id = session_id
-        self.next_epoch = 1
+        self.turns = Turns(session_id)
         self._plane = plane
         self._wake_ups = wake_ups
         self._follower = follower
         self._broker_epoch = -1
-        self._positions: dict[PartitionKey, Asked] = {}
+        self._positions: dict[PartitionKey, AskedPartition] = {}
         self._dirty: dict[PartitionKey, None] = {}
         self._verdicts: dict[PartitionKey, Verdict] = {}
         self._sent: dict[PartitionKey, int] = {}
@@ -79,11 +81,11 @@ class FollowerSession:
 
     # -- requests
 
-    def fetch(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+    def fetch(self, header: RequestHeader, request: FetchRequest, reply: Reply) -> None:
         """Take over positions, judge them, answer what there is or wait for it."""
         self._answer_parked()
-        self._broker_epoch = request.replica_state.replica_epoch
-        self._forget(request.forgotten_topics_data)
+        self._broker_epoch = request.broker_epoch
+        self._forget(request.forgotten)
         moved = list(self._move(request.topics))
         unstored = self._unstored(moved)
         now = self._fetched_at = self._plane.clock()
@@ -93,27 +95,19 @@ class FollowerSession:
             self._judged_all_at = now
             self._judge(self._unsettled, now)
         max_bytes = min(request.max_bytes, RESPONSE_BYTES)
-        max_wait_ms = int(request.max_wait.total_seconds() * 1000)
         answers, has_news = self._read(max_bytes, request.min_bytes)
-        if has_news or max_wait_ms <= 0:
+        if has_news or request.max_wait_ms <= 0:
             self._send(header, reply, answers)
             return
         self._unread(answers)
         self._parked = (header, reply, max_bytes, request.min_bytes)
-        self._timer = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self._answer_parked)
+        self._timer = asyncio.get_running_loop().call_later(request.max_wait_ms / 1000, self._answer_parked)
 
-    def _move(self, topics: Iterable[Any]) -> Iterable[PartitionKey]:
-        for topic in topics:
-            for asked in topic.partitions:
-                key = PartitionKey(topic.topic_id or UUID(int=0), asked.partition)
-                self._positions[key] = Asked(
-                    asked.partition,
-                    asked.fetch_offset,
-                    asked.partition_max_bytes,
-                    asked.current_leader_epoch,
-                    asked.last_fetched_epoch,
-                    asked.log_start_offset,
-                )
+    def _move(self, topics: Iterable[AskedTopic]) -> Iterable[PartitionKey]:
+        for _, topic_id, partitions in topics:
+            for asked in partitions:
+                key = PartitionKey(topic_id, asked.partition)
+                self._positions[key] = asked
                 self._dirty[key] = None
                 self._told_errors.pop(key, None)
                 hosted = self._plane.hosted(*key)
@@ -141,10 +135,10 @@ class FollowerSession:
                 with suppress(StorageFailed):
                     hosted.sent_in_vain(asked.offset, asked.last_epoch, self._plane.staying)
 
-    def _forget(self, topics: Iterable[Any]) -> None:
-        for topic in topics:
-            for partition in topic.partitions:
-                key = PartitionKey(topic.topic_id or UUID(int=0), partition)
+    def _forget(self, topics: Iterable[ForgottenTopic]) -> None:
+        for _, topic_id, partitions in topics:
+            for partition in partitions:
+                key = PartitionKey(topic_id, partition)
                 if (offset := self._sent.pop(key, None)) is not None:
                     self._left_unstored[key] = offset
                 self._drop(key)
@@ -193,7 +187,7 @@ class FollowerSession:
                 self._verdicts[key] = verdict
                 self._dirty[key] = None
 
-    def _is_settled(self, hosted: HostedPartition, asked: Asked) -> bool:
+    def _is_settled(self, hosted: HostedPartition, asked: AskedPartition) -> bool:
         """True if the same fetch would change nothing, as long as neither log nor row changes."""
         return asked.offset >= hosted.log.end_offset and self._follower in hosted.replica.isr
 
@@ -299,7 +293,7 @@ class FollowerSession:
         self._room_timer = None
         self._wake()
 
-    def _read_partition(self, key: PartitionKey, asked: Asked, left: int, is_first: bool) -> Answer:
+    def _read_partition(self, key: PartitionKey, asked: AskedPartition, left: int, is_first: bool) -> Answer:
         hosted = self._plane.hosted(*key)
         verdict = self._verdicts.get(key)
         if hosted is None:
@@ -311,20 +305,7 @@ class FollowerSession:
             )
         if verdict is not None and verdict is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return refused(asked.partition, verdict)
-        return self._records(hosted, asked, left, is_first)
-
-    def _records(self, hosted: HostedPartition, asked: Asked, left: int, is_first: bool) -> Answer:
-        log = hosted.log
-        if not log.start_offset <= asked.offset <= log.end_offset:
-            answer = refused(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-            return answer._replace(log_start_offset=log.start_offset)
-        try:
-            region = log.read(asked.offset, min(asked.max_bytes, left), log.end_offset, at_least_one=is_first)
-        except StorageFailed:
-            return refused(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        return FetchedPartition(
-            asked.partition, ErrorCode.NONE, hosted.high_watermark, log.start_offset, region
-        )
+        return records_of(hosted, asked, hosted.log.end_offset, left, at_least_one=is_first)
 
     def _why_not_here(self, key: PartitionKey) -> ErrorCode:
         known = key.topic_id in self._plane.view.names_by_id
@@ -352,7 +333,7 @@ class FollowerSession:
         laid_out = [FetchedTopic("", topic_id, partitions) for topic_id, partitions in topics.items()]
         reply.send(
             *lay_out_fetch_reply(
-                header.api_version, header.correlation_id, laid_out, session_id=self.session_id
+                header.api_version, header.correlation_id, laid_out, session_id=self.turns.session_id
             )
         )
 
@@ -388,46 +369,44 @@ class ReplicaFetchHandler:
         self._plane = plane
         self._wake_ups = wake_ups
         self._sessions: dict[int, FollowerSession] = {}
-        self._next_session_id = 1
+        self._last_session_id = NO_SESSION
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Answer or park. Raises MalformedFrame, UnsupportedRequest for a fetch without a broker epoch."""
         if header.api_version < OLDEST_VERSION:
             raise UnsupportedRequest(f"a replica fetch of version {header.api_version}")
-        request = read_request(header, frame, FOLLOWERS_ELEMENTS)
-        follower = replica_id(request)
-        if follower != reply.identity or follower not in self._plane.broker_epochs:
-            self._refuse(header, reply, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            return
-        if request.replica_state.replica_epoch != self._plane.broker_epochs[follower]:
-            # An earlier incarnation, or one that this broker has not been told of yet.
-            self._refuse(header, reply, ErrorCode.STALE_BROKER_EPOCH)
-            return
-        if request.session_epoch in (_NO_SESSION, _FINAL_EPOCH):
-            self._begin(follower, request.session_epoch).fetch(header, request, reply)
-            return
-        session = self._sessions.get(follower)
-        if session is None or session.session_id != request.session_id:
-            self._refuse(header, reply, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        elif session.next_epoch != request.session_epoch:
-            self._refuse(header, reply, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        request = read_fetch(header, frame, FOLLOWERS_ELEMENTS)
+        refusal = self._refusal(request, reply)
+        if refusal is not ErrorCode.NONE:
+            reply.send(fetch_refusal(header, refusal))
+        elif request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
+            self._begin(request.replica_id, request.session_epoch).fetch(header, request, reply)
         else:
-            session.next_epoch = session.next_epoch % _LAST_SESSION_EPOCH + 1
-            session.fetch(header, request, reply)
+            self._sessions[request.replica_id].fetch(header, request, reply)
+
+    def _refusal(self, request: FetchRequest, reply: Reply) -> ErrorCode:
+        """Why the whole fetch is refused; its turn is taken if it is not."""
+        follower = request.replica_id
+        if follower != reply.identity or follower not in self._plane.broker_epochs:
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if request.broker_epoch != self._plane.broker_epochs[follower]:
+            # An earlier incarnation, or one that this broker has not been told of yet.
+            return ErrorCode.STALE_BROKER_EPOCH
+        if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
+            return ErrorCode.NONE
+        session = self._sessions.get(follower)
+        if session is None or session.turns.session_id != request.session_id:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        return session.turns.take(request.session_epoch)
 
     def _begin(self, follower: int, session_epoch: int) -> FollowerSession:
         """A new session in the place of the follower's old one; the final epoch leaves none behind."""
         old = self._sessions.pop(follower, None)
         if old is not None:
             old.close()
-        is_kept = session_epoch != _FINAL_EPOCH
-        session_id = self._next_session_id if is_kept else _NO_SESSION
-        session = FollowerSession(self._plane, self._wake_ups, follower, session_id)
-        if is_kept:
-            self._sessions[follower] = session
-            self._next_session_id = self._next_session_id % _LAST_SESSION_EPOCH + 1
+        if session_epoch == FINAL_EPOCH:
+            return FollowerSession(self._plane, self._wake_ups, follower, NO_SESSION)
+        self._last_session_id = next_number(self._last_session_id)
+        session = FollowerSession(self._plane, self._wake_ups, follower, self._last_session_id)
+        self._sessions[follower] = session
         return session
-
-    def _refuse(self, header: RequestHeader, reply: Reply, error_code: ErrorCode) -> None:
-        topics: list[FetchedTopic[StoredRecords]] = []
-        reply.send(*lay_out_fetch_reply(header.api_version, header.correlation_id, topics, error_code))

@@ -27,7 +27,7 @@ class WaitsForCommit(Protocol):
 
 
 class WaitsForRecords(Protocol):
-    """A parked fetch."""
+    """Somebody who reads a partition."""
 
     def grew(self, key: PartitionKey) -> None:
         """More can be read of `key` than before; called once per event, so it must be cheap."""
@@ -35,15 +35,15 @@ class WaitsForRecords(Protocol):
     def lost(self, key: PartitionKey) -> None:
         """This broker does not lead `key` any more as it did."""
 
+    def began_later(self, key: PartitionKey) -> None:
+        """Older records of `key` are deleted."""
+
 
 class Follows(WaitsForRecords, Protocol):
     """A follower's session."""
 
     def committed(self, key: PartitionKey) -> None:
         """The high watermark of `key` rose."""
-
-    def began_later(self, key: PartitionKey) -> None:
-        """Older records of `key` are deleted: the follower deletes them, too."""
 
     def row_changed(self, key: PartitionKey) -> None:
         """The controller said something new of `key`: who was in sync may be so no longer."""
@@ -97,7 +97,7 @@ class HostedPartition:
 
     @property
     def readers(self) -> set[WaitsForRecords]:
-        """Fetches of consumers that wait for the high watermark to pass their offset."""
+        """Consumers' sessions, which read to the high watermark, and fetches that wait for it."""
         if self._readers is None:
             self._readers = set()
         return self._readers
@@ -186,8 +186,8 @@ class HostedPartition:
         return deleted
 
     def _began_later(self) -> None:
-        for follower in self._followers or ():
-            follower.began_later(self.key)
+        for reader in (*(self._readers or ()), *(self._followers or ())):
+            reader.began_later(self.key)
         self.look_at_starts()
 
     def look_at_starts(self) -> None:

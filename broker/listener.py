@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from broker.core.cluster_view import ClusterView
+from broker.core.fetch_sessions import SessionBounds
 from broker.handlers_fetch import FetchHandler
 from broker.handlers_logs import LogHandlers
 from broker.handlers_offsets import OffsetHandlers
@@ -55,6 +56,7 @@ class ClientListener:
         guard: Guard | None = None,
         quotas: ClientQuotas | None = None,
         known: ClusterView | None = None,
+        session_slots: int = SessionBounds().slots,
     ) -> None:
         self._plane = plane
         self._guard = guard or Guard()
@@ -72,9 +74,10 @@ class ClientListener:
         configs = ConfigHandlers(controller, self._configs, self._later)
         offsets = OffsetHandlers(plane)
         logs = LogHandlers(plane, self._later)
+        self.fetches = FetchHandler(plane, WakeUps(), quotas, SessionBounds(slots=session_slots))
         self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: ProduceHandler(plane, quotas).handle,
-            ApiKey.FETCH: FetchHandler(plane, WakeUps(), quotas).handle,
+            ApiKey.FETCH: self.fetches.handle,
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
             ApiKey.DELETE_RECORDS: RecordHandlers(plane, self._later).delete,
@@ -102,7 +105,12 @@ class ClientListener:
             ApiKey.SASL_AUTHENTICATE: sasl.refuse,
         }
         self.server = KafkaServer(
-            "client", self._handle, limits, self._guard.gate, certificate=self._guard.certificate
+            "client",
+            self._handle,
+            limits,
+            self._guard.gate,
+            self.fetches.seat,
+            certificate=self._guard.certificate,
         )
 
     @property

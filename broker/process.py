@@ -36,6 +36,7 @@ from muster.kernel.instants import Instant, elapsed_ms
 from muster.kernel.security_protocols import PLAINTEXT, SSL
 from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
 from muster.messages.limits import MAX_ROWS_PER_FRAME
+from muster.messages.link import rows
 from muster.messages.link.callers import CallerRow, Callers
 from muster.messages.link.from_broker import (
     AlterPartition,
@@ -46,12 +47,6 @@ from muster.messages.link.from_broker import (
     UnusableLogs,
 )
 from muster.messages.link.protocol import LINK_PROTOCOL
-from muster.messages.link.rows import (
-    CLIENT_LISTENER,
-    CLIENT_SECURITY,
-    REPLICATION_LISTENER,
-    REPLICATION_SECURITY,
-)
 from muster.messages.link.to_broker import (
     AlterPartitionAnswer,
     BrokerPingAnswer,
@@ -123,8 +118,9 @@ class BrokerProcess:
         limits = client_limits(strangers_of_one_address=settings.strangers_per_address)
         self._quotas = ClientQuotas()
         self._condition = BrokerCondition(self._plane, self._quotas, clock_ms, settings.log_reserve_bytes)
+        slots = settings.max_incremental_fetch_session_cache_slots
         self._clients = ClientListener(
-            self._plane, self._forwarding, limits, self._guard, self._quotas, self._known
+            self._plane, self._forwarding, limits, self._guard, self._quotas, self._known, slots
         )
         self._callers: tuple[CallerRow, ...] = ()
         """Of a telling that is under way on the present link."""
@@ -144,15 +140,15 @@ class BrokerProcess:
         client_port = self._clients.bind(*settings.listen)
         replication_port = self._peers.listen(*settings.replication_listen)
         self._endpoints = {
-            CLIENT_LISTENER: str(settings.address or Address(settings.listen.host, client_port)),
-            REPLICATION_LISTENER: str(
+            rows.CLIENT_LISTENER: str(settings.address or Address(settings.listen.host, client_port)),
+            rows.REPLICATION_LISTENER: str(
                 settings.replication_address or Address(settings.replication_listen.host, replication_port)
             ),
         }
         if self._peers_certificate is not None:
-            self._endpoints[REPLICATION_SECURITY] = SSL
+            self._endpoints[rows.REPLICATION_SECURITY] = SSL
         if self._guard.protocol != PLAINTEXT:
-            self._endpoints[CLIENT_SECURITY] = self._guard.protocol
+            self._endpoints[rows.CLIENT_SECURITY] = self._guard.protocol
         if settings.http_listen is not None:
             await self._health.open(*settings.http_listen)
         log.info("broker started", **self._endpoints, lost_tail=self._folder.lost_tail)
@@ -469,7 +465,7 @@ class BrokerProcess:
             "muster_broker_linked": int(self._link.bound),
             "muster_broker_callers_age_ms": self._guard.age_ms,
             **samples_of_replicas(self._plane, self._followers),
-            **samples_of_clients(self._clients.server, self._quotas),
+            **samples_of_clients(self._clients, self._quotas),
         }
 
 

@@ -117,35 +117,35 @@ class DataPlane:
         """The partition by its topic's name, if a replica of it is here."""
         return self._by_name.get((topic, partition))
 
-    def led(self, topic: str, partition: int, leader_epoch: int = -1) -> HostedPartition | ErrorCode:
-        """The partition if it is led here, in `leader_epoch` if one is stated; else why not here.
+    def found(self, topic: UUID | str, partition: int) -> HostedPartition | ErrorCode:
+        """The partition by its topic's id or name; else why it is not here.
 
-        The one place that says so for every request of a client (conformance 215).
+        The one place that says so for every request of a client (conformance 216).
         """
-        hosted = None if self._is_closed else self._by_name.get((topic, partition))
-        if hosted is None:
-            return self._why_not_here(topic, partition)
-        refusal = hosted.replica.refusal(leader_epoch)
-        return hosted if refusal is ErrorCode.NONE else refusal
+        if isinstance(topic, str):
+            hosted = self._by_name.get((topic, partition))
+        else:
+            # Equal to a PartitionKey, and sooner made.
+            hosted = self._hosted.get((topic, partition))  # type: ignore[call-overload]
+        if hosted is not None and not self._is_closed:
+            return hosted
+        name = topic if isinstance(topic, str) else self.view.names_by_id.get(topic)
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        known = self.view.partition(name, partition) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def led_by_id(
-        self, topic_id: UUID, partition: int, leader_epoch: int = -1
-    ) -> HostedPartition | ErrorCode:
-        """As `led`, for requests that name topics by id; an id that nobody told of is UNKNOWN_TOPIC_ID."""
-        hosted = None if self._is_closed else self._hosted.get(PartitionKey(topic_id, partition))
-        if hosted is None:
-            name = self.view.names_by_id.get(topic_id)
-            return ErrorCode.UNKNOWN_TOPIC_ID if name is None else self._why_not_here(name, partition)
+    def led(self, topic: UUID | str, partition: int, leader_epoch: int = -1) -> HostedPartition | ErrorCode:
+        """The partition if it is led here, in the epoch that is stated if any is (conformance 215)."""
+        hosted = self.found(topic, partition)
+        if isinstance(hosted, ErrorCode):
+            return hosted
         refusal = hosted.replica.refusal(leader_epoch)
         return hosted if refusal is ErrorCode.NONE else refusal
 
     def name_of(self, topic_id: UUID) -> str | None:
         """The name of the topic of this id, as clients are told."""
         return self.view.names_by_id.get(topic_id)
-
-    def _why_not_here(self, topic: str, partition: int) -> ErrorCode:
-        known = self.view.partition(topic, partition) is not None
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def partitions(self) -> Iterator[HostedPartition]:
         """Every replica on this broker."""

@@ -5,10 +5,9 @@ at which the log still stands; a partition that a peer refuses rests for `replic
 """
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -17,7 +16,6 @@ from broker.core.peer_proof import NO_KEY, Incarnation, ReplicationKey
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import PartitionKey
 from broker.fetch_session import (
-    FETCH_VERSION,
     FetchedAnswer,
     FetchLimits,
     FetchRefused,
@@ -25,12 +23,13 @@ from broker.fetch_session import (
 )
 from broker.introduction import introduce
 from broker.log.outcomes import AppendRefused, StorageFailed
+from broker.peer_connection import PeerConnection
 from broker.replicas import DataPlane
 from broker.settings import BrokerSettings
 from muster.client.securing import trusting
-from muster.kafkawire.api_table import ApiKey
-from muster.kafkawire.connection import ClientConnection
-from muster.kafkawire.errors import KafkaWireError
+from muster.kafkawire.errors import KafkaWireError, MalformedFrame
+from muster.kafkawire.fetch_requests import fetch_frame
+from muster.kafkawire.fetching import read_fetch_answer
 from muster.kernel.addresses import is_loopback
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.security_protocols import SSL
@@ -41,7 +40,8 @@ log = structlog.get_logger(__name__)
 CONNECT_TIMEOUT_S: Final = 2.0
 MOST_DOUBLINGS: Final = 5
 """Of `replica.fetch.backoff.ms`, for a partition whose answers cannot be stored."""
-READ_BYTES: Final = 1024 * 1024
+MOST_ASKED: Final = 0x7FFFFFFF
+"""Questions are numbered by 31 bits."""
 
 
 class Replication:
@@ -123,6 +123,12 @@ class PeerFetcher:
         self._wanted: dict[PartitionKey, FetchPosition] = {}
         self._resting: dict[PartitionKey, asyncio.TimerHandle] = {}
         self._session: FetchSession | None = None
+        self._connection: PeerConnection | None = None
+        self._name = f"broker-{settings.broker_id}"
+        self._questions = 0
+        self._asks_soon = False
+        self._waiting: asyncio.TimerHandle | None = None
+        """Ends the connection when the fetch that is under way is not answered."""
         self._has_work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._last_failure = ""
@@ -157,6 +163,8 @@ class PeerFetcher:
             self._has_work.set()
         if self._session is not None:
             self._session.move(key, position)
+            if self._waiting is None:
+                self._ask_soon()
 
     async def _run(self) -> None:
         while True:
@@ -188,32 +196,27 @@ class PeerFetcher:
         host = host.strip("[]")
         trust = self._replication.trust_of(self.peer, host)
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(host, int(port), limit=READ_BYTES, ssl=trust)
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
         me = Incarnation(self._settings.broker_id, self._replication.broker_epoch)
+        connection = PeerConnection(self._hear)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await introduce(reader, writer, self._replication.key, me, self.peer)
-            session = self._begin_session(me)
-            wire = ClientConnection(f"broker-{me.broker_id}")
-            while True:
-                if not len(session):
-                    self._has_work.clear()
-                    await self._has_work.wait()
-                    continue
-                body = await self._exchange(wire, reader, writer, session.request())
-                for answer in session.hear(body):
-                    self._take(answer)
-                self._last_failure = ""
+            self._begin_session(me)
+            connection.take_over(writer.transport)
+            self._connection = connection
+            self._ask()
+            await connection.closed
         finally:
-            # Nothing is left to be said, and a peer that hangs answers no farewell of TLS.
+            self._connection = None
+            self._stop_waiting()
             writer.transport.abort()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            await connection.leave()
 
-    def _begin_session(self, me: Incarnation) -> FetchSession:
+    def _begin_session(self, me: Incarnation) -> None:
         """Everything that is followed here, from where each log stands."""
         settings = self._settings
-        session = self._session = FetchSession(
+        session = FetchSession(
             *me,
             FetchLimits(
                 settings.replica_fetch_wait_max_ms,
@@ -225,27 +228,54 @@ class PeerFetcher:
         for key, position in self._wanted.items():
             if key not in self._resting:
                 session.move(key, position)
-        return session
+        self._session = session
 
-    async def _exchange(
-        self,
-        wire: ClientConnection,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        request: Any,
-    ) -> Any:
+    # -- one fetch after the other
+
+    def _ask_soon(self) -> None:
+        """Once for all that moves in this loop turn."""
+        if not self._asks_soon:
+            self._asks_soon = True
+            asyncio.get_running_loop().call_soon(self._ask_or_end)
+
+    def _ask_or_end(self) -> None:
+        try:
+            self._ask()
+        except Exception as error:
+            # Nobody else hears of it, and nothing would be fetched any more.
+            assert self._connection is not None
+            self._connection.end(error)
+
+    def _ask(self) -> None:
+        """The next fetch, unless one is under way or nothing is followed: `move` asks then."""
+        self._asks_soon = False
+        session, connection = self._session, self._connection
+        if session is None or connection is None or self._waiting is not None or not len(session):
+            return
         timeout_ms = self._settings.replica_fetch_wait_max_ms + self._settings.replica_socket_timeout_ms
-        _, frame = wire.request(ApiKey.FETCH, FETCH_VERSION, request)
-        async with asyncio.timeout(timeout_ms / 1000):
-            writer.write(frame)
-            await writer.drain()
-            while True:
-                data = await reader.read(READ_BYTES)
-                if not data:
-                    raise EOFError("the peer closed the connection")
-                self.bytes_fetched += len(data)
-                if replies := wire.receive_data(data):
-                    return replies[0].body
+        self._waiting = asyncio.get_running_loop().call_later(
+            timeout_ms / 1000, connection.end, TimeoutError("no answer")
+        )
+        self._questions += 1
+        connection.send(fetch_frame(self._questions & MOST_ASKED, self._name, session.request()))
+
+    def _hear(self, frame: memoryview) -> None:
+        """Take an answer over and ask on. Raises KafkaWireError, FetchRefused."""
+        session = self._session
+        answer = read_fetch_answer(frame)
+        if self._waiting is None or session is None or answer.correlation_id != self._questions & MOST_ASKED:
+            raise MalformedFrame(f"an answer to {answer.correlation_id}, which is not the question")
+        self.bytes_fetched += len(frame)
+        for one in session.hear(answer):
+            self._take(one)
+        self._last_failure = ""
+        self._stop_waiting()
+        self._ask()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
     def _take(self, answer: FetchedAnswer) -> None:
         """Take one partition's answer over, and ask on from where the log then stands."""

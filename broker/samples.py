@@ -1,10 +1,10 @@
 """This room counts for /metrics what a broker's replicas and its clients do."""
 
 from broker.core.replica import Role
+from broker.listener import ClientListener
 from broker.replicas import DataPlane
 from broker.replication import Replication
 from kafkaserver.quotas import ClientQuotas
-from kafkaserver.server import KafkaServer
 from kafkaserver.strangers import IN_ALL, OF_ONE_ADDRESS
 
 
@@ -23,8 +23,9 @@ def samples_of_replicas(plane: DataPlane, followers: Replication) -> dict[str, f
     }
 
 
-def samples_of_clients(server: KafkaServer, quotas: ClientQuotas) -> dict[str, float]:
-    """Of the door of producers and consumers, and of whom quotas made wait."""
+def samples_of_clients(listener: ClientListener, quotas: ClientQuotas) -> dict[str, float]:
+    """Of the door of producers and consumers, of sessions, and of whom quotas made wait."""
+    server, sessions = listener.server, listener.fetches.sessions
     counters = server.counters
     waits = quotas.throttled.items()
     return {
@@ -44,6 +45,9 @@ def samples_of_clients(server: KafkaServer, quotas: ClientQuotas) -> dict[str, f
         "muster_broker_client_request_bytes_held": server.memory.held_bytes,
         "muster_broker_client_parked_partitions": server.parked_elements,
         "muster_broker_client_mute": server.mute_count,
+        "muster_broker_fetch_sessions": len(sessions),
+        "muster_broker_fetch_session_partitions": sessions.partitions,
+        "muster_broker_fetch_sessions_evicted_total": sessions.evicted,
         **{f'muster_broker_client_throttled_total{{quota="{kind}"}}': said.answers for kind, said in waits},
         **{
             f'muster_broker_client_throttled_seconds_total{{quota="{kind}"}}': said.wait_ms / 1000

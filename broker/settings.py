@@ -58,6 +58,7 @@ class BrokerSettings:
     replica_fetch_response_max_bytes: int = 10_485_760
     replica_fetch_backoff_ms: int = 200
     replica_socket_timeout_ms: int = 10_000
+    max_incremental_fetch_session_cache_slots: int = 1_000
     initial_broker_registration_timeout_ms: int = 60_000
     """How long another process of this id may keep this one out before it gives up."""
     controlled_shutdown_timeout_ms: int = 5_000
@@ -76,6 +77,7 @@ NUMBERS = (
     *("replica_lag_time_max_ms", "replica_fetch_wait_max_ms", "replica_fetch_min_bytes"),
     *("replica_fetch_max_bytes", "replica_fetch_response_max_bytes", "replica_fetch_backoff_ms"),
     *("replica_socket_timeout_ms", "log_segment_bytes", "message_max_bytes"),
+    "max_incremental_fetch_session_cache_slots",
     "log_reserve_bytes",
     *("controlled_shutdown_timeout_ms", "initial_broker_registration_timeout_ms"),
     *("stray_retention_ms", "file_delete_delay_ms"),

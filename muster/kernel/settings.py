@@ -306,6 +306,13 @@ BROKER = (
     _bytes("MUSTER_REPLICA_FETCH_RESPONSE_MAX_BYTES", 10_485_760, "Of one whole replica fetch."),
     _ms("MUSTER_REPLICA_FETCH_BACKOFF_MS", 200, "Rest after a replica fetch that failed."),
     _ms("MUSTER_REPLICA_SOCKET_TIMEOUT_MS", 10_000, "A leader this long silent is asked anew."),
+    _count(
+        "MUSTER_MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS",
+        1_000,
+        "Consumers that may name only what moved in a fetch; the others name all their partitions. Of one"
+        " address at most half.",
+        least=0,
+    ),
     _bytes("MUSTER_LOG_SEGMENT_BYTES", 1_073_741_824, "A segment this long is closed and the next begun."),
     _bytes(
         "MUSTER_LOG_RESERVE_BYTES",

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from groups.core.consumer_protocol import assigned_partitions, assignment, subscription
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
-from muster.kafkawire.connection import ClientConnection
 from muster.kafkawire.errors import KafkaWireError
 from tests.soak.reading import WholeLog
 from tests.soak.seen import Seen
+from tests.unit.kafkawire.asking import ClientConnection
 
 SESSION = timedelta(seconds=15)
 REBALANCE = timedelta(seconds=30)

@@ -20,9 +20,9 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 
 from muster.kafkawire.api_table import ApiKey, part, request_class
-from muster.kafkawire.connection import ClientConnection
 from muster.kernel.error_codes import ErrorCode
 from tests.integration.replication.cluster import Cluster
+from tests.unit.kafkawire.asking import ClientConnection
 
 SET, DELETE, APPEND = AlterConfigOpType.SET, AlterConfigOpType.DELETE, AlterConfigOpType.APPEND
 Change = tuple[str, AlterConfigOpType, str | None]

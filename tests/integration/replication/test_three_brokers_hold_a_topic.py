@@ -4,9 +4,9 @@ import socket
 from typing import Any
 
 from muster.kafkawire.api_table import ApiKey, build, request_class
-from muster.kafkawire.connection import ClientConnection
 from runtime.nodes import FIRST_NODE_ID
 from tests.integration.replication.cluster import Cluster, Producing, nothing_lost_nothing_twice
+from tests.unit.kafkawire.asking import ClientConnection
 
 
 def test_three_brokers_hold_a_topic(cluster: Cluster) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from broker.core.cluster_view import ClusterView, Heeded
 from broker.core.replica import FetchPosition, Replica
 from broker.core.replica_log import PartitionKey
-from broker.fetch_session import FETCH_VERSION, FetchLimits, FetchRefused, FetchSession
+from broker.fetch_session import FetchLimits, FetchRefused, FetchSession
 from broker.folder import DataFolder
 from broker.handlers_replication import ReplicaFetchHandler
 from broker.log.files import OpenFiles
@@ -30,8 +30,10 @@ from broker.replication import take_over
 from broker.wakeups import WakeUps
 from kafkaserver.outbox import FileRegion
 from muster.kafkawire import batches
-from muster.kafkawire.api_table import ApiKey, read_request_header
-from muster.kafkawire.connection import ClientConnection
+from muster.kafkawire.api_table import read_request_header
+from muster.kafkawire.fetch_requests import fetch_frame
+from muster.kafkawire.fetching import read_fetch_answer
+from muster.kafkawire.framing import LENGTH_BYTES
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import BrokerHello, UnusableLogs
 from muster.messages.link.protocol import LINK_PROTOCOL
@@ -79,7 +81,6 @@ class Connection:
 
     def __init__(self, follower: int, broker_epoch: int) -> None:
         self.session = FetchSession(follower, broker_epoch, LIMITS)
-        self.wire = ClientConnection(f"broker-{follower}")
         self.keys: set[PartitionKey] = set()
         self.is_waiting = False
 
@@ -90,8 +91,7 @@ class Connection:
             self.session.move(key, position)
         self.keys = set(positions)
         self.is_waiting = True
-        _, frame = self.wire.request(ApiKey.FETCH, FETCH_VERSION, self.session.request())
-        return frame[4:]
+        return fetch_frame(0, "follower", self.session.request())[LENGTH_BYTES:]
 
 
 class DiskBroker(Broker):
@@ -387,9 +387,9 @@ class DiskBroker(Broker):
         if answer.connection not in self.connections.values():
             return None
         answer.connection.is_waiting = False
-        (reply,) = answer.connection.wire.receive_data(answer.data)
+        frame = memoryview(answer.data)[LENGTH_BYTES:]
         try:
-            told = answer.connection.session.hear(reply.body)
+            told = answer.connection.session.hear(read_fetch_answer(frame))
         except FetchRefused:
             self.connections = {b: one for b, one in self.connections.items() if one is not answer.connection}
             return None

@@ -24,7 +24,6 @@ from kafkaserver.quotas import ClientQuotas
 from kafkaserver.replies import Reply
 from muster.kafkawire import batches
 from muster.kafkawire.api_table import ApiKey, read_request_header
-from muster.kafkawire.connection import ClientConnection
 from muster.kernel.instants import Instant
 from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker
@@ -37,6 +36,7 @@ from tests.simulation.replication.runner import Outcome, next_action, settle
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action
 from tests.unit.broker_data_plane.planes import produce, produced
+from tests.unit.kafkawire.asking import ClientConnection
 from tests.unit.kafkawire.made_batches import made_batch
 
 STEPS = 200

@@ -23,7 +23,6 @@ from kafkaserver.limits import ServerLimits
 from kafkaserver.producer_ids import ProducerIdBlock
 from kafkaserver.quotas import ClientQuotas
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
-from muster.kafkawire.connection import ClientConnection
 from muster.kernel.instants import Instant
 from muster.messages.link.configs import AlterConfigs, ConfigResult, ConfigResults
 from muster.messages.link.from_broker import (
@@ -50,6 +49,7 @@ from muster.messages.link.to_broker import (
     TopicResults,
     WishAnswer,
 )
+from tests.unit.kafkawire.asking import ClientConnection
 from tests.unit.kafkawire.made_batches import NO_PRODUCER, made_batch
 
 Answer = TypeVar("Answer")
@@ -146,18 +146,20 @@ class Broker:
         replicas: tuple[int, ...] = (1,),
         isr: tuple[int, ...] | None = None,
         configs: dict[str, str] | None = None,
+        partitions: int = 1,
     ) -> None:
-        """Tell the plane what the controller decided about orders-0."""
+        """Tell the plane what the controller decided about orders, of which there is partition 0 alone."""
         isr = replicas if isr is None else isr
         self.plane.know_topic(ORDERS, "orders", configs or {})
         known = PartitionView(leader, epoch, replicas, isr)
         self.plane.view = MetadataView.of(
             "test",
             [BrokerView(b, "127.0.0.1", 9000 + b) for b in BROKERS],
-            [TopicView("orders", ORDERS, (known,))],
+            [TopicView("orders", ORDERS, (known,) * partitions)],
         )
         self.plane.live = frozenset(BROKERS)
-        self.plane.obey(PartitionRow(ORDERS, 0, replicas, leader, epoch, isr, version))
+        for number in range(partitions):
+            self.plane.obey(PartitionRow(ORDERS, number, replicas, leader, epoch, isr, version))
 
 
 @asynccontextmanager
@@ -195,6 +197,12 @@ class Client:
     def write(self, frame: bytes) -> None:
         """Send bytes as they are."""
         self._writer.write(frame)
+
+    async def exchange(self, frame: bytes) -> bytes:
+        """The frame that answers `frame`, as it is but for its length."""
+        self._writer.write(frame)
+        async with asyncio.timeout(5.0):
+            return await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4), "big"))
 
     async def hear(self, within_s: float = 5.0) -> Any:
         """The body of the next reply. Raises EOFError if the broker hangs up first."""

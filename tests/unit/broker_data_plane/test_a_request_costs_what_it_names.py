@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker import handlers_fetch, handlers_produce
+from broker import consumer_session, handlers_produce
 from broker.hosted import HostedPartition
 from kafkaserver.limits import ServerLimits
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
@@ -102,7 +102,7 @@ async def test_a_parked_fetch_ends_with_its_connection(tmp_path: Path) -> None:
 async def test_no_fetch_is_parked_for_longer_than_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers_fetch, "LONGEST_WAIT_MS", 20)
+    monkeypatch.setattr(consumer_session, "LONGEST_WAIT_MS", 20)
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1)
         body = await ann.ask(FETCH, 12, fetch(0, max_wait_ms=2**31 - 1))

@@ -1,6 +1,5 @@
 """A follower asks a peer for everything once, then only for the partitions that moved (KIP-227)."""
 
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import EpochEnd
 from broker.fetch_session import (
-    FETCH_VERSION,
     MOST_NAMED,
     FetchedAnswer,
     FetchLimits,
@@ -16,22 +14,21 @@ from broker.fetch_session import (
     FetchSession,
 )
 from broker.handlers_replication import FOLLOWERS_ELEMENTS
-from muster.kafkawire.api_table import (
-    ApiKey,
-    encode_request,
-    read_body,
-    read_request,
-    read_request_header,
-    request_class,
-    response_class,
+from muster.kafkawire.api_table import read_request_header
+from muster.kafkawire.fetch_requests import FOLLOWERS_VERSION, FetchRequest, fetch_frame, read_fetch
+from muster.kafkawire.fetching import (
+    Diverging,
+    FetchAnswer,
+    FetchedPartition,
+    FetchedTopic,
+    lay_out_fetch_reply,
+    read_fetch_answer,
 )
-from muster.kafkawire.fetching import Diverging, FetchedPartition, FetchedTopic, lay_out_fetch_reply
 from muster.kernel.error_codes import ErrorCode
 
 ORDERS = UUID(int=1)
 CLICKS = UUID(int=2)
 LIMITS = FetchLimits(wait_max_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=1_000)
-REPLY_HEADER_BYTES = 4 + 4 + 1
 
 
 def session() -> FetchSession:
@@ -44,23 +41,23 @@ def at(offset: int, leader_epoch: int = 4, last_epoch: int = 4) -> FetchPosition
 
 def answer(
     session_id: int, *partitions: FetchedPartition[bytes], error: int = 0, topic: UUID = ORDERS
-) -> Any:
+) -> FetchAnswer:
     """What a peer's door sends, read by the follower."""
     topics = [FetchedTopic("", topic, partitions)] if partitions else []
-    frame = b"".join(lay_out_fetch_reply(FETCH_VERSION, 1, topics, error, session_id))
-    return read_body(response_class(ApiKey.FETCH, FETCH_VERSION), frame, REPLY_HEADER_BYTES)
+    frame = b"".join(lay_out_fetch_reply(FOLLOWERS_VERSION, 1, topics, error, session_id))
+    return read_fetch_answer(memoryview(frame)[4:])
 
 
-def asked(request: Any) -> dict[tuple[UUID, int], tuple[int, int, int]]:
+def asked(request: FetchRequest) -> dict[tuple[UUID, int], tuple[int, int, int]]:
     return {
-        (topic.topic_id, p.partition): (p.current_leader_epoch, p.fetch_offset, p.last_fetched_epoch)
+        (topic.topic_id, p.partition): (p.leader_epoch, p.offset, p.last_epoch)
         for topic in request.topics
         for p in topic.partitions
     }
 
 
-def forgotten(request: Any) -> set[tuple[UUID, int]]:
-    return {(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions}
+def forgotten(request: FetchRequest) -> set[tuple[UUID, int]]:
+    return {(topic.topic_id, index) for topic in request.forgotten for index in topic.partitions}
 
 
 def test_the_first_fetch_names_everything_and_who_asks() -> None:
@@ -68,8 +65,7 @@ def test_the_first_fetch_names_everything_and_who_asks() -> None:
     fetches.move((ORDERS, 0), at(10))
     fetches.move((CLICKS, 2), at(0, last_epoch=-1))
     request = fetches.request()
-    assert isinstance(request, request_class(ApiKey.FETCH, FETCH_VERSION))
-    assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (3, 7)
+    assert (request.replica_id, request.broker_epoch) == (3, 7)
     assert (request.session_id, request.session_epoch) == (0, 0)
     assert asked(request) == {(ORDERS, 0): (4, 10, 4), (CLICKS, 2): (4, 0, -1)}
 
@@ -150,10 +146,10 @@ def test_more_partitions_than_one_frame_may_hold_are_named_and_forgotten_in_seve
         named: set[tuple[UUID, int]] = set()
         waits = []
         for number in range(2):
-            frame = encode_request(ApiKey.FETCH, FETCH_VERSION, number, "ben", fetches.request())[4:]
-            request = read_request(read_request_header(frame), frame, FOLLOWERS_ELEMENTS)
+            frame = memoryview(fetch_frame(number, "ben", fetches.request()))[4:]
+            request = read_fetch(read_request_header(frame), frame, FOLLOWERS_ELEMENTS)
             named |= asked(request).keys() | forgotten(request)
-            waits.append(int(request.max_wait.total_seconds() * 1000))
+            waits.append(request.max_wait_ms)
             fetches.hear(answer(99))
         return named, waits
 
@@ -172,7 +168,7 @@ def test_an_answer_comes_with_the_position_it_answers() -> None:
     heard = fetches.hear(
         answer(99, FetchedPartition(0, 0, 12, 0, b"records"), FetchedPartition(7, 0, 1, 0, b"not asked for"))
     )
-    assert heard == [FetchedAnswer((ORDERS, 0), at(10), 0, 12, 0, None, b"records")]
+    assert heard == [FetchedAnswer((ORDERS, 0), at(10), 0, 12, 0, None, memoryview(b"records"))]
 
 
 def test_a_diverging_answer_says_where() -> None:
@@ -181,7 +177,7 @@ def test_a_diverging_answer_says_where() -> None:
     fetches.request()
     (heard,) = fetches.hear(answer(99, FetchedPartition(0, 0, 5, 0, None, Diverging(3, 6))))
     assert heard.diverging == EpochEnd(3, 6)
-    assert heard.records == b""
+    assert bytes(heard.records) == b""
 
 
 def test_any_other_error_of_a_whole_fetch_is_a_refusal() -> None:

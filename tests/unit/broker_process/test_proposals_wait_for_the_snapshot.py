@@ -8,8 +8,8 @@ import pytest
 from broker import process as broker_process
 from broker.core.peer_proof import Incarnation
 from broker.core.replica import FetchPosition
-from broker.fetch_session import FETCH_VERSION, FetchLimits, FetchSession
-from muster.kafkawire.api_table import ApiKey
+from broker.fetch_session import FetchLimits, FetchSession
+from muster.kafkawire.fetch_requests import fetch_frame
 from tests.unit.broker_data_plane.planes import introduced
 from tests.unit.broker_process.controller_side import KEY, LAST, ControllerSide, linked_broker
 
@@ -30,7 +30,7 @@ async def test_what_was_proposed_is_still_pending_when_the_snapshot_is_applied(
         follower.move(LAST, FetchPosition(1, 1, 0, -1))
         port = int(hello.endpoints["replication"].rpartition(":")[2])
         async with introduced(port, KEY, Incarnation(2, 1)) as ben:
-            await ben.ask(ApiKey.FETCH, FETCH_VERSION, follower.request())
+            await ben.exchange(fetch_frame(0, "ben", follower.request()))
         await controller.apply(link, version=6)
         hosted = process._plane.hosted(*LAST)
         assert hosted is not None

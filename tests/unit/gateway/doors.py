@@ -15,10 +15,10 @@ from gateway.listener import NodeListener
 from gateway.translation.cluster import KnownBroker, KnownPartition, KnownTopic
 from groups.core.state import GroupRows
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
-from muster.kafkawire.connection import ClientConnection
 from muster.kernel.shards import SHARD_COUNT
 from runtime.ports import ConnectionLost, shard_lane
 from tests.unit.coordinator.shards import Node, Shards
+from tests.unit.kafkawire.asking import ClientConnection
 
 KEY = "kafka-readers"
 ORDERS = UUID(int=1)

@@ -1,7 +1,4 @@
-"""This room is the asking side of one Kafka connection, without a socket: bytes out, replies in.
-
-Used by the SDK's fetching and by a follower's fetches from a leader.
-"""
+"""This room is the asking side of one Kafka connection of a test, without a socket: bytes out, replies in."""
 
 from collections import deque
 from typing import Any, NamedTuple
