@@ -36,18 +36,19 @@ class DiskLog:
     def __init__(self, log: PartitionLog, deleted: Callable[[], list[Stored]]) -> None:
         self._log = log
         self._deleted = deleted
-        self._read_at: tuple[int, int] = (-1, -1)
+        self._read_at: tuple[int, int, int] = (-1, -1, -1)
         self._records: list[Stored] = []
         self.is_damaged = False
         """A bit of its files flipped: until that is found, what was stored counts, not what is read."""
 
     @property
     def records(self) -> list[Stored]:
-        at = (self._log.end_offset, self._log.cuts)
+        # A log that starts again may end where it ended, with nothing of what it held.
+        start = self._log.start_offset
+        at = (start, self._log.end_offset, self._log.cuts)
         if at != self._read_at:
-            is_known = self.is_damaged or at[1] == self._read_at[1]
+            is_known = self.is_damaged or at[2] == self._read_at[2]
             kept = self._records[: self._log.end_offset] if is_known else []
-            start = self._log.start_offset
             kept = self._deleted()[:start] + kept[start:]
             self._records = kept + [
                 self.stored(one) for one in self._log.headers_from(len(kept)) if one.base_offset >= len(kept)
