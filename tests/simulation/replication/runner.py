@@ -161,14 +161,19 @@ def settle(world: World, revive: bool) -> str:
 
 
 def _rest(world: World) -> bool:
-    """Do what may happen, in rounds and without loss, until a round changes nothing."""
+    """Do what may happen, in rounds and without loss, until nothing changes in two of them.
+
+    A follower leaves out for one fetch what it could not store: the round behind it may change nothing.
+    """
+    unchanged = 0
     for _ in range(60):
         before = _fingerprint(world)
         for kind in FAIR_ORDER:
             for action in [a for a in world.possible() if a[0] == kind]:
                 if action in world.possible() and not _is_unfair(world, action):
                     world.do(action)
-        if _fingerprint(world) == before:
+        unchanged = unchanged + 1 if _fingerprint(world) == before else 0
+        if unchanged == 2:
             return True
     return False
 
