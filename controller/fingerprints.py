@@ -19,12 +19,16 @@ _OF_PROCESSES = """
 _OF_CLUSTER = """
     SELECT (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),
            (SELECT COALESCE(sum(hashtext(topic_id::text)), 0)::text FROM topic),
+           (SELECT COALESCE(max(metadata_version), 0)::text FROM cluster),
+           (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
            (SELECT COALESCE(sum(high_watermark), 0) || '.' || COALESCE(sum(size_bytes), 0)
             FROM partition_progress),
-           (SELECT COALESCE(max(metadata_version), 0)::text FROM cluster),
            (SELECT COALESCE(sum(hashtext(broker_id || '.' || at)), 0)::text FROM broker_condition),
            (SELECT COALESCE(sum(hashtext(id || state || since)), 0)::text FROM log_note)
 """
+_OF_TURNS = 4
+"""The first parts of the cluster's fingerprint: what turns of the controller change."""
+
 _OF_TOPICS = """
     SELECT topic.name, topic.topic_id::text || '.' || topic.metadata_version || '/' || (
         SELECT count(*)::text || '.' || COALESCE(sum(partition.version), 0) || '.'
@@ -53,6 +57,11 @@ def of_processes() -> str:
 def of_cluster() -> str:
     """Changes whenever the page of brokers and partitions would."""
     return f"{_text(_OF_CLUSTER)}/{of_processes()}"
+
+
+def of_turns(of_cluster: str) -> str:
+    """The part of a fingerprint of the cluster that only a turn of the controller changes."""
+    return "/".join(of_cluster.split("/")[:_OF_TURNS])
 
 
 def of_topics(names: Sequence[str]) -> dict[str, str]:

@@ -8,15 +8,23 @@ from typing import Any
 from django.db import connection
 
 from controller import conditions, configuration
+from controller.judging import (
+    DEAD,
+    SETTLED,
+    SINCE_TROUBLED,
+    SINCES,
+    STATED,
+    TROUBLES,
+    UNSETTLED,
+    alike,
+)
 from controller.models import NO_LEADER, Broker, BrokerCondition
-from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
-from muster.messages.link.rows import EVERY_BROKER
 
 LIVE, FENCED, NEVER_CONNECTED = "Live", "Fenced", "Never connected"
 
-_REPLICAS_BY_BROKER = """
+_REPLICAS_BY_BROKER = f"""
     SELECT replica, sum(held)::int, COALESCE(sum(held) FILTER (WHERE leader = replica), 0)::int,
-           COALESCE(sum(held) FILTER (WHERE NOT (replica = ANY (isr) AND replica = ANY (%(live)s))
+           COALESCE(sum(held) FILTER (WHERE (replica <> ALL (isr) OR replica = ANY ({DEAD}))
                                             AND replica <> ALL (adding)), 0)::int,
            sum(size)::bigint
     FROM (SELECT assigned, adding, leader, isr, count(*) AS held, sum(size_bytes) AS size
@@ -26,82 +34,17 @@ _REPLICAS_BY_BROKER = """
     GROUP BY replica
 """
 
-_SETTLED = "(cardinality(assigned) - cardinality(adding))"
-"""How many replicas a partition is to have in sync: one that a reassignment is still adding owes nothing."""
-
-# Pages count as in sync whoever is in the ISR and has a session (design chapter 7): the row keeps the last
-# min.insync.replicas members even when they are dead. `floor` is that of `muster.kernel.topic_configs`;
-# `lost_at` is when each member of the ISR without a session was lost, in order.
-_JUDGED = f"""
-           CASE WHEN partition.isr <@ %(live)s::int[] THEN cardinality(partition.isr) ELSE
-               (SELECT count(*) FROM unnest(partition.isr) AS member WHERE member = ANY (%(live)s))
-           END AS in_sync,
-           LEAST(COALESCE(substring(topic.configs ->> '{MIN_INSYNC_REPLICAS}' FROM '^[0-9]{{1,9}}$')::int,
-                          substring((SELECT configs ->> '{MIN_INSYNC_REPLICAS}' FROM broker_configs
-                                     WHERE broker_id = {EVERY_BROKER}) FROM '^[0-9]{{1,9}}$')::int,
-                          %(min_insync_default)s),
-                 cardinality(partition.assigned) - cardinality(partition.adding))
-               AS floor,
-           CASE WHEN partition.isr <@ %(live)s::int[] THEN '{{}}'::timestamptz[] ELSE
-               ARRAY(SELECT broker.changed_at FROM broker WHERE broker.broker_id = ANY (partition.isr)
-                     AND broker.broker_id <> ALL (%(live)s) ORDER BY 1)
-           END AS lost_at
-"""
-_STATED = f"""
-    SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
-           partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
-           partition.adding, partition.removing,
-           {_JUDGED}
-    FROM partition JOIN topic ON topic.topic_id = partition.topic_id
-"""
-TROUBLES = {
-    "offline": f"leader = {NO_LEADER}",
-    "under-min-isr": f"leader <> {NO_LEADER} AND in_sync < floor",
-    "one-copy": f"leader <> {NO_LEADER} AND in_sync = 1 AND {_SETTLED} > 1",
-    "attention": f"(in_sync < {_SETTLED} OR leader = {NO_LEADER})",
-}
-"""What may be asked of partitions by name, in SQL over the stated rows."""
-
-_SINCES = {
-    "offline": "changed_at",
-    "under-min-isr": "GREATEST(changed_at, lost_at[cardinality(isr) - floor + 1])",
-    "one-copy": "GREATEST(changed_at, lost_at[cardinality(isr) - 1])",
-    "attention": f"""CASE WHEN leader = {NO_LEADER} THEN changed_at
-                     ELSE GREATEST(changed_at, lost_at[cardinality(isr) - {_SETTLED} + 1]) END""",
-}
-"""Since when: the row was changed, or so many members of its ISR were lost that the trouble began.
-
-An element that an array does not have is NULL, and GREATEST leaves it out.
-"""
-
-
-_SINCE_TROUBLED = f"CASE WHEN {TROUBLES['attention']} THEN {_SINCES['attention']} ELSE changed_at END"
-
-
-def _alike(asked: str = "") -> str:
-    """The partitions `asked` for, in SQL; those of a topic on the same brokers, led alike, are one row.
-
-    Ten thousand partitions are a few such rows, and each is judged once. Of `held` partitions the row has
-    when the first one changed.
-    """
-    return f"""
-        SELECT topic.name AS topic_name, partition.*, {_JUDGED}
-        FROM (SELECT topic_id, assigned, adding, leader, isr, count(*)::int AS held,
-                     min(changed_at) AS changed_at
-              FROM partition {asked} GROUP BY 1, 2, 3, 4, 5) AS partition
-        JOIN topic ON topic.topic_id = partition.topic_id
-    """
-
-
 _HEALTH = f"""
-    WITH alike AS MATERIALIZED ({_alike()})
-    SELECT COALESCE(sum(held), 0)::int, COALESCE(sum(held * cardinality(assigned)), 0)::int,
-           COALESCE(sum(held) FILTER (WHERE leader = {NO_LEADER}), 0)::int,
-           COALESCE(sum(held) FILTER (WHERE {TROUBLES["attention"]}), 0)::int,
-           COALESCE(sum(held) FILTER (WHERE {TROUBLES["under-min-isr"]}), 0)::int,
-           COALESCE(sum(held) FILTER (WHERE {TROUBLES["one-copy"]}), 0)::int,
-           min({_SINCES["attention"]}) FILTER (WHERE {TROUBLES["attention"]})
-    FROM alike
+    WITH alike AS MATERIALIZED ({alike(f"WHERE {UNSETTLED}")}),
+    held AS (SELECT count(*)::int AS partitions, COALESCE(sum(cardinality(assigned)), 0)::int AS replicas
+             FROM partition)
+    SELECT held.partitions, held.replicas, troubled.* FROM held, (
+        SELECT COALESCE(sum(held) FILTER (WHERE leader = {NO_LEADER}), 0)::int,
+               COALESCE(sum(held) FILTER (WHERE {TROUBLES["attention"]}), 0)::int,
+               COALESCE(sum(held) FILTER (WHERE {TROUBLES["under-min-isr"]}), 0)::int,
+               COALESCE(sum(held) FILTER (WHERE {TROUBLES["one-copy"]}), 0)::int,
+               min({SINCES["attention"]}) FILTER (WHERE {TROUBLES["attention"]})
+        FROM alike) AS troubled
 """
 
 
@@ -298,10 +241,10 @@ def troubled_partitions(
     live: Sequence[int], trouble: str, limit: int, topic_id: Any = None
 ) -> list[PartitionRow]:
     """Partitions with one of TROUBLES, of all topics or of one, by their names, at most `limit`."""
-    of_topic = "WHERE topic.topic_id = %(topic_id)s" if topic_id else ""
+    of_topic = "AND topic.topic_id = %(topic_id)s" if topic_id else ""
     statement = f"""
-        WITH stated AS ({_STATED} {of_topic})
-        SELECT {_PARTITION}, {_SINCES[trouble]} AS since FROM stated
+        WITH stated AS ({STATED} WHERE {UNSETTLED} {of_topic})
+        SELECT {_PARTITION}, {SINCES[trouble]} AS since FROM stated
         WHERE {TROUBLES[trouble]} ORDER BY topic_name, partition LIMIT %(limit)s
     """
     values = {"live": list(live), "limit": limit, "topic_id": topic_id}
@@ -310,15 +253,56 @@ def troubled_partitions(
 
 def topics(live: Sequence[int], *, contains: str, show: str, after: str, limit: int) -> list[TopicRow]:
     """Topics after the name `after` whose name contains `contains`, of which a partition fits `show`."""
-    # Every topic has partitions: of all of them only those that are listed are looked at.
-    first = "" if show in TROUBLES else "ORDER BY name LIMIT %(limit)s"
+    # Of all topics only those that are listed are looked at, where the rows as they are say which these are.
+    first = "" if show in _JUDGED_FIRST else "ORDER BY name LIMIT %(limit)s"
     asked = f"""
         WHERE topic_id = ANY (ARRAY(
             SELECT topic_id FROM topic
-            WHERE strpos(lower(name), lower(%(contains)s)) > 0 AND name > %(after)s {first}))
+            WHERE strpos(lower(name), lower(%(contains)s)) > 0 AND name > %(after)s {_having(show)} {first}))
     """
     values = {"live": list(live), "contains": contains, "after": after, "limit": limit}
     return [TopicRow(**row) for row in _named(_listed(asked, show), values)]
+
+
+BY_SIZE, BY_PARTITIONS = "size", "partitions"
+EVERY_TOPIC = 1_000_000
+_ORDERS = {BY_SIZE: "size DESC NULLS LAST", BY_PARTITIONS: "partition_count DESC"}
+
+
+def largest_topics(
+    live: Sequence[int], *, contains: str, show: str, order: str, first: int, limit: int
+) -> tuple[list[TopicRow], int]:
+    """Such topics, the largest or those of most partitions first, from place `first` on; how many fit."""
+    values = {"live": list(live), "contains": contains, "after": "", "limit": None}
+    fitting = ""
+    if show in TROUBLES:
+        fitting = "AND topic_id = ANY (%(ids)s::uuid[])"
+        troubled = topics(live, contains=contains, show=show, after="", limit=EVERY_TOPIC)
+        values["ids"] = [row.topic_id for row in troubled]
+    statement = f"""
+        SELECT topic_id, count(*) OVER () FROM topic LEFT JOIN (
+            SELECT topic_id, sum(size_bytes) AS size FROM partition
+            JOIN partition_progress ON partition_progress.partition_id = partition.id GROUP BY 1
+        ) AS said USING (topic_id)
+        WHERE strpos(lower(name), lower(%(contains)s)) > 0 {fitting}
+        ORDER BY {_ORDERS[order]}, name OFFSET {first:d} LIMIT {limit:d}
+    """
+    found = _read(statement, values)
+    ids = [topic_id for topic_id, _ in found]
+    listed = _listed("WHERE topic_id = ANY (%(ids)s::uuid[])", show)
+    rows = {row["topic_id"]: TopicRow(**row) for row in _named(listed, {**values, "ids": ids})}
+    return [rows[topic_id] for topic_id in ids if topic_id in rows], found[0][1] if found else 0
+
+
+_JUDGED_FIRST = ("under-min-isr", "one-copy")
+
+
+def _having(show: str) -> str:
+    """Of topics, those with such a partition, in SQL; more of them where only judged rows say which."""
+    if show not in TROUBLES:
+        return ""
+    fits = TROUBLES[show] if show == "offline" else UNSETTLED
+    return f"AND topic_id IN (SELECT topic_id FROM partition WHERE {fits})"
 
 
 def topic(live: Sequence[int], topic_id: Any, show: str) -> TopicRow | None:
@@ -333,7 +317,7 @@ def _listed(asked: str, show: str, least: int = 1) -> str:
     """Topics with at least so many partitions that fit `show`, counted over those `asked` for, in SQL."""
     fits = TROUBLES.get(show, "true")
     return f"""
-        WITH alike AS MATERIALIZED ({_alike(asked)}),
+        WITH alike AS MATERIALIZED ({alike(asked)}),
         listed AS (
             SELECT topic_id, topic_name AS name, sum(held)::int AS partition_count,
                    COALESCE(sum(held) FILTER (WHERE {fits}), 0)::int AS matching,
@@ -358,8 +342,8 @@ def _listed(asked: str, show: str, least: int = 1) -> str:
 def names_up_to(live: Sequence[int], *, contains: str, show: str, last: str, limit: int) -> list[str]:
     """The names of such topics up to `last`, backwards from it."""
     statement = f"""
-        WITH stated AS ({_STATED} WHERE strpos(lower(topic.name), lower(%(contains)s)) > 0
-                        AND topic.name <= %(last)s)
+        WITH stated AS ({STATED} WHERE strpos(lower(topic.name), lower(%(contains)s)) > 0
+                        AND topic.name <= %(last)s {f"AND {UNSETTLED}" if show in TROUBLES else ""})
         SELECT DISTINCT topic_name FROM stated WHERE {TROUBLES.get(show, "true")}
         ORDER BY topic_name DESC LIMIT %(limit)s
     """
@@ -380,9 +364,9 @@ def partitions_of(
 
     The worst come first, unless they are asked for `by_number`.
     """
-    since = _SINCES.get(show, _SINCE_TROUBLED)
+    since = SINCES.get(show, SINCE_TROUBLED)
     # Where nothing is troubled the index alone knows the first partitions of ten thousand.
-    worst_first = f"leader = {NO_LEADER} DESC, in_sync < {_SETTLED} DESC, partition"
+    worst_first = f"leader = {NO_LEADER} DESC, in_sync < {SETTLED} DESC, partition"
     orders = (
         ("partition", [topic.topic_id for topic in topics if topic.untroubled or by_number]),
         (worst_first, [topic.topic_id for topic in topics if not (topic.untroubled or by_number)]),
@@ -392,7 +376,7 @@ def partitions_of(
         statement = f"""
             SELECT {_PARTITION}, {since} AS since, progress.high_watermark, progress.size_bytes
             FROM unnest(%(topics)s::uuid[]) AS asked(about) CROSS JOIN LATERAL (
-                WITH stated AS ({_STATED} WHERE topic.topic_id = asked.about)
+                WITH stated AS ({STATED} WHERE topic.topic_id = asked.about)
                 SELECT * FROM stated WHERE {TROUBLES.get(show, "true")}
                 ORDER BY {order} OFFSET %(first)s LIMIT %(limit)s) AS shown
             LEFT JOIN partition_progress AS progress ON progress.partition_id = shown.id
@@ -423,8 +407,8 @@ def sizes(topic_ids: Sequence[Any]) -> dict[Any, int]:
 def partition(live: Sequence[int], partition_id: int) -> PartitionRow | None:
     """One partition by the id of its row."""
     statement = f"""
-        WITH stated AS ({_STATED} WHERE partition.id = %(id)s)
-        SELECT {_PARTITION}, {_SINCE_TROUBLED} AS since, progress.high_watermark, progress.size_bytes
+        WITH stated AS ({STATED} WHERE partition.id = %(id)s)
+        SELECT {_PARTITION}, {SINCE_TROUBLED} AS since, progress.high_watermark, progress.size_bytes
         FROM stated LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
     """
     rows = _named(statement, {"live": list(live), "id": partition_id})
@@ -452,7 +436,7 @@ def count_on(live: Sequence[int], broker_id: int) -> tuple[int, int, int, int]:
 def under_replicated_led_by(live: Sequence[int], broker_id: int) -> int:
     """How many of the partitions that the broker leads are not in full sync."""
     statement = f"""
-        WITH alike AS MATERIALIZED ({_alike("WHERE leader = %(broker)s")})
+        WITH alike AS MATERIALIZED ({alike("WHERE leader = %(broker)s")})
         SELECT COALESCE(sum(held) FILTER (WHERE {TROUBLES["attention"]}), 0)::int FROM alike
     """
     return int(_read(statement, {"broker": broker_id, "live": list(live)})[0][0])
@@ -467,8 +451,8 @@ def partitions_on(
             SELECT partition.id FROM partition JOIN topic ON topic.topic_id = partition.topic_id
             WHERE assigned @> ARRAY[%(broker)s::int] AND {ROLES[role]}
             ORDER BY topic.name, partition.partition OFFSET %(first)s LIMIT %(limit)s),
-        stated AS ({_STATED} WHERE partition.id IN (SELECT id FROM held))
-        SELECT {_PARTITION}, {_SINCE_TROUBLED} AS since, progress.high_watermark, progress.size_bytes
+        stated AS ({STATED} WHERE partition.id IN (SELECT id FROM held))
+        SELECT {_PARTITION}, {SINCE_TROUBLED} AS since, progress.high_watermark, progress.size_bytes
         FROM stated LEFT JOIN partition_progress AS progress ON progress.partition_id = stated.id
         ORDER BY topic_name, partition
     """

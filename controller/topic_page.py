@@ -1,5 +1,10 @@
 """This room renders topics: the list of all, and one whole, with its partitions, configs and what moves."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -21,6 +26,17 @@ PARTITIONS_OF_A_PAGE = 100
 MOVES_SHOWN = 20
 LOGS_SHOWN = 50
 SHOWS = ("all", "attention", "offline", "under-min-isr", "one-copy")
+SORTS = ("name", queries.BY_SIZE, queries.BY_PARTITIONS)
+_NARROWS = ("q", "show", "sort")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page of topics, and the addresses of the pages before and behind it; empty: there is none."""
+
+    rows: list[queries.TopicRow]
+    before: str
+    following: str
 
 
 @require_safe
@@ -33,17 +49,12 @@ def topic_list(request: HttpRequest) -> HttpResponse:
         "/topics/",
         text_filter("q", "Topic contains, in capitals or not."),
         word_filter("show", SHOWS, "Only topics with such partitions."),
+        word_filter("sort", SORTS, "What the list is ordered by."),
         text_filter("after", "Where the page before ended.", 2048),
     )
-    contains, show = asked.get("q", ""), asked.get("show", "all")
-    of = ["topic list", contains, show]
-    try:
-        after = opened(asked["after"], of)[0] if "after" in asked else ""
-    except NotOurs as error:
-        raise BadRequest(f"{error} Begin at /topics/.") from error
-    limit = TOPICS_OF_A_PAGE + 1
-    rows = queries.topics(here.live, contains=contains, show=show, after=after, limit=limit)
-    shown, follow = rows[:TOPICS_OF_A_PAGE], len(rows) == limit
+    sort = asked.get("sort", SORTS[0])
+    listed = _by_name(here, asked) if sort == SORTS[0] else _by_size(here, asked, sort)
+    shown = listed.rows
     ids = [row.topic_id for row in shown]
     by_id, sizes = Topic.objects.in_bulk(ids), queries.sizes(ids)
     context = {
@@ -54,14 +65,50 @@ def topic_list(request: HttpRequest) -> HttpResponse:
         "rows": [
             (row, by_id[row.topic_id], sizes.get(row.topic_id)) for row in shown if row.topic_id in by_id
         ],
-        "contains": contains,
-        "show": show,
+        "contains": asked.get("q", ""),
+        "show": asked.get("show", "all"),
         "shows": _choices(here.health),
-        "first": bool(after),
-        "next": sealed([shown[-1].name], of) if follow else "",
+        "first": listed.before,
+        "next": listed.following,
+        "sort": sort,
+        "sorts": {name: _address(asked, sort="" if name == SORTS[0] else name) for name in SORTS},
         "may_operate": user_may(request.user, Operation.OPERATE),
     }
     return render(request, "controller/topics.html", context)
+
+
+def _by_name(here: standing.ClusterStanding, asked: Mapping[str, Any]) -> Listed:
+    """The topics behind the one at which the page before ended. Raises BadRequest."""
+    contains, show = asked.get("q", ""), asked.get("show", "all")
+    of = ["topic list", contains, show]
+    try:
+        after = opened(asked["after"], of)[0] if "after" in asked else ""
+    except NotOurs as error:
+        raise BadRequest(f"{error} Begin at /topics/.") from error
+    rows = queries.topics(here.live, contains=contains, show=show, after=after, limit=TOPICS_OF_A_PAGE + 1)
+    shown, follow = rows[:TOPICS_OF_A_PAGE], len(rows) > TOPICS_OF_A_PAGE
+    following = _address(asked, after=sealed([shown[-1].name], of)) if follow else ""
+    return Listed(shown, _address(asked) if after else "", following)
+
+
+def _by_size(here: standing.ClusterStanding, asked: Mapping[str, Any], order: str) -> Listed:
+    """The largest topics, those of the pages before left out."""
+    rows, total = queries.largest_topics(
+        here.live,
+        contains=asked.get("q", ""),
+        show=asked.get("show", "all"),
+        order=order,
+        first=asked.get("from", 0),
+        limit=TOPICS_OF_A_PAGE,
+    )
+    pages = window(asked, TOPICS_OF_A_PAGE, total, **{name: asked.get(name, "") for name in _NARROWS})
+    return Listed(rows, pages.before, pages.following)
+
+
+def _address(asked: Mapping[str, Any], **changes: str) -> str:
+    """The list's query string with some values changed, from its beginning."""
+    said = {name: asked[name] for name in _NARROWS if name in asked} | changes
+    return "?" + urlencode({name: value for name, value in said.items() if value})
 
 
 @require_safe

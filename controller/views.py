@@ -20,6 +20,10 @@ TOPICS_OF_A_PAGE = 50
 PARTITIONS_OF_A_TOPIC = 20
 PARTITIONS_OF_AN_OPENED_TOPIC = 500
 SHOWS = ("attention", "offline", "under-min-isr", "one-copy", "all")
+BROKERS_SHOWN = 20
+COLUMNS = 40
+"""So many brokers have a column each; with more of them replicas are named in one."""
+
 _FEW_TOPICS = 3
 _FILTERS = (
     text_filter("q", "Topic contains, in capitals or not."),
@@ -68,10 +72,11 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """One partition across the brokers."""
+    """One partition across the brokers; without cells its replicas are named."""
 
     partition: queries.PartitionRow
     cells: list[Replica]
+    live: Sequence[int]
     note: str
 
 
@@ -118,8 +123,9 @@ def cluster(request: HttpRequest) -> HttpResponse:
         "watch": fingerprints.CLUSTER,
         "rendered": here.fingerprint,
         "here": here,
-        "columns": [(row.broker, row.state == queries.FENCED) for row in here.brokers],
-        "width": len(here.brokers) + 7,
+        "brokers": here.foremost(BROKERS_SHOWN),
+        "columns": [(row.broker, row.state == queries.FENCED) for row in _columns(here)],
+        "width": max(1, len(_columns(here))) + 7,
         "blocks": _blocks(here, shown, asked),
         "contains": asked.contains,
         "opened": asked.open,
@@ -182,12 +188,12 @@ def _blocks(
     rows = queries.partitions_of(here.live, short, asked.show, 0, PARTITIONS_OF_A_TOPIC)
     rows |= queries.partitions_of(here.live, long, asked.show, asked.first, PARTITIONS_OF_AN_OPENED_TOPIC)
     logged = {row.id: row for row in here.with_logs([row for some in rows.values() for row in some])}
-    brokers = [row.broker.broker_id for row in here.brokers]
+    brokers = [row.broker.broker_id for row in _columns(here)]
     live = set(here.live)
     blocks = []
     for topic in topics:
         cells = [(*topic.held_by(broker), broker not in live) for broker in brokers]
-        partitions = [_row(logged[row.id], brokers, live) for row in rows.get(topic.topic_id, [])]
+        partitions = [_row(logged[row.id], brokers, here.live) for row in rows.get(topic.topic_id, [])]
         is_open = topic.name == asked.open
         before = asked.first if is_open else 0
         end = before + len(partitions)
@@ -207,11 +213,17 @@ def _blocks(
     return blocks
 
 
-def _row(partition: queries.PartitionRow, brokers: list[int], live: set[int]) -> MatrixRow:
-    return MatrixRow(partition, [_cell(partition, broker, live) for broker in brokers], partition.note)
+def _columns(here: standing.ClusterStanding) -> list[queries.BrokerRow]:
+    """The brokers that have a column; none, if there are too many."""
+    return here.brokers if len(here.brokers) <= COLUMNS else []
 
 
-def _cell(partition: queries.PartitionRow, broker: int, live: set[int]) -> Replica:
+def _row(partition: queries.PartitionRow, brokers: list[int], live: Sequence[int]) -> MatrixRow:
+    cells = [_cell(partition, broker, live) for broker in brokers]
+    return MatrixRow(partition, cells, live, partition.note)
+
+
+def _cell(partition: queries.PartitionRow, broker: int, live: Sequence[int]) -> Replica:
     lost = broker not in live
     if broker not in partition.assigned:
         return Replica(lost=lost)

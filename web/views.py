@@ -1,5 +1,7 @@
 """This room renders the overview: what needs a person now, then every group on one roll."""
 
+from collections.abc import Sequence
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -7,6 +9,7 @@ from django.views.decorators.http import require_safe
 import groups.queries
 from access.grants import Operation
 from access.pages import needs
+from controller.findings import Finding
 from controller.journal import last_turns
 from groups import standing as group_standing
 from groups.fingerprints import OVERVIEW
@@ -14,6 +17,9 @@ from groups.journal import last_rebalances
 
 ROLL_UP_TO = 200
 LAST_SHOWN = 6
+FINDINGS_SHOWN = 50
+OF_GROUPS_SHOWN = 8
+"""So many groups that need attention are findings of their own here; the list of groups has them all."""
 BROKERS_SHOWN = 20
 
 
@@ -27,8 +33,11 @@ def overview(request: HttpRequest) -> HttpResponse:
         roll = groups.queries.groups_by_name(groups.queries.GroupFilter(), "", ROLL_UP_TO)
     else:
         roll = groups.queries.groups_named(list(standing.by_group)[:ROLL_UP_TO])
+    findings = _foremost(standing.findings)
     context = {
         "section": "overview",
+        "findings": findings,
+        "left_out": len(standing.findings) - len(findings),
         "watch": OVERVIEW,
         "rendered": standing.fingerprint,
         "cluster": cluster,
@@ -40,3 +49,13 @@ def overview(request: HttpRequest) -> HttpResponse:
         "turns": last_turns(LAST_SHOWN),
     }
     return render(request, "web/overview.html", context)
+
+
+def _foremost(findings: Sequence[Finding]) -> list[Finding]:
+    """The most urgent ones; of groups only the first few."""
+    shown, of_groups = [], 0
+    for one in findings:
+        of_groups += one.kind.startswith("group_")
+        if not one.kind.startswith("group_") or of_groups <= OF_GROUPS_SHOWN:
+            shown.append(one)
+    return shown[:FINDINGS_SHOWN]

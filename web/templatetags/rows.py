@@ -71,7 +71,7 @@ _LISTED = (
     '{leader}</td><td class="wrap">{reps}</td><td class="num" data-live>{in_sync}</td>'
     '<td class="id far">{isr}</td><td class="num mid">{since}</td><td class="num wide" data-live>{epoch}</td>'
     '<td class="num far" data-live>{version}</td><td class="num mid" data-live>{end}</td>'
-    '<td class="num wide" data-live>{size}</td><td class="say mid{words}">{note}</td></tr>\n'
+    '<td class="num wide" data-live>{size}</td><td class="say wrap mid{words}">{note}</td></tr>\n'
 )
 _NO_LEADER = mark_safe('<b class="t-bad">none</b>')
 _REPS = '<span class="reps" role="img" aria-label="{}">{}</span>'
@@ -234,6 +234,7 @@ _PARTITION = (
     '<td class="num far" data-live>{version}</td><td class="say mid{tone}">{note}</td></tr>\n'
 )
 _CELL = '<td{}><span class="rep {}" data-s="{}">{}</span></td>'
+_NO_CELL = mark_safe("<td></td>")
 _LOST = {False: "", True: mark_safe(' class="lost"')}
 
 
@@ -255,7 +256,7 @@ def topic_row(block: Any) -> SafeString:
         if replicas
         else format_html("<td{}></td>", _LOST[lost])
         for leaders, replicas, lost in block.cells
-    ]
+    ] or [_NO_CELL]
     return format_html(
         _TOPIC,
         name=name,
@@ -276,7 +277,7 @@ def partition_row(row: Any) -> SafeString:
         if cell.word
         else format_html("<td{}></td>", _LOST[cell.lost])
         for cell in row.cells
-    ]
+    ] or [format_html('<td class="say wrap">{}</td>', reps(partition, row.live))]
     in_sync = f"{partition.in_sync} of {partition.settled}"
     return format_html(
         _PARTITION,

@@ -168,6 +168,7 @@ def test_a_topic_of_more_partitions_than_a_page_holds_is_walked_whole(
 ) -> None:
     monkeypatch.setattr("controller.views.PARTITIONS_OF_AN_OPENED_TOPIC", 50)
     cast.add_broker(1)
+    cast.add_broker(2, fenced=True)
     for show in ("attention", "all"):
         cast.add_topic(f"orders-{show}", 120, [(1, 2)])
         seen = walk(viewer, f"/cluster/?show={show}&open=orders-{show}&q=-{show}")

@@ -1,0 +1,80 @@
+"""This room holds the SQL that judges partitions: who of them is in sync, what is in trouble, since when."""
+
+from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
+from muster.messages.link.rows import EVERY_BROKER, NO_LEADER
+
+DEAD = """
+    (SELECT COALESCE(array_agg(broker_id), '{}') FROM broker WHERE broker_id <> ALL (%(live)s::int[]))::int[]
+"""
+"""Who has no session: of a thousand brokers few, and each partition is compared with them."""
+
+SETTLED = "(cardinality(assigned) - cardinality(adding))"
+"""How many replicas a partition is to have in sync: one that a reassignment is still adding owes nothing."""
+
+IN_SYNC = f"""
+    CASE WHEN isr && {DEAD} THEN (SELECT count(*) FROM unnest(isr) AS member WHERE member <> ALL ({DEAD}))
+    ELSE cardinality(isr) END
+"""
+UNSETTLED = f"(leader = {NO_LEADER} OR {IN_SYNC} < {SETTLED})"
+"""Of rows that are not judged yet: nothing else has any of the TROUBLES, and mostly it is none."""
+
+# Pages count as in sync whoever is in the ISR and has a session (design chapter 7): the row keeps the last
+# min.insync.replicas members even when they are dead. `floor` is that of `muster.kernel.topic_configs`;
+# `lost_at` is when each member of the ISR without a session was lost, in order.
+JUDGED = f"""
+           {IN_SYNC} AS in_sync,
+           LEAST(COALESCE(substring(topic.configs ->> '{MIN_INSYNC_REPLICAS}' FROM '^[0-9]{{1,9}}$')::int,
+                          substring((SELECT configs ->> '{MIN_INSYNC_REPLICAS}' FROM broker_configs
+                                     WHERE broker_id = {EVERY_BROKER}) FROM '^[0-9]{{1,9}}$')::int,
+                          %(min_insync_default)s),
+                 cardinality(partition.assigned) - cardinality(partition.adding))
+               AS floor,
+           CASE WHEN partition.isr && {DEAD} THEN
+               ARRAY(SELECT broker.changed_at FROM broker WHERE broker.broker_id = ANY (partition.isr)
+                     AND broker.broker_id = ANY ({DEAD}) ORDER BY 1)
+           ELSE '{{}}'::timestamptz[] END AS lost_at
+"""
+STATED = f"""
+    SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
+           partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
+           partition.adding, partition.removing,
+           {JUDGED}
+    FROM partition JOIN topic ON topic.topic_id = partition.topic_id
+"""
+TROUBLES = {
+    "offline": f"leader = {NO_LEADER}",
+    "under-min-isr": f"leader <> {NO_LEADER} AND in_sync < floor",
+    "one-copy": f"leader <> {NO_LEADER} AND in_sync = 1 AND {SETTLED} > 1",
+    "attention": f"(in_sync < {SETTLED} OR leader = {NO_LEADER})",
+}
+"""What may be asked of partitions by name, in SQL over the stated rows."""
+
+SINCES = {
+    "offline": "changed_at",
+    "under-min-isr": "GREATEST(changed_at, lost_at[cardinality(isr) - floor + 1])",
+    "one-copy": "GREATEST(changed_at, lost_at[cardinality(isr) - 1])",
+    "attention": f"""CASE WHEN leader = {NO_LEADER} THEN changed_at
+                     ELSE GREATEST(changed_at, lost_at[cardinality(isr) - {SETTLED} + 1]) END""",
+}
+"""Since when: the row was changed, or so many members of its ISR were lost that the trouble began.
+
+An element that an array does not have is NULL, and GREATEST leaves it out.
+"""
+
+
+SINCE_TROUBLED = f"CASE WHEN {TROUBLES['attention']} THEN {SINCES['attention']} ELSE changed_at END"
+
+
+def alike(asked: str = "") -> str:
+    """The partitions `asked` for, in SQL; those of a topic on the same brokers, led alike, are one row.
+
+    Ten thousand partitions are a few such rows, and each is judged once. Of `held` partitions the row has
+    when the first one changed.
+    """
+    return f"""
+        SELECT topic.name AS topic_name, partition.*, {JUDGED}
+        FROM (SELECT topic_id, assigned, adding, leader, isr, count(*)::int AS held,
+                     min(changed_at) AS changed_at
+              FROM partition {asked} GROUP BY 1, 2, 3, 4, 5) AS partition
+        JOIN topic ON topic.topic_id = partition.topic_id
+    """
