@@ -161,7 +161,7 @@ class ProduceHandler:
             if isinstance(hosted, ErrorCode):
                 outcome.refuse(hosted)
             else:
-                next_offset = self._append(hosted, records.records, outcome)
+                next_offset = self._append(hosted, records, outcome)
                 if next_offset > hosted.high_watermark:
                     waiting.append((hosted, next_offset, outcome))
             if outcome.error_code in SENT_AGAIN:
@@ -181,8 +181,9 @@ class ProduceHandler:
         else:
             reply.send()
 
-    def _append(self, hosted: HostedPartition, records: memoryview | None, outcome: _Outcome) -> int:
+    def _append(self, hosted: HostedPartition, produced: PartitionRecords, outcome: _Outcome) -> int:
         """The offset behind what was stored; -1 if it was refused."""
+        records = produced.records
         if records is None:
             outcome.refuse(ErrorCode.INVALID_RECORD, "no batch")
             return _NO_OFFSET
@@ -190,8 +191,14 @@ class ProduceHandler:
             hosted.on_trouble(hosted, True)
             outcome.refuse(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of this broker is nearly full")
             return _NO_OFFSET
+        in_the_way = self._in_the_way(hosted, produced) if len(self._refused) else None
+        if in_the_way:
+            outcome.refuse(in_the_way)
+            return _NO_OFFSET
         try:
-            appended = hosted.append_produced(records, self._plane.wall_clock_ms())
+            appended = hosted.append_produced(
+                records, self._plane.wall_clock_ms(), is_sent_again=in_the_way is ErrorCode.NONE
+            )
         except AppendRefused as error:
             outcome.refuse(error.error_code, str(error))
             return _NO_OFFSET
@@ -224,12 +231,10 @@ class ProduceHandler:
             )
         ):
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        if len(self._refused) and not isinstance(hosted, ErrorCode):
-            return self._in_the_way(hosted, records) or hosted
         return hosted
 
     def _in_the_way(self, hosted: HostedPartition, records: PartitionRecords) -> ErrorCode | None:
-        """Why a batch before this one was refused; None: none was, or it does not matter any more."""
+        """Why a batch before this one was refused; NONE: this one was; None: none, or it matters no more."""
         header = _header_of(records)
         if header is None:
             return None

@@ -121,14 +121,16 @@ class HostedPartition:
         """Everything below is committed."""
         return self.replica.high_watermark
 
-    def append_produced(self, records: memoryview, wall_ms: int) -> Appended:
+    def append_produced(self, records: memoryview, wall_ms: int, *, is_sent_again: bool = False) -> Appended:
         """Store a producer's batches, as leader; whoever waits for records is woken.
 
         `records` must be writable: offsets and leader epoch are stamped into them. The caller has asked
-        whether this broker leads. Raises AppendRefused, StorageFailed.
+        whether this broker leads. `is_sent_again`: they were refused here before. Raises AppendRefused,
+        StorageFailed.
         """
         try:
-            appended = self.log.append_as_leader(records, self.replica.leader_epoch, wall_ms)
+            epoch = self.replica.leader_epoch
+            appended = self.log.append_as_leader(records, epoch, wall_ms, is_sent_again=is_sent_again)
         except StorageFailed:
             if not self.log.failure:
                 self.on_trouble(self, True)

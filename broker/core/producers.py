@@ -36,6 +36,9 @@ class StoredBatch(NamedTuple):
 class Append(NamedTuple):
     """The batch is new and in sequence: append it."""
 
+    is_strangers: bool = False
+    """Nothing is known of its producer, and it is not its first batch."""
+
 
 class Duplicate(NamedTuple):
     """The batch is in the log already: answer its old offset and append nothing."""
@@ -53,6 +56,7 @@ class Refused(NamedTuple):
 Verdict = Append | Duplicate | Refused
 
 _APPEND: Final = Append()
+_STRANGERS: Final = Append(is_strangers=True)
 
 
 class ProducerState(NamedTuple):
@@ -66,10 +70,12 @@ class ProducerState(NamedTuple):
 class Producers:
     """The producers of one partition. Nothing here reads a clock: times come with the call."""
 
-    __slots__ = ("_most", "_states")
+    __slots__ = ("_most", "_states", "has_forgotten")
 
     def __init__(self, most: int = MOST_PRODUCERS) -> None:
         self._most = most
+        self.has_forgotten = False
+        """Somebody may be unknown of whom a batch lies in the log."""
         self._states: OrderedDict[int, ProducerState] = OrderedDict()
         """By producer id; whoever stored a batch last is the last."""
 
@@ -90,7 +96,7 @@ class Producers:
             return _APPEND
         state = self._states.get(header.producer_id)
         if state is None:
-            return _APPEND
+            return _STRANGERS if header.base_sequence else _APPEND
         if header.producer_epoch < state.epoch:
             return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
         if header.producer_epoch > state.epoch:
@@ -108,9 +114,7 @@ class Producers:
 
     def leaves_a_gap(self, header: BatchHeader) -> bool:
         """True if a batch before this one is missing, or nothing is known of its producer."""
-        if header.producer_id not in self._states:
-            return True
-        return self.judge(header) == Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        return self.judge(header) in (_STRANGERS, Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
 
     def stored(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """A batch is in the log now, with its first record at `base_offset`."""
@@ -124,7 +128,7 @@ class Producers:
         self._states[header.producer_id] = ProducerState(header.producer_epoch, now_ms, stored)
         self._states.move_to_end(header.producer_id)
         if len(self._states) > self._most:
-            self._states.popitem(last=False)
+            self._forget_oldest()
 
     def forget_silent(self, now_ms: int, expiration_ms: int) -> None:
         """Drop producers that have stored nothing for `expiration_ms` (`producer.id.expiration.ms`)."""
@@ -132,7 +136,11 @@ class Producers:
             oldest = next(iter(self._states.values()))
             if now_ms - oldest.last_append_ms < expiration_ms:
                 return
-            self._states.popitem(last=False)
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        self._states.popitem(last=False)
+        self.has_forgotten = True
 
     def saved(self) -> list[list[Any]]:
         """A form that JSON can hold; `restored` reads it."""

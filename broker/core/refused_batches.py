@@ -76,7 +76,7 @@ class RefusedBatches:
     def in_the_way(self, place: Place, header: BatchHeader, producers: Producers) -> ErrorCode | None:
         """Why this batch is to be refused, too; None: by what is known here it may be judged.
 
-        `producers` are those of the partition's log.
+        NONE: so it may, and is the one that was refused. `producers` are those of the partition's log.
         """
         key = (place, header.producer_id)
         before = self._refused.get(key)
@@ -86,7 +86,8 @@ class RefusedBatches:
             return before.error_code
         # It is the refused one, or the log has gone past it, or its producer begins again, here or anew.
         del self._refused[key]
-        return None
+        is_sent_again = (header.producer_epoch, header.base_sequence) == (before.epoch, before.sequence)
+        return ErrorCode.NONE if is_sent_again else None
 
 
 def _is_behind(header: BatchHeader, refused: _Refused) -> bool:

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from broker.core.producers import Duplicate, Producers, Refused
 from broker.log.outcomes import AppendRefused, LogSettings
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
@@ -51,6 +52,22 @@ def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> Ba
     if settings.compacts:
         _require_keys(records, header)
     return header
+
+
+def in_sequence(header: BatchHeader, producers: Producers, *, is_whole: bool) -> Duplicate | None:
+    """None: the batch comes next. Raises AppendRefused for one that does not.
+
+    `is_whole`: whatever a producer stored lies in the log. What one that is not known sent before is on its
+    way to the leader of before then, and will be sent again: it is to come first (`stranger_is_taken`).
+    """
+    verdict = producers.judge(header)
+    if isinstance(verdict, Duplicate):
+        return verdict
+    if isinstance(verdict, Refused):
+        raise AppendRefused(verdict.error_code, "out of the producer's sequence")
+    if verdict.is_strangers and is_whole and not producers.has_forgotten:
+        raise AppendRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the producer's first batches are not here")
+    return None
 
 
 def _require_keys(records: memoryview, header: BatchHeader) -> None:

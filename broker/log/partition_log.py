@@ -12,10 +12,10 @@ from typing import NoReturn
 from uuid import UUID
 
 from broker.core.leader_epochs import LeaderEpochs
-from broker.core.producers import Duplicate, Producers, Refused
+from broker.core.producers import Producers
 from broker.core.replica_log import EpochEnd
 from broker.log import opening, producer_snapshots, retention
-from broker.log.accepting import Placed, from_leader, from_producer, refusal_at
+from broker.log.accepting import Placed, from_leader, from_producer, in_sequence, refusal_at
 from broker.log.checkpoints import LEADER_EPOCHS, LOG_START, save_epochs, save_start
 from broker.log.cleaning import Cleaning
 from broker.log.compaction import Cleaned
@@ -138,24 +138,24 @@ class PartitionLog:
 
     # -- append
 
-    def append_as_leader(self, records: memoryview, leader_epoch: int, now_ms: int) -> Appended:
+    def append_as_leader(
+        self, records: memoryview, leader_epoch: int, now_ms: int, *, is_sent_again: bool = False
+    ) -> Appended:
         """Give a producer's batch its offset and `leader_epoch`, and store it.
 
         `records` must be writable: offset and epoch are stamped into it, outside the checksum.
-        Raises AppendRefused, StorageFailed.
+        `is_sent_again`: it was refused here before. Raises AppendRefused, StorageFailed.
         """
-        settings = self.settings
-        header = from_producer(records, settings, now_ms)
-        verdict = self.producers.judge(header)
-        if isinstance(verdict, Duplicate):
-            return Appended(verdict.base_offset, verdict.last_offset + 1, is_duplicate=True)
-        if isinstance(verdict, Refused):
-            raise AppendRefused(verdict.error_code, "out of the producer's sequence")
+        header = from_producer(records, self.settings, now_ms)
+        is_whole = not (is_sent_again or self.start_offset)
+        duplicate = in_sequence(header, self.producers, is_whole=is_whole)
+        if duplicate is not None:
+            return Appended(duplicate.base_offset, duplicate.last_offset + 1, is_duplicate=True)
         base_offset = self.end_offset
         next_offset = base_offset + header.last_offset_delta + 1
         batches.stamp(records, 0, base_offset, leader_epoch)
         append_time_ms = batches.NO_TIMESTAMP
-        if settings.takes_append_time:
+        if self.settings.takes_append_time:
             header, append_time_ms = batches.stamp_append_time(records, 0, header, now_ms), now_ms
         self._store(records, [Placed(0, base_offset, header)], leader_epoch, next_offset, now_ms)
         return Appended(base_offset, next_offset, append_time_ms=append_time_ms)

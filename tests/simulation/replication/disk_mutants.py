@@ -9,11 +9,11 @@ from typing import Any
 from unittest.mock import patch
 
 from broker.core import producers
-from broker.core.producers import Producers
+from broker.core.producers import Append, Producers, Refused
 from broker.core.replica import Replica, Role
 from broker.core.replica_log import EpochEnd
 from broker.hosted import HostedPartition
-from broker.log import opening, partition_log
+from broker.log import accepting, opening, partition_log
 from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import LogShelf
@@ -203,16 +203,17 @@ MUTANTS["window_is_short"] = lambda: patch.object(producers, "REMEMBERED_BATCHES
 # ---------------------------------------------------------------------------------- refused batches
 
 MUTANTS["gap_is_told"] = lambda: patch.object(
-    Producers, "leaves_a_gap", lambda self, header: header.producer_id not in self._states
+    Producers, "leaves_a_gap", lambda self, header: self.judge(header) == Append(is_strangers=True)
+)
+MUTANTS["gap_is_taken"] = lambda: patch.object(
+    Producers, "leaves_a_gap", lambda self, header: isinstance(self.judge(header), Refused)
 )
 
 
-@mutant("gap_is_taken")
+@mutant("stranger_is_taken")
 def _() -> Iterator[None]:
-    leaves_a_gap = Producers.leaves_a_gap
+    def of_anybody(*stated: Any, is_whole: bool) -> Any:
+        return accepting.in_sequence(*stated, is_whole=False)
 
-    def of_the_known(self: Producers, header: Any) -> bool:
-        return header.producer_id in self._states and leaves_a_gap(self, header)
-
-    with patch.object(Producers, "leaves_a_gap", of_the_known):
+    with patch.object(partition_log, "in_sequence", of_anybody):
         yield

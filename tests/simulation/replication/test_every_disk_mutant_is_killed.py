@@ -13,6 +13,7 @@ from tests.simulation.replication.runner import Outcome
 from tests.unit.broker_core import test_a_log_begins_where_its_leader_says as starts
 from tests.unit.broker_data_plane import test_a_leader_with_a_bad_batch_gives_way as bad_batch
 from tests.unit.broker_data_plane import test_a_log_that_cannot_be_used_leads_nothing as failed
+from tests.unit.broker_data_plane import test_batches_behind_a_refused_one_are_refused_alike as refused
 from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as damage
 
 KILLED_BY = {
@@ -32,7 +33,7 @@ KILLED_BY = {
 }
 """A seed whose walk breaks without the rule; when walks change, one of SEEDS takes its place."""
 
-KILLED_BY_PRODUCING = {"gap_is_taken": 27, "gap_is_told": 1, "ps_forgotten": 0, "window_is_short": 61}
+KILLED_BY_PRODUCING = {"gap_is_told": 1, "ps_forgotten": 0, "window_is_short": 61}
 """The same of walks with a producer."""
 
 SEEDS = 200
@@ -47,8 +48,14 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "forgotten_diverges": lambda _folder: (
         starts.test_whoever_stands_where_a_forgotten_epoch_ended_lacks_nothing()
     ),
+    "gap_is_taken": lambda folder: asyncio.run(
+        refused.test_a_new_producer_of_a_topic_whose_records_were_deleted(folder)
+    ),
     "last_gives_up": lambda folder: asyncio.run(
         bad_batch.test_the_last_in_sync_replica_goes_on_with_what_it_has(folder)
+    ),
+    "stranger_is_taken": lambda folder: asyncio.run(
+        refused.test_a_producer_that_nobody_here_knows_sends_again_what_is_not_its_first_batch(folder)
     ),
     "noted_is_believed": bad_batch.test_the_next_start_believes_nothing_of_a_log_that_gave_way,
     "nameless_is_nothing": lambda folder: (

@@ -55,3 +55,56 @@ async def test_a_gap_that_nobody_here_made_is_out_of_order(tmp_path: Path) -> No
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1)
         assert [await answer(ann, sequence) for sequence in (0, 2)] == [(0, 0), (45, -1)]
+
+
+async def test_a_producer_that_nobody_here_knows_sends_again_what_is_not_its_first_batch(
+    tmp_path: Path,
+) -> None:
+    """Java's sends on to a new leader while its first batches are on their way to the one before."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert await answer(ann, 2) == (NOT_LEADER, -1)
+        assert [await answer(ann, sequence) for sequence in (0, 1, 2)] == [(0, 0), (0, 1), (0, 2)]
+
+
+async def test_one_whose_first_batches_were_never_stored_here_goes_on_when_it_insists(tmp_path: Path) -> None:
+    """Its topic was deleted and made anew, or what it had written was lost."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert [await answer(ann, 9) for _ in range(2)] == [(NOT_LEADER, -1), (0, 0)]
+        assert await answer(ann, 10) == (0, 1)
+
+
+async def test_one_whose_records_were_deleted_goes_on_at_once(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert await answer(ann, 0) == (0, 0)
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None
+        hosted.delete_before(1, 0)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"x", producer=(8, 0, 7)))) == (0, 1)
+
+
+async def test_one_that_was_forgotten_goes_on_at_once(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert await answer(ann, 0) == (0, 0)
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None
+        hosted.log.producers.forget_silent(10**15, 1)
+        assert await answer(ann, 1) == (0, 1)
+
+
+async def test_a_new_producer_of_a_topic_whose_records_were_deleted(tmp_path: Path) -> None:
+    """Of whoever is not known here any sequence is taken, but behind a refused one."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"x"))) == (0, 0)
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None
+        hosted.delete_before(1, 0)
+        one.obey(2, leader=2, epoch=2, replicas=(1, 2))
+        assert await answer(ann, 0) == (NOT_LEADER, -1)
+        one.obey(3, epoch=3)
+        assert await answer(ann, 1) == (NOT_LEADER, -1)
+        assert [await answer(ann, sequence) for sequence in (0, 1)] == [(0, 1), (0, 2)]

@@ -71,7 +71,8 @@ def test_a_silent_producer_is_forgotten_by_the_clock_of_the_log_not_of_its_recor
     assert len(producers) == 1
     producers.forget_silent(now_ms=2_000, expiration_ms=1_000)
     assert len(producers) == 0
-    assert producers.judge(batch(9)) == Append()
+    assert producers.judge(batch(9)) == Append(is_strangers=True)
+    assert producers.has_forgotten
 
 
 @given(
