@@ -6,7 +6,8 @@ from typing import Final
 
 from controller.core import events as told
 from controller.core import records as facts
-from muster.kernel.client_quotas import ENTITY_TYPES
+from controller.links import BrokerLink
+from muster.kernel.client_quotas import ANONYMOUS, ENTITY_TYPES
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.configs import AlterConfigs
 from muster.messages.link.from_broker import (
@@ -38,6 +39,9 @@ NAMES_SHOWN: Final = 20
 """How many names a summary lists; the records beside it hold them all."""
 
 LETTERS_SHOWN: Final = 80
+
+ASKED_BY_A_CLIENT: Final = "asked by a Kafka client"
+"""Why, of whatever came by Kafka's protocol, which knows no reasons."""
 
 _CAUSES: Final[dict[type, str]] = {
     told.TookOver: "took the controller's lease",
@@ -112,17 +116,27 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
 
 
 def _asked(events: Sequence[told.Event]) -> list[dict[str, str]]:
-    """Who asked for what, and why, as far as they said."""
+    """Who asked for what, why, and where: by a row, or through a broker as Kafka's clients do."""
     asked = []
     for event in events:
         if not isinstance(event, told.Heard) or not isinstance(event.frame, Wish):
             continue
-        seat = event.link if isinstance(event.link, told.RequestSeat) else None
+        if isinstance(event.frame, AllocateProducerIds):
+            # The broker's own: the cause says so.
+            continue
+        frame, link = event.frame, event.link
+        by, why, through = getattr(frame, "principal", ""), getattr(frame, "reason", ""), ""
+        request = ""
+        if isinstance(link, told.RequestSeat):
+            by, why, request = link.principal, link.reason, link.id
+        elif isinstance(link, BrokerLink):
+            through = f"broker {link.broker_id}"
         one = {
-            "what": type(event.frame).__name__,
-            "by": seat.principal if seat else getattr(event.frame, "principal", ""),
-            "why": seat.reason if seat else "",
-            "request": seat.id if seat else "",
+            "what": type(frame).__name__,
+            "by": by or ANONYMOUS,
+            "why": why or ASKED_BY_A_CLIENT,
+            "through": through,
+            "request": request,
         }
         asked.append({name: value for name, value in one.items() if value})
     return asked[:NAMES_SHOWN]

@@ -10,6 +10,7 @@ import msgspec
 
 from controller import catalog
 from controller.asking import Asking, NoAnswer, TooLarge, Unstorable
+from controller.journalling import ASKED_BY_A_CLIENT
 from gateway.cluster import ClusterOfNode
 from kafkaserver.admin.asking import ControllerUnreachable, TooLargeToForward, waits_s
 from muster.kernel.error_codes import ErrorCode
@@ -23,7 +24,6 @@ from muster.messages.link.to_broker import (
 )
 from runtime.ports import ConnectionLost, NodeContext
 
-REASON: Final = "asked by a Kafka client"
 ANSWER_GRACE_S: Final = 2.0
 """For the turn itself, beyond what a client lets it wait."""
 
@@ -52,7 +52,9 @@ class NodeController:
         loop = asyncio.get_running_loop()
         until = loop.time() + waits_s(wish)
         try:
-            answer = await self._asking.ask(wish, principal, REASON, waits_s(wish) + ANSWER_GRACE_S)
+            answer = await self._asking.ask(
+                wish, principal, ASKED_BY_A_CLIENT, waits_s(wish) + ANSWER_GRACE_S
+            )
         except NoAnswer as problem:
             raise ControllerUnreachable(str(problem)) from problem
         except TooLarge as problem:
