@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import structlog
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from broker.settings import BrokerSettings
 from muster.client.securing import trusting
@@ -32,6 +32,9 @@ OPEN_TIMEOUT_S = 2.0
 CLOSE_TIMEOUT_S = 0.2
 HELLO_TIMEOUT_S = 6.0
 """A hello of a new incarnation is a turn, and a turn may wait 2 s for an old transaction, twice."""
+LONGEST_PAUSE_S = 10.0
+"""Between two rounds in which no node knows our secret: only an operator ends that."""
+FORBIDDEN = 403
 OUTBOX_FRAMES = 10_000
 """Frames that may wait for a slow controller before the link is given up."""
 
@@ -51,6 +54,24 @@ class SharedId(Exception):
 
 class LinkEnded(Exception):
     """The link cannot go on: the peer broke the language, an out-of-date snapshot, a full outbox."""
+
+
+class SecretRefused(LinkEnded):
+    """The node knows no such broker, or another secret of it."""
+
+
+class Pauses:
+    """How long to wait between two rounds, in seconds; longer each time while secrets are refused."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._refused_rounds = 0
+
+    def after(self, *, refused: bool) -> float:
+        """The pause after a round, in which a node refused the secret, or none did."""
+        self._refused_rounds = min(self._refused_rounds + 1, 16) if refused else 0
+        longest_s = max(self._interval_s, LONGEST_PAUSE_S)
+        return float(min(self._interval_s * 2**self._refused_rounds, longest_s))
 
 
 _ENDS_OF_A_LINK = (
@@ -99,7 +120,10 @@ class ControllerLink:
         self._outbox: asyncio.Queue[bytes] | None = None
         self._pings = itertools.count(1)
         self._ping_now = asyncio.Event()
-        self._last_refusal = ""
+        self._told: dict[str, str] = {}
+        """By address: what was logged of it last."""
+        self._is_refused = False
+        """In the present round some node refused the secret."""
         self._kept_out_since: float | None = None
         self.failures: deque[str] = deque(maxlen=8)
         self.connected_to = ""
@@ -138,15 +162,17 @@ class ControllerLink:
 
         Raises SharedId.
         """
-        interval_s = self._settings.relink_interval_ms / 1000
+        pauses = Pauses(self._settings.relink_interval_ms / 1000)
         loop = asyncio.get_running_loop()
         while True:
             started = loop.time()
             await self._one_round()
-            await asyncio.sleep(max(0.0, interval_s - (loop.time() - started)))
+            pause_s = pauses.after(refused=self._is_refused)
+            await asyncio.sleep(max(0.0, pause_s - (loop.time() - started)))
 
     async def _one_round(self) -> None:
         """Try each known node once, the one last named first; ends when a link that lived is lost."""
+        self._is_refused = False
         waiting = deque((self._named, *self.known_nodes))
         tried: set[str] = set()
         while waiting:
@@ -156,6 +182,7 @@ class ControllerLink:
             tried.add(address)
             was_bound, self._named = await self._live_on(address)
             if was_bound:
+                self._is_refused = False
                 return
             waiting.appendleft(self._named)
 
@@ -169,6 +196,7 @@ class ControllerLink:
             self._failed(address, refused)
             self._judge(refused)
         except _ENDS_OF_A_LINK as error:
+            self._is_refused = self._is_refused or isinstance(error, SecretRefused)
             self._failed(address, error)
         finally:
             if self._outbox is not None:
@@ -190,9 +218,9 @@ class ControllerLink:
     def _failed(self, address: str, error: Exception) -> None:
         text = f"{address}: {type(error).__name__} {error}"
         self.failures.append(text)
-        if text != self._last_refusal:
+        if text != self._told.get(address):
             log.warning("no link", reason=text)
-        self._last_refusal = text
+        self._told[address] = text
 
     async def _one_link(self, address: str) -> None:
         authorization = f"Bearer {self._settings.broker_id}:{self._settings.secret}"
@@ -209,6 +237,11 @@ class ControllerLink:
                 # A controller that is found through a proxy of the environment would be a surprise.
                 proxy=None,
             )
+        except InvalidStatus as error:
+            if error.response.status_code == FORBIDDEN:
+                text = "it knows no broker by this secret: enroll this one, or give it the secret that it has"
+                raise SecretRefused(text) from error
+            raise
         except ValueError as error:
             # A host that cannot be one: some node was told a wrong name for itself.
             raise LinkEnded(f"no address: {error}") from error
@@ -230,7 +263,8 @@ class ControllerLink:
         if not isinstance(frame, HelloAccepted):
             raise LinkEnded(f"{type(frame).__name__} instead of an answer to the hello")
         self._outbox = asyncio.Queue(OUTBOX_FRAMES)
-        self.connected_to, self._last_refusal, self._kept_out_since = address, "", None
+        self.connected_to, self._kept_out_since = address, None
+        self._told.clear()
         log.info("linked", controller=address, broker_epoch=frame.broker_epoch)
         self._hearer.accepted(frame)
         return frame.session_timeout_ms / 1000

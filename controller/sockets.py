@@ -33,6 +33,8 @@ LINKS: Final = 1_000
 """Sockets that may be open before their hello was answered; brokers have one each."""
 
 UNAVAILABLE = 503
+REFUSALS_TOLD_EVERY_S: Final = 60.0
+"""How often it is told that the secret of one broker is refused: it comes again, and strangers come often."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -62,11 +64,31 @@ class Controller(Protocol):
     def link_closed(self, link: BrokerLink) -> None: ...
 
 
+class Refusals:
+    """Who was refused for its secret: a log line for each broker id now and then, and their number."""
+
+    def __init__(self) -> None:
+        self._told: dict[int | None, tuple[float, int]] = {}
+
+    def tell(self, broker_id: int | None, peer: str) -> None:
+        """Somebody who says to be this broker, or none, was refused. There are at most 10,000 such ids."""
+        now = asyncio.get_running_loop().time()
+        told_at, untold = self._told.get(broker_id, (now - REFUSALS_TOLD_EVERY_S, 0))
+        if now - told_at < REFUSALS_TOLD_EVERY_S:
+            self._told[broker_id] = (told_at, untold + 1)
+            return
+        self._told[broker_id] = (now, 0)
+        log.warning(
+            "broker link refused", broker=broker_id, peer=peer, reason="no valid secret", more_since=untold
+        )
+
+
 class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no types
     """`/ws/broker/`: Channels' dispatch is replaced by one receive loop, since it costs
     more than a frame's own work."""
 
     _open = 0
+    _refusals: Final = Refusals()
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -79,7 +101,7 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
             if credentials is not None and not self._controller.knows_secrets:
                 await _say_unavailable(send)
                 return
-            log.warning("broker link refused", peer=_peer(scope), reason="no valid secret")
+            self._refusals.tell(credentials[0] if credentials else None, _peer(scope))
             await send({"type": "websocket.close", "code": POLICY_VIOLATION_CLOSE})
             return
         if BrokerDoor._open >= LINKS:
