@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from muster.messages import codec
+from muster.messages.limits import MAX_FRAME_TO_BROKER_BYTES
 from muster.messages.link.to_broker import ToBroker
 
-OUTBOX_BYTES: Final = 64 * 1024 * 1024
+OUTBOX_BYTES: Final = MAX_FRAME_TO_BROKER_BYTES
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 

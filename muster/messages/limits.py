@@ -12,7 +12,9 @@ BYTES_PER_TOPIC: Final = 400
 """An upper bound for what surrounds the entries of one topic: its name and its id."""
 
 MAX_FRAME_FROM_BROKER_BYTES: Final = 2 * 1024 * 1024
-MAX_FRAME_TO_BROKER_BYTES: Final = 16 * 1024 * 1024
+MAX_FRAME_TO_BROKER_BYTES: Final = 64 * 1024 * 1024
+"""The longest is an answer: what became of an election of each of a hundred thousand partitions. One that is
+longer would end the link of every broker that is asked, one after the other."""
 
 MAX_ROWS_PER_FRAME: Final = 1_000
 """Rows of a kind in one chunk of a snapshot; partitions in one AlterPartition, in one ping."""
