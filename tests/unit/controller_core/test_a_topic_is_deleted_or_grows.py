@@ -279,3 +279,13 @@ def test_the_row_of_a_new_partition_is_of_the_turn() -> None:
         (),
         cluster.state.rows.metadata_version,
     )
+
+
+def test_one_that_grew_in_the_turn_that_deletes_it_is_deleted_as_it_is_stored() -> None:
+    """Told to have more partitions than its rows, the deletion conflicted with the tables ten times over."""
+    cluster = Cluster(ROWS)
+    more = growth(GrownTopic(name="orders", partition_count=5))
+    decision = cluster.turn(heard("link-1a", more), heard("link-2a", deletion(NamedTopic(name="orders"))))
+    (gone,) = [one for one in decision.records if isinstance(one, TopicDeleted)]
+    assert gone.partition_count == len(ROWS)
+    assert cluster.state.rows.topics == {}
