@@ -1,8 +1,8 @@
 /* This room sends prebuilt frames over many connections and looks at every answer; see frame_load.py.
 
    Called with HOST PORT FILE. The file holds, for each connection: the bytes of its request, the bytes of the
-   answer it must get, where in the request an offset stands that is higher each time, and where in the answer
-   eight bytes may be any. Each line of
+   answer it must get, where in the request an offset stands that is higher each time, where in the answer
+   eight bytes may be any, and how many of its bytes are compared. Each line of
    standard input, SECONDS IN_FLIGHT RATE, is one window of work, told of in one line of JSON. With a rate (in
    all, a second) requests leave when they are due, and the time of an answer counts from there. */
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@ enum { BUCKETS = 1000000, BUCKET_NS = 10000, PATIENCE_S = 30 };
 
 struct connection {
     int fd;
-    uint32_t request_bytes, answer_bytes, offset_count, any_count;
+    uint32_t request_bytes, answer_bytes, offset_count, any_count, compared_bytes;
     uint8_t *request, *answer, *buffer;
     uint32_t *offsets_at, *any_at;
     uint64_t next_offset, asked_at[IN_FLIGHT_MAX], due;
@@ -96,7 +96,7 @@ static uint32_t hear(struct connection *one, uint64_t *now) {
             refuse(one, answer, one->filled - start);
         if (one->filled - start < one->answer_bytes) break;
         for (uint32_t n = 0; n < one->any_count; n++) memcpy(one->answer + one->any_at[n], answer + one->any_at[n], 8);
-        if (memcmp(answer + 8, one->answer + 8, one->answer_bytes - 8)) refuse(one, answer, one->filled - start);
+        if (memcmp(answer + 8, one->answer + 8, one->compared_bytes - 8)) refuse(one, answer, one->filled - start);
         uint64_t bucket = (*now - one->asked_at[one->heard++ % IN_FLIGHT_MAX]) / BUCKET_NS;
         if (*now < until) answers++, buckets[bucket < BUCKETS ? bucket : BUCKETS - 1]++;
         start += one->answer_bytes, found++;
@@ -186,6 +186,7 @@ int main(int argc, char **argv) {
         one->offset_count /= 4;
         one->any_at = (uint32_t *)read_bytes(file, &one->any_count);
         one->any_count /= 4;
+        read_all(file, &one->compared_bytes, 4);
         if (one->request_bytes * IN_FLIGHT_MAX > sizeof out) fail("a request is too large");
         one->buffer = malloc(one->answer_bytes * IN_FLIGHT_MAX);
         one->fd = socket(AF_INET, SOCK_STREAM, 0);

@@ -27,13 +27,15 @@ class Question(NamedTuple):
     """What one connection asks again and again, and the answer it must get.
 
     `offsets_at`: where in the request eight bytes stand that are one higher each time; `any_at`: where in the
-    answer eight bytes stand that are whatever they are.
+    answer eight bytes stand that are whatever they are. `compared_bytes`: so many of the answer are compared,
+    and all are counted; None: all are compared, too.
     """
 
     request: bytes
     answer: bytes
     offsets_at: tuple[int, ...] = ()
     any_at: tuple[int, ...] = ()
+    compared_bytes: int | None = None
 
 
 class Window(NamedTuple):
@@ -66,6 +68,8 @@ class FrameLoad:
                 anything = struct.pack(f"={len(one.any_at)}I", *one.any_at)
                 for part in (one.request, one.answer, offsets, anything):
                     file.write(struct.pack("=I", len(part)) + part)
+                compared = len(one.answer) if one.compared_bytes is None else one.compared_bytes
+                file.write(struct.pack("=I", compared))
             file.flush()
             self._process = subprocess.Popen(
                 [_program(home), host, str(port), file.name],
@@ -117,12 +121,17 @@ def probe(home: Path, host: str, port: int) -> FrameLoad:
     On so many connections that each waits for its answer before it asks again, at any steady rate.
     """
     request = encode_request(API_VERSIONS, 0, 0, "probe", build(request_class(API_VERSIONS, 0)))
+    answer = answer_of(host, port, request)
+    return FrameLoad(home, host, port, [Question(request, answer)] * PROBING_CONNECTIONS)
+
+
+def answer_of(host: str, port: int, request: bytes) -> bytes:
+    """The whole frame that answers `request`."""
     with socket.create_connection((host, port), timeout=30) as connection:
         connection.sendall(request)
         with connection.makefile("rb") as answers:
             head = answers.read(4)
-            answer = head + answers.read(int.from_bytes(head, "big"))
-    return FrameLoad(home, host, port, [Question(request, answer)] * PROBING_CONNECTIONS)
+            return head + answers.read(int.from_bytes(head, "big"))
 
 
 def _program(home: Path) -> str:
