@@ -51,7 +51,7 @@ class Tools:
         """It ends when nothing more can be asked."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(60)
         self._process.stdout.close()
 
     def at(self, bootstrap: str) -> Self:

@@ -57,7 +57,7 @@ def running_stack(home: Path, brokers: int = 1) -> Iterator[Stack]:
         yield {**json.loads((home / "stack.json").read_text(encoding="utf-8")), "home": str(home)}
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(PATIENCE_S)
 
 
 def doors(stack: Stack) -> dict[str, str]:

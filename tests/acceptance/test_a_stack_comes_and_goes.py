@@ -21,9 +21,9 @@ from standalone.processes import ROOT
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 START_LIMIT_S = 240.0
-END_LIMIT_S = 10.0
+END_LIMIT_S = 60.0
 # A kill -9 travels from the top through supervisor to its children.
-VANISH_LIMIT_S = 15.0
+VANISH_LIMIT_S = 60.0
 _numbers = itertools.count(1)
 # What a shell may hold that was set up for another program.
 ANOTHER_PROGRAMS = {
@@ -104,7 +104,7 @@ class Up:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(END_LIMIT_S * 2)
+                self.process.wait(END_LIMIT_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -133,20 +133,20 @@ def test_scripts_learn_everything_they_need_and_rule_single_processes(up: Up) ->
     request = urllib.request.Request(
         f"{info['rest']}brokers/", headers={"Authorization": f"Bearer {info['token']}"}
     )
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=60) as response:
         assert response.status == 200
 
     address = up.make("login").strip()
     assert address.startswith(info["web"]) and address not in up.said()
     for link in (address, re.findall(r"up: sign in.*: (http\S+)", up.said())[0]):
-        with urllib.request.urlopen(link, timeout=10) as page:
+        with urllib.request.urlopen(link, timeout=60) as page:
             assert b"Sign in as" in page.read()
     _readme_holds(up)
 
     # Somebody else kills it; the stack is told by nobody, and knows.
     killed = next(row["pid"] for row in info["processes"] if row["name"] == "broker-2")
     os.kill(killed, signal.SIGKILL)
-    _until(lambda: _pid(up, "broker-2") == 0, 20, "stack.json shows the death")
+    _until(lambda: _pid(up, "broker-2") == 0, VANISH_LIMIT_S, "stack.json shows the death")
     assert re.search(r"broker-2 +- +killed", up.make("status"))
     up.make("start", "broker-2")
     assert _pid(up, "broker-2") not in (0, killed)
@@ -155,14 +155,12 @@ def test_scripts_learn_everything_they_need_and_rule_single_processes(up: Up) ->
     up.make("start", "worker-1")
 
     second = Up(up.home)
-    assert second.process.wait(60) != 0
+    assert second.process.wait(END_LIMIT_S) != 0
     assert f"A stack already runs in {up.home} (process {up.process.pid})" in second.said()
 
     everybody = up.everybody()
-    started = time.monotonic()
     up.process.send_signal(signal.SIGTERM)
-    assert up.process.wait(60) == 0
-    assert time.monotonic() - started < END_LIMIT_S * 3
+    assert up.process.wait(END_LIMIT_S) == 0
     assert _alive(everybody) == []
     assert not (up.home / "stack.json").exists()
 
@@ -218,7 +216,7 @@ def test_two_stacks_run_side_by_side_and_a_killed_one_leaves_nothing_but_its_fol
         assert after["nodes"] == before["nodes"][:1]
         everybody = again.everybody()
         again.process.send_signal(signal.SIGHUP)
-        assert again.process.wait(60) == 0
+        assert again.process.wait(END_LIMIT_S) == 0
         assert _alive(everybody) == [] and _alive(untouched) == untouched
     finally:
         for stack in filter(None, (again, one, other)):

@@ -10,11 +10,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from access.grants import Role
 from access.service import create_user
 from standalone.redis import Redis
+from tests.browser.conftest import PATIENCE_MS
 from tests.integration.replication.cluster import Cluster
 from tests.integration.web.served import WebProcess
 
@@ -46,7 +47,7 @@ def page(browser: Browser, web: WebProcess) -> Iterator[Page]:
     client.force_login(create_user("mira", Role.OPERATOR, None))
     name = settings.SESSION_COOKIE_NAME
     context = browser.new_context(viewport={"width": 390, "height": 900}, base_url=web.url)
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE_MS)
     context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": web.url}])
     opened = context.new_page()
     yield opened
@@ -64,7 +65,7 @@ def test_a_topic_from_its_creation_to_its_end(page: Page, cluster: Cluster) -> N
     fill(page, "replication_factor", "3")
     fill(page, "configs", "min.insync.replicas=2")
     show(page)
-    assert page.locator("#would-be tbody").first.locator("tr").count() == 4
+    expect(page.locator("#would-be tbody").first.locator("tr")).to_have_count(4)
     assert fits(page) and not cluster.partitions("gates")
     go(page, "Create a topic", "a topic for gates")
     assert len(cluster.partitions("gates")) == 4
@@ -130,7 +131,7 @@ def test_configs_and_replicas_of_a_topic_are_changed(page: Page, cluster: Cluste
     page.get_by_text("is no value of retention.ms").wait_for()
     fill(page, "config.retention.ms", "3600000")
     show(page)
-    assert page.locator("#would-be tbody tr").count() == 1
+    expect(page.locator("#would-be tbody tr")).to_have_count(1)
     go(page, "Change configs", "an hour is enough")
     assert cluster.query("SELECT configs ->> 'retention.ms' FROM topic") == [("3600000",)]
 

@@ -7,11 +7,12 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from pytest_django import DjangoDbBlocker
 
 from access.grants import Role
 from access.service import create_user
+from tests.browser.conftest import PATIENCE_MS
 from tests.conftest import pointed_at
 from tests.integration.conftest import plane
 from tests.integration.coordinator.control_plane import ControlPlane
@@ -58,7 +59,7 @@ def test_the_flow_from_the_group_to_the_outcome_and_back(
     client.force_login(create_user("mira", Role.OPERATOR, None))
     name = settings.SESSION_COOKIE_NAME
     context = browser.new_context(viewport={"width": 390, "height": 900})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE_MS)
     context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": web.url}])
     page = context.new_page()
     page.goto(f"{web.url}/groups/{group}/")
@@ -67,7 +68,7 @@ def test_the_flow_from_the_group_to_the_outcome_and_back(
     page.get_by_label("Reason").fill("we begin anew")
     page.get_by_role("button", name="Show what would change").click()
     page.get_by_text("Would be done.").wait_for()
-    assert page.locator("#would-be tbody tr").count() == 4
+    expect(page.locator("#would-be tbody tr")).to_have_count(4)
     assert plane.committed(group)[1] == 10
     page.get_by_role("button", name="Reset offsets").click()
     page.get_by_text("Done.").wait_for()

@@ -7,7 +7,7 @@ import pytest
 from pytest_django import DjangoDbBlocker
 
 from tests.conftest import pointed_at
-from tests.integration.coordinator.control_plane import ControlPlane
+from tests.integration.coordinator.control_plane import PATIENCE_S, ControlPlane
 from tests.integration.coordinator.member import ScriptedMember
 
 NewMember = Callable[..., ScriptedMember]
@@ -31,7 +31,10 @@ async def new_member(request: pytest.FixtureRequest, group: str) -> AsyncIterato
 
 
 @pytest.fixture
-def database(plane: ControlPlane, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Django's rows are those of the shared control plane."""
+def database(
+    plane: ControlPlane, django_db_blocker: DjangoDbBlocker, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Django's rows are those of the shared control plane; doors wait for its answers until they come."""
+    monkeypatch.setattr("runtime.asking.WAIT_S", PATIENCE_S)
     with django_db_blocker.unblock(), pointed_at(plane.database_url):
         yield

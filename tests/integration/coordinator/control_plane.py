@@ -19,9 +19,11 @@ from standalone.redis import Redis
 
 ROOT = Path(__file__).resolve().parents[3]
 READY_WITHIN_S = 60.0
+PATIENCE_S = 90.0
+"""Costs nothing where things go well: a machine may be slow, but not for so long."""
 
 
-def eventually(condition: Callable[[], object], what: str, within_s: float = 20.0) -> object:
+def eventually(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> object:
     """The first true value of `condition`; fails with `what` when it stays false."""
     until = time.monotonic() + within_s
     while not (value := condition()):
@@ -31,7 +33,9 @@ def eventually(condition: Callable[[], object], what: str, within_s: float = 20.
     return value
 
 
-async def eventually_async(condition: Callable[[], object], what: str, within_s: float = 20.0) -> object:
+async def eventually_async(
+    condition: Callable[[], object], what: str, within_s: float = PATIENCE_S
+) -> object:
     """`eventually` for tests whose members live on this event loop."""
     until = time.monotonic() + within_s
     while not (value := await asyncio.to_thread(condition)):

@@ -12,7 +12,7 @@ from muster.client.errors import CommitFailed
 from muster.client.fetching import FetchOptions
 from muster.client.tenure import Tenure
 from muster.messages.member import TopicCount
-from tests.integration.coordinator.control_plane import ControlPlane
+from tests.integration.coordinator.control_plane import PATIENCE_S, ControlPlane
 
 WORK_EVERY_S = 0.03
 
@@ -98,7 +98,7 @@ class Fleet:
         if tenure.committed_to > self.durable.get(tenure.partition, -1):
             self.durable[tenure.partition] = tenure.committed_to
 
-    async def settles(self, within_s: float = 40.0, *, moved_on: bool = True) -> None:
+    async def settles(self, within_s: float = PATIENCE_S, *, moved_on: bool = True) -> None:
         """Every partition is fetched by exactly one live member, as its row says, and commits go on.
 
         Also: no acknowledged commit is lost, and no member began behind one.

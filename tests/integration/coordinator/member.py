@@ -30,7 +30,7 @@ from muster.messages.member import (
 
 Kind = TypeVar("Kind", bound=Frame)
 
-WITHIN_S = 30.0
+WITHIN_S = 90.0
 
 
 class ScriptedMember:
@@ -46,7 +46,7 @@ class ScriptedMember:
         self.consumer_id = consumer_id
         self.topic = topic
         self.member_token = secrets.token_hex(32)
-        self.session_timeout_ms = 6_000
+        self.session_timeout_ms = 30_000
         self.auto_commit = True
         self.answers = {"ping", "stop", "start"}
         self.heard: list[ToMember] = []

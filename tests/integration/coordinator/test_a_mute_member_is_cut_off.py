@@ -11,13 +11,15 @@ NewMember = Callable[..., ScriptedMember]
 
 EVERYTHING = (0, 1, 2, 3)
 SHORT_MS = 2_000
+LONGER_MS = 6_000
+"""Between its end as a connection and the end of its session a third of this is left to come back in."""
 
 
 async def test_whoever_answers_pings_but_no_stop_fetcher_loses_everything_when_its_session_ends(
     plane: ControlPlane, group: str, new_member: NewMember
 ) -> None:
     ann, ben = new_member("ann"), new_member("ben")
-    ann.session_timeout_ms = SHORT_MS
+    ann.session_timeout_ms = LONGER_MS
     ann.answers = {"ping", "start"}
     await ann.connect()
     await ann.register()

@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from muster.client.transport import NodeUnreachable, Transport
 from tests.integration.coordinator.control_plane import ControlPlane
 
-WITHIN_S = 30.0
+WITHIN_S = 90.0
 
 
 @contextmanager

@@ -49,7 +49,7 @@ SHARD = 7
 GROUP = next(name for number in count() if shard_of(name := f"departures-{number}") == SHARD)
 ORDERS = Partition("orders", UUID(int=1), 0)
 LAYOUT = TopicLayout(TopicName(ORDERS.topic), TopicId(ORDERS.topic_id), 1)
-BOUND_S = 20.0
+BOUND_S = 90.0
 
 
 class Node:

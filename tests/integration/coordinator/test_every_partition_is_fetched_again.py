@@ -49,7 +49,7 @@ async def test_the_owner_is_killed_and_nobody_stops(
     two_nodes: ControlPlane, new_fleet: NewFleet, group: str
 ) -> None:
     fleet = new_fleet()
-    fleet.join("ann", "ben", session_timeout_ms=10_000)
+    fleet.join("ann", "ben", session_timeout_ms=20_000)
     await fleet.settles()
     generation, begun = two_nodes.generation(group), fleet.begun()
     two_nodes.nodes[owner_of(two_nodes, group)].kill()
@@ -91,9 +91,9 @@ async def test_redis_is_stopped_while_the_group_rebalances(
     two_nodes.redis.pause()
     try:
         fleet.join("ben")
-        await fleet.settles(within_s=15)
+        await fleet.settles()
         fleet.join("cleo")
-        await fleet.settles(within_s=15)
+        await fleet.settles()
     finally:
         two_nodes.redis.resume()
     await fleet.members["ann"].vanish()
@@ -150,4 +150,4 @@ async def test_members_come_and_go_while_nodes_die(
     two_nodes.nodes[owner_of(two_nodes, group)].kill()
     fleet.join("ann")
     await fleet.members["ben"].vanish()
-    await fleet.settles(within_s=60)
+    await fleet.settles()

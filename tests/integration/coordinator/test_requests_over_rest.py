@@ -7,7 +7,7 @@ import pytest
 
 from runtime import asking
 from tests.integration.coordinator.conftest import NewMember
-from tests.integration.coordinator.control_plane import ControlPlane, eventually_async
+from tests.integration.coordinator.control_plane import PATIENCE_S, ControlPlane, eventually_async
 from tests.integration.coordinator.operators import Operator, add_group
 
 
@@ -115,7 +115,7 @@ def test_who_waits_too_long_is_told_where_the_answer_will_stand(
     later = olga.ask("set_strategy", rebalance_mode="eager")
     # The node may have answered before the first look.
     assert later.status_code in (200, 202)
-    asking.WAIT_S = 5.0
+    monkeypatch.setattr(asking, "WAIT_S", PATIENCE_S)
     told = asking._wait(later.json()["request"])
     assert told.result is not None and olga.get(later["Location"]).json()["verdict"] == "done"
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:Deprecat
 TOPIC, PARTITIONS = "orders", 2
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TOPICS = (TOPIC, "kafka-python", "aiokafka", *CODECS)
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 ROOT = Path(__file__).parents[3]
 
 
@@ -57,7 +57,7 @@ class BrokerProcess:
     def end(self, how: signal.Signals) -> int:
         assert self._process is not None
         self._process.send_signal(how)
-        code = self._process.wait(20)
+        code = self._process.wait(PATIENCE_S)
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process = None

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 CERTIFICATES = ROOT / "tests" / "unit" / "kafkaserver" / "certificates"
 SECRET = bytes(range(32))
 TOKEN = f"mst_0a0b0c0d_{base64.urlsafe_b64encode(SECRET).rstrip(b'=').decode()}"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def _row() -> CallerRow:
@@ -80,7 +80,7 @@ def door(
     port = process.stdout.readline().split()[1]
     yield request.param, f"127.0.0.1:{port}"
     process.send_signal(signal.SIGTERM)
-    process.wait(20)
+    process.wait(PATIENCE_S)
     process.stdout.close()
 
 

@@ -13,8 +13,14 @@ from controller.topics_api import created_topics
 from standalone.postgres import OWNER, Postgres
 from standalone.redis import Redis
 from tests.conftest import pointed_at
-from tests.integration.replication.cluster import Cluster
+from tests.integration.replication.cluster import PATIENCE_S, Cluster
 from tests.integration.replication.rest_operator import Operator
+
+
+@pytest.fixture(autouse=True)
+def patient_doors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """REST and pages in this process wait for the owner's answer until it comes, however slow it is."""
+    monkeypatch.setattr("runtime.asking.WAIT_S", PATIENCE_S)
 
 
 @pytest.fixture

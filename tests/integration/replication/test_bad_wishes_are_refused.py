@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from tests.integration.replication.cluster import Cluster
+from tests.integration.replication.cluster import PATIENCE_S, Cluster
 
 
 def test_bad_topics_are_refused(cluster: Cluster) -> None:
@@ -23,7 +23,7 @@ def test_a_broker_with_a_wrong_secret_never_registers(cluster: Cluster) -> None:
     cluster.secrets[2] = "not the secret"
     cluster.start_broker(2)
     cluster.await_true(lambda: "HTTP 403" in cluster.probe(2, "readyz")[1], "it is told why")
-    assert cluster.live_brokers() == {1}
+    assert 2 not in cluster.live_brokers()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", cluster.ports[2][0]), timeout=5)
 
@@ -31,5 +31,5 @@ def test_a_broker_with_a_wrong_secret_never_registers(cluster: Cluster) -> None:
 def test_a_listener_that_others_reach_and_nobody_guards_is_refused(cluster: Cluster) -> None:
     cluster.addresses["node-1"] = "ws://127.0.0.1:1"
     process = cluster.start_broker(1, MUSTER_BROKER_LISTEN="0.0.0.0:9092")
-    assert process.popen.wait(timeout=20) == 2
+    assert process.popen.wait(timeout=PATIENCE_S) == 2
     assert "needs MUSTER_KAFKA_SASL=1" in process.tail()

@@ -54,6 +54,11 @@ def told(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, tuple[s
     return {key: (entry.value, ConfigSource(entry.source)) for key, entry in found.items()}
 
 
+def await_produced(cluster: Cluster, size: int, error: str, what: str) -> None:
+    """Wait until a record of this size is answered so; a leader may have to hear first that it leads."""
+    cluster.await_true(lambda: produced(cluster, "orders", size) == error, what)
+
+
 def produced(cluster: Cluster, topic: str, size: int) -> str:
     """The error of a record of this size with acks=all; "" if it was stored."""
     outcomes: list[str] = []
@@ -113,16 +118,18 @@ def test_a_topics_configs_act_at_once_and_are_told_as_they_are(cluster: Cluster,
         "1048588",
         ConfigSource.DEFAULT_CONFIG,
     )
-    assert produced(cluster, "orders", 1_000) == ""
+    await_produced(cluster, 1_000, "", "it is taken")
 
     assert changed(admin, ResourceType.TOPIC, "orders", ("max.message.bytes", SET, "500")) == ""
-    source = ConfigSource.DYNAMIC_TOPIC_CONFIG
-    assert told(admin, ResourceType.TOPIC, "orders")["max.message.bytes"] == ("500", source)
-    cluster.await_true(lambda: produced(cluster, "orders", 1_000) == "MSG_SIZE_TOO_LARGE", "it is too large")
-    assert produced(cluster, "orders", 100) == ""
+    by_topic = ("500", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    cluster.await_true(
+        lambda: told(admin, ResourceType.TOPIC, "orders")["max.message.bytes"] == by_topic, "it is told"
+    )
+    await_produced(cluster, 1_000, "MSG_SIZE_TOO_LARGE", "it is too large")
+    await_produced(cluster, 100, "", "another one is not")
 
     assert changed(admin, ResourceType.TOPIC, "orders", ("max.message.bytes", DELETE, None)) == ""
-    cluster.await_true(lambda: produced(cluster, "orders", 1_000) == "", "it is taken again")
+    await_produced(cluster, 1_000, "", "it is taken again")
 
     refused = changed(admin, ResourceType.TOPIC, "orders", ("no.such.key", SET, "1"))
     assert refused == "INVALID_CONFIG"
@@ -158,13 +165,13 @@ def test_how_many_replicas_must_hold_a_record_is_one_truth_for_all(cluster: Clus
     admin = cluster.admin()
     assert set_for_all(cluster, "min.insync.replicas", "3") == 0
     assert set_for_everyone(cluster) == {"min.insync.replicas": ("3", 3)}
-    assert produced(cluster, "orders", 10) == ""
-    leader = cluster.leaders("orders")[0]
+    await_produced(cluster, 10, "", "all three hold it")
+    leader = cluster.leader_of("orders")
     away = next(broker_id for broker_id in cluster.brokers if broker_id != leader)
     cluster.brokers[away].popen.kill()
-    cluster.await_true(lambda: produced(cluster, "orders", 10) == "NOT_ENOUGH_REPLICAS", "two are too few")
+    await_produced(cluster, 10, "NOT_ENOUGH_REPLICAS", "two are too few")
     assert changed(admin, ResourceType.TOPIC, "orders", ("min.insync.replicas", SET, "2")) == ""
-    cluster.await_true(lambda: produced(cluster, "orders", 10) == "", "two are enough")
+    await_produced(cluster, 10, "", "two are enough")
     journal = cluster.query(
         "SELECT count(*) FROM broker_configs WHERE configs ->> 'min.insync.replicas' = '3'"
     )
@@ -199,17 +206,20 @@ def test_times_of_records_are_judged_and_made_as_is_set_by_then(cluster: Cluster
     cluster.create_topic("orders", 1)
     admin, topic = cluster.admin(), ResourceType.TOPIC
     long_ago = 1_000_000
-    assert stored_time(cluster, "orders", long_ago) == ("", TIMESTAMP_CREATE_TIME, long_ago)
+    as_stated = ("", TIMESTAMP_CREATE_TIME, long_ago)
+    cluster.await_true(lambda: stored_time(cluster, "orders", long_ago) == as_stated, "as it is stated")
 
     assert changed(admin, topic, "orders", ("message.timestamp.before.max.ms", SET, "1000")) == ""
     cluster.await_true(
         lambda: stored_time(cluster, "orders", long_ago)[0] == "INVALID_TIMESTAMP", "it is too old by now"
     )
     assert changed(admin, topic, "orders", ("message.timestamp.type", SET, "LogAppendTime")) == ""
-    cluster.await_true(
-        lambda: stored_time(cluster, "orders", long_ago)[1] == TIMESTAMP_LOG_APPEND_TIME, "the leader's time"
-    )
-    assert stored_time(cluster, "orders", long_ago)[2] > long_ago
+
+    def made_by_the_leader() -> bool:
+        _, kind, time_ms = stored_time(cluster, "orders", long_ago)
+        return kind == TIMESTAMP_LOG_APPEND_TIME and time_ms > long_ago
+
+    cluster.await_true(made_by_the_leader, "the leader's time")
 
 
 def test_topics_cannot_be_deleted_while_the_cluster_says_so(cluster: Cluster) -> None:

@@ -16,7 +16,7 @@ def test_a_broker_is_drained_under_a_producer_and_a_node_that_dies_meanwhile(clu
     cluster.start_broker(4, MUSTER_FILE_DELETE_DELAY_MS="1000")
     cluster.wait_until_ready((1, 2, 3, 4))
     cluster.create_topic("orders", PARTITIONS, configs={"min.insync.replicas": "2"})
-    victim = cluster.leaders("orders")[0]
+    victim = cluster.leader_of("orders")
     producing = Producing(cluster, "orders", PARTITIONS)
     cluster.await_true(lambda: producing.acknowledged_count >= 200, "producing goes on")
 

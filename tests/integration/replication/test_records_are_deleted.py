@@ -23,9 +23,12 @@ def test_deleted_records_stay_deleted_past_a_kill_and_a_change_of_leader(cluster
     below = 2_501
     assert delete(cluster, "orders", below) == below
     assert starts(cluster, "orders") == {below}, "it is answered when every live replica has deleted"
-    assert all(size < RECORDS * len(VALUE) for size in map(len, cluster.logs("orders", 0).values()))
+    cluster.await_true(
+        lambda: all(len(log) < RECORDS * len(VALUE) for log in cluster.logs("orders", 0).values()),
+        "and gives their room back",
+    )
 
-    leader = cluster.leaders("orders")[0]
+    leader = cluster.leader_of("orders")
     cluster.brokers[leader].kill()
     cluster.await_true(lambda: cluster.leaders("orders")[0] not in (leader, -1), "another leads")
     assert watermarks(cluster, "orders") == (below, RECORDS)
@@ -50,7 +53,8 @@ def test_a_replica_that_was_away_for_long_begins_where_its_leader_does(cluster: 
     cluster.create_topic("orders", 1)
     fill(cluster, "orders", 10)
     cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "all are in sync")
-    away = next(b for b in cluster.brokers if b != cluster.leaders("orders")[0])
+    leader = cluster.leader_of("orders")
+    away = next(b for b in cluster.brokers if b != leader)
     cluster.brokers[away].kill()
     cluster.await_true(lambda: away not in cluster.live_brokers(), "it is missed")
     fill(cluster, "orders", RECORDS)
@@ -86,19 +90,27 @@ def test_kafkas_own_tools_tell_offsets_and_sizes(cluster: Cluster, tools: Tools)
     told = {time: offset(tools, time) for time in ("-1", "latest", "-2", "-3", "-4", "-5", "1000")}
     assert told == {"-1": 20, "latest": 20, "-2": 3, "-3": told["-3"], "-4": 3, "-5": None, "1000": 3}
     assert told["-3"] in range(3, 20)
-    said = tools.run("LogDirsCommand", "--describe", "--topic-list", "orders").text
-    assert "{" in said, said
-    told_of = {one["broker"]: one["logDirs"] for one in json.loads(said[said.index("{") :])["brokers"]}
-    for broker_id in cluster.brokers:
-        (folder,) = told_of.pop(broker_id)
-        assert folder["error"] is None and folder["logDir"].startswith(str(cluster.home))
-        (log,) = folder["partitions"]
-        assert (log["partition"], log["offsetLag"], log["isFuture"]) == ("orders-0", 0, False)
-        assert log["size"] == len(cluster.logs("orders", 0)[broker_id])
+    cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "all are in sync")
+    cluster.await_true(lambda: sizes_are_told(cluster, tools), "each tells its size, and lacks nothing")
     said = tools.run(
         "TransactionsCommand", "describe-producers", "--topic", "orders", "--partition", "0"
     ).text
     assert "ProducerId" in said
+
+
+def sizes_are_told(cluster: Cluster, tools: Tools) -> bool:
+    """What kafka-log-dirs.sh says of every broker is so. A follower may lag for a moment."""
+    said = tools.run("LogDirsCommand", "--describe", "--topic-list", "orders").text
+    assert "{" in said, said
+    told_of = {one["broker"]: one["logDirs"] for one in json.loads(said[said.index("{") :])["brokers"]}
+    found = []
+    for broker_id in cluster.brokers:
+        (folder,) = told_of.pop(broker_id)
+        assert folder["error"] is None and folder["logDir"].startswith(str(cluster.home))
+        (log,) = folder["partitions"]
+        assert (log["partition"], log["isFuture"]) == ("orders-0", False)
+        found.append((log["offsetLag"], log["size"]) == (0, len(cluster.logs("orders", 0)[broker_id])))
+    return all(found)
 
 
 def offset(tools: Tools, time: str) -> int | None:

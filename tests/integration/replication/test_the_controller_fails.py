@@ -16,7 +16,7 @@ def test_the_controller_is_killed(cluster: Cluster) -> None:
     before = producing.acknowledged_count
     cluster.await_true(lambda: producing.acknowledged_count >= before + 100, "producing goes on")
     cluster.create_topic("clicks", PARTITIONS)
-    victim = cluster.leaders("orders")[0]
+    victim = cluster.leader_of("orders")
     cluster.brokers[victim].kill()
     cluster.await_true(lambda: victim not in cluster.leaders("orders").values(), "the new controller elects")
     producing.finish()
@@ -35,7 +35,7 @@ def test_the_controller_is_stopped_and_wakes_as_nobody(cluster: Cluster) -> None
     cluster.nodes[first].resume()
     second = cluster.controller()
     cluster.wait_until_ready()
-    victim = cluster.leaders("clicks")[0]
+    victim = cluster.leader_of("clicks")
     cluster.brokers[victim].kill()
     cluster.await_true(lambda: victim not in cluster.leaders("clicks").values(), "the new controller elects")
     assert cluster.controller() == second

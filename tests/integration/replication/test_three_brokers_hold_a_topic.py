@@ -11,27 +11,34 @@ from tests.unit.kafkawire.asking import ClientConnection
 
 def test_three_brokers_hold_a_topic(cluster: Cluster) -> None:
     cluster.start()
-    assert cluster.live_brokers() == {1, 2, 3}
+    cluster.await_true(lambda: cluster.live_brokers() == {1, 2, 3}, "all have registered")
     cluster.create_topic("orders", partitions=6, replicas=3)
-    leaders = list(cluster.leaders("orders").values())
-    assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
-    assert cluster.everybody_in_sync("orders")
+    cluster.await_true(
+        lambda: sorted(cluster.leaders("orders").values()) == [1, 1, 2, 2, 3, 3], "each leads two"
+    )
+    cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "all are in sync")
     producing = Producing(cluster, "orders", 6)
     cluster.await_true(lambda: producing.acknowledged_count >= 600, "600 records are acknowledged")
     producing.finish()
     assert producing.refused == []
     nothing_lost_nothing_twice(producing, cluster.read_everything("orders", 6))
     cluster.await_true(lambda: cluster.logs_are_equal("orders"), "the replicas are equal")
-    listed = cluster.admin().list_topics(timeout=10)
-    assert set(listed.brokers) == {1, 2, 3, FIRST_NODE_ID}
-    address: tuple[Any, ...] = (listed.brokers[FIRST_NODE_ID].host, listed.brokers[FIRST_NODE_ID].port)
-    for broker_id in (1, 2, 3):
-        assert _coordinator(cluster.ports[broker_id][0], "billing") == (0, FIRST_NODE_ID, *address)
-    assert {p.leader for p in listed.topics["orders"].partitions.values()} == {1, 2, 3}
+    cluster.await_true(lambda: _everybody_is_listed(cluster), "every door tells of everybody")
     cluster.await_true(
         lambda: cluster.query("SELECT sum(high_watermark) FROM partition_progress")[0][0] == producing.sent,
         "the pages see how far the partitions got",
     )
+
+
+def _everybody_is_listed(cluster: Cluster) -> bool:
+    """Metadata names brokers, node and leaders, and each broker names the node that coordinates a group."""
+    listed = cluster.admin().list_topics(timeout=10)
+    if set(listed.brokers) != {1, 2, 3, FIRST_NODE_ID}:
+        return False
+    node: Any = listed.brokers[FIRST_NODE_ID]
+    told = {_coordinator(cluster.ports[broker_id][0], "billing") for broker_id in (1, 2, 3)}
+    leaders = {partition.leader for partition in listed.topics["orders"].partitions.values()}
+    return told == {(0, FIRST_NODE_ID, node.host, node.port)} and leaders == {1, 2, 3}
 
 
 def _coordinator(port: int, group: str) -> tuple[int, int, str, int]:

@@ -14,7 +14,7 @@ import pytest
 from standalone.children import free_ports
 from tests.integration.runtime.conftest import ROOT, Truth, wait_for
 
-DRAIN_BOUND_S = 15
+DRAIN_BOUND_S = 60
 
 
 def ask(port: int, path: str, token: str = "") -> tuple[int, str]:

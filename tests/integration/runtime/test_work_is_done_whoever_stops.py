@@ -49,7 +49,7 @@ class Worker:
             for child in psutil.Process(self.process.pid).children(recursive=True):
                 child.kill()
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 @pytest.fixture

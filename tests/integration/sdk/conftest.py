@@ -49,7 +49,7 @@ async def new_consumer(plane: ControlPlane, topic: LoneBroker, group: str) -> As
                 nodes=list(plane.addresses.values()),
                 token=plane.token(),
                 consumer_id=consumer_id,
-                **{"session_timeout_ms": 6_000, "auto_offset_reset": "earliest", **options},
+                **{"session_timeout_ms": 30_000, "auto_offset_reset": "earliest", **options},
             )
             at_the_end.push_async_callback(consumer.close)
             return consumer

@@ -32,7 +32,7 @@ class Stranger:
     """
 
     def __init__(
-        self, nodes: list[str], door_token: str, group: str, topic: str, session_timeout_ms: int = 6_000
+        self, nodes: list[str], door_token: str, group: str, topic: str, session_timeout_ms: int = 30_000
     ) -> None:
         self.consumer_id = "stranger"
         self.positions: dict[Place, int] = {}

@@ -17,7 +17,7 @@ from tests.integration.sdk.processes import (
     watch_commits,
 )
 
-SHORT_MS = 2_000
+SHORT_MS = 4_000
 StartConsumer = Callable[..., ConsumerProcess]
 
 
@@ -36,7 +36,7 @@ class Records:
                 value = f"{partition}-{number}"
                 self._producer.produce(self._topic, value.encode(), partition=partition)
                 self.values.add(value)
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(60) == 0
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def start(plane: ControlPlane, topic: LoneBroker, group: str, tmp_path: Path) ->
     watch_commits(plane)
     started: list[ConsumerProcess] = []
 
-    def start_one(consumer_id: str, session_timeout_ms: int = 6_000) -> ConsumerProcess:
+    def start_one(consumer_id: str, session_timeout_ms: int = 30_000) -> ConsumerProcess:
         started.append(ConsumerProcess(plane, topic, group, consumer_id, tmp_path, session_timeout_ms))
         return started[-1]
 
@@ -92,8 +92,8 @@ def test_a_consumer_that_was_stopped_for_longer_than_its_session_commits_nothing
 
     ann.pause()
     eventually(lambda: shares(plane, group) == {"ben": set(range(PARTITIONS))}, "ben has everything")
-    [(cause,)] = plane.query("SELECT cause FROM journal WHERE key = %s AND cause LIKE 'ann: %%'", group)
-    assert str(cause).startswith("ann: session over")
+    causes = plane.query("SELECT cause FROM journal WHERE key = %s AND cause LIKE 'ann: %%'", group)
+    assert causes and all(str(cause).startswith("ann: session over") for (cause,) in causes)
     eventually(lambda: consumed([ben]) >= {held.value}, "ben consumes what ann has in hand")
     records.produce()
     eventually(lambda: consumed((ann, ben)) == records.values, "every partition is fetched again")

@@ -14,7 +14,7 @@ from muster.client.record import Record
 from muster.client.tenure import UNKNOWN, Tenure
 from tests.integration.sdk.brokers import LoneBroker, topic_id
 
-WITHIN_S = 20.0
+WITHIN_S = 90.0
 
 
 class Fetchers:

@@ -48,7 +48,7 @@ class WebProcess:
     def stop(self) -> int:
         """SIGTERM, and the exit code."""
         self.process.terminate()
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
         self._log.close()

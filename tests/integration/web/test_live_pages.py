@@ -21,7 +21,7 @@ from runtime.models import NodeSession
 from tests.integration.web import cast
 from tests.integration.web.served import WebProcess
 
-SOON_S = 15
+SOON_S = 60
 
 
 @pytest.fixture
