@@ -1,5 +1,6 @@
 """This room keeps how far a log is compacted, says when it is worth it, and finishes what a kill cut off."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -84,6 +85,15 @@ class Cleaning:
     def load(self) -> None:
         """Learn which passes there were; beside the loop."""
         self.passes = Passes(Path(self._folder))
+
+    def opened_at(self, end_offset: int) -> None:
+        """The log was found to end there: no pass counts over what lay behind (`pass_outlives_crash`).
+
+        What a leader sends again may hold records that were removed here, and tombstones that delete them.
+        Raises OSError.
+        """
+        if os.path.exists(os.path.join(self._folder, CLEANER_CHECKPOINT)):
+            Passes(Path(self._folder)).cut_at(end_offset)
 
     def dirt(self, settings: LogSettings, high_watermark: int, wall_ms: int) -> Dirt:
         """What may be compacted: neither the segment that is written, nor what is not committed or too young.

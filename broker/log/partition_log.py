@@ -458,6 +458,8 @@ class PartitionLog:
         invariant(not len(self._segments) and not self.end_offset, "a log is opened once")
         try:
             found = opening.take_over(self.folder, self._segments, trust, now_ms)
+            if found.damage or not trust.was_clean:
+                self.cleaning.opened_at(found.end_offset)
         except (OSError, ValueError) as error:
             raise StorageFailed(str(error)) from error
         self.start_offset, self.end_offset = found.start_offset, found.end_offset

@@ -15,7 +15,16 @@ from broker.log.partition_log import PartitionLog
 from muster.kafkawire import batches
 from muster.kafkawire.errors import CorruptBatch
 from muster.kernel.error_codes import ErrorCode
-from tests.unit.broker_log.compacted_logs import COMPACT, compact, keyed, put, records, segments, task_of
+from tests.unit.broker_log.compacted_logs import (
+    COMPACT,
+    compact,
+    ends,
+    keyed,
+    put,
+    records,
+    segments,
+    task_of,
+)
 from tests.unit.broker_log.logs import bytes_of, opened, stored
 from tests.unit.kafkawire.made_batches import view
 
@@ -33,6 +42,16 @@ def filled(folder: Path, count: int = 40) -> PartitionLog:
     log = opened(folder, COMPACT)
     for number in range(count):
         put(log, (b"k%d" % (number % 3), b"v%d" % number), (b"once%d" % number, b"x"))
+    return log
+
+
+def merging(folder: Path) -> PartitionLog:
+    """A log of which the next pass makes one segment of several."""
+    log = opened(folder, COMPACT)
+    for _ in range(2):
+        compact(log)
+        for number in range(24):
+            put(log, (b"k%d" % (number % 3), b"v%d" % number * 20))
     return log
 
 
@@ -142,9 +161,12 @@ def test_a_producer_is_known_by_its_last_batch(tmp_path: Path) -> None:
     assert again.producers.judge(retried) == Duplicate(1, 1)
 
 
+@pytest.mark.parametrize("is_merging", [False, True])
 @pytest.mark.parametrize("step", range(14))
-def test_a_kill_at_any_step_costs_nothing(tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = filled(tmp_path)
+def test_a_kill_at_any_step_costs_nothing(
+    tmp_path: Path, step: int, is_merging: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = merging(tmp_path) if is_merging else filled(tmp_path)
     expected, end = values(log), log.end_offset
     left = step
 
@@ -238,3 +260,35 @@ def test_a_batch_is_compressed_again_as_it_was(tmp_path: Path, codec: int) -> No
     header = batches.read_header(bytes_of(region))
     assert (header.attributes & 7, header.record_count, header.last_offset_delta) == (codec, 1, 1)
     assert records(log)[0][2:4] == (b"once", b"x" * 100)
+
+
+@pytest.mark.parametrize("is_crash", [False, True])
+def test_a_pass_over_what_is_gone_counts_no_more(tmp_path: Path, is_crash: bool) -> None:
+    """What comes again from a leader that has not compacted it has never been looked at here."""
+    log = opened(tmp_path, COMPACT)
+    put(log, (b"a", b"1"))
+    put(log, (b"a", None))
+    for number in range(12):
+        put(log, (b"other%d" % number, b"x" * 60))
+    sent = []
+    while not sent or ends(sent[-1]) < log.end_offset:
+        region = log.read(ends(sent[-1]) if sent else 0, 1, log.end_offset, at_least_one=True)
+        assert region is not None
+        sent.append(bytes_of(region))
+    day = log.settings.delete_retention_ms
+    assert compact(log, wall_ms=10 * day) > 2
+    if is_crash:
+        # Of the machine: no record was flushed, and the small file that tells of the pass is there.
+        for path in tmp_path.glob("*.log"):
+            path.unlink()
+        log = opened(tmp_path, COMPACT)
+    else:
+        log.truncate_to(2, now_ms=0)
+        log.truncate_to(1, now_ms=0)
+    for batch in sent:
+        if ends(batch) > log.end_offset:
+            log.append_as_follower(view(batch), now_ms=0)
+    for number in range(12):
+        put(log, (b"more%d" % number, b"x" * 60))
+    compact(log, wall_ms=11 * day)
+    assert values(log)[b"a"] is None, "here the first pass has only just found the tombstone"
