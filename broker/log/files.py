@@ -21,9 +21,10 @@ class LogFile:
 
     __slots__ = ("__weakref__", "_descriptor")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_new: bool) -> None:
         self._descriptor = -1
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if is_new else 0)
+        self._descriptor = os.open(path, flags, 0o640)
 
     def fileno(self) -> int:
         """The descriptor, open as long as this object lives."""
@@ -61,8 +62,11 @@ class OpenFiles:
         """How many are open, wherever they are held."""
         return len(self._open)
 
-    def get(self, path: Path) -> LogFile:
-        """The open file at `path`, created if it is not there; not to be held. Raises OSError."""
+    def get(self, path: Path, *, is_new: bool = False) -> LogFile:
+        """The open file at `path`, made if it `is_new`; not to be held. Raises OSError.
+
+        One that is missing is never made: the next start would believe that nothing was stored behind it.
+        """
         with self._lock:
             file = self._recent.get(path)
             if file is not None:
@@ -72,7 +76,7 @@ class OpenFiles:
             if file is None:
                 while len(self._open) >= self._limit and self._recent:
                     self._recent.popitem(last=False)
-                file = self._by_path[path] = LogFile(path)
+                file = self._by_path[path] = LogFile(path, is_new=is_new)
                 self._open.add(file)
             if len(self._open) <= self._limit:
                 self._recent[path] = file

@@ -74,7 +74,9 @@ def take_over(folder: Path, segments: Segments, trust: Trust, now_ms: int) -> Ta
         check.note(f"it ends at {end}, {trust.high_watermark} was committed")
     start = max(segments.bases[0] if len(segments) else 0, check.stated_start())
     if start > end:
-        # All that is left was deleted: what ends before its own start holds nothing that anybody may read.
+        # All that is left was deleted: what ends before its own start holds nothing that anybody may read,
+        # and says nothing of what its producers have stored since.
+        producer_snapshots.forget_all(folder)
         segments.drop_all()
         segments.begin(start)
         end = start

@@ -73,6 +73,10 @@ class Segment:
 
     # -- writing
 
+    def create(self) -> None:
+        """Make the file of one that begins. Raises OSError."""
+        self._files.get(self.path, is_new=True)
+
     def write(self, data: memoryview) -> int:
         """Append bytes at the end, all or nothing; returns their position. Raises OSError, NotUndone."""
         position, file = self.size_bytes, self.file
@@ -139,8 +143,9 @@ class Segment:
 
         To unlink a gigabyte holds whoever does it for long, so that is left to `OpenFiles.erase`.
         """
-        self._files.discard(self.path)
+        # The index first: what fails leaves a segment that can be read, and opened again.
         self.index_path.unlink(missing_ok=True)
+        self._files.discard(self.path)
 
     # -- reading
 

@@ -61,7 +61,7 @@ class Segments:
     def begin(self, base_offset: int) -> Segment:
         """A new one, to be written from now on; its file is there when this returns."""
         segment = self.on_disk(base_offset)
-        _ = segment.file
+        segment.create()
         self.add(segment)
         return segment
 

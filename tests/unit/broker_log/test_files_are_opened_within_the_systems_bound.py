@@ -23,7 +23,7 @@ from kafkaserver.limits import client_limits, peer_limits
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
 files = OpenFiles()
 for number in range(300):
-    files.get(Path(sys.argv[1]) / f"{number}.log")
+    files.get(Path(sys.argv[1]) / f"{number}.log", is_new=True)
 print(len(files), client_limits().connections, peer_limits().connections)
 print(client_limits(7).connections, client_limits(1_000_000).connections)
 """
@@ -67,7 +67,8 @@ def test_what_answers_hold_open_counts_and_who_comes_later_gets_a_copy(tmp_path:
 
 def test_a_file_that_an_answer_holds_is_not_opened_twice(tmp_path: Path) -> None:
     files = OpenFiles(limit=2)
+    (tmp_path / "held").touch()
     held = files.get_to_keep(tmp_path / "held")
     for number in range(4):
-        files.get(tmp_path / str(number))
+        files.get(tmp_path / str(number), is_new=True)
     assert files.get(tmp_path / "held") is held
