@@ -86,13 +86,15 @@ class Cleaning:
         """Learn which passes there were; beside the loop."""
         self.passes = Passes(Path(self._folder))
 
-    def opened_at(self, end_offset: int) -> None:
-        """The log was found to end there: no pass counts over what lay behind (`pass_outlives_crash`).
+    def opened_at(self, end_offset: int, *, is_sure: bool) -> None:
+        """The log was found to end there: no pass counts over what lay behind.
+
+        `is_sure`: it was closed cleanly and is whole, so that nothing lay there.
 
         What a leader sends again may hold records that were removed here, and tombstones that delete them.
         Raises OSError.
         """
-        if os.path.exists(os.path.join(self._folder, CLEANER_CHECKPOINT)):
+        if not is_sure and os.path.exists(os.path.join(self._folder, CLEANER_CHECKPOINT)):
             Passes(Path(self._folder)).cut_at(end_offset)
 
     def dirt(self, settings: LogSettings, high_watermark: int, wall_ms: int) -> Dirt:

@@ -458,8 +458,7 @@ class PartitionLog:
         invariant(not len(self._segments) and not self.end_offset, "a log is opened once")
         try:
             found = opening.take_over(self.folder, self._segments, trust, now_ms)
-            if found.damage or not trust.was_clean:
-                self.cleaning.opened_at(found.end_offset)
+            self.cleaning.opened_at(found.end_offset, is_sure=trust.was_clean and not found.damage)
         except (OSError, ValueError) as error:
             raise StorageFailed(str(error)) from error
         self.start_offset, self.end_offset = found.start_offset, found.end_offset
@@ -473,8 +472,7 @@ class PartitionLog:
 
     def flushed_through(self, segment: Segment, cuts: int) -> None:
         """`segment` and all before it were durable when the log had been cut `cuts` times."""
-        behind = self._segments.end_of(segment)
-        if behind is not None and cuts == self.cuts and not self.failure:
+        if (behind := self._segments.end_of(segment)) is not None and cuts == self.cuts and not self.failure:
             self.recovery_point = max(self.recovery_point, behind)
 
     def flush(self) -> None:

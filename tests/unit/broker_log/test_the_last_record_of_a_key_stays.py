@@ -270,7 +270,7 @@ def test_a_pass_over_what_is_gone_counts_no_more(tmp_path: Path, is_crash: bool)
     put(log, (b"a", None))
     for number in range(12):
         put(log, (b"other%d" % number, b"x" * 60))
-    sent = []
+    sent: list[bytes] = []
     while not sent or ends(sent[-1]) < log.end_offset:
         region = log.read(ends(sent[-1]) if sent else 0, 1, log.end_offset, at_least_one=True)
         assert region is not None
