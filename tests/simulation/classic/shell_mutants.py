@@ -48,7 +48,7 @@ SEEN_BY_SEEDS = (
         "refused_and_forgotten",
         "who asked in a turn that came to nothing is not told",
         (Patch(Groups.refuse, "elif isinstance(event, ClassicRequest | ToolRequest):", "elif False:"),),
-        seeds=(12,),
+        seeds=(13,),
     ),
     Mutant(
         "given_up_and_forgotten",
@@ -72,7 +72,7 @@ SEEN_BY_SEEDS = (
         "reads_need_no_load",
         "of a group that is not in the cache nothing is committed",
         (Patch(LeasedShard.read, "while self._groups.must_be_loaded(key):", "while False:"),),
-        seeds=(36,),
+        seeds=(96,),
     ),
     Mutant(
         "heartbeats_are_not_noted",

@@ -27,7 +27,7 @@ ONCE = settings(
 )
 def test_the_simulation_notices(mutant: Mutant) -> None:
     with applied(mutant):
-        assert any(run_seed(seed).violation for seed in mutant.seeds), mutant.rule
+        assert any(run_seed(seed).violation for seed in mutant.walks), mutant.rule
 
 
 @pytest.mark.parametrize("mutant", mutants.SEEN_BY_THE_PLAIN_TELLING, ids=lambda mutant: mutant.name)

@@ -36,14 +36,25 @@ class Patch:
         return self.function.__name__
 
 
+LOOKED_THROUGH = 400
+
+
 @dataclass(frozen=True)
 class Mutant:
-    """One rule switched off. `seeds` are known to notice; without any, a script of `scripted` must."""
+    """One rule switched off. `seeds` are known to notice; without any, a script of `scripted` must.
+
+    When walks change, one of the first LOOKED_THROUGH takes their place.
+    """
 
     name: str
     rule: str
     patches: tuple[Patch, ...]
     seeds: tuple[int, ...] = ()
+
+    @property
+    def walks(self) -> tuple[int, ...]:
+        """The seeds to try, in this order."""
+        return (*self.seeds, *range(LOOKED_THROUGH))
 
 
 NO_REPAIR = Patch(handle._repair, "assigned = sessions", "return\n    assigned = sessions")
@@ -185,7 +196,7 @@ MUTANTS = (
                 "frozenset(each_partition(read))",
             ),
         ),
-        seeds=(1131,),
+        seeds=(1031,),
     ),
     Mutant(
         "no_wanted_at_load",
@@ -218,7 +229,7 @@ MUTANTS = (
         "repair_in_prep",
         "ping repair while the attempt is open",
         (Patch(handle._ping_answered, "if draft.attempt is None and repair:", "if True:"),),
-        seeds=(11,),
+        seeds=(52,),
     ),
     Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(9,)),
     Mutant(
@@ -338,7 +349,7 @@ MUTANTS = (
                 Freshness._frozen_at, "self._announced or sent_at is None or", "sent_at is None or False and"
             ),
         ),
-        seeds=(250,),
+        seeds=(290,),
     ),
     Mutant(
         "no_postponement",
@@ -368,7 +379,7 @@ MUTANTS = (
         "expel_at_once",
         "a member that answers pings but not Stop or Start is removed at once",
         (Patch(sessions.cut_off, "expelled=True", "expelled=True, ends_at=draft.now"),),
-        seeds=(112,),
+        seeds=(201,),
     ),
     Mutant(
         "heard_renews",

@@ -63,7 +63,7 @@ TRANSCRIPT_MUTANTS = (
 @pytest.mark.parametrize("mutant", NOTICED, ids=lambda mutant: mutant.name)
 def test_the_simulation_notices(mutant: Mutant) -> None:
     with applied(mutant):
-        assert any(_notices(seed) for seed in mutant.seeds), mutant.rule
+        assert any(_notices(seed) for seed in mutant.walks), mutant.rule
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Misuse of a Consumer raises at once, and its state can be asked at any time."""
 
 import asyncio
+from http import HTTPStatus
 
 import pytest
 
@@ -44,7 +45,7 @@ async def test_a_group_that_does_not_let_it_in_within_the_time_given() -> None:
 async def test_a_refused_token_raises_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rooms, "UNWELCOME_MS", 100)
     async with running("one") as nodes:
-        nodes.status = nodes.status.UNAUTHORIZED
+        nodes.status = HTTPStatus.UNAUTHORIZED
         async with ben(nodes.addresses["one"]) as consumer:
             with pytest.raises(ConsumerRefused, match="does not know this token"):
                 await anext(consumer)
