@@ -10,10 +10,12 @@ from typing import Final
 from uuid import UUID
 
 from broker.core.fetch_sessions import NO_SESSION, Turns
+from broker.core.nearest_replica import refusal_at_follower
 from broker.core.replica_log import PartitionKey
 from broker.fetch_answers import RESPONSE_BYTES, Answer, records_of, refused
 from broker.hosted import HostedPartition
 from broker.log.outcomes import StoredRecords
+from broker.nearest import NOBODY, NearestReplicas
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.callers import caller_of
@@ -60,7 +62,16 @@ class _Topic:
 class _Place:
     """One partition of a session: where its reader stands, and what that was told of it last."""
 
-    __slots__ = ("asked", "hosted", "session", "told_high_watermark", "told_refusal", "told_start", "topic")
+    __slots__ = (
+        "asked",
+        "at_follower",
+        "hosted",
+        "session",
+        "told_high_watermark",
+        "told_refusal",
+        "told_start",
+        "topic",
+    )
 
     def __init__(self, session: "ConsumerSession", topic: _Topic, asked: AskedPartition) -> None:
         self.session = session
@@ -68,6 +79,8 @@ class _Place:
         self.asked = asked
         self.hosted: HostedPartition | None = None
         """Where it is watched."""
+        self.at_follower = False
+        """It was read last from a replica that follows."""
         self.told_high_watermark = self.told_start = UNKNOWN
         self.told_refusal: Refusal = ErrorCode.NONE
 
@@ -81,6 +94,7 @@ class _Place:
     def lost(self, key: PartitionKey) -> None:
         """This broker leads it no more, or in another epoch."""
         self.leave()
+        self.at_follower = False
         self.grew(key)
 
     def began_later(self, key: PartitionKey) -> None:
@@ -109,9 +123,12 @@ class ConsumerSession:
         "_left_bytes",
         "_max_bytes",
         "_min_bytes",
+        "_nearby",
+        "_nearest",
         "_on_close",
         "_plane",
         "_quotas",
+        "_rack",
         "_read_bytes",
         "_refused",
         "_reply",
@@ -129,6 +146,7 @@ class ConsumerSession:
     def __init__(
         self,
         plane: DataPlane,
+        nearest: NearestReplicas,
         quotas: ClientQuotas,
         wake_ups: WakeUps,
         on_close: Callable[["ConsumerSession"], None],
@@ -137,6 +155,10 @@ class ConsumerSession:
     ) -> None:
         self._on_close = on_close
         self._plane = plane
+        self._nearest = nearest
+        self._nearby = NOBODY
+        """The brokers to which its consumer may be sent."""
+        self._rack = ""
         self._quotas = quotas
         self._wake_ups = wake_ups
         self.by_id = by_id
@@ -207,6 +229,7 @@ class ConsumerSession:
         self._header = header
         self._reply = reply
         self._caller = caller_of(reply)
+        self._rack = request.rack_id
         self._max_bytes = min(request.max_bytes, RESPONSE_BYTES)
         self._min_bytes = min(request.min_bytes, max(self._max_bytes, 1))
         self.dirty.update(self._refused)
@@ -269,12 +292,14 @@ class ConsumerSession:
         self._left_bytes, self._read_bytes, self._has_news = self._max_bytes, 0, False
         unread, self.dirty = self.dirty, {}
         answers, is_kept = self._answers, self.is_kept
+        if self._rack:
+            self._nearby = self._nearest.brokers_on(self._rack)
         for place in unread:
             if not self._left_bytes and is_kept and place.told_start != UNKNOWN:
                 self.dirty[place] = None
                 continue
             answer = answers[place] = self._read_place(place)
-            _, error, high_watermark, _, records, diverging = answer
+            _, error, high_watermark, _, records, diverging, preferred = answer
             before, refusal = place.told_refusal, diverging or error
             place.told_refusal = refusal
             if records is not None:
@@ -284,24 +309,37 @@ class ConsumerSession:
             elif refusal:
                 self._refused[place] = None
                 self._has_news |= refusal != before
+            elif preferred >= 0:
+                # Told again as long as its reader comes here.
+                self._has_news = True
+                self.dirty[place] = None
             elif place.asked.offset < high_watermark:
                 # There was no room left for its records.
                 self.dirty[place] = None
 
     def _read_place(self, place: _Place) -> Answer:
-        """Checks in the order of conformance 216, 226, 229."""
+        """Checks in the order of conformance 216, 228, 229, 226."""
         asked = place.asked
         hosted = place.hosted or self._find(place)
         if isinstance(hosted, ErrorCode):
             return refused(asked.partition, hosted)
         refusal = hosted.replica.refusal(asked.leader_epoch)
+        if refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._rack:
+            place.at_follower = True
+            refusal = refusal_at_follower(hosted.replica, asked.offset)
         if refusal is not ErrorCode.NONE:
             return refused(asked.partition, refusal)
         if not self._may_read(place.topic, hosted):
             return refused(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if asked.last_epoch >= 0 and (parts := hosted.replica.divergence(asked.offset, asked.last_epoch)):
+        # What a follower holds above its high watermark may part from everybody else's: it says nothing.
+        can_tell = asked.last_epoch >= 0 and not (place.at_follower and asked.offset > hosted.high_watermark)
+        if can_tell and (parts := hosted.replica.divergence(asked.offset, asked.last_epoch)):
             told = Diverging(parts.epoch, parts.end_offset)
             return refused(asked.partition, ErrorCode.NONE)._replace(diverging=told)
+        if self._nearby and not place.at_follower:
+            away = self._nearest.answer_for(hosted, asked, self._nearby)
+            if away is not None:
+                return away
         # The first partition that has any gives a batch even if it is too large.
         is_first = self._read_bytes == 0
         return records_of(hosted, asked, hosted.high_watermark, self._left_bytes, at_least_one=is_first)
@@ -402,7 +440,9 @@ class ConsumerSession:
                 self._refused.pop(place, None)
                 if answer.records is not None:
                     self._sent.append(place)
-                elif (
+                    if place.at_follower:
+                        self._nearest.bytes_read += len(answer.records)
+                elif answer.preferred < 0 and (
                     place.told_high_watermark == answer.high_watermark
                     and place.told_start == answer.log_start_offset
                 ):

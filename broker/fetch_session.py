@@ -120,7 +120,7 @@ class FetchSession:
 
     def _answers(self, answer: FetchAnswer) -> Iterable[FetchedAnswer]:
         for _, topic_id, partitions in answer.topics:
-            for partition, error, high_watermark, start_offset, records, diverging in partitions:
+            for partition, error, high_watermark, start_offset, records, diverging, _ in partitions:
                 key = (topic_id, partition)
                 asked = self._asked.get(key)
                 if asked is None:

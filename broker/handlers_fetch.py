@@ -12,6 +12,7 @@ from broker.core.fetch_sessions import (
     Turns,
     next_number,
 )
+from broker.nearest import NearestReplicas
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.quotas import ClientQuotas
@@ -66,6 +67,7 @@ class FetchHandler:
         self._wake_ups = wake_ups
         self._quotas = quotas
         self.sessions: FetchSessions[ConsumerSession] = FetchSessions(bounds)
+        self.nearest = NearestReplicas(plane)
         self._last_session_id = NO_SESSION
 
     def seat(self, peer: str) -> Seat:
@@ -83,7 +85,9 @@ class FetchHandler:
         if seat.session is not None:
             # Whoever names everything begins anew, whatever it remembers.
             seat.session.end()
-        session = ConsumerSession(self._plane, self._quotas, self._wake_ups, seat.left, by_id=by_id)
+        session = ConsumerSession(
+            self._plane, self.nearest, self._quotas, self._wake_ups, seat.left, by_id=by_id
+        )
         session.move(request.topics)
         if request.replica_id >= 0:
             session.refuse(header, reply, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from broker.core import throttling
 from broker.core.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Turns, next_number
+from broker.core.nearest_replica import is_read_at
 from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.core.throttling import Bucket, room, take
 from broker.fetch_answers import RESPONSE_BYTES, Answer, records_of, refused
@@ -70,6 +71,8 @@ class FollowerSession:
         """The same, of partitions that the follower then left out for a while."""
         self._told_errors: dict[PartitionKey, int] = {}
         self._told: dict[PartitionKey, Told] = {}
+        self._read_there: set[PartitionKey] = set()
+        """Whose high watermark rose while consumers read at this follower."""
         self._unsettled: dict[PartitionKey, None] = {}
         """Whose next fetch may change something though it does not move."""
         self._fetched_at = self._judged_all_at = plane.clock()
@@ -148,6 +151,7 @@ class FollowerSession:
             kept.pop(key, None)
         self._told.pop(key, None)
         self._unsettled.pop(key, None)
+        self._read_there.discard(key)
         hosted = self._plane.hosted(*key)
         if hosted is not None:
             hosted.followers.discard(self)
@@ -211,6 +215,13 @@ class FollowerSession:
         """The high watermark of `key` rose: worth telling with the next answer, not worth one."""
         self._dirty[key] = None
 
+    def is_read_there(self, key: PartitionKey) -> None:
+        """Worth an answer if it is at this follower: its consumers see no record before it is told."""
+        hosted = self._plane.hosted(*key)
+        if hosted is not None and is_read_at(hosted.replica, self._follower, self._plane.clock()):
+            self._read_there.add(key)
+            self._wake()
+
     def began_later(self, key: PartitionKey) -> None:
         """Worth an answer: an operator may wait for every replica to have deleted what he deleted."""
         self._dirty[key] = None
@@ -271,7 +282,7 @@ class FollowerSession:
                 is_urgent = True
             told = self._told.get(key)
             told_start = asked.start_offset if told is None else max(asked.start_offset, told.start_offset)
-            if not is_refused and told_start < answer.log_start_offset:
+            if not is_refused and (told_start < answer.log_start_offset or key in self._read_there):
                 is_urgent = True
             if size_bytes or is_refused or told != Told(answer.high_watermark, answer.log_start_offset):
                 answers[key] = answer
@@ -328,6 +339,7 @@ class FollowerSession:
                 self._dirty[key] = None
             else:
                 self._told[key] = Told(answer.high_watermark, answer.log_start_offset)
+                self._read_there.discard(key)
                 if answer.records is not None:
                     self._sent[key] = self._positions[key].offset
         laid_out = [FetchedTopic("", topic_id, partitions) for topic_id, partitions in topics.items()]

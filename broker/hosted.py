@@ -7,6 +7,7 @@ from typing import Protocol
 
 import structlog
 
+from broker.core.nearest_replica import may_serve
 from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
 from broker.log.outcomes import Appended, StorageFailed
@@ -47,6 +48,9 @@ class Follows(WaitsForRecords, Protocol):
 
     def row_changed(self, key: PartitionKey) -> None:
         """The controller said something new of `key`: who was in sync may be so no longer."""
+
+    def is_read_there(self, key: PartitionKey) -> None:
+        """The high watermark of `key` rose, and consumers were sent to followers to read it there."""
 
 
 class HostedPartition:
@@ -230,9 +234,15 @@ class HostedPartition:
             reader.grew(self.key)
         for follower in self._followers or ():
             follower.committed(self.key)
+        if self.replica.read_at:
+            for follower in self._followers or ():
+                follower.is_read_there(self.key)
 
     def row_changed(self) -> None:
         """Another row of the same leader was obeyed."""
+        if self._readers and not may_serve(self.replica):
+            for reader in tuple(self._readers):
+                reader.lost(self.key)
         for follower in self._followers or ():
             follower.row_changed(self.key)
         self.look()

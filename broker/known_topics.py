@@ -23,6 +23,8 @@ from muster.kernel.topic_configs import (
     MIN_COMPACTION_LAG_MS,
     MIN_INSYNC_REPLICAS,
     MINUTE_MS,
+    RACK_AWARE,
+    REPLICA_SELECTOR,
     RETENTION_BYTES,
     RETENTION_MS,
     SEGMENT_BYTES,
@@ -80,6 +82,11 @@ class KnownTopics:
     def file_delete_delay_ms(self) -> int:
         """How long the logs of deleted topics are kept."""
         return config_levels.number(FILE_DELETE_DELAY_MS, {}, self.levels)
+
+    @property
+    def sends_to_nearest(self) -> bool:
+        """Whether consumers are sent to a replica on their own rack."""
+        return config_levels.effective(REPLICA_SELECTOR, {}, self.levels).value == RACK_AWARE
 
     def get(self, topic_id: UUID) -> KnownTopic | None:
         """The topic of this id."""

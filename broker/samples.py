@@ -48,6 +48,8 @@ def samples_of_clients(listener: ClientListener, quotas: ClientQuotas) -> dict[s
         "muster_broker_fetch_sessions": len(sessions),
         "muster_broker_fetch_session_partitions": sessions.partitions,
         "muster_broker_fetch_sessions_evicted_total": sessions.evicted,
+        "muster_broker_consumers_sent_to_followers_total": listener.fetches.nearest.sent_away,
+        "muster_broker_client_fetched_from_followers_bytes_total": listener.fetches.nearest.bytes_read,
         **{f'muster_broker_client_throttled_total{{quota="{kind}"}}': said.answers for kind, said in waits},
         **{
             f'muster_broker_client_throttled_seconds_total{{quota="{kind}"}}': said.wait_ms / 1000

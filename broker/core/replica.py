@@ -69,6 +69,7 @@ class Replica:
         "log",
         "min_insync_replicas",
         "pending",
+        "read_at",
         "role",
         "row",
     )
@@ -85,6 +86,8 @@ class Replica:
         self.failed = False
         self.epoch_start_offset = 0
         self.pending: IsrProposal | None = None
+        self.read_at: dict[int, Instant] | None = None
+        """Until when consumers may read at followers that they were sent to; None: nobody was sent away."""
         self._progress: dict[int, Progress] = {}
         self._followers_that_count: tuple[int, ...] = ()
 
@@ -141,7 +144,7 @@ class Replica:
 
     def _become(self, row: PartitionRow, now: Instant) -> None:
         self._progress = {}
-        self.pending = None
+        self.pending = self.read_at = None
         if self.failed:
             self.fail()
         elif row.leader == self.broker_id:
@@ -289,6 +292,10 @@ class Replica:
         return self.high_watermark
 
     # ------------------------------------------------------------------------------ leader: ISR
+
+    def progress_of(self, follower: int) -> Progress | None:
+        """What is known of a follower of the partition that is led here."""
+        return self._progress.get(follower)
 
     def end_offset_of(self, follower: int) -> int:
         """How far `follower` got by its own fetches in this leader epoch; −1: not known."""

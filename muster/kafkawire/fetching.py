@@ -18,6 +18,8 @@ from muster.kafkawire.numbers import uvarint
 
 FLEXIBLE = 12
 TOPIC_IDS = 13
+NOBODY = -1
+"""No other broker is preferred."""
 
 
 class Sized(Protocol):
@@ -37,7 +39,10 @@ class Diverging(NamedTuple):
 
 
 class FetchedPartition(NamedTuple, Generic[Records]):
-    """The answer for one partition; `records` None means no bytes. Offsets -1 mean unknown."""
+    """The answer for one partition; `records` None means no bytes. Offsets -1 mean unknown.
+
+    `preferred` is the broker at which its reader is to go on; -1: here.
+    """
 
     partition: int
     error_code: int
@@ -45,6 +50,7 @@ class FetchedPartition(NamedTuple, Generic[Records]):
     log_start_offset: int
     records: Records | None = None
     diverging: Diverging | None = None
+    preferred: int = NOBODY
 
 
 class FetchedTopic(NamedTuple, Generic[Records]):
@@ -74,13 +80,13 @@ def _partition_head(version: int, answer: FetchedPartition[Records]) -> bytes:
     """Everything before the length of the records.
 
     The last stable offset equals the high watermark, and nothing is ever aborted: transactions
-    are not served. No preferred read replica (-1).
+    are not served.
     """
-    index, error, high_watermark, start, _, _ = answer
+    index, error, high_watermark, start, _, _, preferred = answer
     if version >= FLEXIBLE:
-        return _HEAD_12.pack(index, error, high_watermark, high_watermark, start, 1, -1)
+        return _HEAD_12.pack(index, error, high_watermark, high_watermark, start, 1, preferred)
     if version >= 11:
-        return _HEAD_11.pack(index, error, high_watermark, high_watermark, start, 0, -1)
+        return _HEAD_11.pack(index, error, high_watermark, high_watermark, start, 0, preferred)
     if version >= 5:
         return _HEAD_5.pack(index, error, high_watermark, high_watermark, start, 0)
     return _HEAD_4.pack(index, error, high_watermark, high_watermark, 0)
@@ -129,10 +135,10 @@ def lay_out_fetch_reply(
         pending.append(_topic_name(version, topic))
         pending.append(_count(version, len(topic.partitions)))
         for answer in topic.partitions:
-            index, error, high_watermark, start, records, diverging = answer
+            index, error, high_watermark, start, records, diverging, preferred = answer
             if records is None and diverging is None and version >= FLEXIBLE:
                 pending.append(
-                    _EMPTY_12.pack(index, error, high_watermark, high_watermark, start, 1, -1, 1, 0)
+                    _EMPTY_12.pack(index, error, high_watermark, high_watermark, start, 1, preferred, 1, 0)
                 )
                 continue
             size_bytes = 0 if records is None else len(records)
@@ -190,7 +196,7 @@ def _read_partition(cursor: Cursor) -> FetchedPartition[memoryview]:
     for _ in range(max(cursor.uvarint() - 1, 0)):
         cursor.octets(16)
         cursor.tags()
-    cursor.int32()
+    preferred = cursor.int32()
     records = cursor.records()
     diverging = None
     for _ in range(cursor.uvarint()):
@@ -199,7 +205,7 @@ def _read_partition(cursor: Cursor) -> FetchedPartition[memoryview]:
         if tag == 0:
             epoch, end_offset = _EPOCH_END.unpack_from(field)
             diverging = Diverging(epoch, end_offset) if end_offset >= 0 else None
-    return FetchedPartition(index, error, high_watermark, start, records, diverging)
+    return FetchedPartition(index, error, high_watermark, start, records, diverging, preferred)
 
 
 def fetch_refusal(header: RequestHeader, error_code: int) -> bytes:

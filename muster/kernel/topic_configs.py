@@ -45,6 +45,10 @@ FOLLOWER_THROTTLED_REPLICAS: Final = "follower.replication.throttled.replicas"
 LEADER_THROTTLED_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_THROTTLED_RATE: Final = "follower.replication.throttled.rate"
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
+REPLICA_SELECTOR: Final = "replica.selector.class"
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER: Final = "LeaderSelector"
+"""Kafka has no class for it: there it is the config left empty."""
 
 MIB: Final = 1024 * 1024
 MINUTE_MS: Final = 60_000
@@ -263,6 +267,15 @@ _ALL: Final = (
         WholeNumber(0, INT64_MAX),
         str(INT64_MAX),
         "Bytes a second that a broker sends of its throttled replicas together.",
+        BROKERS_ALONE,
+    ),
+    ConfigKey(
+        "",
+        REPLICA_SELECTOR,
+        OneOf((RACK_AWARE, LEADER)),
+        RACK_AWARE,
+        "Whether consumers that state client.rack are sent to an in-sync replica on that rack, or read at the"
+        " leader.",
         BROKERS_ALONE,
     ),
 )

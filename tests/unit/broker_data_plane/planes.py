@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -147,6 +148,7 @@ class Broker:
         isr: tuple[int, ...] | None = None,
         configs: dict[str, str] | None = None,
         partitions: int = 1,
+        racks: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         """Tell the plane what the controller decided about orders, of which there is partition 0 alone."""
         isr = replicas if isr is None else isr
@@ -154,7 +156,7 @@ class Broker:
         known = PartitionView(leader, epoch, replicas, isr)
         self.plane.view = MetadataView.of(
             "test",
-            [BrokerView(b, "127.0.0.1", 9000 + b) for b in BROKERS],
+            [BrokerView(b, "127.0.0.1", 9000 + b, racks.get(b)) for b in BROKERS],
             [TopicView("orders", ORDERS, (known,) * partitions)],
         )
         self.plane.live = frozenset(BROKERS)
@@ -296,8 +298,10 @@ def fetch(
     is_empty: bool = False,
     is_forgotten: bool = False,
     topic: str = "orders",
+    rack: str = "",
 ) -> Any:
-    """A Fetch request for partition 0; `replica` is (id, broker epoch), `session` (id, epoch).
+    """A Fetch request for partition 0; `replica` is (id, broker epoch), `session` (id, epoch), `rack` where
+    a consumer stands.
 
     `is_empty` names no partition, `is_forgotten` leaves it out of the session from now on.
     """
@@ -317,6 +321,8 @@ def fetch(
         fields["replica_state"] = part(shape, "ReplicaState")(replica_id=replica[0], replica_epoch=replica[1])
     elif version < 15:
         fields["replica_id"] = -1 if replica is None else replica[0]
+    if version >= 11:
+        fields["rack_id"] = rack
     return build(
         shape,
         max_wait=timedelta(milliseconds=max_wait_ms),

@@ -39,6 +39,7 @@ _partition = st.builds(
     st.integers(-1, 2**62),
     _records,
     st.none() | st.builds(Diverging, st.integers(0, 2**31 - 1), st.integers(0, 2**62)),
+    st.integers(-1, 2**31 - 1),
 )
 
 
@@ -65,6 +66,8 @@ def test_kio_reads_what_was_laid_out(version: int, partitions: list[list[Fetched
             assert bytes(read.records or b"") == (written.records or b"")
             if version >= 5:
                 assert read.log_start_offset == written.log_start_offset
+            if version >= 11:
+                assert read.preferred_read_replica == written.preferred
             if version >= 12 and written.diverging is not None:
                 told = read.diverging_epoch
                 assert (told.epoch, told.end_offset) == written.diverging
@@ -104,6 +107,7 @@ def _by_kio(topics: list[list[FetchedPartition[bytes]]], session_id: int, error_
                         log_start_offset=one.log_start_offset,
                         aborted_transactions=nothing_aborted,
                         records=one.records,
+                        preferred_read_replica=one.preferred,
                         **(
                             {"diverging_epoch": part(shape, "EpochEndOffset")(**one.diverging._asdict())}
                             if one.diverging is not None
@@ -124,7 +128,10 @@ def _told(frame: bytes) -> list[list[FetchedPartition[bytes]]]:
     read = read_fetch_answer(memoryview(frame))
     assert {topic.topic_id for topic in read.topics} <= {ORDERS}
     return [
-        [FetchedPartition(*one[:4], bytes(one.records or b""), one.diverging) for one in topic.partitions]
+        [
+            FetchedPartition(*one[:4], bytes(one.records or b""), one.diverging, one.preferred)
+            for one in topic.partitions
+        ]
         for topic in read.topics
     ]
 
