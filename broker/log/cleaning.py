@@ -1,6 +1,7 @@
 """This room keeps how far a log is compacted, says when it is worth it, and finishes what a kill cut off."""
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -139,11 +140,16 @@ class Cleaning:
             self.passes.cut_at(offset)
 
 
-def finish_swaps(folder: Path) -> None:
-    """Before a log is opened: what was not finished goes, what was is put in its place. Raises OSError."""
-    for left in folder.glob(f"*{CLEANED}"):
+def finish_swaps(folder: Path, names: Iterable[str]) -> bool:
+    """Before a log is opened: what was not finished goes, what was is put in its place; False: nothing was.
+
+    `names`: what lies in `folder`. Raises OSError.
+    """
+    unfinished = [folder / name for name in names if name.endswith(CLEANED)]
+    for left in unfinished:
         left.unlink()
-    for swap in folder.glob(f"*{SWAP}"):
+    finished = [folder / name for name in names if name.endswith(SWAP)]
+    for swap in finished:
         base_offset = int(swap.name.split(".", 1)[0])
         end_offset = _end_of(swap, base_offset)
         if end_offset > base_offset:
@@ -157,6 +163,7 @@ def finish_swaps(folder: Path) -> None:
         else:
             # It was synced before it had this name: the disk lost it; what it stood for is checked anyway.
             swap.unlink()
+    return bool(unfinished or finished)
 
 
 def _end_of(path: Path, base_offset: int) -> int:

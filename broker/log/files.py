@@ -137,19 +137,30 @@ _SEAL: Final = b"crc32c %08x\n"
 _SEAL_BYTES: Final = len(_SEAL % 0)
 
 
-def replace_sealed(path: Path, content: bytes) -> None:
+def replace_sealed(path: Path | str, content: bytes) -> None:
     """Put `content` and its checksum in the place of `path`, whole or not at all. Raises OSError.
 
     Not fsynced: what a machine crash may take is confessed at the next hello, and a clean stop syncs.
     """
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = f"{path}.tmp"
     try:
-        temporary.write_bytes(content + _SEAL % crc32c(content))
+        _write(temporary, content + _SEAL % crc32c(content))
         os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            os.unlink(temporary)
         raise
+
+
+def _write(path: str, content: bytes) -> None:
+    """As `Path.write_bytes`, which takes three times as long: a stop writes two files for each log."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+    try:
+        written = os.write(descriptor, content)
+        while written < len(content):
+            written += os.write(descriptor, content[written:])
+    finally:
+        os.close(descriptor)
 
 
 def sync_with_folder(path: Path) -> None:
@@ -162,10 +173,23 @@ def sync_with_folder(path: Path) -> None:
             os.close(descriptor)
 
 
-def read_sealed(path: Path) -> bytes:
+def read_sealed(path: Path | str) -> bytes:
     """What `replace_sealed` put there. Raises DamagedFile if it is anything else, and OSError."""
-    content = path.read_bytes()
+    content = _read(path)
     sealed, seal = content[:-_SEAL_BYTES], content[-_SEAL_BYTES:]
     if seal != _SEAL % crc32c(sealed):
-        raise DamagedFile(f"{path.name}: the checksum does not fit the bytes")
+        raise DamagedFile(f"{os.path.basename(path)}: the checksum does not fit the bytes")
     return sealed
+
+
+def _read(path: Path | str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # One more than it holds: a read that is not filled has met the end.
+        size = os.fstat(descriptor).st_size + 1
+        content = part = os.read(descriptor, size)
+        while part and len(content) >= size:
+            content += (part := os.read(descriptor, size))
+    finally:
+        os.close(descriptor)
+    return content

@@ -4,9 +4,10 @@ Base offset and leader epoch of a batch lie outside its checksum. An offset must
 epoch must be the one that the file of epochs states, which is written before an epoch's first batch.
 """
 
+import os
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -64,11 +65,14 @@ def take_over(folder: Path, segments: Segments, trust: Trust, now_ms: int) -> Ta
     Damage is noted in the folder before anything is cut: a process that dies before it could confess leaves
     the note to the next one.
     """
-    for left in folder.glob(f"*{DELETED}"):
-        left.unlink(missing_ok=True)
-    finish_swaps(folder)
-    stated = load_epochs(folder / LEADER_EPOCHS)
-    check = _Check(folder, segments, trust, stated if trust.same_boot else None)
+    names = frozenset(os.listdir(folder))
+    for left in names:
+        if left.endswith(DELETED):
+            (folder / left).unlink(missing_ok=True)
+    if finish_swaps(folder, names):
+        names = frozenset(os.listdir(folder))
+    stated = load_epochs(folder / LEADER_EPOCHS) if LEADER_EPOCHS in names else None
+    check = _Check(folder, names, segments, trust, stated if trust.same_boot else None)
     end = check.all_segments()
     if trust.high_watermark > end:
         check.note(f"it ends at {end}, {trust.high_watermark} was committed")
@@ -77,12 +81,14 @@ def take_over(folder: Path, segments: Segments, trust: Trust, now_ms: int) -> Ta
         # All that is left was deleted: what ends before its own start holds nothing that anybody may read,
         # and says nothing of what its producers have stored since.
         producer_snapshots.forget_all(folder)
+        names = frozenset()
         segments.drop_all()
         segments.begin(start)
         end = start
     epochs = _epochs_of(folder, segments, stated, min(end, check.stated_to), end)
     epochs.begin_at(start)
-    return TakenOver(start, end, epochs, producers_of(folder, segments, end, now_ms), check.damage)
+    producers = _producers_of(folder, names, segments, end, now_ms)
+    return TakenOver(start, end, epochs, producers, check.damage)
 
 
 def damage_noted(folder: Path) -> str:
@@ -107,9 +113,15 @@ def damage_confessed(folder: Path) -> None:
 
 def producers_of(folder: Path, segments: Segments, end_offset: int, now_ms: int) -> Producers:
     """From the newest snapshot that is not behind the end, and the batches behind it. Raises OSError."""
+    return _producers_of(folder, os.listdir(folder), segments, end_offset, now_ms)
+
+
+def _producers_of(
+    folder: Path, names: Iterable[str], segments: Segments, end_offset: int, now_ms: int
+) -> Producers:
     first_base = segments.bases[0] if len(segments) else end_offset
-    producers, offset = producer_snapshots.newest(folder, first_base, end_offset)
-    for header in segments.headers_from(offset) if len(segments) else ():
+    producers, offset = producer_snapshots.newest(folder, names, first_base, end_offset)
+    for header in segments.headers_from(offset) if offset < end_offset and len(segments) else ():
         if header.base_offset >= offset:
             producers.stored(header, header.base_offset, now_ms)
     return producers
@@ -121,14 +133,16 @@ class _Check:
     def __init__(
         self,
         folder: Path,
+        names: Set[str],
         segments: Segments,
         trust: Trust,
         stated: LeaderEpochs | None,
     ) -> None:
-        self.damage = damage_noted(folder)
+        self.damage = damage_noted(folder) if DAMAGED in names else ""
         self._is_suspect = bool(self.damage)
         """Damage was found where it had been flushed, too, or the disk failed: nothing is believed."""
         self._folder = folder
+        self._names = names
         self._segments = segments
         self._trust = trust
         self._stated = stated
@@ -155,7 +169,7 @@ class _Check:
         start is followed.
         """
         try:
-            return load_start(self._folder / LOG_START)
+            return load_start(self._folder / LOG_START) if LOG_START in self._names else 0
         except ValueError as error:
             self.note(f"where it begins is not known: {error}")
             return 0
@@ -163,7 +177,7 @@ class _Check:
     def all_segments(self) -> int:
         """Take segment by segment; behind the first that is not whole nothing is kept. Where the log ends."""
         end = 0
-        bases = sorted(int(path.stem) for path in self._folder.glob("*.log"))
+        bases = sorted(int(name.removesuffix(".log")) for name in self._names if name.endswith(".log"))
         for base, next_base in zip_longest(bases, bases[1:]):
             segment = self._segments.on_disk(base)
             is_below = next_base is not None and next_base <= self._trust.recovery_point

@@ -28,7 +28,7 @@ from broker.log.outcomes import (
     StoredRecords,
     TimestampedOffset,
 )
-from broker.log.segment import NotUndone, Segment
+from broker.log.segment import INDEX_INTERVAL_BYTES, NotUndone, Segment
 from broker.log.segments import DamageFound, Segments
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
@@ -485,10 +485,10 @@ class PartitionLog:
         self.recovery_point = self.end_offset
 
     def close(self) -> None:
-        """Write index and producers, so that the next process reads no batch. Raises StorageFailed."""
+        """Write index and producers, unless the batches are read as quickly. Raises StorageFailed."""
         active = self._segments.active
         try:
-            if active is not None and active.size_bytes and not self.failure:
+            if active is not None and active.size_bytes > INDEX_INTERVAL_BYTES and not self.failure:
                 active.save_index()
                 producer_snapshots.save(self.folder, self.producers, self.end_offset)
             self._segments.forget_files()

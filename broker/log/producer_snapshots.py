@@ -1,6 +1,8 @@
 """This room is the files beside a log that hold its producers as they were at an offset."""
 
 import json
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -8,32 +10,44 @@ from broker.core.producers import Producers
 from broker.log.files import read_sealed, replace_sealed
 
 _KEPT: Final = 3
+_SUFFIX: Final = ".snapshot"
 
 
 def save(folder: Path, producers: Producers, end_offset: int) -> None:
-    """Write the producers of all batches below `end_offset`; old files are removed. Raises OSError."""
-    replace_sealed(folder / f"{end_offset:020}.snapshot", json.dumps(producers.saved()).encode())
-    for old in sorted(folder.glob("*.snapshot"))[:-_KEPT]:
-        old.unlink(missing_ok=True)
+    """Write the producers of all batches below `end_offset`; old files are removed. Raises OSError.
+
+    One that is there says the same: what a cut takes, its snapshots go with (`newest`).
+    """
+    name, names = f"{end_offset:020}{_SUFFIX}", _among(os.listdir(folder))
+    if name in names:
+        return
+    replace_sealed(folder / name, json.dumps(producers.saved()).encode())
+    for old in sorted((*names, name))[:-_KEPT]:
+        (folder / old).unlink(missing_ok=True)
 
 
-def newest(folder: Path, start_offset: int, end_offset: int) -> tuple[Producers, int]:
+def newest(folder: Path, names: Iterable[str], start_offset: int, end_offset: int) -> tuple[Producers, int]:
     """The newest that is not behind `end_offset`, and up to where it counts; none, and `start_offset`.
 
-    What is behind the end, or damaged, is removed. Raises OSError.
+    `names`: what lies in `folder`. What is behind the end, or damaged, is removed. Raises OSError.
     """
-    for path in sorted(folder.glob("*.snapshot"), reverse=True):
-        at = int(path.stem)
+    for name in reversed(_among(names)):
+        at = int(name.removesuffix(_SUFFIX))
         if at <= end_offset:
             try:
-                return Producers.restored(json.loads(read_sealed(path))), at
+                return Producers.restored(json.loads(read_sealed(f"{folder}/{name}"))), at
             except (ValueError, TypeError):
                 pass
-        path.unlink(missing_ok=True)
+        (folder / name).unlink(missing_ok=True)
     return Producers(), start_offset
 
 
 def forget_all(folder: Path) -> None:
     """The log begins anew: no batch that lies in it was written by a producer of before. Raises OSError."""
-    for path in folder.glob("*.snapshot"):
-        path.unlink(missing_ok=True)
+    for name in _among(os.listdir(folder)):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _among(names: Iterable[str]) -> list[str]:
+    """The snapshots, oldest first."""
+    return sorted(name for name in names if name.endswith(_SUFFIX))

@@ -25,6 +25,7 @@ INDEX_INTERVAL_BYTES: Final = 4096
 _SCAN_BYTES: Final = 256 * 1024
 _HINTS: Final = 64
 _NO_TIME: Final = -1
+_NOT_SAVED: Final = -1
 
 
 class NotUndone(OSError):
@@ -42,6 +43,7 @@ class Segment:
         "_index_positions",
         "_index_times",
         "_indexed_to",
+        "_saved_at_bytes",
         "base_offset",
         "max_timestamp_ms",
         "path",
@@ -60,6 +62,8 @@ class Segment:
         self._index_positions = array("q")
         self._index_times = array("q")
         self._indexed_to = 0
+        self._saved_at_bytes = _NOT_SAVED
+        """How large the file was when its index was written or read."""
 
     @property
     def index_path(self) -> Path:
@@ -132,6 +136,7 @@ class Segment:
         file = self.file
         os.ftruncate(file.fileno(), position)
         self.size_bytes = position
+        self._saved_at_bytes = _NOT_SAVED
 
     def sync(self) -> None:
         """Make the batches durable. Raises OSError."""
@@ -262,10 +267,13 @@ class Segment:
     # -- opening
 
     def save_index(self) -> None:
-        """Write the index file. Raises OSError."""
+        """Write the index file, if it is not there. Raises OSError."""
+        if self._saved_at_bytes == self.size_bytes:
+            return
         head = array("q", [self.size_bytes, self.max_timestamp_ms])
         parts = (head, self._index_offsets, self._index_positions, self._index_times)
         replace_sealed(self.index_path, b"".join(part.tobytes() for part in parts))
+        self._saved_at_bytes = self.size_bytes
 
     def open(self) -> None:
         """Take size and index from the files; an index that does not fit is made anew. Raises OSError."""
@@ -278,6 +286,7 @@ class Segment:
             self._index_anew()
             return
         count = (len(stored) - 2) // 3
+        self._saved_at_bytes = self.size_bytes
         self.max_timestamp_ms = stored[1]
         self._index_offsets = stored[2 : 2 + count]
         self._index_positions = stored[2 + count : 2 + 2 * count]
@@ -295,6 +304,7 @@ class Segment:
         self.size_bytes = os.stat(self.path).st_size
         self._index_offsets, self._index_positions, self._index_times = array("q"), array("q"), array("q")
         self._indexed_to, self.max_timestamp_ms = 0, _NO_TIME
+        self._saved_at_bytes = _NOT_SAVED
         self._first_time_ms = None
         self._hints = {}
 
