@@ -3,7 +3,8 @@
 It behaves as librdkafka does: five batches under way in each partition; one that fails is sent again, in its
 order, as soon as nothing else is under way; a success counts for all batches before it. Told that a batch
 is out of sequence it begins a new epoch in all partitions when nothing is under way in any, and numbers anew
-what is not acknowledged. An eager one, as Java's, waits for nothing, and sends again what is out of sequence.
+what is not acknowledged. An eager one, as Java's, waits for nothing, and sends again what is out of sequence;
+if later batches are acknowledged, until its time is over.
 """
 
 from bisect import insort
@@ -86,6 +87,20 @@ class Stream:
             self.waiting.remove(value)
             self.acknowledged[value] = -1
 
+    def out_of_sequence(self, batch: Batch) -> None:
+        """An eager producer is told so. Raises Broken where everything before it is acknowledged.
+
+        If a later batch is acknowledged, this one is stored, and brokers do not remember so many: it is
+        given up in the end, and must be there.
+        """
+        if any(value > batch.value for value in self.acknowledged):
+            self.under_way.remove(batch)
+            self.acknowledged[batch.value] = -1
+        elif self.is_next(batch):
+            raise Broken("the producer is told OUT_OF_ORDER_SEQUENCE_NUMBER")
+        else:
+            self.again(batch)
+
     def is_next(self, batch: Batch) -> bool:
         """Everything before it is acknowledged."""
         return all(value in self.acknowledged for value in range(1, batch.value))
@@ -118,9 +133,11 @@ class IdempotentProducer:
             stream.stored(batch, offset)
         elif error_code in SENT_AGAIN:
             stream.again(batch)
+        elif error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_eager:
+            stream.out_of_sequence(batch)
         elif error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not stream.is_next(batch):
             stream.again(batch)
-            self._wants_epoch = not self._is_eager
+            self._wants_epoch = True
         else:
             raise Broken(f"the producer is told {ErrorCode(error_code).name}")
         self._begin_epoch_if_drained()

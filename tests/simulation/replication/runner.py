@@ -15,6 +15,7 @@ TOPICS_IN_EACH = 3
 UNREGISTERED_IN_EACH = 8
 SHRUNK_IN_EACH = 10
 """One world of so many."""
+ROUNDS_AT_MOST = 80
 FAIR_ORDER = (
     "late_arrives",
     "expire",
@@ -161,19 +162,19 @@ def settle(world: World, revive: bool) -> str:
 
 
 def _rest(world: World) -> bool:
-    """Do what may happen, in rounds and without loss, until nothing changes in two of them.
+    """Do what may happen, in rounds and without loss, until nothing changes in so many of them.
 
     A follower leaves out for one fetch what it could not store: the round behind it may change nothing.
     """
     unchanged = 0
-    for _ in range(60):
+    for _ in range(ROUNDS_AT_MOST):
         before = _fingerprint(world)
         for kind in FAIR_ORDER:
             for action in [a for a in world.possible() if a[0] == kind]:
                 if action in world.possible() and not _is_unfair(world, action):
                     world.do(action)
         unchanged = unchanged + 1 if _fingerprint(world) == before else 0
-        if unchanged == 2:
+        if unchanged == world.rounds_of_rest:
             return True
     return False
 

@@ -42,6 +42,9 @@ IN_FLIGHT = 5
 class World(Wishes):
     """Brokers 1 to n and one topic `orders`; budgets say how often each fault may still happen."""
 
+    rounds_of_rest = 2
+    """Of a fair run, in which nothing changes: then nothing will."""
+
     def __init__(
         self,
         assignments: list[tuple[int, ...]],
