@@ -17,6 +17,7 @@ from standalone.children import free_ports
 from standalone.postgres import Postgres
 from standalone.redis import Redis
 from tests.acceptance.cut_links import Proxies
+from tests.acceptance.small_disk import MIB, SmallDisk
 from tests.integration.coordinator.control_plane import Process
 from tests.integration.replication.cluster import Cluster
 from tests.unit.broker_data_plane.planes import client
@@ -25,7 +26,13 @@ NODES: Final = ("node-1", "node-2")
 FOUR: Final = (1, 2, 3, 4)
 TOPICS: Final = ("orders", "clicks")
 PARTITIONS: Final = 3
+CONFIGS: Final = {"min.insync.replicas": "2", "follower.replication.throttled.replicas": "*"}
 PATIENCE_S: Final = 90.0
+ON_SMALL_DISK: Final = 4
+"""This broker's data lies on a file system of its own, where one may be mounted."""
+
+DISK_MIB: Final = 512
+RESERVE_BYTES: Final = 8 * MIB
 
 SETTINGS: Final = {
     # Nobody who only stands in the queue for two processors is missed.
@@ -35,9 +42,12 @@ SETTINGS: Final = {
     # Segments end while chaos goes on.
     "MUSTER_LOG_SEGMENT_BYTES": "131072",
     "MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS": "100",
+    "MUSTER_LOG_RESERVE_BYTES": str(RESERVE_BYTES),
 }
 
 MISTAKES: Final = ('"level": "error"', '"level": "critical"', "Traceback")
+NO_MISTAKE: Final = "No space left on device"
+"""A disk that was filled is one."""
 
 
 class ChaosCluster(Cluster):
@@ -52,6 +62,7 @@ class ChaosCluster(Cluster):
         self.doors: dict[str, int] = {}
         """Where the node's own Kafka listeners are."""
         self._fixed: dict[str, dict[str, str]] = {}
+        self.disk = SmallDisk(self.data(ON_SMALL_DISK), DISK_MIB)
 
     # ------------------------------------------------------------------------------ processes
 
@@ -121,15 +132,15 @@ class ChaosCluster(Cluster):
 
     def create_topics(self) -> None:
         for topic in TOPICS:
-            self.create_topic(topic, PARTITIONS, configs={"min.insync.replicas": "2"})
+            self.create_topic(topic, PARTITIONS, configs=CONFIGS)
 
     def wait_whole(self, what: str) -> None:
         """Everybody is there and every partition has all its replicas in sync; nothing moves."""
-        self.await_true(self._everybody_serves, f"everybody serves {what}", PATIENCE_S)
+        self.await_true(self.everybody_serves, f"everybody serves {what}", PATIENCE_S)
         for topic in TOPICS:
             self.await_true(partial(self.everybody_in_sync, topic), f"all are in sync {what}", PATIENCE_S)
 
-    def _everybody_serves(self) -> bool:
+    def everybody_serves(self) -> bool:
         return (
             not any(process.ended for process in (*self.nodes.values(), *self.brokers.values()))
             and self.controller() != ""
@@ -145,6 +156,10 @@ class ChaosCluster(Cluster):
         """The last of the replicas that does not lead."""
         row = self.partitions(topic)[number]
         return f"broker-{next(b for b in reversed(row['assigned']) if b != row['leader'])}"
+
+    def wait_led(self, topic: str, number: int) -> str:
+        """Who leads the partition, once somebody does."""
+        return f"broker-{self.leader_of(topic, number)}"
 
     def wait_led_by_another(self, name: str) -> None:
         """No partition is led by this broker any more."""
@@ -174,7 +189,7 @@ class ChaosCluster(Cluster):
         found = []
         for process in (*self.nodes.values(), *self.brokers.values()):
             for line in process.log.read_text(encoding="utf-8", errors="replace").splitlines():
-                if any(word in line for word in MISTAKES):
+                if any(word in line for word in MISTAKES) and NO_MISTAKE not in line:
                     found.append(f"{process.name}: {line}")
         return found
 

@@ -3,29 +3,16 @@
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
-from random import Random
 from typing import Final
 
-from muster.kafkawire.api_table import ApiKey, build, part, request_class
-from tests.acceptance.chaos_cluster import FOUR, PARTITIONS, TOPICS, ChaosCluster
-from tests.acceptance.chaos_records import Account
-from tests.acceptance.cut_links import Cut
-
-SHORT_NAP_S: Final = 1.0
-"""Shorter than a broker's session and a lease: whoever sleeps so long is not missed."""
+from tests.acceptance.chaos_cluster import FOUR
+from tests.acceptance.chaos_deeds import SHORT_NAP_S
+from tests.acceptance.chaos_disk import FullDisks
+from tests.acceptance.chaos_moves import Moves
 
 
-class Chaos:
-    """One seed's deeds on one cluster; `say` tells what is done."""
-
-    def __init__(
-        self, cluster: ChaosCluster, account: Account, seed: int, say: Callable[[str], None]
-    ) -> None:
-        self._cluster = cluster
-        self._account = account
-        self._dice = Random(seed)
-        self._say = say
+class Chaos(Moves, FullDisks):
+    """All deeds."""
 
     def play(self, names: Sequence[str]) -> None:
         """These deeds, in an order of the seed's own."""
@@ -38,13 +25,6 @@ class Chaos:
             self._cluster.wait_whole(f"after: {name}")
             self._account.wait_goes_on(f"after: {name}")
             self._say(f"{name}: whole again after {time.monotonic() - began:.1f} s")
-
-    def _place(self) -> tuple[str, int]:
-        """Some partition."""
-        return self._dice.choice(TOPICS), self._dice.randrange(PARTITIONS)
-
-    def _kill(self, name: str) -> None:
-        self._cluster.process(name).kill()
 
     # ------------------------------------------------------------------------------ one process
 
@@ -59,6 +39,26 @@ class Chaos:
         leader = self._cluster.leader(*self._place())
         self._kill(leader)
         self._cluster.again(leader)
+
+    def chase_leader(self) -> None:
+        """Whoever leads a partition dies as soon as it does, five times."""
+        topic, number = self._place()
+        for _ in range(5):
+            leader = self._cluster.wait_led(topic, number)
+            self._kill(leader)
+            self._cluster.again(leader)
+
+    def kill_two_of_three_then_the_last(self) -> None:
+        """Below min.insync.replicas nothing is taken, and who is left dies before anybody is back."""
+        topic, number = self._place()
+        row = self._cluster.partitions(topic)[number]
+        for broker in self._dice.sample(row["assigned"], len(row["assigned"])):
+            self._kill(f"broker-{broker}")
+            self._cluster.await_true(
+                lambda gone=broker: self._cluster.leaders(topic)[number] != gone, "it is missed"
+            )
+        for broker in self._dice.sample(row["assigned"], len(row["assigned"])):
+            self._cluster.again(f"broker-{broker}")
 
     def kill_follower(self) -> None:
         follower = self._cluster.follower(*self._place())
@@ -165,91 +165,6 @@ class Chaos:
             self._cluster.proxies.mend()
             self._account.wait_goes_on("when clients reach the leader again", records=5)
 
-    def _how(self) -> Cut:
-        return self._dice.choice(list(Cut))
-
-    # ------------------------------------------------------------------------------ reassignment
-
-    def _move(self, hurt: Callable[[str, str], None], topic: str, number: int) -> None:
-        """Ask for one more broker in the place of the last replica, hurt somebody while it copies, and wait.
-
-        The new replica sleeps while the move begins, so that it is being copied when `hurt` is called with
-        the leader and the new one.
-        """
-        row = self._cluster.partitions(topic)[number]
-        new = next(broker for broker in FOUR if broker not in row["assigned"])
-        # Sometimes the leader goes, sometimes a follower.
-        goes = self._dice.choice(row["assigned"])
-        target = tuple(new if broker == goes else broker for broker in row["assigned"])
-        leader, added = f"broker-{row['leader']}", f"broker-{new}"
-        self._cluster.process(added).pause()
-        self._ask_for(topic, number, target, without=added)
-        hurt(leader, added)
-        self._cluster.again(added)
-        self._cluster.await_true(
-            lambda: tuple(self._cluster.partitions(topic)[number]["assigned"]) == target, "it has moved"
-        )
-
-    def _ask_for(self, topic: str, number: int, target: tuple[int, ...] | None, without: str) -> None:
-        """As Kafka's tool does, at any door; None: cancel."""
-        key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-        shape = request_class(key, 0)
-        place = build(part(shape, "ReassignablePartition"), partition_index=number, replicas=target)
-        named = build(part(shape, "ReassignableTopic"), name=topic, partitions=(place,))
-        port = self._dice.choice(self._cluster.ports_of_doors(without))
-        body = build(shape, topics=(named,), timeout=timedelta(seconds=10))
-        answer = self._cluster.ask_at(port, key, 0, body)
-        (one,) = answer.responses[0].partitions
-        assert int(one.error_code) == 0, (topic, number, target, one)
-
-    def move_and_kill_leader(self) -> None:
-        def hurt(leader: str, _: str) -> None:
-            self._kill(leader)
-            self._cluster.wait_led_by_another(leader)
-            self._cluster.again(leader)
-
-        self._move(hurt, *self._place())
-
-    def move_and_kill_new_replica(self) -> None:
-        def hurt(_: str, added: str) -> None:
-            self._cluster.again(added)
-            self._kill(added)
-
-        self._move(hurt, *self._place())
-
-    def move_and_kill_controller(self) -> None:
-        def hurt(_: str, __: str) -> None:
-            self._kill(self._cluster.controller())
-
-        self._move(hurt, *self._place())
-        self._start_all()
-
-    def move_and_kill_controller_at_the_switch(self) -> None:
-        """And the old leader: both are gone before anybody can be told."""
-        topic, number = self._place()
-        self._move(lambda _, __: None, topic, number)
-        controller, leader = self._cluster.controller(), self._cluster.leader(topic, number)
-        self._kill(controller)
-        self._kill(leader)
-        self._cluster.wait_led_by_another(leader)
-        self._start_all()
-
-    def move_and_cancel(self) -> None:
-        """The leader dies between; the partition is where it was."""
-        topic, number = self._place()
-        before = self._cluster.partitions(topic)[number]
-        new = next(broker for broker in FOUR if broker not in before["assigned"])
-        added = f"broker-{new}"
-        self._cluster.process(added).pause()
-        self._ask_for(topic, number, (new, *before["assigned"][1:]), without=added)
-        leader = self._cluster.leader(topic, number)
-        self._kill(leader)
-        self._cluster.wait_led_by_another(leader)
-        self._ask_for(topic, number, None, without=leader)
-        self._cluster.again(added)
-        self._cluster.again(leader)
-        assert self._cluster.partitions(topic)[number]["assigned"] == before["assigned"]
-
     # ------------------------------------------------------------------------------ everybody
 
     def rolling_restart(self) -> None:
@@ -273,10 +188,6 @@ class Chaos:
             self._cluster.process(name).popen.wait()
         self._start_all()
 
-    def _start_all(self) -> None:
-        for name in [*self._cluster.nodes, *(f"broker-{number}" for number in FOUR)]:
-            self._cluster.again(name)
-
 
 def _said(deed: Callable[[Chaos], None]) -> str:
     return deed.__name__.replace("_", " ")
@@ -285,6 +196,8 @@ def _said(deed: Callable[[Chaos], None]) -> str:
 _ALL: Final = (
     Chaos.kill_leader,
     Chaos.kill_leader_and_start_it_at_once,
+    Chaos.chase_leader,
+    Chaos.kill_two_of_three_then_the_last,
     Chaos.kill_follower,
     Chaos.stop_leader,
     Chaos.nap_of_leader,
@@ -298,11 +211,15 @@ _ALL: Final = (
     Chaos.cut_followers_from_leader,
     Chaos.cut_one_follower_from_leader,
     Chaos.cut_clients_from_leader,
-    Chaos.move_and_kill_leader,
-    Chaos.move_and_kill_new_replica,
-    Chaos.move_and_kill_controller,
-    Chaos.move_and_kill_controller_at_the_switch,
+    Chaos.move_and_kill_leader_at_each_step,
+    Chaos.move_and_kill_new_replica_at_each_step,
+    Chaos.move_and_kill_leaving_replica_at_each_step,
+    Chaos.move_and_kill_staying_replica_at_each_step,
+    Chaos.move_and_kill_controller_at_each_step,
+    Chaos.move_and_kill_other_node_at_each_step,
+    Chaos.move_and_kill_controller_and_leader_at_the_switch,
     Chaos.move_and_cancel,
+    Chaos.fill_disk,
     Chaos.rolling_restart,
     Chaos.kill_everybody,
 )
@@ -316,8 +233,10 @@ SHORT: Final = tuple(
             Chaos.kill_controller_and_leader,
             Chaos.restart_postgresql,
             Chaos.cut_clients_from_leader,
-            Chaos.move_and_kill_leader,
+            Chaos.move_and_kill_leader_at_each_step,
+            Chaos.fill_disk,
+            Chaos.rolling_restart,
         ),
     )
 )
-"""What fits into a minute: of each kind one."""
+"""What fits into two minutes: of each kind one."""

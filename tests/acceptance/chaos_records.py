@@ -313,14 +313,14 @@ def lies_at(message: Message) -> tuple[Place, bytes]:
     return Place(topic, partition, offset), value
 
 
-def whole_log(bootstrap: str, topic: str) -> dict[Place, bytes]:
+def whole_log(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[Place, bytes]:
     """Each record of a topic, as a consumer is served it."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "audit", "enable.auto.commit": False}
     consumer = Consumer({**settings, "enable.partition.eof": True, "check.crcs": True, "log_level": 0})
     found: dict[Place, bytes] = {}
     try:
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-        left = set(range(PARTITIONS))
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        left = set(range(partitions))
         while left:
             message = consumer.poll(PATIENCE_S)
             assert message is not None, f"partitions {left} of {topic} have no end"

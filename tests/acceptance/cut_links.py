@@ -31,6 +31,9 @@ class Cut(Enum):
     SILENT = "silent"
     """Nothing passes in either direction, nothing is closed; what was sent arrives when it is mended."""
 
+    ONE_WAY = "one way"
+    """What is asked arrives, and no answer comes back before it is mended."""
+
 
 @dataclass
 class _Door:
@@ -140,8 +143,8 @@ class Proxies:
         far_reader, far = await asyncio.open_connection(*door.target)
         link.far = far
         door.links.add(link)
-        there = asyncio.ensure_future(self._pump(door, link, reader, far))
-        back = asyncio.ensure_future(self._pump(door, link, far_reader, writer))
+        there = asyncio.ensure_future(self._pump(door, link, reader, far, (Cut.SILENT,)))
+        back = asyncio.ensure_future(self._pump(door, link, far_reader, writer, (Cut.SILENT, Cut.ONE_WAY)))
         try:
             await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -151,12 +154,17 @@ class Proxies:
             await _closed(far)
 
     async def _pump(
-        self, door: _Door, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        door: _Door,
+        link: _Link,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        held_by: tuple[Cut, ...],
     ) -> None:
         """Returns when one side has ended, or neither can be reached."""
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK_BYTES):
-                while door.cut_of(link) is Cut.SILENT:
+                while door.cut_of(link) in held_by:
                     await door.changed.wait()
                 writer.write(data)
                 await writer.drain()

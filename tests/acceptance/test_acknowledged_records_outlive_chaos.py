@@ -26,11 +26,14 @@ def cluster(
     tmp_path: Path, fresh_database: str, redis_server: Redis, postgres_server: Postgres
 ) -> Iterator[ChaosCluster]:
     made = ChaosCluster(tmp_path / "cluster", fresh_database, redis_server, postgres_server)
-    with made.proxies:
-        yield made
-        made.stop()
-        if postgres_server.pid is None:
-            postgres_server.start()
+    try:
+        with made.proxies:
+            yield made
+            made.stop()
+            if postgres_server.pid is None:
+                postgres_server.start()
+    finally:
+        made.disk.unmount()
 
 
 def test_acknowledged_records_are_there_once_in_order_on_every_replica(
