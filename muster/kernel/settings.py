@@ -363,7 +363,18 @@ STACKS = (
         secret=True,
     ),
     _text("MUSTER_SITE", "localhost", "For docker/compose.yaml: the host name of the pages."),
-    _text("MUSTER_TOKEN", "", "For the demo's consumers: the token by which they register."),
+)
+
+COMMAND_LINE = (
+    _text("MUSTER_URL", "", "The cluster that `muster` asks: the address of its pages."),
+    _text(
+        "MUSTER_TOKEN",
+        "",
+        "The token by which `muster` asks, and by which the demo's consumers register.",
+        secret=True,
+    ),
+    _text("MUSTER_CONTEXT", "", "The cluster that `muster` asks: the name of a context."),
+    _text("MUSTER_CA_FILE", "", "Authorities that `muster` trusts in place of the system's."),
 )
 
 VERBS = (
@@ -396,6 +407,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
     "Kafka listeners (broker, node)": KAFKA_DOORS,
     "Brokers": BROKER,
     "Stacks": STACKS,
+    "Command line": COMMAND_LINE,
     "Verbs of the Makefile": VERBS,
     "Tests": TESTS,
 }

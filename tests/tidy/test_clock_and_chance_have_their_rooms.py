@@ -14,7 +14,7 @@ CHANCE = ("random.", "secrets.")
 # Shells: they talk to the world, and hand what they read there to the cores.
 SHELLS = (
     "runtime", "node", "web", "standalone", "access", "broker", "kafkaserver", "pipeline", "coordinator",
-    "groups", "controller", "gateway", "muster.client", "config",
+    "groups", "controller", "gateway", "muster.client", "muster.cli", "config",
 )  # fmt: skip
 # Inside a shell, a core is still a core; and these rooms get time handed in.
 WITHOUT_A_CLOCK = (

@@ -20,9 +20,9 @@ from tests.tidy.sources import ROOMS, ROOT, modules, shown, tree
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # What each lock file is made of (.ci/lock), and which rooms run on it.
 LOCKS = {
-    "docker/requirements.txt": ("server",),
-    "requirements.txt": ("server", "standalone", "demo"),
-    "requirements-dev.txt": ("server", "standalone", "demo", "dev"),
+    "docker/requirements.txt": ("server", "cli"),
+    "requirements.txt": ("server", "cli", "standalone", "demo"),
+    "requirements-dev.txt": ("server", "cli", "standalone", "demo", "dev"),
 }
 OUTSIDE_OF_THE_IMAGE = ("standalone", "pipeline")
 

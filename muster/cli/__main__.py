@@ -1,0 +1,22 @@
+"""This room starts the command line, and says what is missing where only the library was installed."""
+
+import sys
+from importlib.util import find_spec
+
+NEEDED = ("httpx", "rich", "typer")
+
+
+def main() -> None:
+    """The command `muster`."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        needs = f"muster: the command line needs {', '.join(missing)}, which the library does not:"
+        sys.stderr.write(f"{needs} pip install 'muster[cli]'\n")
+        sys.exit(2)
+    from muster.cli.app import app
+
+    app()
+
+
+if __name__ == "__main__":
+    main()

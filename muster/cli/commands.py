@@ -1,0 +1,151 @@
+"""This room makes a function a command: the options that all share, its run, and how it ends."""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Annotated, Any, Final, get_type_hints
+
+import typer
+
+from muster.cli.failures import ExitCode, Failure
+from muster.cli.places import Wanted
+from muster.cli.screen import Output, Screen
+from muster.cli.session import Asking, Session
+
+Function = Callable[..., None]
+
+
+def _option(*names: str, text: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, **more)
+
+
+_SHARED: Final = {
+    "output": Annotated[Output, _option("-o", "--output", text="How the answer is written.")],
+    "quiet": Annotated[bool, _option("-q", "--quiet", text="Write the answer and what failed, no notes.")],
+    "context": Annotated[str, _option("--context", text="The cluster, by the name of a context.")],
+    "url": Annotated[str, _option("--url", text="The cluster, by the address of its pages.")],
+    "token": Annotated[str, _option("--token", text="The token; others on the machine can see it here.")],
+    "token_file": Annotated[str, _option("--token-file", text="The file that holds the token.")],
+    "ca_file": Annotated[str, _option("--ca-file", text="Authorities to trust in place of the system's.")],
+    "plaintext": Annotated[bool, _option("--plaintext", text="Send the token without TLS off this machine.")],
+    "timeout": Annotated[float, _option("--timeout", text="Seconds to wait for an answer.", min=0.1)],
+}
+_SHARED_DEFAULTS: Final[dict[str, Any]] = {
+    "output": Output.TABLE,
+    "quiet": False,
+    "plaintext": False,
+    "timeout": 30.0,
+}
+_LISTED: Final = {"most": Annotated[int, _option("--limit", text="At most so many rows; 0: all.", min=0)]}
+_WATCHED: Final = {
+    "watch": Annotated[bool, _option("-w", "--watch", text="Write it again and again, until Ctrl-C.")],
+    "interval": Annotated[float, _option("--interval", text="Seconds between two looks.", min=0.2)],
+}
+_WATCHED_DEFAULTS: Final[dict[str, Any]] = {"watch": False, "interval": 2.0}
+_ASKED: Final = {
+    "reason": Annotated[str, _option("--reason", text="Why; the journal keeps it.")],
+    "key": Annotated[
+        str, _option("--idempotency-key", text="The key of an earlier try: it is carried out once in all.")
+    ],
+    "yes": Annotated[bool, _option("-y", "--yes", text="Do not ask whether it is meant.")],
+    "wait": Annotated[bool, _option("--wait", text="Wait until it is over, and say how far it is.")],
+    "if_match": Annotated[
+        str, _option("--if-match", text="The version (ETag) that is meant, or *; else as it is now.")
+    ],
+}
+_ASKED_DEFAULTS: Final[dict[str, Any]] = {"yes": False, "wait": False}
+_TRIED: Final = {"dry_run": Annotated[bool, _option("--dry-run", text="Only say what would come of it.")]}
+
+
+def command(
+    app: typer.Typer,
+    name: str,
+    *,
+    lists: int | None = None,
+    watched: bool = False,
+    asks: bool = False,
+    dry_run: bool = False,
+) -> Callable[[Function], Function]:
+    """Make `of(session, …)` the command `name`: its own arguments first, then the shared ones.
+
+    `lists`: it writes a list, of so many rows unless told otherwise (0: all); `watched`: it can be looked at
+    again and again; `asks`: it changes something; `dry_run`: it can only be judged.
+    """
+
+    def make(function: Function) -> Function:
+        shared = _parameters(lists, watched, asks, dry_run)
+        own = _own(function)
+
+        def run(**given: Any) -> None:
+            said = {one.name: given.pop(one.name) for one in shared}
+            _run(lambda session: function(session, **given), said)
+
+        signature = inspect.Signature([*own, *shared])
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        app.command(name)(run)
+        return function
+
+    return make
+
+
+def _own(function: Function) -> list[inspect.Parameter]:
+    hints = get_type_hints(function, include_extras=True)
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return [
+        one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters
+    ]
+
+
+def _parameters(lists: int | None, watched: bool, asks: bool, dry_run: bool) -> list[inspect.Parameter]:
+    annotated: dict[str, Any] = {}
+    defaults: dict[str, Any] = _SHARED_DEFAULTS | _WATCHED_DEFAULTS | _ASKED_DEFAULTS
+    defaults = defaults | {"most": lists or 0, "dry_run": False}
+    if lists is not None:
+        annotated |= _LISTED
+    if watched:
+        annotated |= _WATCHED
+    if asks:
+        annotated |= _ASKED
+    if dry_run:
+        annotated |= _TRIED
+    return [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name, ""), annotation=annotation
+        )
+        for name, annotation in (annotated | _SHARED).items()
+    ]
+
+
+def _run(work: Callable[[Session], None], said: dict[str, Any]) -> None:
+    """Run it, and end with its code; nobody is shown where in the program something went wrong."""
+    screen = Screen(said["output"], said["quiet"])
+    session = Session(
+        screen,
+        Wanted(**{one.name: said[one.name] for one in fields(Wanted)}),
+        said["timeout"],
+        said.get("interval", 0.0) if said.get("watch") else 0.0,
+        said.get("most", 0),
+        Asking(**{one.name: said[one.name] for one in fields(Asking) if one.name in said}),
+    )
+    try:
+        work(session)
+    except Failure as failure:
+        screen.failed(failure)
+        raise typer.Exit(failure.code) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.DONE if session.watch_s else ExitCode.INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever read the answer has enough of it; Python would complain once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(ExitCode.DONE) from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        text = f"The answer was not understood: {type(error).__name__} {error}."
+        advice = "If this command is as new as the cluster, that is a mistake in it."
+        screen.failed(Failure(ExitCode.REFUSED, text, advice))
+        raise typer.Exit(ExitCode.REFUSED) from None
+    finally:
+        session.close()

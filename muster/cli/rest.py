@@ -1,0 +1,279 @@
+"""This room speaks REST: one request, its answer or what became of it in words, pages of lists."""
+
+import json
+import random
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from muster.cli.failures import ExitCode, Failure, usage
+from muster.cli.places import PREFIX, Place
+from muster.kernel.addresses import is_loopback
+
+LARGEST_ANSWER: Final = 64_000_000
+"""Bytes; a page of REST has far fewer."""
+
+LARGEST_PAGE: Final = 500
+_PAUSES_S: Final = (0.2, 0.6, 1.5)
+"""Before each further try, halved or not by chance, so that many who were cut off do not come at once."""
+
+_LONGEST_WAIT_S: Final = 5.0
+"""For a Retry-After that is longer, whoever asked is told instead."""
+
+_MAY_PASS: Final = (429, 502, 503, 504)
+_CODE_OF: Final = {
+    401: ExitCode.NOT_ALLOWED,
+    403: ExitCode.NOT_ALLOWED,
+    404: ExitCode.NOT_FOUND,
+    409: ExitCode.CONFLICT,
+    412: ExitCode.CONFLICT,
+    428: ExitCode.CONFLICT,
+    **dict.fromkeys(_MAY_PASS, ExitCode.UNREACHABLE),
+}
+_ADVICE: Final = {
+    401: "Give a token that is good: MUSTER_TOKEN, --token-file, or `muster context add`."
+    " `manage.py create_token NAME --role operator` makes one.",
+    403: "Whoever administers the cluster gives roles: `manage.py create_token NAME --role operator`.",
+    412: "Nothing was changed. Look at it again, then repeat the command.",
+    429: "Ask again in a while.",
+    503: "Ask again in a moment; `muster doctor` tells what is missing.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What REST said: status, body, and the tag of the version."""
+
+    status: int
+    body: dict[str, Any]
+    tag: str = ""
+    location: str = ""
+
+
+@dataclass
+class Rest:
+    """The REST door of one cluster. Every call raises Failure."""
+
+    place: Place
+    timeout_s: float
+    tell: Callable[[str], None]
+    _client: httpx.Client | None = field(default=None, init=False)
+
+    def close(self) -> None:
+        """Let its connections go."""
+        if self._client is not None:
+            self._client.close()
+
+    def get(self, path: str, **parameters: object) -> Answer:
+        """One resource, asked again where that may help."""
+        return self._asked("GET", path, parameters, {}, None)
+
+    def found(self, path: str, **parameters: object) -> Answer | None:
+        """One resource; None: there is none."""
+        try:
+            return self.get(path, **parameters)
+        except Failure as failure:
+            if failure.code is ExitCode.NOT_FOUND:
+                return None
+            raise
+
+    def rows(self, path: str, most: int = 0, /, **parameters: object) -> Iterator[dict[str, Any]]:
+        """The rows of a list, page by page; at most so many, 0: all there are."""
+        cursor, given = "", 0
+        while True:
+            limit = min(LARGEST_PAGE, most - given) if most else LARGEST_PAGE
+            page = self.get(path, **parameters, limit=limit, cursor=cursor).body
+            items = page.get("items")
+            if not isinstance(items, list):
+                raise self._strange("it answered a list without items")
+            yield from items
+            given += len(items)
+            following = page.get("next")
+            if not following or not items or (most and given >= most):
+                return
+            cursor = str(following)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        key: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        tag: str = "",
+        **parameters: object,
+    ) -> Answer:
+        """One write under its key: under the same key it is carried out once, however often it is asked."""
+        headers = {"Idempotency-Key": key} | ({"If-Match": tag} if tag else {})
+        return self._asked(method, path, parameters, headers, body)
+
+    def probe(self, path: str) -> httpx.Response:
+        """What stands outside of REST, such as /readyz, asked once. Raises Failure."""
+        try:
+            return self._opened().get(f"{self.place.url}{path}")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._unreachable(error) from error
+
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, object],
+        headers: Mapping[str, str],
+        body: Mapping[str, Any] | None,
+    ) -> Answer:
+        """The answer, or the Failure that it is. A write is repeated only where nobody answered."""
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                status, got, content = self._exchanged(method, path, parameters, headers, body)
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                if pause_s is None or not isinstance(error, httpx.TransportError):
+                    raise self._unreachable(error) from error
+                self._pause(pause_s, "Nobody answered")
+                continue
+            wait_s = _retry_after(got)
+            if method == "GET" and status in _MAY_PASS and pause_s is not None and wait_s <= _LONGEST_WAIT_S:
+                self._pause(max(pause_s, wait_s), f"It answered {status}")
+                continue
+            return self._understood(status, got, content)
+        raise AssertionError("the last try ends the loop")
+
+    def _exchanged(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, object],
+        headers: Mapping[str, str],
+        body: Mapping[str, Any] | None,
+    ) -> tuple[int, httpx.Headers, bytes]:
+        given = {name: str(value) for name, value in parameters.items() if value not in (None, "")}
+        content = None if body is None else json.dumps(body)
+        sent = {"Content-Type": "application/json", **headers} if body is not None else dict(headers)
+        with self._opened().stream(
+            method, f"{self.place.url}{PREFIX}/{path}", params=given, content=content, headers=sent
+        ) as response:
+            parts, size = [], 0
+            for part in response.iter_bytes():
+                size += len(part)
+                if size > LARGEST_ANSWER:
+                    raise self._strange(f"its answer has more than {LARGEST_ANSWER} bytes")
+                parts.append(part)
+            return response.status_code, response.headers, b"".join(parts)
+
+    def _understood(self, status: int, headers: httpx.Headers, content: bytes) -> Answer:
+        if 300 <= status < 400:
+            where = headers.get("Location", "elsewhere")
+            raise usage(f"{self.place.url} sends to {where}.", "Name that address, if it is yours: --url.")
+        try:
+            body: Any = json.loads(content) if content else {}
+        except ValueError as error:
+            kind = headers.get("Content-Type", "nothing").partition(";")[0]
+            raise self._strange(f"it answered {status} with {kind}, no JSON") from error
+        if not isinstance(body, dict):
+            raise self._strange("it answered JSON of another shape")
+        if status >= 400:
+            raise refusal(status, body)
+        return Answer(status, body, headers.get("ETag", ""), headers.get("Location", ""))
+
+    def _opened(self) -> httpx.Client:
+        if self._client is None:
+            parts = urlsplit(self.place.url)
+            near = is_loopback(parts.hostname or "")
+            headers = {"Accept": "application/json", "User-Agent": "muster-cli"}
+            if self.place.token:
+                headers["Authorization"] = f"Bearer {self.place.token}"
+            # A proxy of the environment has no business between two processes of one machine.
+            self._client = httpx.Client(
+                headers=headers,
+                timeout=self.timeout_s,
+                verify=self._trusted(parts.scheme),
+                trust_env=not near,
+                follow_redirects=False,
+            )
+        return self._client
+
+    def _trusted(self, scheme: str) -> ssl.SSLContext:
+        if scheme != "https":
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            return ssl.create_default_context(cafile=self.place.ca_file or None)
+        except (OSError, ValueError) as error:
+            raise usage(f"The authorities in {self.place.ca_file} cannot be used: {error}") from error
+
+    def _pause(self, pause_s: float, why: str) -> None:
+        self.tell(f"{why}; asking again.")
+        time.sleep(pause_s * random.uniform(0.5, 1.0) if pause_s < 1 else pause_s)
+
+    def _unreachable(self, error: Exception) -> Failure:
+        where = self.place.url
+        what = str(error) or type(error).__name__
+        if isinstance(error, httpx.TimeoutException):
+            text = f"{where} did not answer within {self.timeout_s:g} s."
+            return Failure(ExitCode.UNREACHABLE, text, "Ask again, or give it longer: --timeout 60.")
+        if isinstance(error, httpx.ConnectError):
+            advice = "Is it the right address, and does it run? `muster doctor` looks step by step."
+            if "certificate" in what.lower():
+                advice = "Name the authority that signed its certificate: --ca-file FILE."
+            return Failure(ExitCode.UNREACHABLE, f"{where} cannot be reached: {what}.", advice)
+        if isinstance(error, httpx.InvalidURL):
+            return usage(f"{where} is no address: {what}.")
+        text = f"The connection to {where} ended before the answer was whole: {what}."
+        return Failure(ExitCode.UNREACHABLE, text, "Ask again.")
+
+    def _strange(self, what: str) -> Failure:
+        return Failure(
+            ExitCode.UNREACHABLE,
+            f"{self.place.url} does not answer as Muster does: {what}.",
+            "Is it the address of its pages, and nothing in between that answers in its place?",
+        )
+
+
+def refusal(status: int, problem: Mapping[str, Any]) -> Failure:
+    """A problem document in words."""
+    title = str(problem.get("title") or f"It was refused ({status}).")
+    text = str(problem.get("detail") or title)
+    kafka = problem.get("kafka_error")
+    named = f" ({kafka['name']})" if isinstance(kafka, dict) and kafka.get("name") else ""
+    details = list(_wrong_fields(problem.get("errors"), ""))
+    for one in problem.get("results") or ():
+        number = "" if one.get("partition") is None else f"-{one['partition']}"
+        details.append(f"{one.get('name')}{number}: {one.get('text') or one.get('error') or 'done'}")
+    if status >= 500 and problem.get("instance"):
+        details.append(f"Its log names the request {problem['instance']}.")
+    return Failure(
+        _CODE_OF.get(status, ExitCode.REFUSED), f"{text}{named}", _ADVICE.get(status, ""), tuple(details)
+    )
+
+
+def _wrong_fields(errors: Any, where: str) -> Iterator[str]:
+    """`configs: …` for each part of a request that does not fit."""
+    if isinstance(errors, dict):
+        for name, inner in errors.items():
+            yield from _wrong_fields(inner, f"{where}.{name}" if where else str(name))
+    elif isinstance(errors, list):
+        for inner in errors:
+            yield from _wrong_fields(inner, where)
+    elif errors:
+        yield f"{where}: {errors}" if where else str(errors)
+
+
+def _retry_after(headers: httpx.Headers) -> float:
+    try:
+        return max(0.0, float(headers.get("Retry-After", "0")))
+    except ValueError:
+        return 0.0
+
+
+def named(*parts: object) -> str:
+    """An address below /api/v1/: each part is one name, whatever it holds."""
+    return "/".join(_segment(str(part)) for part in parts)
+
+
+def _segment(text: str) -> str:
+    # Two dots that are a name are no way up.
+    return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")

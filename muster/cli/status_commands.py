@@ -1,0 +1,97 @@
+"""This room says how the cluster is as a whole: in one look, and as an exit code for a watchman."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import typer
+
+from muster.cli.commands import command
+from muster.cli.failures import ExitCode, Failure
+from muster.cli.screen import Column
+from muster.cli.session import Session
+from muster.cli.words import at
+
+_FINDINGS: Final = [Column("WHAT", "what"), Column("WHICH", "which"), Column("DETAIL", "detail")]
+_MOST: Final = 500
+"""Findings of one kind; whoever has more has one problem, not so many."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands at the top."""
+    command(app, "status", watched=True)(status)
+    command(app, "health", watched=True)(health)
+
+
+def status(session: Session) -> None:
+    """Show the cluster: brokers, partitions in trouble, moves, plans, groups that wait."""
+
+    def page() -> None:
+        brokers = list(session.rest.rows("brokers"))
+        findings = list(_findings(session, brokers))
+        states = [one["state"] for one in brokers]
+        body = {
+            "url": session.place.url,
+            "brokers": {state: states.count(state) for state in sorted(set(states))},
+            "cordoned": [one["broker_id"] for one in brokers if one["cordoned"]],
+            "moves": _count(session, "reassignments", phase="InProgress"),
+            "plans_running": _count(session, "plans", phase="Running"),
+            "findings": findings,
+        }
+        facts = [
+            ("cluster", body["url"]),
+            ("brokers", body["brokers"]),
+            ("cordoned", body["cordoned"]),
+            ("moves", body["moves"]),
+            ("running plans", body["plans_running"]),
+            ("findings", len(findings)),
+        ]
+        if session.screen.one(body, facts, body["url"]) and findings:
+            session.screen.heading("Findings")
+            session.screen.table(findings, _FINDINGS)
+
+    session.show(page)
+
+
+def health(session: Session) -> None:
+    """Say what is wrong, and end with 1 if anything is."""
+    found: list[dict[str, Any]] = []
+
+    def page() -> None:
+        found[:] = _findings(session, list(session.rest.rows("brokers")))
+        session.screen.rows(found, _FINDINGS, "which")
+
+    session.show(page)
+    if found:
+        raise Failure(ExitCode.REFUSED, f"{len(found)} findings.")
+
+
+def _findings(session: Session, brokers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    rest = session.rest
+    for one in brokers:
+        if one["state"] != "live":
+            yield _finding(f"broker {one['state']}", one["broker_id"], f"since {at(one['changed_at'])}")
+    for state, what in (("offline", "partition without a leader"), ("under-replicated", "under-replicated")):
+        for one in rest.rows("partitions", _MOST, state=state):
+            replicas = f"replicas {one['replicas']}, in sync {one['isr']}"
+            yield _finding(what, f"{one['topic']}-{one['partition']}", replicas)
+    for one in rest.rows("logs", _MOST):
+        where = f"{one['topic']}-{one['partition']} on broker {one['broker_id']}"
+        yield _finding(f"log {one['state']}", where, one["why"])
+    for phase in ("PreparingRebalance", "CompletingRebalance"):
+        for one in rest.rows("groups", _MOST, phase=phase):
+            if one["error"]:
+                yield _finding("group cannot rebalance", one["group"], one["error"])
+
+
+def _finding(what: str, which: object, detail: str) -> dict[str, Any]:
+    return {"what": what, "which": which, "detail": detail}
+
+
+def _count(session: Session, path: str, **asked: str) -> int | None:
+    """How many rows there are; None: the token may not know."""
+    try:
+        return sum(1 for _ in session.rest.rows(path, **asked))
+    except Failure as failure:
+        if failure.code is ExitCode.NOT_ALLOWED:
+            return None
+        raise

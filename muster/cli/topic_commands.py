@@ -1,0 +1,64 @@
+"""This room shows topics and their partitions."""
+
+from typing import Annotated, Final
+
+import typer
+
+from muster.cli.commands import command
+from muster.cli.rest import named
+from muster.cli.screen import Column
+from muster.cli.session import Session
+from muster.cli.words import at
+
+app = typer.Typer(help="Topics.", no_args_is_help=True, rich_markup_mode=None)
+Topic = Annotated[str, typer.Argument(help="The topic's name.")]
+
+_TOPICS: Final = [
+    Column("TOPIC", "topic"),
+    Column("PARTITIONS", "partitions", number=True),
+    Column("REPLICAS", "replication_factor", number=True),
+    Column("CONFIGS", "configs"),
+    Column("CREATED", lambda row: at(row["created_at"])),
+]
+PARTITIONS: Final = [
+    Column("TOPIC", "topic"),
+    Column("PARTITION", "partition", number=True),
+    Column("LEADER", "leader", number=True),
+    Column("REPLICAS", "replicas"),
+    Column("IN SYNC", "isr"),
+    Column("ADDING", "adding"),
+    Column("REMOVING", "removing"),
+    Column("OFFLINE", "offline_replicas"),
+    Column("END", "high_watermark", number=True),
+]
+
+
+@command(app, "list", lists=0)
+def list_topics(
+    session: Session,
+    contains: Annotated[str, typer.Option("--contains", help="The name contains this.")] = "",
+) -> None:
+    """List topics by name."""
+    session.screen.rows(session.rest.rows("topics", session.most, q=contains), _TOPICS, "topic")
+
+
+@command(app, "show", watched=True)
+def show(session: Session, topic: Topic) -> None:
+    """Show a topic and its partitions."""
+
+    def page() -> None:
+        body = session.rest.get(named("topics", topic)).body
+        facts = [
+            ("topic", body["topic"]),
+            ("id", body["topic_id"]),
+            ("partitions", body["partitions"]),
+            ("replicas", body["replication_factor"]),
+            ("configs", body["configs"]),
+            ("created", at(body["created_at"])),
+        ]
+        if session.screen.one(body, facts, body["topic"]):
+            session.screen.heading("Partitions")
+            rows = session.rest.rows(named("topics", topic, "partitions"))
+            session.screen.table(list(rows), PARTITIONS[1:])
+
+    session.show(page)

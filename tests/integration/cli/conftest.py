@@ -1,0 +1,82 @@
+"""This room runs the command line as people do, as a process, against a real web process."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from access.grants import Role
+from access.service import create_token
+from tests.integration.web.conftest import shared_web, web
+from tests.integration.web.served import WebProcess
+from tests.tidy.sources import ROOT
+
+__all__ = ["shared_web", "web"]
+LIMIT_S: Final = 120
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The answer of `-o json`."""
+        return json.loads(self.out)
+
+
+class Muster:
+    """Somebody who types `muster …`, in a folder of his own."""
+
+    def __init__(self, home: Path, **environment: str) -> None:
+        self.home = home
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+        self.environment = kept | {"HOME": str(home), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)} | environment
+        self.environment.pop("XDG_CONFIG_HOME", None)
+
+    def __call__(self, *words: object, fed: str = "") -> Said:
+        done = subprocess.run(
+            self.command(*words),
+            env=self.environment,
+            cwd=self.home,
+            input=fed,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def command(self, *words: object) -> list[str]:
+        """What is started."""
+        return [sys.executable, "-P", "-m", "muster.cli", *map(str, words)]
+
+    def done(self, *words: object, fed: str = "") -> Said:
+        """A command that must do it."""
+        said = self(*words, fed=fed)
+        assert said.code == 0, said.err
+        return said
+
+
+@pytest.fixture
+def nobody(tmp_path: Path) -> Muster:
+    """Somebody who has said nothing yet."""
+    home = tmp_path / "somebody"
+    home.mkdir()
+    return Muster(home)
+
+
+@pytest.fixture
+def viewer(web: WebProcess, tmp_path: Path) -> Iterator[Muster]:
+    """Somebody who may look at the cluster of `web`."""
+    home = tmp_path / "viewer"
+    home.mkdir()
+    yield Muster(home, MUSTER_URL=web.url, MUSTER_TOKEN=create_token("viewer", Role.VIEWER))

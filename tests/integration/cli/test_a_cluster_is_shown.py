@@ -1,0 +1,94 @@
+"""What there is, as `muster` shows it: for people, as JSON, as names; page by page; again and again."""
+
+import signal
+import subprocess
+
+from controller.models import Broker
+from tests.integration.cli.conftest import Muster
+from tests.integration.web import cast
+
+
+def test_groups_and_topics_are_listed_and_shown(viewer: Muster) -> None:
+    cast.one_night(groups=1)
+    listed = viewer.done("groups", "list")
+    row = next(line.split() for line in listed.out.splitlines() if line.startswith("departures"))
+    assert row[:5] == ["departures", "Stable", "native", "3", "6"]
+    assert viewer.done("groups", "list", "--contains", "depart", "-o", "name").out == "departures\n"
+    assert viewer.done("groups", "list", "--phase", "Empty", "-o", "json").json == []
+    shown = viewer.done("groups", "show", "departures")
+    assert "generation      43" in shown.out
+    words = [line.split()[0] for line in shown.out.splitlines() if line]
+    assert [word for word in words if word in ("ann", "ben", "cleo")] == ["ann", "ben", "cleo"]
+    assert viewer.done("groups", "show", "departures", "-o", "json").json["generation"] == 43
+    owned = viewer.done("groups", "members", "departures").out
+    assert "flights:0-1" in owned and "flights:4-5" in owned
+    offsets = viewer.done("groups", "offsets", "departures", "--topic", "flights", "-o", "json").json
+    assert [one["partition"] for one in offsets] == [0, 1, 2, 3, 4, 5]
+    one = viewer.done("groups", "offsets", "departures", "--topic", "flights", "--partition", 5, "-o", "json")
+    assert one.json == offsets[5:]
+    assert viewer.done("topics", "list", "--contains", "LIGHT", "-o", "name").out == "flights\n"
+    assert "replicas    3" in viewer.done("topics", "show", "flights").out
+
+
+def test_a_list_goes_on_over_its_pages(viewer: Muster) -> None:
+    topic = cast.add_topic("clicks", 1, [(1,)])
+    cast.many_groups(topic, 1_203)
+    names = viewer.done("groups", "list", "-o", "name").out.split()
+    assert len(names) == 1_203 and names == sorted(names)
+    assert viewer.done("groups", "list", "-o", "name", "--limit", 501).out.split() == names[:501]
+
+
+def test_what_is_wrong_is_found_and_told_by_the_exit_code(viewer: Muster) -> None:
+    cast.add_cluster()
+    for broker in (1, 2, 3):
+        cast.add_broker(broker)
+    cast.add_topic("orders", 2, [(1, 2), (2, 3)])
+    well = viewer("health")
+    assert (well.code, well.out, well.err) == (0, "", "There is none.\n")
+    assert viewer.done("status", "-o", "json").json["findings"] == []
+    Broker.objects.filter(broker_id=3).update(fenced=True)
+    ill = viewer("health", "-o", "json")
+    assert ill.code == 1 and "2 findings" in ill.err
+    assert [(one["what"], one["which"]) for one in ill.json] == [
+        ("broker fenced", 3),
+        ("under-replicated", "orders-1"),
+    ]
+    status = viewer.done("status").out
+    assert "fenced=1 live=2" in status and "under-replicated" in status
+
+
+def test_a_page_is_written_again_until_somebody_has_seen_enough(viewer: Muster) -> None:
+    cast.add_cluster()
+    cast.add_broker(1)
+    process = subprocess.Popen(
+        viewer.command("status", "--watch", "--interval", "0.2"),
+        env=viewer.environment,
+        cwd=viewer.home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    seen = 0
+    for line in process.stdout:
+        seen += line.startswith("cluster")
+        if seen == 3:
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_who_reads_only_the_beginning_is_told_of_no_mistake(viewer: Muster) -> None:
+    topic = cast.add_topic("clicks", 1, [(1,)])
+    cast.many_groups(topic, 2_000)
+    command = " ".join(viewer.command("groups", "list", "-o", "json"))
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -1"],
+        env=viewer.environment,
+        cwd=viewer.home,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("[\n", "")

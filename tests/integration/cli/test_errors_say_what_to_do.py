@@ -1,0 +1,145 @@
+"""Whatever goes wrong: one exit code, words on stderr, no traceback, no secret."""
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from access.grants import Role
+from access.service import create_token
+from muster.cli.failures import ExitCode
+from tests.integration.cli.conftest import Muster, Said
+from tests.integration.web import cast
+from tests.integration.web.served import WebProcess
+
+
+@contextmanager
+def stranger(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address of a server that is not Muster's: it answers each request like this."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                answer(connection)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+
+
+def http(status: str, body: bytes, *headers: str) -> Callable[[socket.socket], None]:
+    """Answers with this."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers, "", ""]
+    return lambda connection: connection.sendall("\r\n".join(lines).encode() + body)
+
+
+def told(said: Said, code: ExitCode, *words: str) -> None:
+    """It ended with the code and said these words, and nothing that it must not."""
+    assert said.code == code, said.err
+    assert all(word in said.err for word in words), said.err
+    assert "Traceback" not in said.err and not re.search(r"mst_\w", said.out + said.err)
+    assert said.err.startswith("muster: ") or "asking again" in said.err
+
+
+def test_nobody_listens(nobody: Muster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    said = nobody("groups", "list", "--url", f"http://127.0.0.1:{port}")
+    told(said, ExitCode.UNREACHABLE, "cannot be reached", "muster doctor")
+
+
+def test_nothing_is_said_about_where(nobody: Muster) -> None:
+    told(nobody("status"), ExitCode.USAGE, "No cluster is named", "muster context add")
+
+
+@pytest.mark.parametrize("token", ["", "mst_wrong"])
+def test_a_token_that_is_missing_or_wrong(web: WebProcess, nobody: Muster, token: str) -> None:
+    said = nobody("groups", "list", "--url", web.url, "--token", token)
+    told(said, ExitCode.NOT_ALLOWED, "token", "manage.py create_token")
+
+
+def test_a_token_that_is_bounded(web: WebProcess, nobody: Muster) -> None:
+    cast.one_night(groups=1)
+    token = create_token("bounded", Role.VIEWER, groups=["clicks*"])
+    said = nobody("groups", "show", "departures", "--url", web.url, "--token", token)
+    told(said, ExitCode.NOT_ALLOWED, "not good for this group", "GROUP_AUTHORIZATION_FAILED")
+
+
+def test_what_is_not_there(viewer: Muster) -> None:
+    told(viewer("groups", "show", "nobody"), ExitCode.NOT_FOUND, "no such group")
+    told(viewer("topics", "show", "a/../b?c#d%2F"), ExitCode.NOT_FOUND)
+    told(viewer("topics", "show", ".."), ExitCode.NOT_FOUND, "no such topic")
+
+
+def test_a_filter_that_does_not_fit(viewer: Muster) -> None:
+    told(viewer("groups", "list", "--phase", "Asleep"), ExitCode.REFUSED, "phase")
+    assert viewer("groups", "list", "--nonsense").code == ExitCode.USAGE
+    assert viewer("grops").code == ExitCode.USAGE
+
+
+def test_a_database_that_is_silent_is_said_after_some_tries(nobody: Muster) -> None:
+    body = b'{"title": "Service Unavailable", "status": 503, "detail": "The database did not answer."}'
+    with stranger(http("503 Service Unavailable", body, "Retry-After: 0")) as url:
+        said = nobody("groups", "list", "--url", url)
+    told(said, ExitCode.UNREACHABLE, "The database did not answer.", "Ask again in a moment")
+    assert said.err.count("asking again") == 3
+
+
+ANSWERS: dict[str, tuple[Any, ExitCode, str]] = {
+    "a page": (
+        http("200 OK", b"<html>Sign in", "Content-Type: text/html"),
+        ExitCode.UNREACHABLE,
+        "text/html",
+    ),
+    "a gateway's page": (http("500 No", b"<html>", "Content-Type: text/html"), ExitCode.UNREACHABLE, "500"),
+    "a list": (http("200 OK", b"[1]"), ExitCode.UNREACHABLE, "another shape"),
+    "another object": (http("200 OK", b'{"items": [{"x": 1}]}'), ExitCode.REFUSED, "not understood"),
+    "no items": (http("200 OK", b'{"error": "x"}'), ExitCode.UNREACHABLE, "without items"),
+    "elsewhere": (http("302 Found", b"", "Location: https://evil.example"), ExitCode.USAGE, "sends to"),
+    "half": (
+        lambda connection: connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"items'),
+        ExitCode.UNREACHABLE,
+        "before the answer was whole",
+    ),
+    "nothing": (lambda connection: None, ExitCode.UNREACHABLE, "before the answer was whole"),
+    "another language": (
+        lambda connection: connection.sendall(b"220 smtp.example ESMTP\r\n"),
+        ExitCode.UNREACHABLE,
+        "ended",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_whoever_answers_is_not_muster(nobody: Muster, kind: str) -> None:
+    answer, code, words = ANSWERS[kind]
+    with stranger(answer) as url:
+        told(nobody("groups", "list", "--url", url), code, words)
+
+
+def test_an_answer_that_does_not_come(nobody: Muster) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        said = nobody("groups", "list", "--url", url, "--timeout", "0.2")
+    told(said, ExitCode.UNREACHABLE, "within 0.2 s", "--timeout 60")
+
+
+def test_a_problem_that_would_steer_the_terminal(nobody: Muster) -> None:
+    body = b'{"title": "No", "status": 409, "detail": "\\u001b[2Jgone"}'
+    with stranger(http("409 Conflict", body)) as url:
+        told(nobody("groups", "list", "--url", url), ExitCode.CONFLICT, "\\x1b[2Jgone")
