@@ -274,6 +274,7 @@ class BrokerProcess:
             metadata_version=self._applied_version,
             high_watermarks=tuple(self._untold.pop(key) for key in first),
             condition=self._condition.news() if self._snapshot_obeyed else None,
+            arriving=self._followers.arriving(),
         )
 
     def link_lost(self) -> None:

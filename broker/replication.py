@@ -7,6 +7,7 @@ at which the log still stands; a partition that a peer refuses rests for `replic
 import asyncio
 import ssl
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 import structlog
@@ -21,6 +22,7 @@ from broker.fetch_session import (
     FetchRefused,
     FetchSession,
 )
+from broker.hosted import HostedPartition
 from broker.introduction import introduce
 from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.peer_connection import PeerConnection
@@ -33,6 +35,8 @@ from muster.kafkawire.fetching import read_fetch_answer
 from muster.kernel.addresses import is_loopback
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.security_protocols import SSL
+from muster.messages.limits import MAX_ROWS_PER_FRAME
+from muster.messages.link.from_broker import Arriving
 from muster.messages.link.rows import REPLICATION_LISTENER, REPLICATION_SECURITY, BrokerRow
 
 log = structlog.get_logger(__name__)
@@ -55,6 +59,7 @@ class Replication:
         self._endpoints: dict[int, dict[str, str]] = {}
         self._peers: dict[int, PeerFetcher] = {}
         self._leader_of: dict[PartitionKey, int] = {}
+        self._arriving: dict[PartitionKey, HostedPartition] = {}
 
     @property
     def peers(self) -> Mapping[int, "PeerFetcher"]:
@@ -88,6 +93,7 @@ class Replication:
         """Fetch this partition from where its replica now stands, from whom it now follows, or not at all."""
         hosted = self._plane.hosted(*key)
         position = hosted.replica.next_fetch() if hosted is not None else None
+        self._note_arriving(key, hosted)
         before = self._leader_of.get(key)
         if before is not None and (position is None or position.leader != before):
             del self._leader_of[key]
@@ -95,6 +101,22 @@ class Replication:
         if position is not None:
             self._leader_of[key] = position.leader
             self._fetcher(position.leader).move(key, position)
+
+    def arriving(self) -> tuple[Arriving, ...]:
+        """What is here of each partition that a reassignment brings to this broker, for people."""
+        return tuple(
+            Arriving(*key, hosted.log.size_bytes)
+            for key, hosted in islice(self._arriving.items(), MAX_ROWS_PER_FRAME)
+        )
+
+    def _note_arriving(self, key: PartitionKey, hosted: HostedPartition | None) -> None:
+        """Its row may be another: remember it for as long as it comes and is not in sync."""
+        row = hosted.replica.row if hosted is not None else None
+        me = self._settings.broker_id
+        if hosted is not None and row is not None and me in row.adding and me not in row.isr:
+            self._arriving[key] = hosted
+        elif self._arriving:
+            self._arriving.pop(key, None)
 
     def _fetcher(self, peer: int) -> "PeerFetcher":
         fetcher = self._peers.get(peer)

@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from controller.models import Broker, BrokerConfig, ClientQuota, Partition, PartitionProgress, Topic
+from controller.models import Arrival, Broker, BrokerConfig, ClientQuota, Partition, PartitionProgress, Topic
 from runtime.admin import ReadOnlyAdmin
 
 
@@ -64,6 +64,13 @@ class PartitionProgressAdmin(ReadOnlyAdmin):
     list_display = ("partition", "high_watermark", "at")
     list_select_related = ("partition",)
     search_fields = ("partition__topic__name",)
+
+
+@admin.register(Arrival)
+class ArrivalAdmin(ReadOnlyAdmin):
+    list_display = ("move", "broker_id", "held_bytes", "at")
+    list_select_related = ("move",)
+    search_fields = ("move__topic_name",)
 
 
 @admin.register(ClientQuota)

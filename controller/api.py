@@ -5,6 +5,7 @@ from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import F, Func, IntegerField, Q, QuerySet, Value
+from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,7 +18,7 @@ from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
 from access.scoped_rows import within
-from controller import conditions
+from controller import conditions, copying
 from controller.models import NO_LEADER, PHASES, Broker, Partition, Reassignment, Topic
 from controller.queries import state_of
 from muster.kernel.error_codes import ErrorCode
@@ -116,6 +117,23 @@ class PartitionShape(serializers.Serializer[Any]):
     damaged_replicas = serializers.ListField(child=Int32Field())
 
 
+class CopyingShape(serializers.Serializer[Any]):
+    """How far the new replicas of a move are. `rate`: bytes a second now, null: no broker has said yet.
+
+    `silent`: new replicas of which their brokers have said nothing. `ends_at` is a guess.
+    """
+
+    replicas = Int32Field()
+    in_sync = Int32Field()
+    silent = Int32Field()
+    to_copy_bytes = Int64Field(allow_null=True)
+    copied_bytes = Int64Field(allow_null=True)
+    rate = Int64Field(allow_null=True)
+    stalled_since = serializers.DateTimeField(allow_null=True)
+    said_at = serializers.DateTimeField(allow_null=True)
+    ends_at = serializers.DateTimeField(allow_null=True)
+
+
 @example(
     id="0192f0c2-7d0e-7c3a-9a44-6c1f2f0b8a11",
     topic="flights",
@@ -130,9 +148,25 @@ class PartitionShape(serializers.Serializer[Any]):
     asked_at="2026-11-21T03:12:41Z",
     started_at="2026-11-21T03:12:41Z",
     ended_at=None,
+    copied_bytes=None,
+    copying={
+        "replicas": 1,
+        "in_sync": 0,
+        "silent": 0,
+        "to_copy_bytes": 4_294_967_296,
+        "copied_bytes": 1_288_490_188,
+        "rate": 48_000_000,
+        "stalled_since": None,
+        "said_at": "2026-11-21T03:12:42Z",
+        "ends_at": "2026-11-21T03:13:44Z",
+    },
 )
 class ReassignmentShape(serializers.Serializer[Any]):
-    """One partition on its way from `origin` to `target`; `reason` says why it ended before."""
+    """One partition on its way from `origin` to `target`; `reason` says why it ended before.
+
+    `copying`: how far it is, null unless it is under way and has new replicas; `copied_bytes`: how much was
+    copied when it ended, null: it has not ended, or nobody said.
+    """
 
     id = serializers.UUIDField()
     topic = serializers.CharField()
@@ -147,6 +181,8 @@ class ReassignmentShape(serializers.Serializer[Any]):
     asked_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
+    copied_bytes = Int64Field(allow_null=True)
+    copying = CopyingShape(allow_null=True)
 
 
 class ReassignmentList(APIView):
@@ -173,7 +209,7 @@ class ReassignmentList(APIView):
             rows = rows.filter(earlier | Q(asked_version=version, asked_place__gt=place))
         found = list(rows[: page.limit + 1])
         return page_response(
-            request, page, found, lambda row: [row.asked_version, row.asked_place], reassignment_shown
+            request, page, found, lambda row: [row.asked_version, row.asked_place], shown_with_progress(found)
         )
 
 
@@ -343,7 +379,13 @@ def topic_shown(topic: Topic) -> dict[str, Any]:
     }
 
 
-def reassignment_shown(row: Reassignment) -> dict[str, Any]:
+def shown_with_progress(rows: Sequence[Reassignment]) -> Callable[[Reassignment], dict[str, Any]]:
+    """How each of these reassignments is told; how far they are is read once for all."""
+    far, now = copying.of_moves([row.id for row in rows if row.phase == PHASES[1]]), timezone.now()
+    return lambda row: _reassignment_shown(row, copying.told(far.get(row.id), now))
+
+
+def _reassignment_shown(row: Reassignment, far: dict[str, Any] | None) -> dict[str, Any]:
     """A reassignment as REST tells it."""
     return {
         "id": row.id,
@@ -359,6 +401,8 @@ def reassignment_shown(row: Reassignment) -> dict[str, Any]:
         "asked_at": row.asked_at,
         "started_at": row.started_at,
         "ended_at": row.ended_at,
+        "copied_bytes": row.copied_bytes,
+        "copying": far,
     }
 
 

@@ -24,6 +24,7 @@ _OF_CLUSTER = """
            (SELECT COALESCE(sum(high_watermark), 0) || '.' || COALESCE(sum(size_bytes), 0)
             FROM partition_progress),
            (SELECT COALESCE(sum(hashtext(broker_id || '.' || at)), 0)::text FROM broker_condition),
+           (SELECT COALESCE(sum(hashtext(id || '.' || at)), 0)::text FROM arrival),
            (SELECT COALESCE(sum(hashtext(id || state || since)), 0)::text FROM log_note)
 """
 _OF_TURNS = 4
@@ -37,6 +38,9 @@ _OF_TOPICS = """
         WHERE partition.topic_id = topic.topic_id) || '/' || (
         SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM reassignment
         WHERE reassignment.topic_id = topic.topic_id AND phase IN ('Init', 'InProgress')) || '/' || (
+        SELECT COALESCE(sum(hashtext(arrival.id || '.' || arrival.at)), 0) FROM arrival
+        JOIN reassignment ON reassignment.id = arrival.move_id
+        WHERE reassignment.topic_id = topic.topic_id) || '/' || (
         SELECT COALESCE(sum(metadata_version), 0) FROM broker_configs) || '/' || (
         SELECT COALESCE(sum(hashtext(id || state || since)), 0) FROM log_note
         WHERE log_note.topic_id = topic.topic_id)

@@ -287,6 +287,8 @@ class PartitionProgress(models.Model):
     recent_at = models.DateTimeField(null=True, help_text="At most a minute before `at`.")
     earlier_high_watermark = models.BigIntegerField(null=True, help_text="What it was at `earlier_at`.")
     earlier_at = models.DateTimeField(null=True, help_text="A minute or more before `at`, two at most.")
+    recent_size_bytes = models.BigIntegerField(null=True, help_text="What `size_bytes` was at `recent_at`.")
+    earlier_size_bytes = models.BigIntegerField(null=True, help_text="What it was at `earlier_at`.")
 
     class Meta:
         db_table = "partition_progress"
@@ -322,6 +324,9 @@ class Reassignment(models.Model):
     asked_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    copied_bytes = models.BigIntegerField(
+        null=True, blank=True, help_text="How much was copied when it ended; NULL: nobody said."
+    )
 
     class Meta:
         db_table = "reassignment"
@@ -345,6 +350,30 @@ class Reassignment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.topic_name}-{self.partition} to {self.target}"
+
+
+class Arrival(models.Model):
+    """How much of a partition that moves has come to one broker, as that broker last said; for people."""
+
+    move = models.ForeignKey(Reassignment, on_delete=models.CASCADE, related_name="arrivals")
+    broker_id = models.IntegerField()
+    held_bytes = models.BigIntegerField()
+    at = models.DateTimeField(db_default=Now())
+    grew_at = models.DateTimeField(db_default=Now(), help_text="When it was last more than before.")
+    recent_bytes = models.BigIntegerField(help_text="What `held_bytes` was at `recent_at`.")
+    recent_at = models.DateTimeField(db_default=Now(), help_text="At most some seconds before `at`.")
+    earlier_bytes = models.BigIntegerField(null=True, help_text="What it was at `earlier_at`.")
+    earlier_at = models.DateTimeField(null=True, help_text="Some seconds before `recent_at`.")
+
+    class Meta:
+        db_table = "arrival"
+        constraints = (
+            models.UniqueConstraint(name="arrival_is_the_only_one", fields=("move", "broker_id")),
+            models.CheckConstraint(name="arrival_has_bytes", condition=Q(held_bytes__gte=0)),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.held_bytes} bytes at broker {self.broker_id}"
 
 
 class Plan(models.Model):

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
 
+from controller.copying import NOTHING, Copying, of_moves
 from controller.models import NO_LEADER, PLAN_PHASES, STEP_STATES
 
 
@@ -16,7 +17,8 @@ from controller.models import NO_LEADER, PLAN_PHASES, STEP_STATES
 class Move:
     """One partition on its way from `origin` to `target`, or how that ended.
 
-    `leader`, `isr` and `adding` are those of its row while it is on its way.
+    `leader`, `isr` and `adding` are those of its row while it is on its way, `copying` says how far it is.
+    `copied_bytes`: how much was copied when it ended, None: nobody said.
     """
 
     id: UUID
@@ -38,6 +40,9 @@ class Move:
     adding: Sequence[int] | None
     waits_for: Sequence[int]
     waits_since: datetime | None
+    throttle: int
+    copied_bytes: int | None
+    copying: Copying = NOTHING
 
     @property
     def name(self) -> str:
@@ -77,7 +82,7 @@ _MOVES = f"""
     SELECT move.id, move.topic_id, move.topic_name, move.partition, move.origin, move.target, move.phase,
            move.principal, move.reason, move.asked_version, move.asked_place,
            move.asked_at, move.started_at, move.ended_at,
-           held.leader, held.isr, held.adding, waits.waits_for,
+           move.throttle, move.copied_bytes, held.leader, held.isr, held.adding, waits.waits_for,
            CASE WHEN held.leader = {NO_LEADER} THEN held.changed_at
                 ELSE GREATEST(move.started_at, waits.since) END AS waits_since
     FROM reassignment AS move
@@ -163,7 +168,9 @@ def ended(limit: int, *, after: tuple[int, int] | None = None, topic_id: Any = N
 
 
 def _moves(statement: str, values: dict[str, Any]) -> list[Move]:
-    return [Move(**row) for row in _named(statement, values)]
+    found = [Move(**row) for row in _named(statement, values)]
+    far = of_moves([move.id for move in found if move.comes])
+    return [replace(move, copying=far[move.id]) if move.id in far else move for move in found]
 
 
 # ---------------------------------------------------------------------------------- plans
@@ -203,7 +210,7 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCounts:
-    """How many steps of a plan are where, and the bytes that they copy: all, and those that are done."""
+    """How many steps of a plan are where, and what they copy: all, those that are done, those that wait."""
 
     waiting: int
     asked: int
@@ -213,6 +220,7 @@ class StepCounts:
     failed: int
     bytes: int
     bytes_done: int
+    bytes_waiting: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +261,8 @@ _COPIED = (
 )
 _STEP_COUNTS = f"""
     SELECT {", ".join(f"count(*) FILTER (WHERE state = '{state}')::int" for state in STEP_STATES)},
-           COALESCE(sum(copied), 0)::bigint, COALESCE(sum(copied) FILTER (WHERE state = 'Done'), 0)::bigint
+           COALESCE(sum(copied), 0)::bigint, COALESCE(sum(copied) FILTER (WHERE state = 'Done'), 0)::bigint,
+           COALESCE(sum(copied) FILTER (WHERE state = 'Waiting'), 0)::bigint
     FROM (SELECT state, {_COPIED} AS copied FROM plan_step WHERE plan_id = %(plan)s) AS steps
 """
 
@@ -285,7 +294,7 @@ def step_counts(plan_id: UUID) -> StepCounts:
     """The steps of a plan, counted: a hundred thousand take some tens of milliseconds."""
     with connection.cursor() as cursor:
         cursor.execute(_STEP_COUNTS, {"plan": plan_id})
-        names = [*map(str.lower, STEP_STATES), "bytes", "bytes_done"]
+        names = [*map(str.lower, STEP_STATES), "bytes", "bytes_done", "bytes_waiting"]
         return StepCounts(**dict(zip(names, cursor.fetchone(), strict=True)))
 
 

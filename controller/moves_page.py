@@ -3,6 +3,7 @@
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from access.cursors import NotOurs, opened, sealed
@@ -10,7 +11,7 @@ from access.filters import text_filter
 from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
-from controller import fingerprints, move_queries, standing
+from controller import copying, fingerprints, move_queries, standing
 from controller.models import PLAN_PHASES
 from controller.paging import asked_of, window
 
@@ -33,12 +34,17 @@ def reassignments(request: HttpRequest) -> HttpResponse:
     pages = window(asked, MOVES_OF_A_PAGE, here.moves.active)
     ended = move_queries.ended(ENDED_OF_A_PAGE + 1, after=after)
     last = ended[ENDED_OF_A_PAGE - 1] if len(ended) > ENDED_OF_A_PAGE else None
+    copy = copying.of_all() if here.moves.moving else copying.NOTHING
+    waiting_bytes = copying.waiting_bytes() if here.moves.waiting else 0
     context = {
         "section": "reassignments",
         "watch": fingerprints.CLUSTER,
         "rendered": here.fingerprint,
         "here": here,
         "counts": here.moves,
+        "copy": copy,
+        "ends_at": copy.ends_at(timezone.now(), waiting_bytes),
+        "waiting_bytes": waiting_bytes,
         "plans": move_queries.plans(PLANS_SHOWN, phases=PLAN_PHASES[:5]),
         "findings": [one for one in here.findings if one.kind == "reassignments_wait"],
         "moves": move_queries.active(pages.size, first=pages.first),

@@ -8,7 +8,7 @@ from uuid import UUID
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.link.callers import CallerRow
 from muster.messages.link.condition import Condition, LogNote
-from muster.messages.link.from_broker import HighWatermark
+from muster.messages.link.from_broker import Arriving, HighWatermark
 from muster.messages.link.to_broker import Nodes
 
 
@@ -144,3 +144,34 @@ class ConditionNotes:
         }
         self._logs = {**older, **self._logs}
         self._begun.update(said.begun)
+
+
+class ArrivalNotes:
+    """What brokers said since the last write of replicas that come to them, the latest of each."""
+
+    __slots__ = ("_in_flight", "_noted_at", "_said")
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[int, UUID, int], Arriving] = {}
+        self._noted_at = Instant(0)
+        self._in_flight = False
+
+    def add(self, broker_id: int, said: Iterable[Arriving]) -> None:
+        for one in said:
+            self._said[broker_id, one.topic_id, one.partition] = one
+
+    def is_due(self, now: Instant, interval_ms: int) -> bool:
+        """True if there is something to write, nothing is being written, and the interval is over."""
+        return bool(self._said) and not self._in_flight and elapsed_ms(self._noted_at, now) >= interval_ms
+
+    def take(self, now: Instant) -> tuple[tuple[int, Arriving], ...]:
+        """What to write now, each with its broker; until `done` nothing else is due.
+
+        What is not written is said again with the next ping.
+        """
+        self._in_flight, self._noted_at = True, now
+        said, self._said = self._said, {}
+        return tuple((broker_id, one) for (broker_id, _, _), one in said.items())
+
+    def done(self) -> None:
+        self._in_flight = False

@@ -1,7 +1,6 @@
 """This room renders plans: what each would move and cost, how far it is, what became of it."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from access.filters import number_filter, text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
-from controller import fingerprints, move_queries, standing
+from controller import fingerprints, move_queries, plan_progress, standing
 from controller.models import PLAN_PHASES, STEP_STATES
 from controller.paging import asked_of
 
@@ -52,23 +51,6 @@ MAY: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Failed": (),
 }
 """By phase: the actions that may be asked, what their buttons say, what they do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a plan is. `rate`: bytes a second since it began, None: nothing is done yet.
-
-    `seconds`: how long it ran, None: it never began; `planned_s`: what its busiest broker needs at its rate.
-    """
-
-    over: int
-    of: int
-    bytes_done: int
-    bytes: int
-    rate: float | None
-    ends_at: datetime | None
-    seconds: float | None
-    planned_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +126,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         "here": here,
         "plan": row,
         "counts": counts,
-        "progress": progress_of(row, counts, timezone.now()),
+        "progress": plan_progress.read(row, counts, timezone.now()),
         "brokers": [Load(*one) for one in row.cost.get("brokers", ())],
         "left_out": row.cost.get("left_out", ()),
         "steps": steps[:STEPS_OF_A_PAGE],
@@ -171,20 +153,6 @@ def _counted(counts: move_queries.StepCounts) -> tuple[int, ...]:
         counts.cancelled,
         counts.failed,
     )
-
-
-def progress_of(row: move_queries.PlanRow, counts: move_queries.StepCounts, now: datetime) -> Progress:
-    """How far it is; when it ends is a guess from what it has done since it began."""
-    over = counts.done + counts.skipped + counts.cancelled + counts.failed
-    seconds, rate, ends_at = None, None, None
-    if row.started_at is not None:
-        seconds = max(1.0, ((row.ended_at or now) - row.started_at).total_seconds())
-        rate = counts.bytes_done / seconds if counts.bytes_done else None
-    if rate and row.phase == "Running":
-        ends_at = now + timedelta(seconds=(counts.bytes - counts.bytes_done) / rate)
-    busiest = row.cost.get("busiest_bytes", 0)
-    planned_s = busiest / row.throttle if row.throttle and busiest else None
-    return Progress(over, row.step_count, counts.bytes_done, counts.bytes, rate, ends_at, seconds, planned_s)
 
 
 def _actions(row: move_queries.PlanRow) -> list[dict[str, Any]]:

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, Final
 from uuid import UUID
 
 from django.urls import reverse
+from django.utils import timezone
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import BasePermission
@@ -21,8 +21,17 @@ from access.rest.permissions import MayOperate, MayView, caller_of
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
-from controller import move_queries
+from controller import copying, move_queries, plan_progress
 from controller.models import PLAN_PHASES, STEP_STATES
+from controller.plans_told import (
+    KINDS,
+    ListedPlanShape,
+    PlanShape,
+    PlanStepShape,
+    plan_listed,
+    plan_shown,
+    step_told,
+)
 from controller.reassignments_api import THROTTLE_MAX
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
 from controller.topics_api import NAME_LENGTH, ReplicasField
@@ -47,7 +56,6 @@ MOVES_MAX = 10_000
 AT_A_TIME_MAX = 100_000
 
 _TAG: Final = re.compile(r"\d{1,18}")
-_KINDS: Final = [(kind.value, kind.value) for kind in PlanKind]
 
 
 class PlannedMoveShape(serializers.Serializer[Any]):
@@ -67,7 +75,7 @@ class NewPlanShape(AskedShape):
     controller allows.
     """
 
-    kind = serializers.ChoiceField(choices=_KINDS)
+    kind = serializers.ChoiceField(choices=KINDS)
     brokers = serializers.ListField(child=Int32Field(min_value=1), max_length=BROKERS_MAX, default=list)
     topics = serializers.ListField(
         child=serializers.CharField(max_length=NAME_LENGTH), max_length=TOPICS_MAX, default=list
@@ -176,127 +184,6 @@ _WISH_OF: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-class StepCountsShape(serializers.Serializer[Any]):
-    """How many steps are where, and the bytes that they copy."""
-
-    waiting = Int32Field()
-    asked = Int32Field()
-    done = Int32Field()
-    skipped = Int32Field()
-    cancelled = Int32Field()
-    failed = Int32Field()
-    bytes = Int64Field()
-    bytes_done = Int64Field()
-
-
-_PLAN: Final = {
-    "plan": "0192f0c2-7d0e-7c3a-9a44-6c1f2f0b8a11",
-    "kind": "drain",
-    "options": {"kind": "drain", "brokers": [3]},
-    "phase": "Draft",
-    "throttle": 50_000_000,
-    "at_a_time": 500,
-    "step_count": 2,
-    "proposed_by": "mira",
-    "reason": "broker 3 is to be replaced",
-    "changed_by": "",
-    "why": "",
-    "version": 88020,
-    "proposed_at": "2026-11-21T03:12:41Z",
-    "approved_at": None,
-    "started_at": None,
-    "ended_at": None,
-}
-
-
-@example(**_PLAN)
-class ListedPlanShape(serializers.Serializer[Any]):
-    """A plan in brief. `why`: why it failed, or what was said with its last change, by `changed_by`."""
-
-    plan = serializers.UUIDField()
-    kind = serializers.ChoiceField(choices=_KINDS)
-    options = serializers.DictField()
-    phase = serializers.ChoiceField(choices=[(phase, phase) for phase in PLAN_PHASES])
-    throttle = Int64Field()
-    at_a_time = Int32Field()
-    step_count = Int32Field()
-    proposed_by = serializers.CharField(allow_blank=True)
-    reason = serializers.CharField(allow_blank=True)
-    changed_by = serializers.CharField(allow_blank=True)
-    why = serializers.CharField(allow_blank=True)
-    version = Int64Field()
-    proposed_at = serializers.DateTimeField()
-    approved_at = serializers.DateTimeField(allow_null=True)
-    started_at = serializers.DateTimeField(allow_null=True)
-    ended_at = serializers.DateTimeField(allow_null=True)
-
-
-@example(
-    **_PLAN,
-    cost={
-        "partitions": 2,
-        "bytes": 8_589_934_592,
-        "replicas_added": 2,
-        "leaders_moved": 1,
-        "unknown_sizes": 0,
-        "busiest_bytes": 4_294_967_296,
-        "busiest_broker": 1,
-        "hours": 0.024,
-        "brokers": [[3, 2, 0, 1, 0, 0, 4_294_967_296], [4, 0, 2, 0, 1, 8_589_934_592, 0]],
-        "left_out": [{"why": "another reassignment moves it", "number": 1, "names": ["flights-5"]}],
-    },
-    steps={
-        "waiting": 2,
-        "asked": 0,
-        "done": 0,
-        "skipped": 0,
-        "cancelled": 0,
-        "failed": 0,
-        "bytes": 8_589_934_592,
-        "bytes_done": 0,
-    },
-)
-class PlanShape(ListedPlanShape):
-    """A plan, its cost and its steps counted.
-
-    `cost` is empty until it was computed. Each of its `brokers`: id, replicas before and after, partitions
-    that it stands first for before and after, bytes that it takes, and that it sends. `hours`: what the
-    busiest broker needs at the rate as it was proposed.
-    """
-
-    cost = serializers.DictField()
-    steps = StepCountsShape()
-
-
-@example(
-    number=0,
-    topic="flights",
-    topic_id="4f6c1c57-58a0-4d1c-8b53-6b3a0f5b8f11",
-    partition=5,
-    origin=[3, 1, 2],
-    target=[4, 1, 2],
-    added=[4],
-    removed=[3],
-    size_bytes=4_294_967_296,
-    state="Waiting",
-    why="",
-)
-class PlanStepShape(serializers.Serializer[Any]):
-    """One step: replicas as they were reviewed, and where they go; `why` it was skipped or ended early."""
-
-    number = Int32Field()
-    topic = serializers.CharField()
-    topic_id = serializers.UUIDField()
-    partition = Int32Field()
-    origin = serializers.ListField(child=Int32Field())
-    target = serializers.ListField(child=Int32Field())
-    added = serializers.ListField(child=Int32Field())
-    removed = serializers.ListField(child=Int32Field())
-    size_bytes = Int64Field(allow_null=True)
-    state = serializers.ChoiceField(choices=[(state, state) for state in STEP_STATES])
-    why = serializers.CharField(allow_blank=True)
-
-
 class Plans(APIView):
     """Plans, proposed last first: viewers list them, operators propose them."""
 
@@ -353,10 +240,11 @@ class OnePlan(APIView):
         _refuse_narrow(request)
         found = _found(plan_id)
         counts = move_queries.step_counts(plan_id)
-        # Steps end without a new version of their plan.
+        # Steps end, and copies come, without a new version of their plan.
         ended = counts.done + counts.skipped + counts.cancelled + counts.failed
-        tag = f"{found.version}-{counts.asked}-{ended}"
-        return versioned(request, plan_shown(found, counts), tag)
+        progress = plan_progress.read(found, counts, timezone.now())
+        tag = f"{found.version}-{counts.asked}-{ended}-{copying.version_of(progress.said_at)}"
+        return versioned(request, plan_shown(found, counts, progress), tag)
 
     @extend_schema(
         operation_id="change_a_plan",
@@ -403,7 +291,7 @@ class PlanSteps(APIView):
             state=page.filters.get("state", ""),
             topic=page.filters.get("topic", ""),
         )
-        return page_response(request, page, rows, lambda row: [row.number], _step)
+        return page_response(request, page, rows, lambda row: [row.number], step_told)
 
 
 def _refuse_narrow(request: Request) -> None:
@@ -448,46 +336,3 @@ def _headers_of(plan_id: UUID) -> dict[str, str]:
     found = move_queries.plan(plan_id)
     address = {"Location": reverse("api-plan", args=[plan_id])}
     return address | ({"ETag": f'"{found.version}"'} if found else {})
-
-
-def plan_listed(row: move_queries.PlanRow) -> dict[str, Any]:
-    """A plan in brief as REST tells it."""
-    return {
-        "plan": row.id,
-        "kind": row.kind,
-        "options": row.options,
-        "phase": row.phase,
-        "throttle": row.throttle,
-        "at_a_time": row.at_a_time,
-        "step_count": row.step_count,
-        "proposed_by": row.proposed_by,
-        "reason": row.reason,
-        "changed_by": row.changed_by,
-        "why": row.why,
-        "version": row.version,
-        "proposed_at": row.proposed_at,
-        "approved_at": row.approved_at,
-        "started_at": row.started_at,
-        "ended_at": row.ended_at,
-    }
-
-
-def plan_shown(row: move_queries.PlanRow, counts: move_queries.StepCounts) -> dict[str, Any]:
-    """A plan as REST tells it."""
-    return {**plan_listed(row), "cost": row.cost, "steps": asdict(counts)}
-
-
-def _step(row: move_queries.StepRow) -> dict[str, Any]:
-    return {
-        "number": row.number,
-        "topic": row.topic_name,
-        "topic_id": row.topic_id,
-        "partition": row.partition,
-        "origin": row.origin,
-        "target": row.target,
-        "added": row.added,
-        "removed": row.removed,
-        "size_bytes": row.size_bytes,
-        "state": row.state,
-        "why": row.why,
-    }

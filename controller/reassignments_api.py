@@ -16,7 +16,8 @@ from access.rest.permissions import MayOperate, MayView, caller_of, refuse_beyon
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example
 from access.rest.versions import versioned
-from controller.api import ReassignmentList, ReassignmentShape, reassignment_shown
+from controller import copying
+from controller.api import ReassignmentList, ReassignmentShape, shown_with_progress
 from controller.models import PHASES, Reassignment
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
 from controller.topics_api import NAME_LENGTH, REASON, ReplicasField, query_of, reason_of
@@ -26,7 +27,7 @@ from muster.messages.link.from_broker import AlterReassignments, WantedReplicas
 PARTITIONS_MAX = 10_000
 THROTTLE_MAX = 2**53
 
-_TAG: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(\d{1,18})")
+_TAG: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(\d{1,18})(?:-\d{1,18})?")
 _OVER: Final = PHASES[2:]
 
 
@@ -105,7 +106,9 @@ class OneReassignment(APIView):
     @detail_schema("Read a reassignment", ReassignmentShape)
     def get(self, request: Request, move_id: UUID) -> Response:
         found = self._found(request, move_id)
-        return versioned(request, reassignment_shown(found), f"{found.id}-{found.version}")
+        shown = shown_with_progress([found])(found)
+        said_at = shown["copying"] and shown["copying"]["said_at"]
+        return versioned(request, shown, f"{found.id}-{found.version}-{copying.version_of(said_at)}")
 
     @extend_schema(
         operation_id="cancel_a_reassignment",
@@ -124,9 +127,12 @@ class OneReassignment(APIView):
         found = self._found(request, move_id)
         reason = reason_of(query_of(request, ("reason",)))
         # One that was cancelled under the same key is told again; any other that is over cannot be.
-        if tag is not None and found.phase not in _OVER and said != f"{found.id}-{found.version}":
+        is_other = tag is not None and (tag[1], int(tag[2])) != (str(found.id), found.version)
+        if is_other and found.phase not in _OVER:
             text = f"The reassignment is at version {found.version} by now. Look at it, then ask again."
-            problem = Problem(412, text, ErrorCode.INVALID_UPDATE_VERSION, current=reassignment_shown(found))
+            problem = Problem(
+                412, text, ErrorCode.INVALID_UPDATE_VERSION, current=shown_with_progress([found])(found)
+            )
             problem.headers = {"ETag": f'"{found.id}-{found.version}"'}
             raise problem
         wanted = WantedReplicas(topic=found.topic_name, partition=found.partition, expected_move=found.id)

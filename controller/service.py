@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import msgspec
 import structlog
 
-from controller import configuration, store, store_conditions
+from controller import configuration, store, store_conditions, store_moves
 from controller.configuration import ServiceSettings
 from controller.core import events as told
 from controller.core.plans import COMPUTE_PLAN
@@ -22,7 +22,7 @@ from controller.core.requests import KIND as REQUEST
 from controller.core.requests import Asked
 from controller.enrolment import Enrolment
 from controller.links import BrokerLink
-from controller.pace import ConditionNotes, LinkPace, ProgressNotes
+from controller.pace import ArrivalNotes, ConditionNotes, LinkPace, ProgressNotes
 from controller.subject import CLUSTER, Cluster
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.kernel.topology import Unread
@@ -82,6 +82,7 @@ class ControllerService:
         self._enrolment_at = Instant(-ENROLMENT_INTERVAL_MS)
         self._progress = ProgressNotes()
         self._conditions = ConditionNotes()
+        self._arrivals = ArrivalNotes()
         self._moved_at = Instant(0)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -115,6 +116,7 @@ class ControllerService:
         self.cluster.forget()
         self._progress = ProgressNotes()
         self._conditions = ConditionNotes()
+        self._arrivals = ArrivalNotes()
 
     def freeze(self) -> None:
         """Nothing to do: the lane decides nothing, so nothing is said; pings are answered when it thaws."""
@@ -133,6 +135,8 @@ class ControllerService:
             self._start(self._note_progress())
         if self._conditions.is_due(now, PROGRESS_INTERVAL_MS):
             self._start(self._note_conditions())
+        if self._arrivals.is_due(now, PROGRESS_INTERVAL_MS):
+            self._start(self._note_arrivals())
         if elapsed_ms(self._enrolment_at, now) >= ENROLMENT_INTERVAL_MS:
             self._enrolment_at = now
             self._start(self._load_enrolment())
@@ -197,6 +201,7 @@ class ControllerService:
         self._progress.add(ping.high_watermarks)
         if ping.condition is not None:
             self._conditions.add(link.broker_id, ping.condition)
+        self._arrivals.add(link.broker_id, ping.arriving)
         age_ms = elapsed_ms(self._node.kafka_callers_at, self._node.now())
         link.say(BrokerPingAnswer(number=ping.number, callers_age_ms=age_ms))
 
@@ -295,6 +300,16 @@ class ControllerService:
             conditions.give_back(said)
         finally:
             conditions.done()
+
+    async def _note_arrivals(self) -> None:
+        arrivals, said = self._arrivals, self._arrivals.take(self._node.now())
+        try:
+            await self._node.query(lambda connection: store_moves.note_arrivals(connection, said))
+            self._node.wake("progress")
+        except ConnectionLost:
+            log.warning("progress of reassignments not written: no database")
+        finally:
+            arrivals.done()
 
     async def _hand_in_finished(self, kind: str, key: str) -> None:
         """Hand finished work items to the lane, each once: the lane keeps it until it is adopted."""

@@ -198,6 +198,10 @@ ON CONFLICT (partition_id) DO UPDATE SET
         THEN partition_progress.recent_high_watermark ELSE partition_progress.high_watermark END,
     recent_at = CASE WHEN partition_progress.recent_at > now() - interval '1 minute'
         THEN partition_progress.recent_at ELSE partition_progress.at END,
+    earlier_size_bytes = CASE WHEN partition_progress.recent_at <= now() - interval '1 minute'
+        THEN partition_progress.recent_size_bytes ELSE partition_progress.earlier_size_bytes END,
+    recent_size_bytes = CASE WHEN partition_progress.recent_at > now() - interval '1 minute'
+        THEN partition_progress.recent_size_bytes ELSE partition_progress.size_bytes END,
     high_watermark = EXCLUDED.high_watermark, at = EXCLUDED.at,
     size_bytes = coalesce(EXCLUDED.size_bytes, partition_progress.size_bytes)"""
 """The end now, and two older ones: of each moment from a minute on one is known that is not much older."""

@@ -12,10 +12,11 @@ FROM reassignment WHERE phase IN ('Init', 'InProgress') ORDER BY asked_version, 
 
 ADD_REASSIGNMENTS: Final = """
 INSERT INTO reassignment (id, topic_id, topic_name, partition, origin, target, phase, principal, reason,
-    throttle, plan_id, plan_step, asked_version, asked_place, version, started_at, ended_at)
+    throttle, plan_id, plan_step, asked_version, asked_place, version, started_at, ended_at, copied_bytes)
 SELECT id, topic_id, topic_name, partition, origin::int[], target::int[], phase, principal, reason,
     throttle, plan_id, plan_step, %(version)s, place, %(version)s, CASE WHEN phase <> 'Init' THEN now() END,
-    CASE WHEN phase IN ('Init', 'InProgress') THEN NULL ELSE now() END
+    CASE WHEN phase IN ('Init', 'InProgress') THEN NULL ELSE now() END,
+    CASE WHEN phase IN ('Init', 'InProgress') THEN NULL ELSE 0 END
 FROM unnest(%(id)s::uuid[], %(topic_id)s::uuid[], %(topic_name)s::text[], %(partition)s::int[],
     %(origin)s::text[], %(target)s::text[], %(phase)s::text[], %(principal)s::text[], %(reason)s::text[],
     %(throttle)s::bigint[], %(plan_id)s::uuid[], %(plan_step)s::int[])
@@ -27,14 +28,31 @@ CHANGE_REASSIGNMENTS: Final = """
 UPDATE reassignment SET phase = u.phase, origin = u.origin::int[], reason = u.reason, version = %(version)s,
     throttle = u.throttle,
     started_at = CASE WHEN u.phase = 'InProgress' THEN coalesce(started_at, now()) ELSE started_at END,
-    ended_at = CASE WHEN u.phase IN ('Init', 'InProgress') THEN NULL ELSE now() END
-FROM unnest(%(id)s::uuid[], %(phase)s::text[], %(origin)s::text[], %(reason)s::text[], %(throttle)s::bigint[])
-    AS u(id, phase, origin, reason, throttle)
+    ended_at = CASE WHEN u.phase IN ('Init', 'InProgress') THEN NULL ELSE now() END,
+    copied_bytes = CASE
+        WHEN u.phase IN ('Init', 'InProgress') THEN NULL
+        WHEN reassignment.phase = 'Init' AND u.phase <> 'Done' THEN 0
+        WHEN u.phase = 'Done' AND u.target::int[] <@ u.origin::int[] THEN 0
+        WHEN u.phase = 'Done' THEN coalesce(
+            (SELECT progress.size_bytes
+                * (SELECT count(*) FROM unnest(u.target::int[]) AS new WHERE new <> ALL (u.origin::int[]))
+            FROM partition JOIN partition_progress AS progress ON progress.partition_id = partition.id
+            WHERE partition.topic_id = reassignment.topic_id
+                AND partition.partition = reassignment.partition),
+            (SELECT sum(held_bytes) FROM arrival WHERE move_id = reassignment.id))
+        ELSE (SELECT sum(held_bytes) FROM arrival WHERE move_id = reassignment.id) END
+FROM unnest(%(id)s::uuid[], %(phase)s::text[], %(origin)s::text[], %(reason)s::text[],
+    %(throttle)s::bigint[], %(target)s::text[]) AS u(id, phase, origin, reason, throttle, target)
 WHERE reassignment.id = u.id AND reassignment.phase IN ('Init', 'InProgress')"""
-"""What has ended stays as it ended."""
+"""What has ended stays as it ended.
+
+What was copied: of one that is done what its leader held, once for each new replica; else what brokers said.
+"""
 
 FAIL_REASSIGNMENTS: Final = """
-UPDATE reassignment SET phase = 'Failed', reason = %(reason)s, version = %(version)s, ended_at = now()
+UPDATE reassignment SET phase = 'Failed', reason = %(reason)s, version = %(version)s, ended_at = now(),
+    copied_bytes = CASE WHEN phase = 'Init' THEN 0
+        ELSE (SELECT sum(held_bytes) FROM arrival WHERE move_id = reassignment.id) END
 WHERE topic_id = %(topic_id)s AND partition = ANY (%(partitions)s::int[])
     AND phase IN ('Init', 'InProgress')"""
 
@@ -108,3 +126,27 @@ FROM plan_step WHERE plan_id = %(plan_id)s AND state = 'Done'"""
 CHANGE_STEPS: Final = """
 UPDATE plan_step SET state = %(state)s, why = %(why)s
 WHERE plan_id = %(plan_id)s AND number = ANY (%(numbers)s::int[]) AND state IN ('Waiting', 'Asked')"""
+
+NOTE_ARRIVALS: Final = """
+INSERT INTO arrival (move_id, broker_id, held_bytes, recent_bytes)
+SELECT move.id, u.broker_id, u.held_bytes, u.held_bytes
+FROM unnest(%(broker_id)s::int[], %(topic_id)s::uuid[], %(partition)s::int[], %(held_bytes)s::bigint[])
+    AS u(broker_id, topic_id, partition, held_bytes)
+JOIN reassignment AS move ON move.topic_id = u.topic_id AND move.partition = u.partition
+    AND move.phase = 'InProgress' AND u.broker_id = ANY (move.target)
+ORDER BY move.id, u.broker_id
+ON CONFLICT (move_id, broker_id) DO UPDATE SET held_bytes = EXCLUDED.held_bytes, at = now(),
+    grew_at = CASE WHEN EXCLUDED.held_bytes > arrival.held_bytes THEN now() ELSE arrival.grew_at END,
+    earlier_bytes = CASE WHEN arrival.recent_at <= now() - interval '5 seconds'
+        THEN arrival.recent_bytes ELSE arrival.earlier_bytes END,
+    earlier_at = CASE WHEN arrival.recent_at <= now() - interval '5 seconds'
+        THEN arrival.recent_at ELSE arrival.earlier_at END,
+    recent_bytes = CASE WHEN arrival.recent_at <= now() - interval '5 seconds'
+        THEN EXCLUDED.held_bytes ELSE arrival.recent_bytes END,
+    recent_at = CASE WHEN arrival.recent_at <= now() - interval '5 seconds'
+        THEN now() ELSE arrival.recent_at END"""
+"""Beside turns: what has ended meanwhile is left out. The pace of the last five to ten seconds is kept."""
+
+FORGET_ARRIVALS: Final = """
+DELETE FROM arrival USING reassignment AS move
+WHERE move.id = arrival.move_id AND move.phase <> 'InProgress'"""

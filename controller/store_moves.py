@@ -13,8 +13,10 @@ from controller.core import records as facts
 from controller.core.plan_rows import Plan, PlanPhase, PlanStep, PlanTable
 from controller.core.state import ClusterRows
 from controller.statements import arrays, numbers, uuids
+from muster.messages.link.from_broker import Arriving
 from muster.messages.link.plans import PlanOptions
 from runtime.ports import VersionConflict
+from runtime.postgres import LaneConnection
 
 _steps = msgspec.json.Decoder(list[PlanStep])
 
@@ -59,6 +61,21 @@ def save(cursor: Cursor[Any], before: ClusterRows, kinds: Mapping[type, Sequence
         }
         cursor.execute(statements.CHANGE_STEPS, values)
         require(cursor, len(changed.numbers), "plan_step")
+
+
+def note_arrivals(connection: LaneConnection, said: Sequence[tuple[int, Arriving]]) -> None:
+    """Store how much of what moves has come to each broker, for people, beside turns."""
+    with connection.cursor() as cursor:
+        cursor.execute(statements.FORGET_ARRIVALS)
+        cursor.execute(
+            statements.NOTE_ARRIVALS,
+            {
+                "broker_id": numbers(broker_id for broker_id, _ in said),
+                "topic_id": uuids(one.topic_id for _, one in said),
+                "partition": numbers(one.partition for _, one in said),
+                "held_bytes": numbers(one.held_bytes for _, one in said),
+            },
+        )
 
 
 # ---------------------------------------------------------------------------------- reassignments

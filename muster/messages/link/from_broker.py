@@ -61,17 +61,27 @@ class HighWatermark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     size_bytes: int = -1
 
 
+class Arriving(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How many bytes of a partition are here, where a reassignment adds a replica that is not in sync yet."""
+
+    topic_id: UUID
+    partition: int
+    held_bytes: int
+
+
 class BrokerPing(msgspec.Struct, frozen=True, tag="BrokerPing", tag_field="type", kw_only=True):
     """Keeps the session; states the one metadata_version this broker has applied.
 
     `high_watermarks` names leaders whose high watermark changed since the last ping, at most
-    MAX_ROWS_PER_FRAME of them. `condition`: None: as it was.
+    MAX_ROWS_PER_FRAME of them. `condition`: None: as it was. `arriving`: every replica that comes to this
+    broker, with each ping, so that silence is told from standing still; at most MAX_ROWS_PER_FRAME.
     """
 
     number: int
     metadata_version: int
     high_watermarks: tuple[HighWatermark, ...] = ()
     condition: Condition | None = None
+    arriving: tuple[Arriving, ...] = ()
 
 
 class IsrProposal(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -11,9 +11,8 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_user
-from controller import move_queries
+from controller import copying, move_queries, plan_progress
 from controller.models import PLAN_PHASES, Plan, PlanStep
-from controller.plan_page import progress_of
 from tests.integration.web import cast
 from tests.integration.web.test_pages_say_what_is import text
 
@@ -116,11 +115,19 @@ def test_progress_is_what_was_copied_since_it_began(operator: Client) -> None:
     made = add_plan("Running", started_at=now - timedelta(seconds=100))
     row = move_queries.plan(made.id)
     assert row is not None
-    told = progress_of(row, move_queries.step_counts(made.id), now)
-    assert (told.over, told.of, told.bytes_done, told.rate) == (1, 3, 2_000_000_000, 20_000_000)
-    assert told.ends_at == now + timedelta(seconds=200)
+    counts = move_queries.step_counts(made.id)
+    half = copying.Copying(replicas=1, to_copy=2_000_000_000, copied=1_000_000_000, rate=50_000_000.0)
+    told = plan_progress.progress_of(row, counts, half, now)
+    assert (told.over, told.of, told.copied, told.to_copy) == (1, 3, 3_000_000_000, 6_000_000_000)
+    assert (told.percent, told.rate, told.average) == (50, 50_000_000, 30_000_000)
+    assert told.ends_at == now + timedelta(seconds=60)
+    silent = plan_progress.progress_of(row, counts, copying.Copying(replicas=1, silent=1), now)
+    assert (silent.rate, silent.ends_at) == (None, None), "nobody said how much is still to come"
+    still = copying.Copying(replicas=1, to_copy=9, copied=1, rate=0.0, grew_at=now)
+    stopped = plan_progress.progress_of(row, counts, still, now)
+    assert (stopped.stalled_since, stopped.ends_at) == (now, None)
     page = text(operator, f"/plans/{made.id}/")
-    assert "1 of 3 partitions, 1 under way" in page and "2.0 GB of 6.0 GB" in page
+    assert "1 of 3 partitions, 1 under way" in page and "2.0 GB of 4.0 GB" in page
 
 
 def test_steps_are_filtered_and_paged(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from muster.messages import codec
-from muster.messages.link.from_broker import BrokerHello
+from muster.messages.link.from_broker import BrokerHello, BrokerPing
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import Changes, HelloAccepted, SnapshotChunk
 
@@ -32,6 +32,12 @@ def test_an_older_broker_is_understood() -> None:
     hello = codec.decode_from_broker(OLD_HELLO)
     assert isinstance(hello, BrokerHello)
     assert (hello.protocol, hello.leaving) == (0, False)
+
+
+def test_an_older_broker_says_nothing_of_what_comes_to_it() -> None:
+    ping = codec.decode_from_broker(b'{"type":"BrokerPing","number":1,"metadata_version":7}')
+    assert isinstance(ping, BrokerPing)
+    assert (ping.arriving, ping.condition) == ((), None)
 
 
 def test_an_older_controller_is_understood() -> None:

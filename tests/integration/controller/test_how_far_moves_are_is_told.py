@@ -1,0 +1,135 @@
+"""How far moves are is what brokers said: bytes and their pace, and nothing of what nobody said."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from controller import copying, store_moves
+from controller import statements_moves as statements
+from controller.models import Arrival, PartitionProgress, Reassignment, Topic
+from muster.messages.link.from_broker import Arriving
+from runtime.postgres import LaneConnection, open_connection
+from tests.integration.web import cast
+
+SIZE = 1_000_000
+
+
+@pytest.fixture
+def lane(fresh_database: str) -> Iterator[LaneConnection]:
+    """A connection of its own, and `orders-0` of a million bytes on its way from 1 and 2 to 3 and 4."""
+    cast.add_cluster()
+    for broker in (1, 2, 3, 4):
+        cast.add_broker(broker)
+    topic = cast.add_topic("orders", 2, [(1, 2)])
+    PartitionProgress.objects.update(size_bytes=SIZE)
+    cast.move(topic, 0, (3, 4))
+    cast.move(topic, 1, (3, 1), phase="Init")
+    with closing(open_connection(fresh_database, "test")) as opened:
+        yield opened
+
+
+def say(lane: LaneConnection, broker_id: int, held_bytes: int, partition: int = 0) -> None:
+    topic_id = Topic.objects.get().topic_id
+    with lane.transaction():
+        store_moves.note_arrivals(lane, [(broker_id, Arriving(topic_id, partition, held_bytes))])
+
+
+def seconds_pass(seconds: int) -> None:
+    """All that was said is so much older."""
+    by = timedelta(seconds=seconds)
+    for row in Arrival.objects.all():
+        Arrival.objects.filter(id=row.id).update(
+            at=row.at - by,
+            grew_at=row.grew_at - by,
+            recent_at=row.recent_at - by,
+            earlier_at=row.earlier_at and row.earlier_at - by,
+        )
+
+
+def far() -> copying.Copying:
+    (found,) = copying.of_moves([one.id for one in Reassignment.objects.all()]).values()
+    assert found == copying.of_all(), "nothing else is under way"
+    return found
+
+
+def test_what_nobody_said_is_not_zero(lane: LaneConnection) -> None:
+    told = far()
+    assert (told.replicas, told.silent, told.to_copy) == (2, 2, 2 * SIZE)
+    assert (told.copied, told.rate, told.percent, told.stalled_since) == (None, None, None, None)
+    say(lane, 3, 500_000)
+    told = far()
+    assert (told.silent, told.copied, told.rate, told.percent) == (1, 500_000, None, 25)
+    assert told.ends_at(timezone.now()) is None
+
+
+def test_the_rate_is_that_of_the_last_seconds_and_says_when_it_ends(lane: LaneConnection) -> None:
+    for broker in (3, 4):
+        say(lane, broker, 0)
+    seconds_pass(5)
+    for broker in (3, 4):
+        say(lane, broker, 250_000)
+    told = far()
+    assert told.rate == pytest.approx(100_000, rel=0.05)
+    now = timezone.now()
+    ends_at = told.ends_at(now, behind=1_000_000)
+    assert ends_at is not None
+    assert (ends_at - now).total_seconds() == pytest.approx(25, rel=0.05)
+
+
+def test_a_standstill_is_told_with_its_beginning_and_ends_with_the_next_byte(lane: LaneConnection) -> None:
+    for broker in (3, 4):
+        say(lane, broker, 250_000)
+    began = Arrival.objects.get(broker_id=3).grew_at
+    for _ in range(2):
+        seconds_pass(6)
+        for broker in (3, 4):
+            say(lane, broker, 250_000)
+    told = far()
+    assert told.rate == 0 and told.stalled_since is not None
+    assert (began - told.stalled_since).total_seconds() == pytest.approx(12, abs=0.5)
+    say(lane, 3, 250_001)
+    assert far().stalled_since is None
+
+
+def test_a_broker_that_says_nothing_any_more_has_no_rate(lane: LaneConnection) -> None:
+    for held in (0, 250_000):
+        for broker in (3, 4):
+            say(lane, broker, held)
+        seconds_pass(6)
+    seconds_pass(copying.SILENT_AFTER_S)
+    told = far()
+    assert (told.rate, told.stalled_since, told.copied) == (None, None, 500_000)
+
+
+def test_what_is_not_under_way_is_not_kept_and_what_ended_is_forgotten(lane: LaneConnection) -> None:
+    say(lane, 3, 5, partition=1)
+    say(lane, 2, 5)
+    assert not Arrival.objects.exists(), "one has not begun, and broker 2 gets nothing"
+    say(lane, 3, 5)
+    Reassignment.objects.filter(partition=0).update(phase="Done")
+    say(lane, 3, 6)
+    assert not Arrival.objects.exists()
+    assert (copying.of_all(), copying.waiting_bytes()) == (copying.NOTHING, SIZE)
+
+
+@pytest.mark.parametrize(("phase", "copied"), [("Done", 2 * SIZE), ("Cancelled", 700), ("InProgress", None)])
+def test_the_turn_that_ends_a_move_keeps_what_was_copied(
+    lane: LaneConnection, phase: str, copied: int | None
+) -> None:
+    say(lane, 3, 700)
+    move = Reassignment.objects.get(partition=0)
+    values = {
+        "id": "{" + str(move.id) + "}",
+        "phase": [phase],
+        "origin": '{"{1,2}"}',
+        "target": '{"{3,4}"}',
+        "reason": [""],
+        "throttle": "{0}",
+        "version": 99_000,
+    }
+    with lane.transaction(), lane.cursor() as cursor:
+        cursor.execute(statements.CHANGE_REASSIGNMENTS, values)
+    assert Reassignment.objects.get(partition=0).copied_bytes == copied
