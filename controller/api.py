@@ -120,7 +120,8 @@ class PartitionShape(serializers.Serializer[Any]):
 class CopyingShape(serializers.Serializer[Any]):
     """How far the new replicas of a move are. `rate`: bytes a second now, null: no broker has said yet.
 
-    `silent`: new replicas of which their brokers have said nothing. `ends_at` is a guess.
+    `produced_rate`: what producers write meanwhile, which is to be copied, too. `silent`: new replicas of
+    which their brokers have said nothing. `ends_at` is a guess.
     """
 
     replicas = Int32Field()
@@ -129,6 +130,7 @@ class CopyingShape(serializers.Serializer[Any]):
     to_copy_bytes = Int64Field(allow_null=True)
     copied_bytes = Int64Field(allow_null=True)
     rate = Int64Field(allow_null=True)
+    produced_rate = Int64Field(allow_null=True)
     stalled_since = serializers.DateTimeField(allow_null=True)
     said_at = serializers.DateTimeField(allow_null=True)
     ends_at = serializers.DateTimeField(allow_null=True)
@@ -144,6 +146,7 @@ class CopyingShape(serializers.Serializer[Any]):
     phase="InProgress",
     reason="",
     principal="mira",
+    throttle=50_000_000,
     version=88020,
     asked_at="2026-11-21T03:12:41Z",
     started_at="2026-11-21T03:12:41Z",
@@ -156,6 +159,7 @@ class CopyingShape(serializers.Serializer[Any]):
         "to_copy_bytes": 4_294_967_296,
         "copied_bytes": 1_288_490_188,
         "rate": 48_000_000,
+        "produced_rate": 2_000_000,
         "stalled_since": None,
         "said_at": "2026-11-21T03:12:42Z",
         "ends_at": "2026-11-21T03:13:44Z",
@@ -164,8 +168,8 @@ class CopyingShape(serializers.Serializer[Any]):
 class ReassignmentShape(serializers.Serializer[Any]):
     """One partition on its way from `origin` to `target`; `reason` says why it ended before.
 
-    `copying`: how far it is, null unless it is under way and has new replicas; `copied_bytes`: how much was
-    copied when it ended, null: it has not ended, or nobody said.
+    `throttle`: bytes a second; 0: any. `copying`: how far it is, null unless it is under way and has new
+    replicas; `copied_bytes`: how much was copied when it ended, null: it has not ended, or nobody said.
     """
 
     id = serializers.UUIDField()
@@ -177,6 +181,7 @@ class ReassignmentShape(serializers.Serializer[Any]):
     phase = serializers.ChoiceField(choices=[(phase, phase) for phase in PHASES])
     reason = serializers.CharField(allow_blank=True)
     principal = serializers.CharField(allow_blank=True)
+    throttle = Int64Field()
     version = Int64Field()
     asked_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
@@ -397,6 +402,7 @@ def _reassignment_shown(row: Reassignment, far: dict[str, Any] | None) -> dict[s
         "phase": row.phase,
         "reason": row.reason,
         "principal": row.principal,
+        "throttle": row.throttle,
         "version": row.version,
         "asked_at": row.asked_at,
         "started_at": row.started_at,

@@ -22,7 +22,8 @@ class Copying:
 
     `to_copy`: what leaders hold, once for each new replica; `copied`: of that, what has come. None: nobody
     said. `silent`: new replicas of which their brokers have said nothing; `unsized`: those whose leader has
-    not said how large it is. `rate`: bytes a second in the last seconds. `said_at`: when a broker spoke last.
+    not said how large it is. `rate`: bytes a second in the last seconds; `produced`: those that producers
+    write, once for each new replica that is not in sync. `said_at`: when a broker spoke last.
     """
 
     replicas: int = 0
@@ -32,6 +33,7 @@ class Copying:
     to_copy: int | None = None
     copied: int | None = None
     rate: float | None = None
+    produced: float | None = None
     grew_at: datetime | None = None
     said_at: datetime | None = None
 
@@ -59,19 +61,39 @@ class Copying:
         """When the last byte came, if none comes though some are missing."""
         return self.grew_at if self.rate == 0 and not self.has_all else None
 
+    @property
+    def falls_behind(self) -> bool:
+        """Producers write at least as much as comes."""
+        return bool(self.rate) and (self.produced or 0) >= (self.rate or 0) and not self.has_all
+
     def ends_at(self, now: datetime, behind: int = 0) -> datetime | None:
-        """When it ends at the present rate, with so many bytes more behind it; None: nobody can say."""
+        """When it ends at the present rate, with so many bytes more behind it; None: never, or nobody knows.
+
+        What producers write meanwhile is to be copied, too.
+        """
         if not self.rate or self.left is None or self.silent:
             return None
-        return now + timedelta(seconds=(self.left + behind) / self.rate)
+        gained = self.rate - (self.produced or 0)
+        return now + timedelta(seconds=(self.left + behind) / gained) if gained > 0 else None
 
 
 NOTHING: Final = Copying()
 
+PRODUCED: Final = """
+    (SELECT CASE WHEN began < now() - interval '2 seconds' AND held IS NOT NULL
+                 THEN GREATEST(0, progress.size_bytes - held) / extract(epoch FROM now() - began) END
+     FROM (SELECT COALESCE(progress.earlier_at, progress.recent_at) AS began,
+                  CASE WHEN progress.earlier_at IS NULL THEN progress.recent_size_bytes
+                       ELSE progress.earlier_size_bytes END AS held) AS base)"""
+"""Bytes a second by which the log of a row of partition_progress has grown in the last one or two minutes.
+
+What retention deletes meanwhile is not written less: it is taken for less than it is, never for more.
+"""
+
 # One row for each new replica of a move under way. `since`: an older word of the same broker.
 _REPLICAS: Final = f"""
     SELECT move.id AS move_id, new.broker_id = ANY (held.isr) AS in_sync, progress.size_bytes,
-           arrival.held_bytes, arrival.grew_at, arrival.at AS said_at,
+           {PRODUCED} AS produced, arrival.held_bytes, arrival.grew_at, arrival.at AS said_at,
            CASE WHEN arrival.at < now() - interval '{SILENT_AFTER_S} seconds' THEN NULL
                 WHEN arrival.at > since.at THEN GREATEST(0, arrival.held_bytes - since.bytes)
                     / extract(epoch FROM arrival.at - since.at) END AS rate
@@ -91,6 +113,7 @@ _SUMS: Final = """
     sum(CASE WHEN in_sync THEN size_bytes
              WHEN held_bytes IS NOT NULL THEN LEAST(held_bytes, size_bytes) END)::bigint AS copied,
     (sum(rate) FILTER (WHERE NOT in_sync))::float AS rate,
+    (sum(produced) FILTER (WHERE NOT in_sync))::float AS produced,
     max(grew_at) FILTER (WHERE NOT in_sync) AS grew_at, max(said_at) AS said_at"""
 
 
@@ -128,6 +151,16 @@ def waiting_bytes() -> int:
     return int(found)
 
 
+def produced(partition_id: int) -> float | None:
+    """Bytes a second that producers write to a partition; None: nobody has said for long enough."""
+    statement = (
+        f"SELECT {PRODUCED}::float AS rate FROM partition_progress AS progress WHERE partition_id = %(id)s"
+    )
+    found = _read(statement, {"id": partition_id})
+    rate: float | None = found[0]["rate"] if found else None
+    return rate
+
+
 def version_of(said_at: datetime | None) -> int:
     """The part of an ETag that changes whenever a broker says more."""
     return int(said_at.timestamp() * 1000) if said_at is not None else 0
@@ -144,6 +177,7 @@ def told(copying: Copying | None, now: datetime) -> dict[str, Any] | None:
         "to_copy_bytes": copying.to_copy,
         "copied_bytes": copying.copied,
         "rate": None if copying.rate is None else int(copying.rate),
+        "produced_rate": None if copying.produced is None else int(copying.produced),
         "stalled_since": copying.stalled_since,
         "said_at": copying.said_at,
         "ends_at": copying.ends_at(now),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from controller import conditions, leases, move_queries, queries
+from controller import catching_up, conditions, leases, move_queries, queries
 
 CRITICAL, WARNING = "critical", "warning"
 _NAMED = 4
@@ -69,7 +69,24 @@ def find(
 
 
 def of_moves(moves: move_queries.MoveCounts) -> list[Finding]:
-    """What is wrong with reassignments: those that wait for a broker, or for a leader to copy from."""
+    """What is wrong with reassignments: they wait for a broker or a leader, or are throttled too much."""
+    return _of_stalled(moves) + (_of_throttles(catching_up.under_way()) if moves.moving else [])
+
+
+def _of_throttles(behind: Sequence[catching_up.Behind]) -> list[Finding]:
+    """Throttles that are not above what producers write to what is copied: it never comes into sync."""
+    if not behind:
+        return []
+    since = min((one.since for one in behind if one.since), default=None)
+    facts = {
+        "first": behind[0],
+        "brokers": sorted({one.broker_id for one in behind}),
+        "never": any(one.never for one in behind),
+    }
+    return [Finding("throttle_too_low", WARNING, since, facts)]
+
+
+def _of_stalled(moves: move_queries.MoveCounts) -> list[Finding]:
     # Between the count and the rows they may have gone on.
     rows = move_queries.stalled(_READ) if moves.stalled else []
     if not rows:

@@ -18,6 +18,7 @@ from controller.paging import asked_of, window
 MOVES_OF_A_PAGE = 100
 ENDED_OF_A_PAGE = 50
 PLANS_SHOWN = 10
+OF_MOVES = ("reassignments_wait", "throttle_too_low")
 _ENDED = ["reassignments that ended"]
 
 
@@ -46,7 +47,7 @@ def reassignments(request: HttpRequest) -> HttpResponse:
         "ends_at": copy.ends_at(timezone.now(), waiting_bytes),
         "waiting_bytes": waiting_bytes,
         "plans": move_queries.plans(PLANS_SHOWN, phases=PLAN_PHASES[:5]),
-        "findings": [one for one in here.findings if one.kind == "reassignments_wait"],
+        "findings": [one for one in here.findings if one.kind in OF_MOVES],
         "moves": move_queries.active(pages.size, first=pages.first),
         "pages": pages,
         "may_operate": user_may(request.user, Operation.OPERATE),

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import Http404
 from django.urls import reverse
 
-from controller import conditions
+from controller import conditions, copying
 from controller.actions import Action, Stated, Target, brokers_of, valid, whole
 from controller.models import NO_LEADER, Broker, Partition, Reassignment
 from controller.reassignments_api import TargetsShape
@@ -88,6 +88,7 @@ class MovePartition(_OfPartition):
             "factor_changes": len(wanted) != len(settled) and not wish.may_change_factor,
             "copied": None if size is None else size * len(comes),
             "throttle": wish.throttle,
+            "produced": copying.produced(row.id),
             "seconds": size * len(comes) / wish.throttle if size and wish.throttle else None,
             "leads_then": wanted[0] if wanted else None,
         }

@@ -7,7 +7,7 @@ from django.http import Http404
 from django.urls import reverse
 
 from access.rest.problems import Problem
-from controller import asking, move_queries
+from controller import asking, catching_up, move_queries
 from controller.actions import Action, Stated, Target, brokers_of, valid, whole
 from controller.models import Broker
 from controller.plans_api import (
@@ -21,7 +21,7 @@ from controller.plans_api import (
 )
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import Wish
-from muster.messages.link.plans import PlanAnswer
+from muster.messages.link.plans import PlanAnswer, ThrottlePlan
 from muster.messages.link.to_broker import WishAnswer
 
 MEGABYTE = 1_000_000
@@ -104,7 +104,14 @@ class OfPlan(Action):
     def consequences(self, target: Target, wish: Wish, judged: WishAnswer | None) -> dict[str, Any]:
         row: move_queries.PlanRow = target.row
         counts = move_queries.step_counts(row.id)
-        return {"kind": self.kind, "plan": row, "cost": row.cost, "steps": counts, "wish": wish}
+        facts = {"kind": self.kind, "plan": row, "cost": row.cost, "steps": counts, "wish": wish}
+        return {**facts, "too_slow": self._too_slow(row, wish)}
+
+    def _too_slow(self, row: move_queries.PlanRow, wish: Wish) -> list[catching_up.Behind]:
+        """Where the rate would not be above what producers write, of what this wish lets move."""
+        if isinstance(wish, ThrottlePlan):
+            return catching_up.of_plan(row.id, wish.throttle, row.at_a_time)
+        return catching_up.of_row(row) if self.kind in ("approve", "run") else []
 
     def leads_to(self, row: asking.Request) -> str:
         return address_of_plan(row)

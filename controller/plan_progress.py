@@ -13,8 +13,8 @@ class Progress:
 
     `to_copy` is what its steps have copied, copy and have still to copy, `copied` what of it has come.
     `rate`: bytes a second now, None: nobody said; `average`: since it began, None: nothing has come yet.
-    `silent`: see Copying. `seconds`: how long it ran, None: it never began; `planned_s`: what its busiest
-    broker needs at its rate.
+    `falls_behind`, `silent`: see Copying. `seconds`: how long it ran, None: it never began; `planned_s`:
+    what its busiest broker needs at its rate.
     """
 
     over: int
@@ -25,6 +25,7 @@ class Progress:
     average: float | None
     stalled_since: datetime | None
     ends_at: datetime | None
+    falls_behind: bool
     silent: int
     said_at: datetime | None
     seconds: float | None
@@ -56,9 +57,10 @@ def progress_of(
         average = copied / seconds if copied else None
     rate = None if row.is_over else under_way.rate
     stalled = None if row.is_over else under_way.stalled_since
-    pace = rate or (average if stalled is None else None)
+    # What producers write meanwhile is to be copied, too.
+    pace = rate - (under_way.produced or 0) if rate else average if stalled is None else None
     ends_at = None
-    if pace and row.phase == "Running" and not under_way.silent:
+    if pace and pace > 0 and row.phase == "Running" and not under_way.silent:
         ends_at = now + timedelta(seconds=max(0, to_copy - copied) / pace)
     busiest = row.cost.get("busiest_bytes", 0)
     return Progress(
@@ -70,6 +72,7 @@ def progress_of(
         average=average,
         stalled_since=stalled,
         ends_at=ends_at,
+        falls_behind=under_way.falls_behind,
         silent=under_way.silent,
         said_at=under_way.said_at,
         seconds=seconds,

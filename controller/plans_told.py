@@ -6,7 +6,8 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from access.rest.shapes import Int32Field, Int64Field, example
-from controller import move_queries, plan_progress
+from controller import catching_up, move_queries, plan_progress
+from controller.catching_up import SENDS, TAKES
 from controller.models import PLAN_PHASES, STEP_STATES
 from muster.messages.link.plans import PlanKind
 
@@ -41,6 +42,20 @@ class PlanProgressShape(serializers.Serializer[Any]):
     stalled_since = serializers.DateTimeField(allow_null=True)
     silent = Int32Field()
     ends_at = serializers.DateTimeField(allow_null=True)
+
+
+class TooSlowShape(serializers.Serializer[Any]):
+    """A broker that takes or sends copies no faster than producers write to these partitions: a rate too low.
+
+    `never`: one of them alone gets more than the throttle lets through, so that its copy never ends.
+    """
+
+    broker = Int32Field()
+    side = serializers.ChoiceField(choices=[(side, side) for side in (TAKES, SENDS)])
+    throttle = Int64Field()
+    produced = Int64Field()
+    partitions = Int32Field()
+    never = serializers.BooleanField()
 
 
 _PLAN: Final = {
@@ -99,6 +114,16 @@ class ListedPlanShape(serializers.Serializer[Any]):
         "brokers": [[3, 2, 0, 1, 0, 0, 4_294_967_296], [4, 0, 2, 0, 1, 8_589_934_592, 0]],
         "left_out": [{"why": "another reassignment moves it", "number": 1, "names": ["flights-5"]}],
     },
+    too_slow=[
+        {
+            "broker": 4,
+            "side": "takes",
+            "throttle": 50_000_000,
+            "produced": 61_000_000,
+            "partitions": 2,
+            "never": False,
+        }
+    ],
     steps={
         "waiting": 2,
         "asked": 0,
@@ -126,10 +151,12 @@ class PlanShape(ListedPlanShape):
 
     `cost` is empty until it was computed. Each of its `brokers`: id, replicas before and after, partitions
     that it stands first for before and after, bytes that it takes, and that it sends. `hours`: what the
-    busiest broker needs at the rate as it was proposed.
+    busiest broker needs at the rate as it was proposed. `too_slow`: where its throttle is not above what
+    producers write now: empty if it is, or the plan is over.
     """
 
     cost = serializers.DictField()
+    too_slow = TooSlowShape(many=True)
     steps = StepCountsShape()
     progress = PlanProgressShape()
 
@@ -190,7 +217,8 @@ def plan_shown(
 ) -> dict[str, Any]:
     """A plan as REST tells it."""
     far = plan_progress.told(progress)
-    return {**plan_listed(row), "cost": row.cost, "steps": asdict(counts), "progress": far}
+    slow = catching_up.told(catching_up.of_row(row))
+    return {**plan_listed(row), "cost": row.cost, "too_slow": slow, "steps": asdict(counts), "progress": far}
 
 
 def step_told(row: move_queries.StepRow) -> dict[str, Any]:
