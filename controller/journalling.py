@@ -46,6 +46,7 @@ ASKED_BY_A_CLIENT: Final = "asked by a Kafka client"
 _CAUSES: Final[dict[type, str]] = {
     told.TookOver: "took the controller's lease",
     told.LinkClosed: "a link closed",
+    told.BrokerGone: "a broker's process ended",
     told.ProposalsReady: "a worker proposed leaders",
     told.PlanComputed: "a worker computed a plan",
     AlterPartition: "a leader changed its in-sync replicas",

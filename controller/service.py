@@ -23,11 +23,12 @@ from controller.core.requests import Asked
 from controller.enrolment import Enrolment
 from controller.links import BrokerLink
 from controller.pace import ArrivalNotes, ConditionNotes, LinkPace, ProgressNotes
+from controller.presence import Presence
 from controller.subject import CLUSTER, Cluster
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.kernel.topology import Unread
 from muster.messages.link.from_broker import BrokerHello, BrokerPing, FromBroker, RemovePartitions
-from muster.messages.link.rows import NodeRow
+from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow, NodeRow
 from muster.messages.link.to_broker import BrokerPingAnswer, Nodes, NotController
 from runtime import work
 from runtime.inbox import RequestInbox
@@ -84,6 +85,7 @@ class ControllerService:
         self._conditions = ConditionNotes()
         self._arrivals = ArrivalNotes()
         self._moved_at = Instant(0)
+        self._presence = Presence()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------------------------ LaneService
@@ -181,6 +183,7 @@ class ControllerService:
     def link_opened(self, link: BrokerLink, hello: BrokerHello) -> None:
         self.cluster.links[link] = LinkPace()
         self._tell(told.Hello(link, hello))
+        self._start(self._presence.meet(link.broker_id, hello.endpoints.get(REPLICATION_LISTENER, "")))
 
     def link_heard(self, link: BrokerLink, frame: FromBroker) -> None:
         if isinstance(frame, BrokerPing):
@@ -190,7 +193,17 @@ class ControllerService:
 
     def link_closed(self, link: BrokerLink) -> None:
         if self.cluster.links.pop(link, None) is not None and self.cluster.lane is not None:
+            row = self.cluster.bound_to(link)
             self._tell(told.LinkClosed(link))
+            if row is not None and self._accepts:
+                self._start(self._tell_when_gone(row))
+
+    async def _tell_when_gone(self, row: BrokerRow) -> None:
+        """Until its patience ends anyway, look whether the process of this broker has ended."""
+        address = row.endpoints.get(REPLICATION_LISTENER, "")
+        within_ms = self._settings.core.closed_link_timeout_ms
+        if await self._presence.until_gone(row.broker_id, address, within_ms) and self._accepts:
+            self._tell(told.BrokerGone(row.broker_id, row.broker_epoch))
 
     def _pinged(self, link: BrokerLink, ping: BrokerPing) -> None:
         """Liveness takes no turn: sessions are memory of the owner. A frozen node answers nothing."""

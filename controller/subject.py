@@ -23,6 +23,7 @@ from controller.store import ControllerStore
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from muster.messages.link.callers import CallerRow, frames_of
+from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk, WishAnswer
 from runtime.ports import Entry, Lane, NodeContext
 from runtime.turn import NotSpoken
@@ -82,6 +83,12 @@ class Cluster:
         state = ClusterState(loaded)
         epoch = self.lane.epoch if self.lane is not None else 0
         return state, core.decide(state, [told.TookOver(epoch)], now, self._settings)
+
+    def bound_to(self, link: BrokerLink) -> BrokerRow | None:
+        """The broker whose session this link keeps, as it is stored."""
+        if self.memory is None or self._state is None or self.memory.broker_of(link) is None:
+            return None
+        return self._state.rows.brokers.get(link.broker_id)
 
     def decide(
         self, key: str, state: ClusterState, events: Sequence[told.Event], now: Instant

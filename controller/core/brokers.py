@@ -5,7 +5,7 @@ import msgspec
 from controller.core import leaders, leaving
 from controller.core.dispatch import snapshot
 from controller.core.draft import Draft
-from controller.core.events import HangUp, Hello, LinkId, Say, TookOver
+from controller.core.events import BrokerGone, HangUp, Hello, LinkId, Say, TookOver
 from controller.core.proposing import Task
 from controller.core.records import ProducerIdsGiven, SetBackProven, WorkOffered
 from controller.core.state import NOTHING_LOST, Leaver, LostTail, Session
@@ -174,6 +174,15 @@ def close_link(draft: Draft, link: LinkId) -> None:
         session = draft.memory.sessions[broker_id]
         deadline = min(session.deadline, after(draft.now, patience_ms))
         draft.memory.sessions[broker_id] = Session(None, deadline, protocol=session.protocol)
+
+
+def miss(draft: Draft, event: BrokerGone) -> None:
+    """Wait no longer for a broker whose process has ended, unless it or another one said hello since."""
+    session, row = draft.memory.sessions.get(event.broker_id), draft.broker(event.broker_id)
+    if session is None or session.link is not None or row is None or row.broker_epoch != event.broker_epoch:
+        return
+    deadline = min(session.deadline, draft.now)
+    draft.memory.sessions[event.broker_id] = Session(None, deadline, protocol=session.protocol)
 
 
 def end_overdue_sessions(draft: Draft) -> None:

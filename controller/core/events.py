@@ -66,6 +66,14 @@ class LinkClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerGone:
+    """Nobody listens any more at the address of a broker whose link had closed."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProposalsReady:
     """A worker finished a work item of this controller."""
 
@@ -94,7 +102,9 @@ class TimePassed:
     """`look_again_at` has come."""
 
 
-Event: TypeAlias = TookOver | Hello | Heard | LinkClosed | ProposalsReady | PlanComputed | TimePassed
+Event: TypeAlias = (
+    TookOver | Hello | Heard | LinkClosed | BrokerGone | ProposalsReady | PlanComputed | TimePassed
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from controller.core import (
 from controller.core.dispatch import frames_for
 from controller.core.draft import ClusterDecision, Draft
 from controller.core.events import (
+    BrokerGone,
     Event,
     HangUp,
     Heard,
@@ -119,6 +120,8 @@ def _happened(draft: Draft, event: Event) -> None:
                 _heard(draft, event)
         case LinkClosed():
             brokers.close_link(draft, event.link)
+        case BrokerGone():
+            brokers.miss(draft, event)
         case ProposalsReady():
             leaders.adopt(draft, leaders.begin_adopting(event))
         case PlanComputed():

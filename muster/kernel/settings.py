@@ -207,7 +207,7 @@ CONTROLLER = (
     _ms(
         "MUSTER_BROKER_CLOSED_LINK_TIMEOUT_MS",
         1_000,
-        "A broker whose link closed has this long to come back.",
+        "A broker whose link closed has this long to come back, unless its address refuses the controller.",
         least=10,
     ),
     _count("MUSTER_NUM_PARTITIONS", 1, "Partitions of a topic created without a number.", most=10_000),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from controller.core.events import TimePassed
+from controller.core.events import BrokerGone, TimePassed
 from controller.core.leaving import is_anybody_released
 from controller.core.turn import heard
 from muster.messages.link.rows import PartitionKey, PartitionRow
@@ -32,6 +32,16 @@ class Leavers:
         heard(memory, broker.link.link_id, broker.view.metadata_version, world.now, world.settings)
         if is_anybody_released(memory):
             world.controller.turn([TimePassed()], world.now)
+
+    def miss(self, world: "World", b: int) -> None:
+        """Its session ends: nobody listens at its address, where its link had closed, or it was not heard."""
+        controller, row = world.controller, world.rows().brokers.get(b)
+        session = controller.state.memory.sessions[b]
+        if session.link is None and row is not None:
+            controller.turn([BrokerGone(b, row.broker_epoch)], world.now)
+        if b in controller.state.memory.sessions:
+            session.deadline = world.now
+            controller.turn([], world.now)
 
     def look(self, world: "World") -> str:
         """What is broken; "" if nothing is."""

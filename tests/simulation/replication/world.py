@@ -266,8 +266,7 @@ class World(Wishes):
         self.links.append(self.brokers[b].open_link(self.zombie))
 
     def _expire(self, b: int) -> None:
-        self.controller.state.memory.sessions[b].deadline = self.now
-        self.controller.turn([], self.now)
+        self.leavers.miss(self, b)
 
     _expire_slow = _expire
 

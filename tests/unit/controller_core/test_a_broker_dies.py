@@ -1,9 +1,10 @@
 """This room shows deaths: silence, a closed link, elections in the turn and by a worker's proposals."""
 
 import msgspec
+import pytest
 
 from controller.core.election import Policy
-from controller.core.events import HangUp, LinkClosed, ProposalsReady, TimePassed, TookOver
+from controller.core.events import BrokerGone, Event, HangUp, LinkClosed, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import LeaderProposal, Task, propose
 from controller.core.records import PartitionsChanged, PossibleLoss, WorkAdopted, WorkOffered
 from controller.core.settings import ControllerSettings
@@ -49,6 +50,33 @@ def test_a_closed_link_leaves_a_second_to_come_back() -> None:
     cluster.later(500)
     assert cluster.turn(TimePassed()).records == ()
     assert cluster.partition().leader == 1
+
+
+def test_a_process_that_has_ended_is_waited_for_no_longer() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.turn(BrokerGone(1, 1))
+
+    assert not cluster.state.rows.brokers[1].live
+    assert (cluster.partition().leader, cluster.partition().isr) == (2, (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("since", "epoch"),
+    [
+        pytest.param((), 2, id="another process had said hello"),
+        pytest.param((LinkClosed("link-1a"), hello(1)), 1, id="it has a link again"),
+        pytest.param((), 1, id="its link was never closed"),
+    ],
+)
+def test_what_was_found_of_a_process_before_counts_no_more(since: tuple[Event, ...], epoch: int) -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    if since:
+        cluster.turn(*since)
+    decision = cluster.turn(BrokerGone(1, epoch))
+
+    assert decision.records == ()
+    assert cluster.state.rows.brokers[1].live and cluster.partition().leader == 1
 
 
 def test_time_in_which_the_owner_stood_still_is_nobodys_silence() -> None:
