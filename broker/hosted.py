@@ -162,6 +162,11 @@ class HostedPartition:
         self.replica.followed(leader_high_watermark)
         self.look()
 
+    def start_again_at(self, offset: int, wall_ms: int) -> None:
+        """As follower, begin again at the leader's start, without a record. Raises StorageFailed."""
+        self.log.start_again_at(offset, wall_ms)
+        self.replica.began_again()
+
     def sent_in_vain(self, offset: int, last_epoch: int, live: Container[int]) -> None:
         """A follower behind a batch of `last_epoch` was sent records from `offset` and asks for them again.
 

@@ -16,6 +16,7 @@ from broker.departure import Departure
 from broker.folder import DataFolder, FolderError
 from broker.forwarding import Forwarding
 from broker.health import HealthDoor
+from broker.held_notes import HeldNotes
 from broker.hosted import HostedPartition
 from broker.link import ControllerLink, LinkEnded
 from broker.listener import ClientListener
@@ -63,7 +64,6 @@ log = structlog.get_logger(__name__)
 
 OBEY_AT_ONCE_MS: Final = 20
 """For so long rows are obeyed before the loop may do something else."""
-
 DRAIN_MS: Final = 1_000
 FLUSH_INTERVAL_S: Final = 5.0
 SHAPE_INTERVAL_S: Final = 0.05
@@ -111,6 +111,7 @@ class BrokerProcess:
         self._growing: dict[PartitionKey, HostedPartition] = {}
         self._untold: dict[PartitionKey, HighWatermark] = {}
         self._link = ControllerLink(settings, self)
+        self._plane.losses.begin(HeldNotes(folder.path), self._link.ping_soon)
         self._departure = Departure(self._link.send, clock_ms)
         self._forwarding = Forwarding(self._link.send)
         self._followers = Replication(self._plane, settings)
@@ -275,6 +276,7 @@ class BrokerProcess:
             high_watermarks=tuple(self._untold.pop(key) for key in first),
             condition=self._condition.news() if self._snapshot_obeyed else None,
             arriving=self._followers.arriving(),
+            losses=self._plane.losses.reports() if self._snapshot_obeyed else (),
         )
 
     def link_lost(self) -> None:
@@ -287,6 +289,7 @@ class BrokerProcess:
         heeded = self._known.obey(frame)
         if heeded.hang_up:
             raise LinkEnded(heeded.hang_up)
+        self._plane.losses.hear(frame)
         if isinstance(frame, SnapshotChunk) and not frame.last:
             return
         self._metadata.forget(heeded.deleted_topics, heeded.shrunk_topics)

@@ -15,6 +15,7 @@ from uuid import UUID
 import structlog
 
 from broker.cleaner import Cleaner
+from broker.core.loss_watch import LossWatch
 from broker.core.replica import Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.core.troubles import Troubles
@@ -85,6 +86,7 @@ class DataPlane:
         self.on_trouble: Callable[[], None] = _nobody_hears
         """Called when `troubles` has news: somebody else should lead, or this broker may again."""
         self.troubles = Troubles()
+        self.losses = LossWatch(broker_id)
         self.found_damaged: dict[PartitionKey, str] = {}
         """What was confessed of logs when they were opened."""
         self._shelf = shelf
@@ -250,6 +252,7 @@ class DataPlane:
         if hosted is None:
             return
         outcome = hosted.replica.obey(row, self.clock(), from_snapshot)
+        self.losses.look(key, hosted.replica, hosted.log.size_bytes)
         # A turn that moved the partition away says so; a snapshot may be of a database that was restored.
         self._heed(hosted, outcome, is_moved=not from_snapshot)
         if outcome is Obeyed.ANOTHER:
@@ -338,6 +341,7 @@ class DataPlane:
             hosted.leadership_changed()
             self._progressed.pop(hosted, None)
         self._full_told_at.pop(key, None)
+        self.losses.stopped(key)
         if self.troubles.forget(key):
             self.on_trouble()
         try:
@@ -363,6 +367,8 @@ class DataPlane:
         hosted = self._hosted.get(key)
         if hosted is None or not hosted.replica.accepts(request_leader_epoch, fetch_offset):
             return False
+        if self.losses.is_asked(key):
+            self.losses.settled(key, hosted.replica, fetch_offset, hosted.log.size_bytes)
         hosted.append_fetched(records, leader_high_watermark, leader_start_offset, self.wall_clock_ms())
         return True
 
@@ -384,8 +390,7 @@ class DataPlane:
         if end_offset is not None:
             if leader_start_offset > 0 and end_offset <= leader_start_offset:
                 end_offset = leader_start_offset
-                hosted.log.start_again_at(end_offset, self.wall_clock_ms())
-                hosted.replica.began_again()
+                hosted.start_again_at(end_offset, self.wall_clock_ms())
             else:
                 hosted.log.truncate_to(end_offset, self.wall_clock_ms())
             log.info("log_truncated", topic=hosted.topic, partition=key.partition, end_offset=end_offset)
@@ -399,13 +404,11 @@ class DataPlane:
         hosted = self._hosted.get(key)
         if hosted is None or hosted.replica.role is not Role.FOLLOWER:
             return False
-        if hosted.replica.leader_epoch != request_leader_epoch:
+        is_behind = leader_start_offset > hosted.log.end_offset
+        if hosted.replica.leader_epoch != request_leader_epoch or not is_behind:
             return False
-        if leader_start_offset > hosted.log.end_offset:
-            hosted.log.start_again_at(leader_start_offset, self.wall_clock_ms())
-            hosted.replica.began_again()
-            return True
-        return False
+        hosted.start_again_at(leader_start_offset, self.wall_clock_ms())
+        return True
 
     # -- leading
 
@@ -428,12 +431,8 @@ class DataPlane:
 
     def proposals(self, *, link_ready: bool) -> list[IsrProposal]:
         """Every change of an ISR to ask the controller for now; each is pending from now on."""
-        asked = []
-        for hosted in self.partitions():
-            proposal = self.proposal(hosted, link_ready=link_ready)
-            if proposal is not None:
-                asked.append(proposal)
-        return asked
+        asked = (self.proposal(hosted, link_ready=link_ready) for hosted in self.partitions())
+        return [proposal for proposal in asked if proposal is not None]
 
     def proposal(self, hosted: HostedPartition, *, link_ready: bool) -> IsrProposal | None:
         """The change of this partition's ISR to ask for, if there is one and none is pending."""

@@ -2,7 +2,16 @@
 
 from django.contrib import admin
 
-from controller.models import Arrival, Broker, BrokerConfig, ClientQuota, Partition, PartitionProgress, Topic
+from controller.models import (
+    Arrival,
+    Broker,
+    BrokerConfig,
+    ClientQuota,
+    ElectionLoss,
+    Partition,
+    PartitionProgress,
+    Topic,
+)
 from runtime.admin import ReadOnlyAdmin
 
 
@@ -77,3 +86,20 @@ class ArrivalAdmin(ReadOnlyAdmin):
 class ClientQuotaAdmin(ReadOnlyAdmin):
     list_display = ("user_name", "client_id", "producer_byte_rate", "consumer_byte_rate", "changed_at")
     search_fields = ("user_name", "client_id")
+
+
+@admin.register(ElectionLoss)
+class ElectionLossAdmin(ReadOnlyAdmin):
+    list_display = (
+        "topic_name",
+        "partition",
+        "leader_epoch",
+        "leader",
+        "committed",
+        "start_offset",
+        "cuts",
+        "acknowledged_by",
+        "elected_at",
+    )
+    list_filter = ("closed",)
+    search_fields = ("topic_name", "=partition")

@@ -225,6 +225,7 @@ _TITLES: Final = {
     "PausePlan": "Pause the plan",
     "CancelPlan": "Cancel the plan",
     "ThrottlePlan": "Change the plan's rate",
+    "AcknowledgeLosses": "Acknowledge what elections lost",
     "CordonBroker": "Cordon the broker, or place replicas on it again",
     "UnregisterBroker": "Take a broker out of the cluster",
 }

@@ -14,6 +14,7 @@ from muster.messages.link.from_broker import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignments,
+    BrokerPing,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -23,6 +24,7 @@ from muster.messages.link.from_broker import (
     UnusableLogs,
     Wish,
 )
+from muster.messages.link.losses import AcknowledgeLosses
 from muster.messages.link.plans import (
     ApprovePlan,
     CancelPlan,
@@ -69,6 +71,8 @@ _CAUSES: Final[dict[type, str]] = {
     AlterClientQuotas: "quotas of clients were to be changed",
     CordonBroker: "a broker was to be cordoned, or not any more",
     UnregisterBroker: "a broker was to be unregistered",
+    BrokerPing: "a broker told what an election lost",
+    AcknowledgeLosses: "what elections lost was to be acknowledged",
 }
 
 
@@ -110,6 +114,7 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
         "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
         "set_back": [r.why for r in records if isinstance(r, facts.SetBackProven)],
         "possible_losses": len(by_kind.get(facts.PossibleLoss, ())),
+        "losses_told": [_loss(r) for r in records if isinstance(r, facts.LossChanged)][:NAMES_SHOWN],
         "asked": _asked(events),
         "work_offered": [f"{r.kind} {r.key}" for r in records if isinstance(r, facts.WorkOffered)],
     }
@@ -174,6 +179,22 @@ def _config(changed: facts.ConfigChanged) -> str:
         for value in (changed.before, changed.after)
     )
     return f"{changed.resource} {changed.key}: {before} → {after}"
+
+
+def _loss(changed: facts.LossChanged) -> str:
+    """`orders-3 in leader epoch 7: broker 2 began at 90; broker 1 was cut from 120 to 90`."""
+    row = changed.row
+    said = []
+    if row.start_offset is not None:
+        where = "does not know where it began" if row.start_offset < 0 else f"began at {row.start_offset}"
+        said.append(f"broker {row.leader} {where}")
+    for cut in row.cuts:
+        lost = cut.cut_to < cut.end_offset
+        words = f"was cut from {cut.end_offset} to {cut.cut_to}" if lost else "had nothing to lose"
+        said.append(f"broker {cut.broker_id} {words}")
+    if row.acknowledged:
+        said.append(f"acknowledged by {row.acknowledged_by or ANONYMOUS}")
+    return f"{row.topic}-{row.partition} in leader epoch {row.leader_epoch}: {'; '.join(said)}"
 
 
 def _reassignments(records: Sequence[facts.ClusterRecord]) -> dict[str, int]:

@@ -13,6 +13,8 @@ from django.db.models import F, Func, IntegerField, Q, Value
 from django.db.models.functions import Now, Replace
 from django.db.models.lookups import Exact
 
+from controller.loss_models import ElectionLoss as ElectionLoss
+
 NAME_LENGTH = 249
 """Longest name of a topic, in characters: Kafka's bound; of a user and a client id in quotas, too."""
 

@@ -17,6 +17,7 @@ from muster.messages.link.from_broker import (
     RemovePartitions,
     Wish,
 )
+from muster.messages.link.losses import LossResults
 from muster.messages.link.plans import PlanAnswer
 from muster.messages.link.quotas import AlterClientQuotas, Entity, QuotaResults
 from muster.messages.link.to_broker import (
@@ -180,6 +181,8 @@ def _results(wish: Wish, answer: WishAnswer) -> tuple[Result, ...]:
             return tuple(_configured(r.type, r.name, r.error, r.text) for r in answer.results)
         case PlanAnswer():
             return (Result("plan", str(answer.plan_id or ""), None, answer.error, answer.text),)
+        case LossResults():
+            return tuple(Result("partition", r.topic, r.partition, r.error, r.text) for r in answer.results)
         case QuotaResults():
             return tuple(Result("quota", _entity(r.entity), None, r.error, r.text) for r in answer.results)
         case BrokerResult():

@@ -211,6 +211,8 @@ class ControllerService:
             return
         if self.cluster.lets_somebody_go:
             self._tell(told.TimePassed())
+        if ping.losses:
+            self._tell(told.Heard(link, ping, uuid4()))
         self._progress.add(ping.high_watermarks)
         if ping.condition is not None:
             self._conditions.add(link.broker_id, ping.condition)

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import Cursor
 
-from controller import statements, store_conditions, store_moves
+from controller import statements, store_conditions, store_losses, store_moves
 from controller.core import records as facts
 from controller.core.records import ClusterRecord
 from controller.core.state import ClusterRows
@@ -64,6 +64,7 @@ def load(connection: LaneConnection) -> ClusterRows:
         partitions = partition_rows(cursor.execute(statements.READ_PARTITIONS).fetchone())
         reassignments, plans = store_moves.load(cursor)
         quotas = [QuotaRow(*row) for row in cursor.execute(statements.READ_QUOTAS)]
+        losses = store_losses.load(cursor)
     return ClusterRows.of(
         cluster_id=str(stored.cluster_id),
         metadata_version=stored.metadata_version,
@@ -75,6 +76,7 @@ def load(connection: LaneConnection) -> ClusterRows:
         configs=configs,
         plans=plans,
         quotas=quotas,
+        losses=losses,
     )
 
 
@@ -106,6 +108,7 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
         if configs := [record.row for record in kinds[facts.BrokerConfigsChanged]]:
             _save_configs(cursor, configs, version)
         store_moves.save(cursor, before, kinds, version)
+        store_losses.save(cursor, kinds, version)
         if quotas := [record.row for record in kinds[facts.ClientQuotaChanged]]:
             _save_quotas(cursor, quotas)
         for proof in kinds[facts.SetBackProven]:
@@ -217,6 +220,7 @@ def _save_configs(cursor: Cursor[Any], rows: Sequence[BrokerConfigs], version: i
 
 def _delete_topics(cursor: Cursor[Any], deleted: Sequence[facts.TopicDeleted]) -> None:
     values = {"topic_id": uuids(record.topic_id for record in deleted)}
+    store_losses.close(cursor, (record.topic_id for record in deleted))
     cursor.execute(statements.DELETE_PROGRESS, values)
     cursor.execute(statements.DELETE_PARTITIONS, values)
     require(cursor, sum(record.partition_count for record in deleted), "partition")
@@ -226,6 +230,7 @@ def _delete_topics(cursor: Cursor[Any], deleted: Sequence[facts.TopicDeleted]) -
 
 def _remove_partitions(cursor: Cursor[Any], removed: facts.PartitionsRemoved) -> None:
     values = {"topic_id": removed.topic_id, "first": removed.first}
+    store_losses.close(cursor, (removed.topic_id,), removed.first)
     cursor.execute(statements.REMOVE_PROGRESS, values)
     cursor.execute(statements.REMOVE_PARTITIONS, values)
     require(cursor, removed.count, "partition")

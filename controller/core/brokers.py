@@ -236,6 +236,7 @@ def welcome(draft: Draft, version: int) -> frozenset[LinkId]:
         draft.all_partitions(),
         {**draft.rows.configs, **draft.configs}.values(),
         draft.all_quotas(),
+        draft.losses.whole(draft.partition),
     )
     least = config_levels.number(MIN_INSYNC_REPLICAS, {}, draft.levels())
     for link, broker_id in bound:

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from muster.messages.limits import MAX_ROWS_PER_CHANGES, MAX_ROWS_PER_FRAME
+from muster.messages.link.losses import LossAsked
 from muster.messages.link.quotas import QuotaRow
 from muster.messages.link.rows import AlikePartitions, BrokerConfigs, BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import Changes, SnapshotChunk
@@ -38,6 +39,7 @@ class TurnChanges(NamedTuple):
     configs: tuple[BrokerConfigs, ...] = ()
     quotas: tuple[QuotaRow, ...] = ()
     gone_brokers: tuple[int, ...] = ()
+    losses: tuple[LossAsked, ...] = ()
 
 
 def frames_for(broker_id: int, turn: TurnChanges) -> list[Changes]:
@@ -108,6 +110,7 @@ def _frame(
         configs=turn.configs if number == 0 else (),
         quotas=turn.quotas if number == 0 else (),
         gone_brokers=turn.gone_brokers if number == 0 else (),
+        losses=turn.losses if number == 0 else (),
     )
 
 
@@ -135,12 +138,13 @@ def snapshot(
     partitions: Iterable[PartitionRow],
     configs: Iterable[BrokerConfigs] = (),
     quotas: Iterable[QuotaRow] = (),
+    losses: Iterable[LossAsked] = (),
 ) -> list[SnapshotChunk]:
     """Everything, in numbered chunks of at most MAX_ROWS_PER_FRAME rows of each kind."""
     all_brokers, all_partitions = tuple(brokers), tuple(partitions)
-    all_configs, all_quotas = tuple(configs), tuple(quotas)
+    all_configs, all_quotas, all_losses = tuple(configs), tuple(quotas), tuple(losses)
     topic_parts = _topics_in_parts(tuple(topics))
-    longest = max(map(len, (all_brokers, all_partitions, all_configs, all_quotas)))
+    longest = max(map(len, (all_brokers, all_partitions, all_configs, all_quotas, all_losses)))
     # Without a row there is a chunk, too: it says that there is nothing.
     starts = range(0, max(longest, len(topic_parts) * MAX_ROWS_PER_FRAME, 1), MAX_ROWS_PER_FRAME)
     return [
@@ -153,6 +157,7 @@ def snapshot(
             partitions=all_partitions[start : start + MAX_ROWS_PER_FRAME],
             configs=all_configs[start : start + MAX_ROWS_PER_FRAME],
             quotas=all_quotas[start : start + MAX_ROWS_PER_FRAME],
+            losses=all_losses[start : start + MAX_ROWS_PER_FRAME],
         )
         for number, start in enumerate(starts)
     ]

@@ -16,6 +16,7 @@ import msgspec
 from controller.core.dispatch import AlikeChange, TurnChanges
 from controller.core.election import Choice, Policy
 from controller.core.events import HangUp, LinkId, Saying
+from controller.core.loss_draft import LossDraft
 from controller.core.plan_draft import PlanDraft
 from controller.core.records import (
     BrokerChanged,
@@ -104,6 +105,7 @@ class Draft:
         """Stored ones that end with their partitions; not in `reassignments`, as thousands are one record."""
         self._moves_failed: list[MovesFailed] = []
         self.plans = PlanDraft(state.rows.plans)
+        self.losses = LossDraft(state.rows.losses)
         self.quotas: dict[QuotaKey, QuotaRow] = {}
         """Those that this turn changes; one without a rate is taken away."""
         self.other_records: list[ClusterRecord] = []
@@ -380,7 +382,11 @@ class Draft:
         self.quotas[row.key] = row
 
     def note_possible_loss(self, row: PartitionRow, leader: int, reason: str) -> None:
-        self.other_records.append(PossibleLoss(row.topic_id, row.partition, leader, reason))
+        """`row` is from before `leader` was elected, which it is by now: it is asked what was lost."""
+        topic, led = self.topic(row.topic_id), self.partition(row.key)
+        epoch = led.leader_epoch if led else 0
+        noted = PossibleLoss(row.topic_id, row.partition, leader, reason, epoch, row.isr)
+        self.losses.open(noted, topic.name if topic else "")
 
     # ------------------------------------------------------------------------------ the end of the turn
 
@@ -440,6 +446,7 @@ class Draft:
         found += self._moves_failed
         found += self.plans.records()
         found += [ClientQuotaChanged(row) for row in self._changed_quotas()]
+        found += self.losses.records()
         found += self.other_records
         return (TurnStamped(self.version), *found) if found else ()
 
@@ -458,6 +465,7 @@ class Draft:
             configs=tuple(self.configs.values()),
             quotas=self._changed_quotas(),
             gone_brokers=tuple(self.unregistered),
+            losses=self.losses.news(self.partition),
         )
 
     def _changed_quotas(self) -> tuple[QuotaRow, ...]:

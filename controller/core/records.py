@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from controller.core.loss_rows import Loss
 from controller.core.plan_rows import Plan, PlanStep, StepState
 from muster.messages.link.quotas import QuotaRow
 from muster.messages.link.rows import AlikePartitions, BrokerConfigs, BrokerRow, PartitionKey, TopicRow
@@ -198,12 +199,23 @@ class ClientQuotaChanged(Record, frozen=True):
 
 
 class PossibleLoss(Record, frozen=True):
-    """`leader` was elected though it may lack committed records; kept in the journal for people."""
+    """`leader` was elected though it may lack committed records, of which `isr` held all.
+
+    From then on it is asked what was lost. Journals of before say no epoch, and nobody is asked.
+    """
 
     topic_id: UUID
     partition: int
     leader: int
     reason: str
+    leader_epoch: int = 0
+    isr: tuple[int, ...] = ()
+
+
+class LossChanged(Record, frozen=True):
+    """A replica told what an election lost, or somebody has seen it."""
+
+    row: Loss
 
 
 class ProducerIdsGiven(Record, frozen=True):
@@ -264,6 +276,7 @@ ClusterRecord: TypeAlias = (
     | PlanStepsChanged
     | ClientQuotaChanged
     | PossibleLoss
+    | LossChanged
     | ProducerIdsGiven
     | SetBackProven
     | WorkOffered

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from controller.core.events import LinkId, PlanComputed, ProposalsReady
+from controller.core.loss_rows import Loss, LossTable
 from controller.core.plan_rows import PlanTable
 from controller.core.records import (
     BrokerChanged,
@@ -17,6 +18,7 @@ from controller.core.records import (
     BrokerUnregistered,
     ClientQuotaChanged,
     ClusterRecord,
+    LossChanged,
     MovesFailed,
     PartitionsChanged,
     PartitionsCreated,
@@ -25,6 +27,7 @@ from controller.core.records import (
     PlanChanged,
     PlanStepsAdded,
     PlanStepsChanged,
+    PossibleLoss,
     ProducerIdsGiven,
     Reassignment,
     ReassignmentChanged,
@@ -111,6 +114,7 @@ class ClusterRows:
         self.configs: dict[int, BrokerConfigs] = {}
         """What was set for brokers, and for EVERY_BROKER."""
         self.quotas: dict[QuotaKey, QuotaRow] = {}
+        self.losses = LossTable()
         self.preferred: Counter[int] = Counter()
         """How many partitions each broker stands first for; counted as rows come, not when topics do."""
 
@@ -127,6 +131,7 @@ class ClusterRows:
         configs: Iterable[BrokerConfigs] = (),
         plans: PlanTable | None = None,
         quotas: Iterable[QuotaRow] = (),
+        losses: Iterable[Loss] = (),
     ) -> "ClusterRows":
         """What the store read. Brokers that are enrolled but never registered are left out by the caller."""
         rows = cls(cluster_id, metadata_version, next_producer_id)
@@ -143,6 +148,7 @@ class ClusterRows:
         if plans is not None:
             rows.plans = plans
         rows.quotas = {one.key: one for one in quotas}
+        rows.losses = LossTable({one.key: one for one in losses})
         return rows
 
     def copy(self) -> "ClusterRows":
@@ -159,6 +165,7 @@ class ClusterRows:
         other.moving = dict(self.moving)
         other.plans = self.plans.copy()
         other.quotas = dict(self.quotas)
+        other.losses = LossTable(self.losses)
         other.preferred = self.preferred.copy()
         return other
 
@@ -168,12 +175,14 @@ class ClusterRows:
 
     def drop_partitions(self, topic_id: UUID, first: int) -> None:
         """The partitions of a topic from `first` on are no more."""
+        self.losses.drop(topic_id, first)
         known = self.partitions.of_topic(topic_id)
         for number in [one for one in known if one >= first]:
             self.preferred[known.pop(number).assigned[0]] -= 1
 
     def drop_topic(self, topic_id: UUID) -> None:
         """The topic and its partitions are no more. Raises KeyError."""
+        self.losses.drop(topic_id)
         del self.topic_ids[folded(self.topics.pop(topic_id).name)]
         self.preferred.subtract(row.assigned[0] for row in self.partitions.drop_topic(topic_id).values())
 
@@ -195,6 +204,7 @@ class ClusterRows:
             self.configs,
             self.plans,
             self.quotas,
+            self.losses,
         )
 
 
@@ -258,10 +268,34 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
                 rows.quotas.pop(row.key, None)
             else:
                 rows.quotas[row.key] = row
+        case PossibleLoss():
+            _may_have_lost(rows, record)
+        case LossChanged():
+            rows.losses.put(record.row)
         case ProducerIdsGiven():
             rows.next_producer_id = record.first + record.count
         case _:
             pass
+
+
+def _may_have_lost(rows: ClusterRows, record: PossibleLoss) -> None:
+    """An election that may have lost records, unless its partition is gone with the same turn."""
+    topic = rows.topics.get(record.topic_id)
+    key = record.topic_id, record.partition
+    if topic is None or not record.leader_epoch or rows.partitions.get(key) is None:
+        return
+    rows.losses.put(
+        Loss(
+            record.topic_id,
+            topic.name,
+            record.partition,
+            record.leader_epoch,
+            record.leader,
+            record.isr,
+            record.reason,
+            version=rows.metadata_version,
+        )
+    )
 
 
 def _reassign(rows: ClusterRows, row: Reassignment) -> None:

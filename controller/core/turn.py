@@ -17,6 +17,7 @@ from controller.core import (
     growing,
     leaders,
     leaving,
+    losses,
     partitions,
     plans,
     preferred,
@@ -65,6 +66,7 @@ from muster.messages.link.from_broker import (
     RemovePartitions,
     UnusableLogs,
 )
+from muster.messages.link.losses import AcknowledgeLosses
 from muster.messages.link.plans import (
     ApprovePlan,
     CancelPlan,
@@ -172,8 +174,10 @@ def _heard(draft: Draft, event: Heard) -> None:
         case BrokerHello():
             draft.hang_ups.append(HangUp(event.link, "a second hello"))
         case BrokerPing():
-            # A sign of life takes no turn (`heard`).
-            pass
+            # A sign of life takes no turn (`heard`); what an election lost does.
+            losses.hear(draft, event.link, event.frame.losses)
+        case AcknowledgeLosses():
+            losses.acknowledge(draft, event.link, event.frame)
         case _:
             assert_never(event.frame)
 
@@ -225,6 +229,10 @@ def weight(event: Event) -> int:
             return max(1, len(frame.alterations))
         case Heard(frame=DeleteTopics() as frame):
             return max(1, len(frame.topics))
+        case Heard(frame=AcknowledgeLosses() as frame):
+            return max(1, len(frame.losses))
+        case Heard(frame=BrokerPing() as frame):
+            return max(1, len(frame.losses))
         case Heard(frame=ElectLeaders() as frame):
             return LOOKS_AT_ALL if frame.partitions is None else max(1, len(frame.partitions))
         case _:
@@ -262,6 +270,11 @@ def not_written(event: Event) -> Saying | None:
             return Say(event.link, quotas.not_written(frame))
         case Heard(frame=CordonBroker() | UnregisterBroker() as frame):
             return Say(event.link, retiring.not_written(frame))
+        case Heard(frame=AcknowledgeLosses() as frame):
+            return Say(event.link, losses.not_written(frame))
+        case Heard(frame=BrokerPing()):
+            # The next ping says it again.
+            return None
         case Hello() | Heard() | LinkClosed():
             return HangUp(event.link, "our own mistake")
         case _:

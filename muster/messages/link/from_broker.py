@@ -7,6 +7,7 @@ import msgspec
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.condition import Condition
 from muster.messages.link.configs import AlterConfigs
+from muster.messages.link.losses import AcknowledgeLosses, LossReport
 from muster.messages.link.plans import (
     ApprovePlan,
     CancelPlan,
@@ -74,7 +75,8 @@ class BrokerPing(msgspec.Struct, frozen=True, tag="BrokerPing", tag_field="type"
 
     `high_watermarks` names leaders whose high watermark changed since the last ping, at most
     MAX_ROWS_PER_FRAME of them. `condition`: None: as it was. `arriving`: every replica that comes to this
-    broker, with each ping, so that silence is told from standing still; at most MAX_ROWS_PER_FRAME.
+    broker, with each ping, so that silence is told from standing still; at most MAX_ROWS_PER_FRAME. `losses`
+    is told again with each ping, until the controller says that it was heard.
     """
 
     number: int
@@ -82,6 +84,7 @@ class BrokerPing(msgspec.Struct, frozen=True, tag="BrokerPing", tag_field="type"
     high_watermarks: tuple[HighWatermark, ...] = ()
     condition: Condition | None = None
     arriving: tuple[Arriving, ...] = ()
+    losses: tuple[LossReport, ...] = ()
 
 
 class IsrProposal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -269,6 +272,7 @@ Wish = (
     | DescribeClientQuotas
     | CordonBroker
     | UnregisterBroker
+    | AcknowledgeLosses
 )
 """What anybody asks of the controller; `correlation_id` is the link's, 0 elsewhere."""
 

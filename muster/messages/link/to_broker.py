@@ -12,6 +12,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.brokers import BrokerResult
 from muster.messages.link.callers import Callers
 from muster.messages.link.configs import ConfigResults
+from muster.messages.link.losses import LossAsked, LossResults
 from muster.messages.link.plans import PlanAnswer
 from muster.messages.link.quotas import ClientQuotas, QuotaResults, QuotaRow
 from muster.messages.link.rows import (
@@ -66,6 +67,8 @@ class SnapshotChunk(msgspec.Struct, frozen=True, tag="SnapshotChunk", tag_field=
     partitions: tuple[PartitionRow, ...] = ()
     configs: tuple[BrokerConfigs, ...] = ()
     quotas: tuple[QuotaRow, ...] = ()
+    losses: tuple[LossAsked, ...] = ()
+    """Elections of which not every replica has told what they lost."""
 
 
 class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_only=True):
@@ -92,6 +95,8 @@ class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_o
     """New, changed, or, without a rate, taken away."""
     gone_brokers: tuple[int, ...] = ()
     """They are no part of the cluster any more; heeded before `brokers`, which may have one of their ids."""
+    losses: tuple[LossAsked, ...] = ()
+    """Elections that may have lost records, new or told of by one more replica; heeded before all rows."""
 
 
 class IsrAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -249,6 +254,7 @@ WishAnswer = (
     | QuotaResults
     | ClientQuotas
     | BrokerResult
+    | LossResults
 )
 """What the controller answers to a `from_broker.Wish`, of the kind that belongs to it."""
 

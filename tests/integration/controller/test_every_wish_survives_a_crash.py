@@ -19,12 +19,14 @@ from controller.core.plans import COMPUTE_PLAN
 from controller.core.requests import KEY, KIND, Asked
 from controller.core.state import ClusterRows
 from controller.enrolment import enroll
+from controller.links import BrokerLink
 from controller.subject import CLUSTER, Cluster
 from muster.kernel.instants import Instant
 from muster.messages.link import from_broker as ask
 from muster.messages.link import plans
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.configs import AlterConfigs, AlteredConfigs, Change, ConfigChange, ResourceType
+from muster.messages.link.losses import AcknowledgeLosses, NamedLoss
 from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.quotas import (
     AlterClientQuotas,
@@ -155,8 +157,26 @@ def planned(owner: Owner) -> UUID:
     return plan_id
 
 
+def lossy(owner: Owner) -> AcknowledgeLosses:
+    """Broker 1 alone held everything, and came back without its tail: it leads what may have lost records."""
+    memory = owner._subject.memory
+    assert memory is not None
+    del memory.sessions[1]
+    hello = ask.BrokerHello(
+        broker_id=1,
+        incarnation=str(uuid5(SPACE, "again")),
+        endpoints={},
+        lost_tail=True,
+        protocol=LINK_PROTOCOL,
+    )
+    owner.takes_a_turn([told.Hello(BrokerLink(1, "127.0.0.1"), hello)])
+    epoch = owner.rows.partitions[topic(owner).topic_id, 0].leader_epoch
+    return AcknowledgeLosses(losses=(NamedLoss(topic="orders", partition=0, leader_epoch=epoch),))
+
+
 ORDERS = ask.CreateTopics(topics=(ask.NewTopic(name="orders", assignments={0: (1,), 1: (1,)}),), timeout_ms=0)
 MOVE = ask.AlterReassignments(partitions=(ask.WantedReplicas(topic="orders", partition=0, replicas=(2,)),))
+ELECTED = ask.ElectLeaders(correlation_id=0, partitions=(("orders", 0),), unclean=True)
 QUOTA = AlterClientQuotas(
     alterations=(QuotaAlteration((("user", "ann"),), (QuotaOperation("producer_byte_rate", 9.0),)),)
 )
@@ -198,9 +218,7 @@ CASES: dict[Any, Case] = {
     ),
     ask.AlterReassignments: Case((ORDERS,), lambda _: MOVE),
     ask.ListReassignments: Case((ORDERS, MOVE), lambda _: ask.ListReassignments()),
-    ask.ElectLeaders: Case(
-        (ORDERS,), lambda _: ask.ElectLeaders(correlation_id=0, partitions=(("orders", 0),), unclean=True)
-    ),
+    ask.ElectLeaders: Case((ORDERS,), lambda _: ELECTED),
     ask.AllocateProducerIds: Case((), lambda _: ask.AllocateProducerIds()),
     AlterConfigs: Case(
         (ORDERS,),
@@ -224,6 +242,7 @@ CASES: dict[Any, Case] = {
     DescribeClientQuotas: Case((QUOTA,), lambda _: DescribeClientQuotas()),
     CordonBroker: Case((), lambda _: CordonBroker(broker_id=3, cordoned=True)),
     UnregisterBroker: Case((), lambda _: UnregisterBroker(broker_id=3)),
+    AcknowledgeLosses: Case((ORDERS, ELECTED), lossy),
 }
 
 
@@ -248,6 +267,7 @@ def content(connection: LaneConnection) -> tuple[object, ...]:
         {key: (one.target, one.phase) for key, one in rows.reassignments.items()},
         {plan_id: (one.phase, one.throttle) for plan_id, one in rows.plans.plans.items()},
         {key: (row.producer_byte_rate, row.consumer_byte_rate) for key, row in rows.quotas.items()},
+        {key[1:]: row.acknowledged for key, row in rows.losses.items()},
     )
 
 

@@ -1,0 +1,160 @@
+"""This room knows what this broker can tell of elections that may have lost records, and tells it once.
+
+Where it was elected: where its log ended then. Elsewhere: what it held before it followed the new leader, and
+where it went on; what lay between is cut.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
+from uuid import UUID
+
+from broker.core.leader_epochs import NO_EPOCH
+from broker.core.replica import Replica, Role
+from broker.core.replica_log import PartitionKey
+from muster.messages.limits import MAX_ROWS_PER_FRAME
+from muster.messages.link.losses import NOT_KNOWN, LossAsked, LossReport
+from muster.messages.link.to_broker import AlterPartitionAnswer, Changes, SnapshotChunk
+
+LossKey: TypeAlias = tuple[UUID, int, int]
+"""Topic, partition, and the leader epoch of the election."""
+
+
+class Held(NamedTuple):
+    """What a log held before it followed the leader that was elected."""
+
+    end_offset: int
+    high_watermark: int
+    size_bytes: int
+
+
+class Notes(Protocol):
+    """What was held, remembered: a process that dies behind a cut must not say that it had nothing."""
+
+    def load(self) -> dict[LossKey, Held]:
+        """What processes of before noted."""
+
+    def add(self, key: LossKey, held: Held) -> None:
+        """Before the log may be cut."""
+
+    def keep(self, held: Mapping[LossKey, Held]) -> None:
+        """Of no others anybody asks."""
+
+
+class LossWatch:
+    """What the controller asks, and what this broker has to say that the controller has not heard."""
+
+    def __init__(self, broker_id: int) -> None:
+        self._broker_id = broker_id
+        self._asked: dict[PartitionKey, dict[int, LossAsked]] = {}
+        self._held: dict[LossKey, Held] = {}
+        self._reports: dict[LossKey, LossReport] = {}
+        self._notes: Notes | None = None
+        self._on_news: Callable[[], None] = _nobody_hears
+
+    def begin(self, notes: Notes, on_news: Callable[[], None]) -> None:
+        """Go on where the process before ended; `on_news` is called when there is something to tell."""
+        self._notes, self._held, self._on_news = notes, notes.load(), on_news
+
+    def hear(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
+        """Heeded before the rows of the same frame: a follower may fetch as soon as it has obeyed its row."""
+        if isinstance(frame, AlterPartitionAnswer):
+            return
+        if isinstance(frame, SnapshotChunk) and frame.number == 0:
+            self._asked.clear()
+        self._know(frame.losses)
+        if isinstance(frame, SnapshotChunk) and frame.last:
+            self._forget_what_nobody_asks()
+
+    def look(self, key: PartitionKey, replica: Replica, size_bytes: int) -> None:
+        """A row was obeyed, and nothing is fetched or written by it yet."""
+        asked = self._asked.get(key)
+        if asked is None or replica.failed:
+            return
+        for epoch, one in asked.items():
+            told = (*key, epoch)
+            if told in self._reports:
+                continue
+            log = replica.log
+            if one.leader == self._broker_id:
+                start = _where_it_began(replica, epoch)
+                self._say(LossReport(*told, start, start, replica.high_watermark))
+            elif replica.role is Role.LEADER and replica.leader_epoch > epoch:
+                # Elected before it ever followed that leader: nothing of it was cut.
+                self._say(LossReport(*told, log.end_offset, log.end_offset, replica.high_watermark, 0))
+            elif told not in self._held:
+                self._held[told] = held = Held(log.end_offset, replica.high_watermark, size_bytes)
+                if self._notes is not None:
+                    self._notes.add(told, held)
+
+    def settled(self, key: PartitionKey, replica: Replica, offset: int, size_bytes: int) -> None:
+        """A leader answered a fetch of `offset`: up to there this log is that of the leader."""
+        for epoch in self._asked.get(key, ()):
+            told = (*key, epoch)
+            held = self._held.get(told)
+            if held is None or told in self._reports or replica.leader_epoch < epoch:
+                continue
+            cut_to = min(offset, held.end_offset)
+            cut_bytes = max(0, held.size_bytes - size_bytes) if cut_to < held.end_offset else 0
+            self._say(LossReport(*told, held.end_offset, cut_to, held.high_watermark, cut_bytes))
+
+    def is_asked(self, key: PartitionKey) -> bool:
+        """False for nearly every partition."""
+        return key in self._asked
+
+    def reports(self) -> tuple[LossReport, ...]:
+        """What the controller has not said it heard; the next call says the rest, if it is too much."""
+        if not self._reports:
+            return ()
+        return tuple(self._reports.values())[:MAX_ROWS_PER_FRAME]
+
+    def stopped(self, key: PartitionKey) -> None:
+        """This broker is no replica any more: it has nothing to tell."""
+        for epoch in self._asked.pop(key, ()):
+            self._drop((*key, epoch))
+
+    def _know(self, losses: Iterable[LossAsked]) -> None:
+        for one in losses:
+            key = PartitionKey(one.topic_id, one.partition)
+            if self._broker_id not in one.told:
+                self._asked.setdefault(key, {})[one.leader_epoch] = one
+                continue
+            epochs = self._asked.get(key, {})
+            epochs.pop(one.leader_epoch, None)
+            if not epochs:
+                self._asked.pop(key, None)
+            self._drop((*key, one.leader_epoch))
+
+    def _forget_what_nobody_asks(self) -> None:
+        asked = {(*key, epoch) for key, epochs in self._asked.items() for epoch in epochs}
+        self._reports = {key: one for key, one in self._reports.items() if key in asked}
+        if self._held.keys() - asked:
+            self._held = {key: one for key, one in self._held.items() if key in asked}
+            self._note_all()
+
+    def _drop(self, key: LossKey) -> None:
+        self._reports.pop(key, None)
+        if self._held.pop(key, None) is not None:
+            self._note_all()
+
+    def _note_all(self) -> None:
+        if self._notes is not None:
+            self._notes.keep(self._held)
+
+    def _say(self, report: LossReport) -> None:
+        self._reports[report.topic_id, report.partition, report.leader_epoch] = report
+        self._on_news()
+
+
+def _where_it_began(replica: Replica, epoch: int) -> int:
+    """Where this log ended when this broker was elected in `epoch`; NOT_KNOWN: it does not show any more."""
+    log = replica.log
+    before = log.end_of_epoch(epoch - 1)
+    if before.epoch == NO_EPOCH and log.start_offset > 0:
+        # What lay there is deleted, and with it the epoch that it was of.
+        return NOT_KNOWN
+    leads_in_it = replica.role is Role.LEADER and replica.leader_epoch == epoch
+    return before.end_offset if leads_in_it or log.end_of_epoch(epoch).epoch == epoch else NOT_KNOWN
+
+
+def _nobody_hears() -> None:
+    """Until a link is there."""

@@ -1,0 +1,171 @@
+"""This room shows what a broker tells of an election that may have lost records, and when it is quiet."""
+
+from collections.abc import Mapping
+
+from broker.core.loss_watch import Held, LossKey, LossWatch
+from broker.core.replica import Replica
+from broker.core.replica_log import PartitionKey
+from muster.messages.link.losses import NOT_KNOWN, LossAsked, LossReport
+from muster.messages.link.to_broker import Changes, SnapshotChunk
+from tests.unit.broker_core.stage import NOW, ORDERS, Log, row
+
+KEY = PartitionKey(ORDERS, 0)
+ASKED = LossAsked(ORDERS, 0, 5, 1)
+BYTES = 1_000
+
+
+class Notes:
+    """A disk that remembers, also over the death of a process."""
+
+    def __init__(self) -> None:
+        self.held: dict[LossKey, Held] = {}
+
+    def load(self) -> dict[LossKey, Held]:
+        return dict(self.held)
+
+    def add(self, key: LossKey, held: Held) -> None:
+        self.held[key] = held
+
+    def keep(self, held: Mapping[LossKey, Held]) -> None:
+        self.held = dict(held)
+
+
+class Told:
+    """One process of a broker: its watch and its replica of `orders-0`."""
+
+    def __init__(self, broker_id: int, log: Log, notes: Notes | None = None) -> None:
+        self.watch = LossWatch(broker_id)
+        self.log = log
+        self.replica = Replica(broker_id, log, high_watermark=log.end_offset)
+        self.rang = 0
+        self.watch.begin(notes or Notes(), self._ring)
+
+    def _ring(self) -> None:
+        self.rang += 1
+
+    def snapshot(self, *asked: LossAsked, leader: int = 1, epoch: int = 5) -> None:
+        chunk = SnapshotChunk(metadata_version=9, number=0, last=True, losses=asked)
+        self.watch.hear(chunk)
+        self.obeys(leader, epoch)
+
+    def obeys(self, leader: int, epoch: int) -> None:
+        self.replica.obey(row(leader=leader, epoch=epoch, isr=(leader,), version=epoch), NOW)
+        self.watch.look(KEY, self.replica, BYTES)
+
+    def follows(self, cut_to: int, size_bytes: int = BYTES) -> None:
+        """The leader made it cut its log, and answered the fetch behind that."""
+        self.log.epochs.truncate(cut_to)
+        self.log.end_offset = cut_to
+        self.watch.settled(KEY, self.replica, cut_to, size_bytes)
+
+
+def log_of(*batches: tuple[int, int]) -> Log:
+    log = Log()
+    for epoch, count in batches:
+        log.append(epoch, count)
+    return log
+
+
+def test_the_elected_leader_tells_where_its_log_ended() -> None:
+    told = Told(1, log_of((3, 90)))
+    told.snapshot(ASKED)
+    assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 90, 90, 90),)
+    assert told.rang == 1
+
+
+def test_it_tells_the_same_when_it_has_written_and_even_started_again_since() -> None:
+    told = Told(1, log_of((3, 90), (5, 7)))
+    told.snapshot(ASKED)
+    assert told.watch.reports()[0].end_offset == 90
+
+
+def test_it_tells_the_same_when_another_leads_by_now_if_its_log_shows_it() -> None:
+    told = Told(1, log_of((3, 90), (5, 7), (6, 1)))
+    told.snapshot(ASKED, leader=2, epoch=7)
+    assert told.watch.reports()[0].end_offset == 90
+
+
+def test_it_says_so_when_it_does_not_know_any_more() -> None:
+    written_nothing = Told(1, log_of((3, 90)))
+    written_nothing.snapshot(ASKED, leader=2, epoch=7)
+    assert written_nothing.watch.reports()[0].end_offset == NOT_KNOWN
+
+    deleted = log_of((5, 100))
+    deleted.start_offset = 95
+    deleted.epochs.begin_at(95)
+    begins_later = Told(1, deleted)
+    begins_later.snapshot(ASKED)
+    assert begins_later.watch.reports()[0].end_offset == NOT_KNOWN
+
+
+def test_who_held_more_tells_what_was_cut_once_it_follows() -> None:
+    told = Told(2, log_of((3, 120)))
+    told.snapshot(ASKED)
+    assert told.watch.reports() == (), "nothing is cut yet"
+    told.follows(cut_to=90, size_bytes=800)
+    assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 120, 90, 120, 200),)
+
+
+def test_who_held_nothing_more_says_that() -> None:
+    told = Told(2, log_of((3, 80)))
+    told.snapshot(ASKED)
+    told.follows(cut_to=80)
+    assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 80, 80, 80, 0),)
+
+
+def test_who_is_elected_later_without_having_followed_was_cut_by_nobody() -> None:
+    told = Told(2, log_of((3, 120)))
+    told.snapshot(ASKED, leader=2, epoch=6)
+    assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 120, 120, 120, 0),)
+
+
+def test_a_process_that_dies_behind_the_cut_does_not_say_that_it_had_nothing() -> None:
+    notes = Notes()
+    first = Told(2, log_of((3, 120)), notes)
+    first.snapshot(ASKED)
+    first.log.end_offset = 90
+
+    second = Told(2, first.log, notes)
+    second.snapshot(ASKED)
+    second.follows(cut_to=90)
+    report = second.watch.reports()[0]
+    assert (report.end_offset, report.cut_to) == (120, 90)
+
+
+def test_it_is_told_until_the_controller_has_heard_it() -> None:
+    notes = Notes()
+    told = Told(2, log_of((3, 120)), notes)
+    told.snapshot(ASKED)
+    told.follows(cut_to=90)
+    report = told.watch.reports()
+    told.snapshot(ASKED)
+    assert told.watch.reports() == report, "another link, whose controller has not heard it"
+    heard = LossAsked(ORDERS, 0, 5, 1, told=(1, 2))
+    told.watch.hear(Changes(metadata_version=10, losses=(heard,)))
+    assert told.watch.reports() == () and notes.held == {}
+
+
+def test_a_snapshot_that_does_not_ask_ends_it() -> None:
+    told = Told(2, log_of((3, 120)))
+    told.snapshot(ASKED)
+    told.follows(cut_to=90)
+    told.snapshot()
+    assert told.watch.reports() == ()
+    told.follows(cut_to=80)
+    assert told.watch.reports() == ()
+
+
+def test_whoever_is_no_replica_any_more_has_nothing_to_tell() -> None:
+    told = Told(2, log_of((3, 120)))
+    told.snapshot(ASKED)
+    told.watch.stopped(KEY)
+    told.follows(cut_to=90)
+    assert told.watch.reports() == ()
+
+
+def test_of_two_elections_each_is_told() -> None:
+    later = LossAsked(ORDERS, 0, 7, 2)
+    told = Told(3, log_of((3, 120)))
+    told.snapshot(ASKED, later, leader=2, epoch=7)
+    told.follows(cut_to=90)
+    assert [one.leader_epoch for one in told.watch.reports()] == [5, 7]
