@@ -342,7 +342,8 @@ class ConsumerSession:
                 return away
         # The first partition that has any gives a batch even if it is too large.
         is_first = self._read_bytes == 0
-        return records_of(hosted, asked, hosted.high_watermark, self._left_bytes, at_least_one=is_first)
+        end = hosted.replica.readable_end
+        return records_of(hosted, asked, end, self._left_bytes, at_least_one=is_first)
 
     def _find(self, place: _Place) -> HostedPartition | ErrorCode:
         found = self._plane.found(place.topic.key, place.asked.partition)

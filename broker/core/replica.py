@@ -98,6 +98,11 @@ class Replica:
         return self.role is Role.LEADER
 
     @property
+    def readable_end(self) -> int:
+        """Consumers read below this, at the leader and at followers (`follower_reads_to_end`)."""
+        return self.high_watermark
+
+    @property
     def leader(self) -> int:
         """Broker id of the leader, −1 if there is none or nothing is known."""
         return self.row.leader if self.row else NO_LEADER

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import msgspec
 
+from broker.core import nearest_replica
 from broker.core.cluster_view import ClusterView
 from broker.core.in_sync import Progress
 from broker.core.replica import Obeyed, Replica, Role
@@ -20,6 +21,7 @@ from controller.core import brokers, election, leaders, leaving, partitions, pre
 from controller.core.draft import Draft
 from controller.core.election import Choice, Policy
 from controller.core.state import Adopting, LostTail, Memory, Session
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from tests.simulation.replication.broker_process import Broker, FetchAnswer
 from tests.simulation.replication.controller_process import Controller, Database
@@ -212,6 +214,34 @@ def _with_least(least: int) -> Callable[[Any], Any]:
         return method
 
     return make
+
+
+# ---------------------------------------------------------------------------------- readers
+
+MUTANTS["follower_reads_to_end"] = lambda: patch.object(
+    Replica,
+    "readable_end",
+    property(lambda self: self.high_watermark if self.leads else self.log.end_offset),
+)
+MUTANTS["follower_out_of_range"] = replaced(
+    nearest_replica,
+    "refusal_at_follower",
+    lambda refusal: (
+        lambda replica, offset: (
+            ErrorCode.OFFSET_OUT_OF_RANGE
+            if (found := refusal(replica, offset)) is ErrorCode.OFFSET_NOT_AVAILABLE
+            else found
+        )
+    ),
+)
+MUTANTS["laggard_serves"] = lambda: patch.object(
+    nearest_replica, "may_serve", lambda replica: replica.role in (Role.LEADER, Role.FOLLOWER)
+)
+MUTANTS["sent_to_laggard"] = lambda: patch.object(
+    nearest_replica,
+    "nearest_follower",
+    lambda replica, nearby, *_: next((b for b in nearby if replica.progress_of(b) is not None), None),
+)
 
 
 # ---------------------------------------------------------------------------------- link

@@ -7,6 +7,7 @@ from random import Random
 from controller.core.election import never_led
 from muster.kernel.invariants import InvariantViolation
 from tests.simulation.replication.broker_process import NEVER_LAGS, incarnation
+from tests.simulation.replication.readers import Readers
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action, World, laggards
 
@@ -102,10 +103,11 @@ def random_world(rng: Random, seed: int) -> World:
 
 def run_seed(seed: int) -> Outcome:
     """One walk, ended by two fair runs: all machines revived, and only those that live."""
-    rng = Random(seed)
+    rng, readers_rng = Random(seed), Random(seed)
     trail: list[Action] = []
     try:
         world = random_world(rng, seed)
+        readers = Readers(world.brokers)
         likelihood = rng.choice((0.05, 0.1, 0.2))
         for _ in range(STEPS):
             action = next_action(world, rng, likelihood)
@@ -113,12 +115,13 @@ def run_seed(seed: int) -> Outcome:
                 break
             trail.append(action)
             world.do(action, rng)
+            readers.step(world, readers_rng)
     except (Broken, InvariantViolation) as broken:
         return Outcome(seed, str(broken), tuple(trail))
     except (AssertionError, LookupError) as error:
         return Outcome(seed, f"a core fell over: {error!r}", tuple(trail))
     for revive in (True, False):
-        text = settle(deepcopy(world), revive)
+        text = settle(deepcopy(world), revive, deepcopy(readers))
         if text:
             return Outcome(seed, f"after a fair run ({revive=}): {text}", tuple(trail))
     return Outcome(seed, "", tuple(trail))
@@ -137,8 +140,11 @@ def next_action(world: World, rng: Random, likelihood: float) -> Action | None:
     return action
 
 
-def settle(world: World, revive: bool) -> str:
-    """A fair run without faults, and one more record for each partition; what is not settled in the end."""
+def settle(world: World, revive: bool, readers: Readers | None = None) -> str:
+    """A fair run without faults, and one more record for each partition; what is not settled in the end.
+
+    `readers` then read all that is there.
+    """
     try:
         if revive:
             for b, broker in world.brokers.items():
@@ -153,6 +159,8 @@ def settle(world: World, revive: bool) -> str:
                 world.do(("append", leader.broker_id, key))
         if not _rest(world):
             return "never comes to rest"
+        if text := readers.read_on(world) if readers is not None else "":
+            return text
     except Broken as broken:
         return str(broken)
     if world.database.folded() != world.rows() or world.database.load() != world.rows():

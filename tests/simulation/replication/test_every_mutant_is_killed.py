@@ -29,6 +29,7 @@ from tests.simulation.replication.test_small_worlds_of_moves_are_searched_whole 
     SEARCHED,
     search_through,
 )
+from tests.unit.broker_core import test_a_reader_is_sent_to_the_nearest_replica as reading
 from tests.unit.broker_core import test_replicas_that_come_are_throttled as throttling
 from tests.unit.controller_core import test_a_broker_leaves as leaving
 from tests.unit.controller_core import test_a_broker_says_hello as hellos
@@ -70,6 +71,7 @@ SCENES: dict[str, Callable[[], None]] = {
     "cancel_empties_isr": moves.test_a_cancel_that_leaves_fewer_than_the_floor_in_sync_is_refused,
     "drain_waits_for_the_dead": moves.test_a_kept_replica_that_is_dead_blocks_no_drain,
     "floor_counts_adding": moves.test_from_one_replica_to_two_the_floor_is_that_of_one_until_the_switch,
+    "follower_out_of_range": reading.test_what_a_follower_has_deleted_its_leader_may_still_have,
     "throttle_isr": throttling.test_members_of_the_isr_and_replicas_that_nobody_adds_are_never_throttled,
     "plan_asks_changed": plans.test_what_changed_since_the_review_is_skipped_and_an_election_is_no_change,
     "plan_runs_unapproved": plans.test_a_plan_is_computed_reviewed_and_moves_nothing_before_it_runs,

@@ -2,12 +2,12 @@
 
 import pytest
 
+from broker.core import nearest_replica
 from broker.core.nearest_replica import (
     READ_ELSEWHERE_MS,
     is_read_at,
     may_serve,
     nearest_follower,
-    refusal_at_follower,
     sent_to,
 )
 from broker.core.replica import Replica
@@ -22,6 +22,10 @@ OK, ELSEWHERE, UNKNOWN = ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, Error
 
 def nearest(replica: Replica, offset: int, nearby: tuple[int, ...] = BOTH, now: Instant = NOW) -> int | None:
     return nearest_follower(replica, nearby, offset, now, LAG_MS)
+
+
+def refusal(replica: Replica, offset: int) -> ErrorCode:
+    return nearest_replica.refusal_at_follower(replica, offset)
 
 
 def follower(isr: tuple[int, ...] = (1, 2), records: int = 5) -> Replica:
@@ -69,22 +73,22 @@ def test_who_holds_no_replica_is_not_preferred() -> None:
 def test_a_follower_serves_what_it_holds_and_leaves_the_rest_to_its_leader(
     offset: int, answer: ErrorCode
 ) -> None:
-    assert refusal_at_follower(follower(), offset) is answer
+    assert refusal(follower(), offset) is answer
 
 
 def test_what_a_follower_has_deleted_its_leader_may_still_have() -> None:
     replica = follower()
     replica.log.start_offset = 2  # type: ignore[misc]
-    assert (refusal_at_follower(replica, 1), refusal_at_follower(replica, 2)) == (UNKNOWN, OK)
+    assert (refusal(replica, 1), refusal(replica, 2)) == (UNKNOWN, OK)
 
 
 def test_who_is_out_of_sync_or_has_no_leader_sends_readers_back() -> None:
     replica = follower(isr=(1,))
     assert not may_serve(replica)
-    assert refusal_at_follower(replica, 0) is ELSEWHERE
+    assert refusal(replica, 0) is ELSEWHERE
     orphan = follower()
     orphan.obey(row(leader=-1, epoch=2, isr=(1, 2), version=2), NOW)
-    assert refusal_at_follower(orphan, 0) is ELSEWHERE
+    assert refusal(orphan, 0) is ELSEWHERE
 
 
 def test_a_follower_hears_of_commits_at_once_for_a_while_after_a_reader_was_sent_there() -> None:
