@@ -1,6 +1,8 @@
 """This room answers FindCoordinator from the pushed view, alike at every door (design.md 8a rule 4)."""
 
-from typing import Any, Final, NamedTuple
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from kafkaserver.cluster_answers import NOBODY, MetadataView
 from muster.kafkawire.api_table import (
@@ -8,16 +10,22 @@ from muster.kafkawire.api_table import (
     RequestHeader,
     build,
     encode_reply,
-    part,
+    frame_reply,
     read_request,
     response_class,
 )
+from muster.kafkawire.fields import count, text
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 _MANY_KEYS_SINCE: Final = 4
+
+NO_TAGS: Final = b"\0"
+_NOT_THROTTLED: Final = bytes(4)
+_INT: Final = struct.Struct(">i")
+_PORT_AND_ERROR: Final = struct.Struct(">ih")
 
 
 class Found(NamedTuple):
@@ -49,27 +57,35 @@ def answer_find_coordinator(view: MetadataView, header: RequestHeader, frame: me
     """
     request = read_request(header, frame)
     version = header.api_version
-    shape = response_class(ApiKey.FIND_COORDINATOR, version)
     key_type = getattr(request, "key_type", GROUP)
     if version >= _MANY_KEYS_SINCE:
-        coordinator = part(shape, "Coordinator")
-        body = build(
-            shape,
-            coordinators=tuple(
-                build(coordinator, key=key, **_told(find(view, key_type, key)))
-                for key in request.coordinator_keys
-            ),
-        )
-    else:
-        body = build(shape, **_told(find(view, key_type, request.key)))
+        encoded = _many(view, key_type, request.coordinator_keys)
+        return frame_reply(ApiKey.FIND_COORDINATOR, version, header.correlation_id, encoded)
+    found = find(view, key_type, request.key)
+    body = build(
+        response_class(ApiKey.FIND_COORDINATOR, version),
+        error_code=found.error,
+        error_message=found.text,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
     return encode_reply(ApiKey.FIND_COORDINATOR, version, header.correlation_id, body)
 
 
-def _told(found: Found) -> dict[str, Any]:
-    return {
-        "error_code": found.error,
-        "error_message": found.text,
-        "node_id": found.node_id,
-        "host": found.host,
-        "port": found.port,
-    }
+def _many(view: MetadataView, key_type: int, keys: Sequence[str]) -> bytes:
+    """The body by hand: ten thousand keys may be asked for at once. Groups of a shard are told the same."""
+    tails: dict[int, bytes] = {}
+    answers: list[bytes] = []
+    for key in keys:
+        shard = shard_of(key)
+        if shard not in tails:
+            tails[shard] = _tail(find(view, key_type, key))
+        answers += (text(key, flexible=True), tails[shard])
+    return b"".join((_NOT_THROTTLED, count(len(keys), flexible=True), *answers, NO_TAGS))
+
+
+def _tail(found: Found) -> bytes:
+    """What stands behind the key."""
+    host, why = text(found.host, flexible=True), text(found.text, flexible=True)
+    return _INT.pack(found.node_id) + host + _PORT_AND_ERROR.pack(found.port, found.error) + why + NO_TAGS
