@@ -15,7 +15,8 @@ from coordinator.core import offsets
 from coordinator.core.events import ConnectionId, FirstOffsets, GroupEvent
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
-from coordinator.store import GroupStore, StoredOffset
+from coordinator.store import GroupStore
+from coordinator.store_offsets import StoredOffset
 from coordinator.subject import Groups
 from groups.core.state import OffsetNote
 from muster.kernel.error_codes import ErrorCode

@@ -7,14 +7,14 @@ of commits that takes no turn. Both run inside a transaction that the lane has f
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator import store_classic, store_outlived, store_standbys
+from coordinator import store_classic, store_offsets, store_outlived, store_standbys
 from coordinator.core.waiting import Waiting
 from coordinator.statements import statement
+from coordinator.store_offsets import GroupOffsets
 from groups.core.classic import CLASSIC, ClassicRows
 from groups.core.phases import Phase
 from groups.core.records import (
@@ -49,15 +49,6 @@ logger = logging.getLogger("muster.coordinator")
 
 REBALANCE = "rebalance"
 """The kind of work item that a rebalance handler claims; its key is the group's name."""
-
-StoredOffset = int | tuple[int, OffsetNote]
-"""An offset to commit, the next one to read; a Kafka client's comes with its note."""
-
-GroupOffsets = Mapping[tuple[str, Partition], StoredOffset]
-"""Offsets to commit, by group and partition."""
-
-NEVER = -1
-"""Stands in `upsert_noted_offsets` for an offset without a time at which it expires."""
 
 _PLAIN = list(NO_NOTE)
 _NOT_CLASSIC = ClassicRows()
@@ -344,34 +335,8 @@ class GroupStore:
             )
 
     def write_offsets(self, connection: LaneConnection, offsets: GroupOffsets) -> None:
-        """Commit `offsets` of any groups, sorted by key, in one statement: a batch is no more.
-
-        Where one has a note all are written with theirs.
-        """
-        if not offsets:
-            return
-        # Compared as they are spelled, for ids compare by Python's own means; the first three are unique.
-        if all(isinstance(offset, int) for offset in offsets.values()):
-            plain = sorted(
-                (group, partition.topic_id.hex, partition.number, partition.topic, offset)
-                for (group, partition), offset in offsets.items()
-            )
-            connection.execute(statement("upsert_offsets"), _offset_columns(plain))
-            return
-        noted = sorted(
-            [
-                (group, partition.topic_id.hex, partition.number, partition.topic, *_with_note(offset))
-                for (group, partition), offset in offsets.items()
-            ],
-            key=itemgetter(0, 1, 2),
-        )
-        *_, leader_epochs, metadata, expirations = zip(*noted, strict=True)
-        values = _offset_columns(noted) | {
-            "leader_epochs": array_of_numbers(leader_epochs),
-            "metadata": array_of_texts(metadata),
-            "expirations": array_of_numbers(NEVER if one is None else one for one in expirations),
-        }
-        connection.execute(statement("upsert_noted_offsets"), values)
+        """Commit `offsets` of any groups: a batch is no more (store_offsets.write)."""
+        store_offsets.write(connection, offsets)
 
     def write_waiting(self, connection: LaneConnection, rows: Mapping[str, tuple[Waiting, int]]) -> None:
         """Note for whom groups wait, and for how many ms at most (−1: nobody knows), in one statement."""
@@ -434,22 +399,6 @@ class GroupStore:
 def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     """Let every group's generation go on so much higher (runtime.succession); returns how many groups."""
     return connection.execute(statement("lift_generations"), {"by": by}).rowcount
-
-
-def _with_note(offset: StoredOffset) -> tuple[Any, ...]:
-    """The offset and what is committed beside it."""
-    return (offset, *NO_NOTE) if isinstance(offset, int) else (offset[0], *offset[1])
-
-
-def _offset_columns(rows: Sequence[tuple[Any, ...]]) -> dict[str, str]:
-    groups, topic_ids, partitions, topic_names, offsets, *_ = zip(*rows, strict=True)
-    return {
-        "groups": array_of_texts(groups),
-        "topic_names": array_of_texts(topic_names),
-        "topic_ids": array_of_texts(topic_ids),
-        "partitions": array_of_numbers(partitions),
-        "offsets": array_of_numbers(offsets),
-    }
 
 
 def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> set[Partition]:

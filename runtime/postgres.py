@@ -59,13 +59,18 @@ SELECT (SELECT renewals FROM mine),
 _FENCE = "SELECT 1 FROM lease WHERE name = %s AND epoch = %s FOR SHARE"
 _FENCED = """
 WITH written AS (
-{}
-)
-SELECT 1 / (count(*) = %(lease_count)s)::int FROM (
+{statement}
+), fence AS (
+SELECT 1 / (count(*) = %(lease_count)s)::int AS held FROM (
     SELECT 1 FROM lease l
     JOIN unnest(%(lease_names)s::text[], %(lease_epochs)s::bigint[]) u(name, epoch) USING (name, epoch)
-    FOR SHARE OF l) f
+    FOR SHARE OF l) f)
+{result}
 """
+_FENCE_ONLY = "SELECT held FROM fence"
+_CHANGED = "SELECT (SELECT count(*) FROM written), held FROM fence"
+_RETURNED = "SELECT written.*, held FROM fence LEFT JOIN written ON true"
+"""The fence stands before what was written: it is looked at where nothing was."""
 _JOURNAL = """
 INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)
 VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, %s::jsonb, clock_timestamp())
@@ -85,6 +90,16 @@ class LaneConnection(psycopg.Connection[tuple[Any, ...]]):
         super().__init__(*arguments, **named)
         self.lane = ""
         self.offered: list[Offered] = []
+        self.row_ids: dict[Any, int] = {}
+        """By which ids the server of this connection knows rows; its successor may give them to others."""
+
+    def changed(self, statement: LiteralString, values: Mapping[str, Any]) -> int:
+        """Run a statement that writes; how many rows it changed."""
+        return self.execute(statement, values).rowcount
+
+    def returned(self, statement: LiteralString, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+        """Run a statement that writes; what it returns of its rows."""
+        return self.execute(statement, values).fetchall()
 
     @property
     def work_table(self) -> PostgresWork:
@@ -199,31 +214,56 @@ class _Batch:
         self._held = held
         self._spent = False
 
+    @property
+    def row_ids(self) -> dict[Any, int]:
+        """By which ids the server of this connection knows rows (LaneConnection.row_ids)."""
+        return self._connection.row_ids
+
     def execute(self, statement: LiteralString, values: Mapping[str, Any]) -> None:
         """Run a statement that writes, if the leases are as they are held. Raises Fenced."""
+        self._spend()
+        self._run(_FENCE_ONLY, statement, values)
+
+    def returned(self, statement: LiteralString, values: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+        """The same of a statement that returns something of each row that it writes."""
+        self._spend()
+        return [row[:-1] for row in self._run(_RETURNED, statement, values)]
+
+    def changed(self, statement: LiteralString, values: Mapping[str, Any]) -> int:
+        """The same of one that returns each row that it changes: how many. If they are too few another
+        statement may follow, which is another transaction.
+        """
+        ((count, _),) = self._run(_CHANGED, statement, values)
+        return int(count)
+
+    def _spend(self) -> None:
         if self._spent:
             raise RuntimeError("a batch is one statement: a second one would be another transaction")
         self._spent = True
+
+    def _run(
+        self, result: LiteralString, statement: LiteralString, values: Mapping[str, Any]
+    ) -> Sequence[tuple[Any, ...]]:
         fence = {
             "lease_names": array_of_texts(lease.name for lease in self._held),
             "lease_epochs": array_of_numbers(lease.epoch for lease in self._held),
             "lease_count": len(self._held),
         }
         try:
-            self._connection.execute(_fenced(statement), {**values, **fence})
+            return self._connection.execute(_fenced(statement, result), {**values, **fence}).fetchall()
         except errors.DivisionByZero as error:
             # How one statement can undo itself: what it divides by is 0 when a lease is missing.
             raise Fenced(", ".join(lease.name for lease in self._held)) from error
 
 
 @cache
-def _fenced(statement: LiteralString) -> LiteralString:
+def _fenced(statement: LiteralString, result: LiteralString) -> LiteralString:
     """`statement` and the fence of a batch in one; whatever order they run in, they commit together.
 
     A lease row that is being taken is waited for and looked at again (leases.md, E1), and share-locked until
     the commit. A statement that writes is executed also where nobody reads what it returns (unlike E4).
     """
-    return _FENCED.format(statement)
+    return _FENCED.format(statement=statement, result=result)
 
 
 class PostgresLink:

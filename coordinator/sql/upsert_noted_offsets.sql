@@ -14,3 +14,4 @@ SET committed_offset = EXCLUDED.committed_offset, leader_epoch = EXCLUDED.leader
     version = committed_offset.version + 1, committed_at = now(),
     moved_at = CASE WHEN committed_offset.committed_offset = EXCLUDED.committed_offset
                     THEN committed_offset.moved_at ELSE now() END
+RETURNING id, group_name, topic_id, partition

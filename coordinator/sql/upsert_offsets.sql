@@ -12,3 +12,4 @@ SET committed_offset = EXCLUDED.committed_offset, leader_epoch = EXCLUDED.leader
     -- An offset that is committed again is no progress: who stands still commits, too.
     moved_at = CASE WHEN committed_offset.committed_offset = EXCLUDED.committed_offset
                     THEN committed_offset.moved_at ELSE now() END
+RETURNING id, group_name, topic_id, partition

@@ -19,7 +19,7 @@ from groups.core.consumer_protocol import assignment
 from groups.core.phases import Phase
 from groups.core.requests import Answer, Verdict
 from groups.core.rows import apply
-from groups.core.state import GroupRows
+from groups.core.state import GroupRows, OffsetNote
 from muster.kernel.shards import shard_of
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
@@ -251,6 +251,43 @@ def test_offsets_of_several_groups_are_one_batch_and_each_row_counts_its_commits
         ("departures", 0, 6, 2),
         ("departures", 2, 7, 1),
     ]
+
+
+def test_rows_that_a_connection_has_written_are_written_again_by_their_ids(
+    connection: LaneConnection,
+) -> None:
+    for group in ("departures", "arrivals"):
+        settled(Turns(connection, group))
+    store, sent = GroupStore(), []
+    for offset in (10, 20):
+        store.write_offsets(connection, {("departures", P[1]): offset, ("arrivals", P[2]): offset + 1})
+        sent.append(sorted(connection.row_ids.items()))
+    assert sent[0] == sent[1]
+    found = connection.execute(
+        "SELECT id, group_name, committed_offset, version FROM committed_offset WHERE version > 1"
+        " OR partition = 1 ORDER BY 2"
+    ).fetchall()
+    ids = connection.row_ids
+    assert found == [
+        (ids["arrivals", P[2]], "arrivals", 21, 3),
+        (ids["departures", P[1]], "departures", 20, 2),
+    ]
+
+
+def test_an_offset_whose_row_was_deleted_meanwhile_is_stored_anew(connection: LaneConnection) -> None:
+    turns = Turns(connection)
+    settled(turns)
+    positions = {("departures", P[0]): 6, ("departures", P[1]): 1, ("departures", P[2]): 8}
+    turns.store.write_offsets(connection, positions)
+    connection.execute("DELETE FROM committed_offset WHERE partition = 1")
+    turns.store.write_offsets(connection, {key: offset + 1 for key, offset in positions.items()})
+    assert turns.store.load(connection, "departures").offsets == {P[0]: 7, P[1]: 2, P[2]: 9}
+    noted = {key: (offset + 2, OffsetNote(3, "again")) for key, offset in positions.items()}
+    connection.execute("DELETE FROM committed_offset WHERE partition = 0")
+    turns.store.write_offsets(connection, noted)
+    stored = turns.store.load(connection, "departures")
+    assert stored.offsets == {P[0]: 8, P[1]: 3, P[2]: 10}
+    assert set(stored.offset_notes.values()) == {OffsetNote(3, "again")}
 
 
 @pytest.mark.parametrize("name", ['"', "\\", '\\"', "a,b", "{a}", "NULL", " ", "Zürich", "a\nb", "'); --"])

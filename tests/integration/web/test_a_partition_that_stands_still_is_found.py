@@ -7,11 +7,10 @@ from django.db import connection
 
 from controller import store
 from controller.models import PartitionProgress, Topic
-from coordinator.store import GroupStore
+from coordinator.statements import statement
 from groups.findings import find
 from groups.models import CommittedOffset, ConsumerGroup
 from muster.messages.link.from_broker import HighWatermark
-from muster.messages.partitions import Partition
 from tests.integration.web import cast
 
 pytestmark = pytest.mark.django_db
@@ -31,9 +30,9 @@ def orders() -> Topic:
 
 def commit_again(topic: Topic, offset: int) -> None:
     """What the coordinator writes for each ping of a member that commits by itself."""
-    connection.ensure_connection()
-    partition = Partition(topic.name, topic.topic_id, 0)
-    GroupStore("node-1").write_offsets(connection.connection, {("billing", partition): offset})
+    ((number,),) = CommittedOffset.objects.filter(group="billing", topic_id=topic.topic_id).values_list("id")
+    with connection.cursor() as cursor:
+        cursor.execute(statement("update_offsets"), {"ids": [number], "offsets": [offset]})
 
 
 def stalled() -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from coordinator.core.events import ClassicRequest, GroupEvent, Waiter
 from coordinator.core.memory import ClassicMemory, GroupState
 from coordinator.core.settings import GroupSettings
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import GroupOffsets
+from coordinator.store_offsets import GroupOffsets
 from groups.core.phases import Phase
 from groups.core.state import GroupRows
 from muster.kernel.ids import TopicName

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.classic_commits import Committed
 from coordinator.core.events import ConnectionId, GroupDeletion, OffsetDeletion, TopicsDeleted
 from coordinator.core.offsets import NO_OFFSET, Judgement
-from coordinator.store import GroupOffsets, StoredOffset
+from coordinator.store_offsets import GroupOffsets, StoredOffset
 from groups.core import records
 from groups.core.classic import CLASSIC
 from groups.core.consumer_protocol import subscribed_topics

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coordinator.core.events import AgedOffset
-from coordinator.store import GroupOffsets
+from coordinator.store_offsets import GroupOffsets
 from coordinator.store_outlived import Outlived
 from groups.core import records
 from groups.core.classic import CLASSIC

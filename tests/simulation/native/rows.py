@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from coordinator.store import REBALANCE, GroupOffsets, GroupStore, StoredOffset
+from coordinator.store import REBALANCE, GroupStore
+from coordinator.store_offsets import GroupOffsets, StoredOffset
 from groups.core.records import GroupDeleted, GroupRecord, HandlerAsked, ItemAdopted, RequestDecided
 from groups.core.rows import apply
 from groups.core.state import GroupRows, OffsetNote

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from coordinator.core.draft import GroupDecision
 from coordinator.core.settings import GroupSettings, Surroundings
-from coordinator.store import GroupOffsets
+from coordinator.store_offsets import GroupOffsets
 from groups.core import records
 from groups.core.state import GroupRows
 from muster.kernel.instants import Instant

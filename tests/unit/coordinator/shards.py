@@ -20,7 +20,8 @@ from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import moves
 from coordinator.service import Premises, ShardService
 from coordinator.settings import CoordinatorSettings
-from coordinator.store import REBALANCE, GroupOffsets, GroupStore
+from coordinator.store import REBALANCE, GroupStore
+from coordinator.store_offsets import GroupOffsets
 from coordinator.store_outlived import Outlived
 from groups.core.classic import ClassicMember, ClassicRows
 from groups.core.consumer_protocol import assignment, subscription

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.store import GroupOffsets
+from coordinator.store_offsets import GroupOffsets
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
 from muster.messages.partitions import Partition, Position
