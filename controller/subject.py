@@ -11,7 +11,7 @@ import structlog
 
 from controller import journalling
 from controller.core import events as told
-from controller.core import leaving
+from controller.core import leaving, reassignment
 from controller.core import turn as core
 from controller.core.draft import ClusterDecision
 from controller.core.records import BrokerUnregistered, ClusterRecord
@@ -93,7 +93,14 @@ class Cluster:
     def decide(
         self, key: str, state: ClusterState, events: Sequence[told.Event], now: Instant
     ) -> Decision[ClusterRecord, told.Saying]:
+        if self._not_waiting:
+            # What would answer them is decided again without them.
+            left = [one for one in state.memory.altering if not self._is_withdrawn(one.link)]
+            state.memory.altering = left
         return core.decide(state, self._wanted(events), now, self._settings)
+
+    def _is_withdrawn(self, link: told.LinkId) -> bool:
+        return isinstance(link, told.RequestSeat) and link.id in self._not_waiting
 
     def _wanted(self, events: Sequence[told.Event]) -> Sequence[told.Event]:
         """Without requests that were withdrawn, or answered, since they were read, and each of them once."""
@@ -120,7 +127,10 @@ class Cluster:
     def entry(
         self, key: str, events: Sequence[told.Event], decision: Decision[ClusterRecord, told.Saying]
     ) -> Entry:
-        return journalling.entry(events, decision.records)
+        # Who asked for what a turn goes on with is told by each of them.
+        altering = self.memory.altering if self.memory is not None else ()
+        going_on = [told.Heard(one.link, one.frame, one.fresh) for one in altering]
+        return journalling.entry((*going_on, *events), decision.records)
 
     def settle(self, key: str, state: ClusterState, decision: Decision[ClusterRecord, told.Saying]) -> None:
         """It is durable: keep it, then say replies, then commands, then wake whoever reads these rows."""
@@ -147,6 +157,7 @@ class Cluster:
             for link in tuple(self.links):
                 link.hang_up("our own mistake")
         self._begin_adopting_anew()
+        self._end_altering()
         for event in events:
             if isinstance(event, told.ProposalsReady | told.PlanComputed):
                 self._handed_in.pop(str(event.item_id), None)
@@ -164,6 +175,17 @@ class Cluster:
             for item_id in (*events, *(one.event.item_id for one in self.memory.adding_steps)):
                 self._handed_in.pop(str(item_id), None)
             self.memory.adopting, self.memory.adding_steps = [], []
+
+    def _end_altering(self) -> None:
+        """Requests that turns go on with: what is not done of them is not, and whoever asked is told."""
+        if self.memory is not None:
+            altering, self.memory.altering = self.memory.altering, []
+            for one in altering:
+                answer = reassignment.not_written(one.frame, one.results)
+                if isinstance(one.link, told.RequestSeat):
+                    self._unanswered(one.link.id, answer)
+                else:
+                    self._speak(told.Say(one.link, answer), self._node.now())
 
     def _speak(self, saying: told.Saying, now: Instant) -> None:
         link = saying.link

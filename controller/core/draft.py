@@ -115,6 +115,7 @@ class Draft:
         self.proposals: list[tuple[LinkId, AlterPartition, list[ErrorCode]]] = []
         """Judged already; answered at the end of the turn."""
         self._room = settings.max_changed_in_bulk
+        self.alterations_left = settings.max_altered_in_a_turn
         self._policies: dict[UUID, Policy] = {}
 
     # ------------------------------------------------------------------------------ reading

@@ -5,6 +5,7 @@ switches replicas, ISR, leader and epoch. Nothing of it is timed: a target that 
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import Final, TypedDict, Unpack
 from uuid import UUID, uuid5
 
@@ -15,6 +16,7 @@ from controller.core.election import never_led
 from controller.core.events import LinkId, Say
 from controller.core.records import Phase, Reassignment
 from controller.core.settings import ControllerSettings
+from controller.core.state import Altering
 from controller.core.topics import Refused, check_version
 from controller.core.waiting import ALL_BROKERS, NOTHING_YET
 from muster.kernel.error_codes import ErrorCode
@@ -33,45 +35,73 @@ LOOKS_PER_TURN: Final = 1_000
 
 
 def alter(draft: Draft, link: LinkId, frame: AlterReassignments, fresh: UUID) -> None:
-    """Ask for, replace or cancel one reassignment for each partition; the answer leaves with this turn.
+    """Ask for, replace or cancel one reassignment for each partition, a slice a turn; then it is answered.
 
     Conformance 186 to 197. Ids follow from `fresh`, which nobody else has. What is more than
-    one turn writes is refused.
+    one request may name is refused. Each partition is judged by itself, as it is in its turn: a new owner
+    goes on with nothing, whoever asked hears nothing, and may ask again.
     """
     named = Counter((one.topic, one.partition) for one in frame.partitions)
-    most, waiting = draft.settings.max_partitions_per_request, draft.settings.max_waiting_reassignments
-    room = waiting - draft.not_begun()
+    twice = frozenset(name for name, count in named.items() if count > 1)
+    draft.memory.altering.append(Altering(link, frame, fresh, twice))
+    go_on_altering(draft)
+
+
+def go_on_altering(draft: Draft) -> None:
+    """Requests that are not answered yet, in the order of asking, as far as this turn has room."""
+    waiting, draft.memory.altering = draft.memory.altering, []
+    for place, one in enumerate(waiting):
+        upto = min(len(one.results) + draft.alterations_left, len(one.frame.partitions))
+        draft.alterations_left -= upto - len(one.results)
+        results = (*one.results, *_altered(draft, one, range(len(one.results), upto)))
+        if upto < len(one.frame.partitions):
+            draft.memory.altering = [replace(one, results=results), *waiting[place + 1 :]]
+            return
+        answer = ReassignmentResults(correlation_id=one.frame.correlation_id, results=results)
+        draft.replies.append(Say(one.link, answer))
+
+
+def _altered(draft: Draft, altering: Altering, places: range) -> list[ReassignmentResult]:
+    """What became of these places of a request."""
+    frame, most = altering.frame, draft.settings.max_partitions_per_request
+    room = draft.settings.max_waiting_reassignments - draft.not_begun() if places else 0
     results = []
-    for place, wanted in enumerate(frame.partitions):
+    for place in places:
+        wanted = frame.partitions[place]
         error, text = ErrorCode.NONE, ""
         try:
-            if named[wanted.topic, wanted.partition] > 1:
+            if (wanted.topic, wanted.partition) in altering.named_twice:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the request names this partition twice")
             if place >= most:
                 text = f"one request moves at most {most} partitions; ask for this one in another"
                 raise Refused(ErrorCode.POLICY_VIOLATION, text)
-            row = _row(draft, wanted)
-            _check_looked_at(draft, row, wanted)
-            if wanted.replicas is None:
-                cancel(draft, row, f"cancelled by {frame.principal}" if frame.principal else "cancelled")
-            else:
-                check_target(draft, row, wanted.replicas, frame.may_change_factor)
-                if draft.reassignment(row.key) is None:
-                    if room <= 0:
-                        text = (
-                            f"{waiting} reassignments wait already; ask when some are done, or store a plan"
-                        )
-                        raise Refused(ErrorCode.POLICY_VIOLATION, text)
-                    room -= 1
-                told = Told(principal=frame.principal, throttle=max(0, frame.throttle))
-                ask(draft, row, wanted.topic, wanted.replicas, uuid5(fresh, str(place)), **told)
+            room -= _alter_one(draft, frame, wanted, uuid5(altering.fresh, str(place)), room)
         except Refused as refused:
             error, text = refused.error, refused.text
         results.append(
             ReassignmentResult(topic=wanted.topic, partition=wanted.partition, error=error, text=text)
         )
-    answer = ReassignmentResults(correlation_id=frame.correlation_id, results=tuple(results))
-    draft.replies.append(Say(link, answer))
+    return results
+
+
+def _alter_one(
+    draft: Draft, frame: AlterReassignments, wanted: WantedReplicas, new_id: UUID, room: int
+) -> bool:
+    """Returns whether one more waits than before. Raises Refused."""
+    row = _row(draft, wanted)
+    _check_looked_at(draft, row, wanted)
+    if wanted.replicas is None:
+        cancel(draft, row, f"cancelled by {frame.principal}" if frame.principal else "cancelled")
+        return False
+    check_target(draft, row, wanted.replicas, frame.may_change_factor)
+    is_new = draft.reassignment(row.key) is None
+    if is_new and room <= 0:
+        waiting = draft.settings.max_waiting_reassignments
+        text = f"{waiting} reassignments wait already; ask when some are done, or store a plan"
+        raise Refused(ErrorCode.POLICY_VIOLATION, text)
+    told = Told(principal=frame.principal, throttle=max(0, frame.throttle))
+    ask(draft, row, wanted.topic, wanted.replicas, new_id, **told)
+    return is_new
 
 
 def answer_list(draft: Draft, link: LinkId, frame: ListReassignments) -> None:
@@ -89,18 +119,18 @@ def answer_list(draft: Draft, link: LinkId, frame: ListReassignments) -> None:
     draft.replies.append(Say(link, answer))
 
 
-def not_written(frame: AlterReassignments) -> ReassignmentResults:
-    """The answer to a request whose turn could not be written."""
+def not_written(
+    frame: AlterReassignments, results: tuple[ReassignmentResult, ...] = ()
+) -> ReassignmentResults:
+    """The answer to a request of which a turn could not be written; `results` are of those before it."""
     text = "the database did not take it in time; nothing was changed"
-    return ReassignmentResults(
-        correlation_id=frame.correlation_id,
-        results=tuple(
-            ReassignmentResult(
-                topic=one.topic, partition=one.partition, error=ErrorCode.UNKNOWN_SERVER_ERROR, text=text
-            )
-            for one in frame.partitions
-        ),
+    rest = (
+        ReassignmentResult(
+            topic=one.topic, partition=one.partition, error=ErrorCode.UNKNOWN_SERVER_ERROR, text=text
+        )
+        for one in frame.partitions[len(results) :]
     )
+    return ReassignmentResults(correlation_id=frame.correlation_id, results=(*results, *rest))
 
 
 # ---------------------------------------------------------------------------------- asking

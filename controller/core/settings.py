@@ -23,6 +23,9 @@ class ControllerSettings:
     max_changed_in_bulk: int = 10_000
     """Partitions that a turn changes for a worker or for a broker that comes or goes; the rest is done in the
     turns behind it: a transaction of two seconds would be ended."""
+    max_altered_in_a_turn: int = 1_000
+    """Partitions whose reassignments one turn asks for or cancels by request: it holds the loop for some
+    milliseconds. The rest of a request is done in the turns behind it, then it is answered."""
     max_reassignments: int = 500
     """Reassignments that are in progress at a time; the others wait in the order of asking."""
     max_waiting_reassignments: int = 20_000

@@ -40,9 +40,10 @@ from controller.core.records import (
 from controller.core.waiting import WaitingMoves
 from muster.kernel.instants import Instant
 from muster.kernel.invariants import invariant
+from muster.messages.link.from_broker import AlterReassignments
 from muster.messages.link.quotas import QuotaKey, QuotaRow
 from muster.messages.link.rows import BrokerConfigs, BrokerRow, PartitionKey, PartitionRow, TopicRow
-from muster.messages.link.to_broker import CreateTopicsAnswer, TopicResults
+from muster.messages.link.to_broker import CreateTopicsAnswer, ReassignmentResult, TopicResults
 
 
 class PartitionTable:
@@ -363,6 +364,20 @@ class AddingSteps:
     stored_parts: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Altering:
+    """A request for reassignments that is carried out in part; `results`: what became of its first places.
+
+    `named_twice`: partitions, by topic and number, that it names more than once.
+    """
+
+    link: LinkId
+    frame: AlterReassignments
+    fresh: UUID
+    named_twice: frozenset[tuple[str, int]]
+    results: tuple[ReassignmentResult, ...] = ()
+
+
 @dataclass(slots=True)
 class Session:
     """A live broker: it is heard until `deadline`; `link` is None between two links.
@@ -410,6 +425,8 @@ class Memory:
     """A plan has steps to ask and room for them; the next turn goes on with it."""
     adding_steps: list[AddingSteps] = field(default_factory=list)
     """Computed plans whose steps are not all stored; the next turn goes on with them."""
+    altering: list[Altering] = field(default_factory=list)
+    """Requests for reassignments that are not answered yet; the next turn goes on with them."""
     balance_at: Instant | None = None
     """When all partitions are looked at for leaders that should be others."""
     leaving: dict[int, Leaver] = field(default_factory=dict)
@@ -427,6 +444,7 @@ class Memory:
             or self.reassigning
             or self.planning
             or self.adding_steps
+            or self.altering
             or any(one.moved_at is None for one in self.leaving.values())
         )
 
@@ -444,6 +462,7 @@ class Memory:
             self.waiting.copy(),
             self.planning,
             list(self.adding_steps),
+            list(self.altering),
             self.balance_at,
             dict(self.leaving),
             dict(self.set_back),

@@ -91,6 +91,8 @@ def decide(
     returning, draft.memory.returning = draft.memory.returning, {}
     giving_away, draft.memory.giving_away = draft.memory.giving_away, {}
     adding_steps, draft.memory.adding_steps = draft.memory.adding_steps, []
+    # Before what was asked for later.
+    reassignment.go_on_altering(draft)
     for event in events:
         _happened(draft, event)
     for adopting in unfinished:

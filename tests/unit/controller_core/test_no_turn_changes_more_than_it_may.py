@@ -3,6 +3,8 @@
 from dataclasses import replace
 from uuid import UUID
 
+import msgspec
+
 from controller.core.draft import ClusterDecision
 from controller.core.events import LinkClosed, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import Task
@@ -178,6 +180,49 @@ def test_one_request_moves_as_many_partitions_as_a_turn_can_write_and_refuses_th
     assert [one.error for one in answer.results] == [ErrorCode.NONE] * 10 + [ErrorCode.POLICY_VIOLATION] * 15
     assert "ask for this one in another" in answer.results[10].text
     assert len(cluster.state.rows.reassignments) == 10
+
+
+def answers(decision: ClusterDecision) -> list[ReassignmentResults]:
+    return [one for one in said(decision, "link-1a") if isinstance(one, ReassignmentResults)]
+
+
+def test_a_request_of_many_moves_takes_several_turns_and_is_answered_whole_in_the_last() -> None:
+    ten = replace(ControllerSettings(), max_altered_in_a_turn=10)
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(24)], brokers=4, settings=ten)
+    decision = cluster.turn(heard("link-1a", wanted(25)))
+    assert (moves_written(decision), answers(decision)) == (10, [])
+    assert decision.look_again_at == cluster.now
+    # What is asked for meanwhile comes behind it.
+    cancelled = WantedReplicas(topic="orders", partition=0)
+    decision = cluster.turn(heard("link-1a", AlterReassignments(correlation_id=5, partitions=(cancelled,))))
+    assert (moves_written(decision), answers(decision)) == (10, [])
+    first, second = answers(cluster.turn(TimePassed()))
+    assert (first.correlation_id, second.correlation_id) == (4, 5)
+    assert [one.partition for one in first.results] == list(range(25))
+    assert {one.error for one in first.results[:24]} == {ErrorCode.NONE}
+    assert first.results[24].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (ORDERS, 0) not in cluster.state.rows.reassignments and len(cluster.state.rows.reassignments) == 23
+    assert not cluster.state.memory.is_unfinished
+
+
+def test_a_partition_that_is_named_twice_is_refused_in_whatever_turn_it_is_named() -> None:
+    ten = replace(ControllerSettings(), max_altered_in_a_turn=10)
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(24)], brokers=4, settings=ten)
+    twice = msgspec.structs.replace(wanted(12), partitions=(*wanted(12).partitions, *wanted(1).partitions))
+    assert answers(cluster.turn(heard("link-1a", twice))) == []
+    [answer] = answers(cluster.turn(TimePassed()))
+    refused = [place for place, one in enumerate(answer.results) if one.error]
+    assert refused == [0, 12] and "twice" in answer.results[12].text
+
+
+def test_a_new_owner_goes_on_with_no_request_and_keeps_what_was_asked_for() -> None:
+    ten = replace(ControllerSettings(), max_altered_in_a_turn=10)
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(24)], brokers=4, settings=ten)
+    cluster.turn(heard("link-1a", wanted(24)))
+    state = ClusterState(cluster.state.rows)
+    decision = decide(state, [TookOver(8)], cluster.now, ten)
+    assert not decision.state.memory.altering
+    assert len(decision.state.rows.reassignments) == 10
 
 
 def test_what_is_asked_for_while_as_many_moves_wait_as_may_is_refused() -> None:

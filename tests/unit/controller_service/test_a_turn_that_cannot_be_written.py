@@ -3,12 +3,19 @@
 import asyncio
 
 from controller.core.events import Heard
+from controller.core.state import Altering
 from controller.links import BrokerLink
 from controller.subject import CLUSTER
 from muster.kernel.error_codes import ErrorCode
 from muster.messages import codec
-from muster.messages.link.from_broker import AlterPartition, CreateTopics, NewTopic
-from muster.messages.link.to_broker import CreateTopicsAnswer
+from muster.messages.link.from_broker import (
+    AlterPartition,
+    AlterReassignments,
+    CreateTopics,
+    NewTopic,
+    WantedReplicas,
+)
+from muster.messages.link.to_broker import CreateTopicsAnswer, ReassignmentResult, ReassignmentResults
 from runtime.turn import GaveUp, NotSpoken
 from tests.unit.controller_service.stage import ORDERS, HereAndNow, linked
 
@@ -51,3 +58,21 @@ async def test_nobody_keeps_a_link_on_which_a_turn_may_be_missing() -> None:
     service.cluster.refuse(CLUSTER, [], NotSpoken("controller: cluster"))
     assert links[1].is_unbound
     assert links[2].is_unbound
+
+
+async def test_a_request_that_turns_go_on_with_is_answered_with_what_is_done_and_what_is_not() -> None:
+    service, links, said = await linked(HereAndNow())
+    moves = tuple(WantedReplicas(topic="clicks", partition=n, replicas=(1,)) for n in range(3))
+    done = ReassignmentResult(topic="clicks", partition=0)
+    memory = service.cluster.memory
+    assert memory is not None
+    frame = AlterReassignments(correlation_id=4, partitions=moves)
+    memory.altering = [Altering(links[1], frame, ORDERS, frozenset(), (done,))]
+    service.cluster.refuse(CLUSTER, [], GaveUp("controller: cluster"))
+    async with asyncio.timeout(5):
+        while not isinstance(heard := codec.decode_to_broker(await said.get()), ReassignmentResults):
+            pass
+    none, unknown = ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [one.error for one in heard.results] == [none, unknown, unknown]
+    assert not memory.altering and not links[1].is_unbound
+    links[1].hang_up("the end")
