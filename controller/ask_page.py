@@ -21,6 +21,7 @@ from access.rest.problems import Problem
 from controller import asking, outcomes, plan_actions
 from controller.actions import Action, Target, faults_of
 from controller.broker_actions import Cordon, Uncordon, Unregister
+from controller.loss_page import AcknowledgeLoss
 from controller.models import Topic
 from controller.outcomes import Verdict
 from controller.paging import asked_of
@@ -48,6 +49,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "elect-leader": ElectLeader(),
     "elect-any-live": ElectAnyLive(),
     "cancel-move": CancelMove(),
+    "acknowledge-loss": AcknowledgeLoss(),
     "cordon-broker": Cordon(),
     "uncordon-broker": Uncordon(),
     "unregister-broker": Unregister(),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from controller import catching_up, conditions, leases, move_queries, queries
+from controller import catching_up, conditions, leases, losses, move_queries, queries
 
 CRITICAL, WARNING = "critical", "warning"
 _NAMED = 4
@@ -65,7 +65,7 @@ def find(
         partitions = queries.troubled_partitions(live, trouble, _READ) if number else []
         if partitions:
             found.append(_about(kind, severity, partitions, number, fenced))
-    return found
+    return found + _of_losses(losses.unacknowledged(_READ))
 
 
 def of_moves(moves: move_queries.MoveCounts) -> list[Finding]:
@@ -120,7 +120,7 @@ def of_topic(rows: Sequence[queries.BrokerRow], topic: queries.TopicRow) -> list
         partitions = queries.troubled_partitions(live, trouble, _READ, topic.topic_id) if number else []
         if partitions:
             found.append(_about(kind, severity, partitions, number, fenced))
-    return most_urgent_first(found)
+    return most_urgent_first(found + _of_losses(losses.unacknowledged(_READ, topic.topic_id)))
 
 
 def _of_fenced(fenced: Sequence[queries.BrokerRow], health: queries.Health) -> list[Finding]:
@@ -162,6 +162,21 @@ def _of_logs(rows: Sequence[queries.BrokerRow], broker_id: int | None = None) ->
             }
             found.append(Finding(kind, WARNING, min(log.since for log in logs), facts))
     return found
+
+
+def _of_losses(found: losses.Open) -> list[Finding]:
+    """Elections that lost records, or may have, and that nobody has acknowledged."""
+    if not found.rows:
+        return []
+    facts = {
+        "number": found.number,
+        "first": found.rows[0],
+        "names": list(dict.fromkeys(one.name for one in found.rows))[:_NAMED],
+        "lost": found.lost,
+        "unknown": any(one.lost is None for one in found.rows),
+        "waits_for": sorted({broker for one in found.rows for broker in one.waits_for}),
+    }
+    return [Finding("records_lost", WARNING, min(one.row.elected_at for one in found.rows), facts)]
 
 
 def _about(

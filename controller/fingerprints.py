@@ -43,7 +43,8 @@ _OF_TOPICS = """
         WHERE reassignment.topic_id = topic.topic_id) || '/' || (
         SELECT COALESCE(sum(metadata_version), 0) FROM broker_configs) || '/' || (
         SELECT COALESCE(sum(hashtext(id || state || since)), 0) FROM log_note
-        WHERE log_note.topic_id = topic.topic_id)
+        WHERE log_note.topic_id = topic.topic_id) || '/' || (
+        SELECT COALESCE(sum(version), 0) FROM election_loss WHERE election_loss.topic_id = topic.topic_id)
     FROM topic WHERE topic.name = ANY (%(names)s)
 """
 

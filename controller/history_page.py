@@ -15,7 +15,7 @@ from access.filters import number_filter
 from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
-from controller import conditions, fingerprints, history, queries, standing
+from controller import conditions, fingerprints, history, losses, queries, standing
 from controller.models import NO_LEADER, Partition, PartitionProgress, Topic
 from controller.paging import asked_of, window
 
@@ -91,6 +91,7 @@ def partition(request: HttpRequest, name: str, number: int) -> HttpResponse:
         "row": queries.partition(here.live, row.id),
         "logs": conditions.of_partitions([row.id]).get(row.id, []),
         "holders": _holders(row),
+        "losses": losses.listed(topic=name, partition=number, limit=CHANGES_OF_A_PAGE),
         "steps": _steps(changes)[:CHANGES_OF_A_PAGE],
         "first": "before" in asked,
         "next": changes[CHANGES_OF_A_PAGE].version if len(changes) > CHANGES_OF_A_PAGE else 0,

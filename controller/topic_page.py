@@ -15,7 +15,7 @@ from access.filters import text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
-from controller import conditions, findings, fingerprints, history, move_queries, queries, standing
+from controller import conditions, findings, fingerprints, history, losses, move_queries, queries, standing
 from controller.config_values import rows_of_topic
 from controller.history_page import moment_of, topic_then
 from controller.models import Topic
@@ -25,6 +25,7 @@ TOPICS_OF_A_PAGE = 100
 PARTITIONS_OF_A_PAGE = 100
 MOVES_SHOWN = 20
 LOGS_SHOWN = 50
+LOSSES_SHOWN = 10
 SHOWS = ("all", "attention", "offline", "under-min-isr", "one-copy")
 SORTS = ("name", queries.BY_SIZE, queries.BY_PARTITIONS)
 _NARROWS = ("q", "show", "sort")
@@ -146,6 +147,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "others": [one for one in rows_of_topic(found) if not one.is_set],
         "size": queries.sizes([found.topic_id]).get(found.topic_id),
         "logs": conditions.logs(topic=name, limit=LOGS_SHOWN),
+        "losses": losses.listed(topic=name, limit=LOSSES_SHOWN),
         "moves": moves[:MOVES_SHOWN],
         "more_moves": len(moves) > MOVES_SHOWN,
         "begins": history.begins(),

@@ -1,0 +1,93 @@
+"""This room renders what elections have lost, and lets operators acknowledge it."""
+
+from typing import Any, Final
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from access.cursors import NotOurs, opened, sealed
+from access.filters import text_filter, word_filter
+from access.grants import Operation
+from access.pages import needs
+from access.service import user_may
+from controller import fingerprints, losses, standing
+from controller.actions import Action, Stated, Target
+from controller.losses_api import STATES
+from controller.paging import asked_of
+from muster.messages.link.from_broker import Wish
+from muster.messages.link.losses import AcknowledgeLosses, NamedLoss
+from muster.messages.link.to_broker import WishAnswer
+
+LOSSES_OF_A_PAGE = 50
+_SHOWS: Final = (("", "All"), ("open", "Not acknowledged"), ("acknowledged", "Acknowledged"))
+_LISTED: Final = "what elections lost"
+
+
+@require_safe
+@needs(Operation.VIEW)
+def loss_list(request: HttpRequest) -> HttpResponse:
+    """Every election that may have lost records, newest first."""
+    here = standing.of(request)
+    asked = asked_of(
+        request,
+        request.path,
+        word_filter("state", STATES, "Open ones, or acknowledged ones."),
+        text_filter("topic", "Only of this topic.", 249),
+        text_filter("after", "Where the page before ended.", 2048),
+    )
+    of = [_LISTED, asked.get("state", ""), asked.get("topic", "")]
+    try:
+        before = opened(asked["after"], of)[0] if "after" in asked else None
+    except NotOurs as error:
+        raise BadRequest(f"{error} Begin at {request.path}.") from error
+    found = losses.listed(
+        topic=asked.get("topic"), state=asked.get("state"), before=before, limit=LOSSES_OF_A_PAGE + 1
+    )
+    rows = found[:LOSSES_OF_A_PAGE]
+    follow = len(found) > LOSSES_OF_A_PAGE
+    context = {
+        "section": "topics",
+        "watch": fingerprints.CLUSTER,
+        "rendered": here.fingerprint,
+        "losses": rows,
+        "open": losses.unacknowledged(LOSSES_OF_A_PAGE),
+        "state": asked.get("state", ""),
+        "shows": _SHOWS,
+        "topic": asked.get("topic", ""),
+        "first": before is not None,
+        "next": sealed([rows[-1].row.id], of) if follow else "",
+        "may_operate": user_may(request.user, Operation.OPERATE),
+    }
+    return render(request, "controller/losses.html", context)
+
+
+class AcknowledgeLoss(Action):
+    """Somebody has seen what an election lost: it is a finding no more."""
+
+    title = "Acknowledge what it lost"
+    named_by = frozenset({"loss_id"})
+    would = "controller/would_acknowledge.html"
+
+    def target(self, **address: Any) -> Target:
+        loss_id = address["loss_id"]
+        found = losses.one(loss_id) if loss_id < 2**63 else None
+        if found is None:
+            raise Http404("no such election")
+        crumbs = (("Topics", reverse("topics")), ("What elections lost", reverse("losses")))
+        return Target(found.name, crumbs, str(found.row.version), found)
+
+    def wish(self, target: Target, stated: Stated, version: str) -> AcknowledgeLosses:
+        row = target.row.row
+        named = NamedLoss(
+            topic=row.topic_name,
+            partition=row.partition,
+            leader_epoch=row.leader_epoch,
+            expected_version=int(version),
+        )
+        return AcknowledgeLosses(losses=(named,))
+
+    def consequences(self, target: Target, wish: Wish, judged: WishAnswer | None) -> dict[str, Any]:
+        return {"loss": target.row}

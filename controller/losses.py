@@ -1,0 +1,135 @@
+"""This room reads elections that may have lost records: what they lost, as far as anybody has told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from django.db.models import Q, QuerySet
+
+from access.scoped_rows import within
+from controller.models import ElectionLoss
+from muster.kernel.scopes import EVERYTHING, Scope
+
+
+class Cut(msgspec.Struct, frozen=True, array_like=True):
+    """What one replica held when it came to follow the new leader, and to where it was cut."""
+
+    broker_id: int
+    end_offset: int
+    cut_to: int
+    high_watermark: int = -1
+    size_bytes: int = -1
+
+    @property
+    def records(self) -> int:
+        """How many offsets it gave up; of a compacted log fewer records."""
+        return max(0, self.end_offset - self.cut_to)
+
+
+@dataclass(frozen=True)
+class LossRow:
+    """One election, and what is known of its loss."""
+
+    row: ElectionLoss
+
+    @property
+    def name(self) -> str:
+        """`flights-5`."""
+        return f"{self.row.topic_name}-{self.row.partition}"
+
+    @cached_property
+    def cuts(self) -> tuple[Cut, ...]:
+        return msgspec.convert(self.row.cuts, tuple[Cut, ...])
+
+    @property
+    def committed(self) -> int | None:
+        """Up to where records were committed, at least; None: nobody has said."""
+        said = [one.high_watermark for one in self.cuts if one.high_watermark >= 0]
+        known = [*said, *([] if self.row.committed is None else [self.row.committed])]
+        return max(known, default=None)
+
+    @property
+    def lost(self) -> int | None:
+        """How many committed records are lost, at least; None: nobody can tell yet, or any more."""
+        if self.row.start_offset is None or self.committed is None:
+            return None
+        return max(0, self.committed - self.row.start_offset)
+
+    @property
+    def cut(self) -> int:
+        """How many records were cut of the replica that held most."""
+        return max((one.records for one in self.cuts), default=0)
+
+    @property
+    def waits_for(self) -> list[int]:
+        """Who was in sync and has not told."""
+        told = {one.broker_id for one in self.cuts} | ({self.row.leader} if self.row.told_at else set())
+        return [broker for broker in self.row.isr if broker not in told]
+
+    @property
+    def forgot(self) -> bool:
+        """The new leader has said that it does not know where it began."""
+        return self.row.told_at is not None and self.row.start_offset is None
+
+    @property
+    def is_open(self) -> bool:
+        """Nobody has acknowledged it, and its partition is still there."""
+        return self.row.acknowledged_at is None and not self.row.closed
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Those that nobody has acknowledged: how many, the first few, and the committed records they lost."""
+
+    number: int
+    rows: Sequence[LossRow]
+
+    @property
+    def lost(self) -> int:
+        """As far as those shown have told."""
+        return sum(one.lost or 0 for one in self.rows)
+
+
+def listed(
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    state: str | None = None,
+    scope: Scope = EVERYTHING,
+    before: int | None = None,
+    limit: int,
+) -> list[LossRow]:
+    """Newest first; `state`: `open` or `acknowledged`."""
+    rows = ElectionLoss.objects.filter(within(scope, "topic_name")).order_by("-id")
+    if topic is not None:
+        rows = rows.filter(topic_name=topic)
+    if partition is not None:
+        rows = rows.filter(partition=partition)
+    if state is not None:
+        rows = rows.filter(_STATES[state])
+    if before is not None:
+        rows = rows.filter(id__lt=before)
+    return [LossRow(row) for row in rows[:limit]]
+
+
+def one(loss_id: int) -> LossRow | None:
+    """The election of this row."""
+    row = ElectionLoss.objects.filter(id=loss_id).first()
+    return None if row is None else LossRow(row)
+
+
+def unacknowledged(most: int, topic_id: Any = None) -> Open:
+    """Of all topics, or of one."""
+    rows: QuerySet[ElectionLoss] = ElectionLoss.objects.filter(_STATES["open"]).order_by("-id")
+    if topic_id is not None:
+        rows = rows.filter(topic_id=topic_id)
+    shown = [LossRow(row) for row in rows[:most]]
+    return Open(rows.count() if len(shown) == most else len(shown), shown)
+
+
+_STATES = {
+    "open": Q(acknowledged_at=None, closed=False),
+    "acknowledged": Q(acknowledged_at__isnull=False),
+}

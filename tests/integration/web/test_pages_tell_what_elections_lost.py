@@ -1,0 +1,162 @@
+"""What an unclean election lost is on pages of topics, partitions and the overview until somebody saw it."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from access.grants import Role
+from access.service import create_user
+from controller.models import ElectionLoss, Topic
+from runtime.models import WorkItem
+from tests.integration.web import cast
+from tests.integration.web.test_pages_tell_how_brokers_are import shown
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def orders(db: None) -> Topic:
+    cast.add_cluster()
+    for broker in (1, 2, 3):
+        cast.add_broker(broker)
+    return cast.add_topic("orders", 2, [(1, 2, 3)], high_watermark=1_000)
+
+
+@pytest.fixture
+def operator(orders: Topic, client: Client) -> Client:
+    """A browser with the session of an operator."""
+    client.force_login(create_user("olga", Role.OPERATOR, None))
+    return client
+
+
+def lose(orders: Topic, partition: int = 0, **told: object) -> ElectionLoss:
+    """Broker 2 was elected uncleanly where broker 1 had been alone in sync."""
+    facts: dict[str, object] = {
+        "topic_id": orders.topic_id,
+        "topic_name": orders.name,
+        "partition": partition,
+        "leader_epoch": 7,
+        "leader": 2,
+        "isr": [1],
+        "reason": "unclean election asked for by olga",
+        "committed": 1_000,
+        "committed_at": timezone.now() - timedelta(minutes=2),
+        "version": 30,
+    }
+    return ElectionLoss.objects.create(**facts | told)
+
+
+PLACES = ("/topics/orders/", "/topics/orders/0/", "/losses/")
+
+
+def test_before_anybody_has_told_it_says_so(operator: Client, orders: Topic) -> None:
+    lose(orders)
+    for address in PLACES:
+        page = shown(operator, address)
+        assert "broker 2 has not told yet; committed were 1 000 or more" in page, address
+        assert "broker 1 has not told: not back yet" in page
+    overview = shown(operator, "/")
+    assert "An election of orders-0 may have lost records" in overview
+    assert "How many nobody has told yet" in overview
+    assert "Broker 1 held everything: copy the folder before you start it" in overview
+
+
+def test_what_the_new_leader_tells_is_the_loss(operator: Client, orders: Topic) -> None:
+    lose(orders, start_offset=940, told_at=timezone.now())
+    for address in PLACES:
+        page = shown(operator, address)
+        assert "at least 60: broker 2 began at 940, committed were 1 000" in page, address
+    overview = shown(operator, "/")
+    assert "An election of orders-0 lost committed records" in overview
+    assert "At least 60 committed records are gone" in overview
+    assert "An election of orders-0 lost committed records" in shown(operator, "/topics/orders/")
+
+
+def test_what_the_old_leader_was_cut_of_is_told_and_corrects_what_was_said_before(
+    operator: Client, orders: Topic
+) -> None:
+    lose(orders, start_offset=940, told_at=timezone.now(), cuts=[[1, 1_015, 940, 1_010, 7_500]])
+    page = shown(operator, "/losses/")
+    assert "at least 70: broker 2 began at 940, committed were 1 010" in page
+    assert "broker 1: 75 records, 940 to 1 015," in page
+    assert "not back yet" not in page
+
+
+def test_a_leader_that_does_not_know_says_so(operator: Client, orders: Topic) -> None:
+    lose(orders, told_at=timezone.now())
+    page = shown(operator, "/losses/")
+    assert "nobody can tell: broker 2 does not know any more where it began" in page
+
+
+def test_where_nobody_ever_said_what_was_committed_nothing_is_made_up(
+    operator: Client, orders: Topic
+) -> None:
+    lose(orders, start_offset=940, told_at=timezone.now(), committed=None, committed_at=None)
+    page = shown(operator, "/losses/")
+    assert "broker 2 began at 940; nobody has said how far was committed" in page
+    assert "lost committed records" not in shown(operator, "/")
+
+
+def test_once_acknowledged_it_is_no_finding_and_stays_on_its_pages(operator: Client, orders: Topic) -> None:
+    lose(
+        orders,
+        start_offset=940,
+        told_at=timezone.now(),
+        acknowledged_at=timezone.now(),
+        acknowledged_by="olga",
+        acknowledged_why="replayed",
+    )
+    assert "lost committed records" not in shown(operator, "/")
+    for address in PLACES:
+        page = shown(operator, address)
+        assert "olga" in page and "replayed" in page, address
+    assert "None matches" in shown(operator, "/losses/?state=open")
+
+
+def test_of_a_deleted_topic_it_is_history(operator: Client, orders: Topic) -> None:
+    lose(orders, closed=True)
+    orders.partitions.all().delete()
+    orders.delete()
+    page = shown(operator, "/losses/")
+    assert "its partition is deleted" in page
+    assert "/topics/orders/0/" not in operator.get("/losses/").content.decode()
+    assert "may have lost records" not in shown(operator, "/")
+
+
+def test_an_operator_acknowledges_with_a_reason_and_the_controller_is_asked(
+    operator: Client, orders: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.asking.WAIT_S", 0.1)
+    loss = lose(orders, start_offset=940, told_at=timezone.now())
+    address = f"/cluster/ask/acknowledge-loss/loss/{loss.id}/"
+    assert address in operator.get("/losses/").content.decode()
+    page = shown(operator, address)
+    assert "At least 60 committed records are lost" in page
+    assert "Broker 1 held everything and is not back" in page
+    stated = {"go": "yes", "reason": "replayed", "version": "30", "key": "k"}
+    assert operator.post(address, stated).status_code == 302
+    [asked] = WorkItem.objects.values_list("payload", flat=True)
+    assert asked["wish"]["type"] == "AcknowledgeLosses"
+    [named] = asked["wish"]["losses"]
+    assert (named["leader_epoch"], named["expected_version"]) == (7, 30)
+
+
+def test_viewers_see_it_and_acknowledge_nothing(operator: Client, orders: Topic) -> None:
+    loss = lose(orders)
+    operator.force_login(create_user("vera", Role.VIEWER, None))
+    assert "nobody yet" in shown(operator, "/losses/")
+    assert operator.get(f"/cluster/ask/acknowledge-loss/loss/{loss.id}/").status_code == 403
+    assert operator.get("/cluster/ask/acknowledge-loss/loss/99999/").status_code == 403
+
+
+def test_a_long_list_is_paged_newest_first(operator: Client, orders: Topic) -> None:
+    for epoch in range(60):
+        lose(orders, leader_epoch=epoch)
+    page = operator.get("/losses/").content.decode()
+    assert page.count('<th scope="row"') == 50 and "leader epoch 59" in page
+    address = page.split('rel="next" href="')[1].split('"')[0].replace("&amp;", "&")
+    following = operator.get(f"/losses/{address}").content.decode()
+    assert following.count('<th scope="row"') == 10 and "leader epoch 0<" in following
+    assert operator.get("/losses/?after=nonsense").status_code == 400
