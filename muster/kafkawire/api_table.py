@@ -196,8 +196,13 @@ def read_request_header(frame: Buffer) -> RequestHeader:
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """The position behind the tagged fields that begin at `position`. Raises MalformedFrame."""
+    """The position behind the tagged fields that begin at `position`.
+
+    Raises MalformedFrame, FrameTooLarge.
+    """
     count, position = read_uvarint(buffer, position)
+    if count > bounds.MOST_TAGS:
+        raise FrameTooLarge(f"{count} tagged fields")
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -296,9 +301,15 @@ def _writer(entity: Any) -> Any:
 def read_body(
     entity: Any, frame: Buffer, start: int, most_elements: int = bounds.UNLIMITED, entry_weight: int = 1
 ) -> Any:
-    """The instance of kio's class `entity` that begins at `start`. Raises MalformedFrame, FrameTooLarge."""
+    """The instance of kio's class `entity` that begins at `start`; tagged fields that it lacks are skipped.
+
+    Raises MalformedFrame, FrameTooLarge.
+    """
     view = memoryview(frame).toreadonly()
-    end = bounds.end_of(entity, view, start, most_elements, entry_weight)
+    end, edits = bounds.end_of(entity, view, start, most_elements, entry_weight)
+    if edits:
+        view = memoryview(bounds.edited(view, start, end, edits))
+        start, end = 0, len(view)
     try:
         body, size = _reader(entity)(view, start)
     except Exception as error:

@@ -4,6 +4,9 @@ kio's native reader reserves memory for an array on the array's own word: a fram
 promises two billion topics aborts the whole process, and no exception tells. So every body is walked
 first, by the same schema, without reserving anything. The walk counts the elements of all arrays, because
 each becomes objects and work, and refuses null where the schema knows none: kio would hand it on.
+
+Tagged fields that the schema does not know are Kafka's way to say more in a version that is old: readers skip
+them. kio refuses them, so the walk says what is to be left out before kio reads.
 """
 
 import struct
@@ -11,30 +14,59 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 
 from muster.kafkawire.errors import FrameTooLarge, MalformedFrame
 from muster.kafkawire.framing import Buffer
-from muster.kafkawire.numbers import read_uvarint
+from muster.kafkawire.numbers import read_uvarint, uvarint
 
 UNLIMITED: Final = 2**63
 """Elements of an answer: whoever asked for it bounds it by its bytes."""
 
 
-class Elements:
-    """How many elements a body may still have; each of its outermost arrays counts as `weight` of them."""
+MOST_TAGS: Final = 10_000
+"""Tagged fields in all places of one frame: clients send none or a few, and each is a step of the loop."""
 
-    __slots__ = ("left", "weight")
+
+class Edit(NamedTuple):
+    """Bytes of a frame, from `start` up to `end`, and what is to be read in their place."""
+
+    start: int
+    end: int
+    instead: bytes
+
+
+class Elements:
+    """How many elements a body may still have; each of its outermost arrays counts as `weight` of them.
+
+    `edits` is what is to be left out of the body, not in the order of the places, `left_out` how many bytes.
+    """
+
+    __slots__ = ("edits", "left", "left_out", "tags", "weight")
 
     def __init__(self, limit: int, weight: int = 1) -> None:
         self.left = limit
         self.weight = weight
+        self.edits: list[Edit] = []
+        self.left_out = 0
+        self.tags = 0
 
     def take(self, count: int) -> None:
         """Count the elements of one array. Raises FrameTooLarge."""
         self.left -= count * self.weight
         if self.left < 0:
             raise FrameTooLarge(f"{-self.left} elements too many")
+
+    def pass_over(self, count: int) -> None:
+        """Count tagged fields. Raises FrameTooLarge."""
+        self.tags += count
+        if self.tags > MOST_TAGS:
+            raise FrameTooLarge(f"{self.tags} tagged fields")
+
+    def edit(self, start: int, end: int, instead: bytes = b"") -> None:
+        """Read this in place of what lies there."""
+        self.edits.append(Edit(start, end, instead))
+        self.left_out += end - start - len(instead)
 
 
 Step = Callable[[Buffer, int, Elements], int]
@@ -61,19 +93,31 @@ _FIXED_BYTES: Final = {
 }
 
 
-def end_of(entity: Any, frame: Buffer, start: int, most_elements: int = UNLIMITED, weight: int = 1) -> int:
-    """The position behind the `entity` (kio's class) that begins at `start`.
+def end_of(
+    entity: Any, frame: Buffer, start: int, most_elements: int = UNLIMITED, weight: int = 1
+) -> tuple[int, list[Edit]]:
+    """The position behind the `entity` (kio's class) that begins at `start`, and what kio cannot read of it.
 
     Raises MalformedFrame, and FrameTooLarge for more than `most_elements` in all its arrays together, where
     one of an outermost array counts as `weight` of them.
     """
+    elements = Elements(most_elements, weight)
     try:
-        end = _as_step(walk_of(entity))(frame, start, Elements(most_elements, weight))
+        end = _as_step(walk_of(entity))(frame, start, elements)
     except struct.error as error:
         raise MalformedFrame(f"the frame ends inside {entity.__name__}") from error
     if end > len(frame):
         raise MalformedFrame(f"{entity.__name__} ends behind its frame")
-    return end
+    return end, elements.edits
+
+
+def edited(frame: Buffer, start: int, end: int, edits: list[Edit]) -> bytes:
+    """What lies from `start` up to `end`, with these edits made."""
+    pieces: list[Buffer] = []
+    for edit in sorted(edits):
+        pieces += frame[start : edit.start], edit.instead
+        start = edit.end
+    return b"".join((*pieces, frame[start:end]))
 
 
 @cache
@@ -202,16 +246,29 @@ def _tags(known: dict[int, Step]) -> Step:
     def walk(frame: Buffer, position: int, elements: Elements) -> int:
         if position < len(frame) and frame[position] == 0:
             return position + 1
-        count, position = read_uvarint(frame, position)
+        begin = position
+        count, first = read_uvarint(frame, position)
+        position, kept = first, count
+        elements.pass_over(count)
         for _ in range(count):
-            tag, position = read_uvarint(frame, position)
-            size, position = read_uvarint(frame, position)
+            field = position
+            tag, size_at = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, size_at)
             end = position + size
             if end > len(frame):
                 raise MalformedFrame("a tagged field ends behind the frame")
-            if tag in known and known[tag](frame, position, elements) != end:
-                raise MalformedFrame(f"tagged field {tag} is not as long as it says")
+            if tag not in known:
+                kept -= 1
+                elements.edit(field, end)
+            else:
+                before = elements.left_out
+                if known[tag](frame, position, elements) != end:
+                    raise MalformedFrame(f"tagged field {tag} is not as long as it says")
+                if shorter := elements.left_out - before:
+                    elements.edit(size_at, position, uvarint(size - shorter))
             position = end
+        if kept != count:
+            elements.edit(begin, first, uvarint(kept))
         return position
 
     return walk

@@ -110,6 +110,13 @@ class Cursor:
         return self.octets(length)
 
     def tags(self) -> None:
-        """Skip what flexible versions put behind a part."""
-        if self.flexible:
-            self.position = skip_tags(self.view, self.position)
+        """Skip what flexible versions put behind a part. Raises FrameTooLarge for too much of it."""
+        if not self.flexible:
+            return
+        view, position = self.view, self.position
+        if position < len(view) and not view[position]:
+            self.position = position + 1
+            return
+        count, _ = read_uvarint(view, position)
+        self.elements.pass_over(count)
+        self.position = skip_tags(view, position)

@@ -186,7 +186,9 @@ def _numbers(cursor: Cursor) -> list[int]:
 def _tagged(cursor: Cursor, version: int, replica_id: int) -> tuple[int, int]:
     """Who fetches, and its broker epoch: version 15 moved them behind everything else."""
     broker_epoch = UNKNOWN
-    for _ in range(cursor.uvarint()):
+    count = cursor.uvarint()
+    cursor.elements.pass_over(count)
+    for _ in range(count):
         tag, size = cursor.uvarint(), cursor.uvarint()
         end = cursor.position + size
         if tag == _CLUSTER_ID_TAG:

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from muster.kafkawire.api_table import SERVED, ApiKey, RequestHeader, is_flexible, reply_prefix, skip_tags
+from muster.kafkawire.api_table import SERVED, ApiKey, RequestHeader, is_flexible, reply_prefix
 from muster.kafkawire.cursor import Cursor
 from muster.kafkawire.errors import MalformedFrame
 from muster.kafkawire.fields import count, text
@@ -108,7 +108,7 @@ def _compact_positions(cursor: Cursor, _has_epoch: bool, offsets_at: list[int]) 
             continue
         cursor.position += _COMPACT.size - 2
         found.append((number, offset, epoch, cursor.string() or ""))
-        cursor.position = skip_tags(view, cursor.position)
+        cursor.tags()
     return found
 
 

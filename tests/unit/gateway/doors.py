@@ -40,6 +40,12 @@ class Peer:
         _, frame = self._connection.request(key, version, build(request_class(key, version), **fields))
         self._writer.write(frame)
 
+    async def exchange(self, frame: bytes) -> bytes:
+        """The frame that answers this one, without its length; nothing else may be under way."""
+        self._writer.write(len(frame).to_bytes(4, "big") + frame)
+        async with asyncio.timeout(10):
+            return await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4), "big"))
+
     async def hear(self) -> Any:
         """The next answer."""
         async with asyncio.timeout(10):

@@ -16,6 +16,7 @@ from muster.kernel.shards import shard_of
 from runtime import clock
 from tests.unit.coordinator.shards import eventually
 from tests.unit.gateway.doors import KEY, kafka_door
+from tests.unit.kafkawire.test_unknown_tags_are_skipped import NO_TAGS, UNKNOWN_TAGS, frame
 
 
 async def test_everything_that_is_advertised_is_answered() -> None:
@@ -44,6 +45,16 @@ async def test_a_member_joins_syncs_beats_and_leaves() -> None:
         assert [int(one.error_code) for one in left.members] == [0]
         ann.sends_heartbeat(joined)
         assert int((await ann.hear()).error_code) == 25
+
+
+async def test_whoever_says_more_than_is_known_is_answered_as_without_it() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for key in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.LIST_GROUPS):
+            plain, said = (
+                bytes(frame(key, SERVED[key].maximum, tags)[1]) for tags in (NO_TAGS, UNKNOWN_TAGS)
+            )
+            assert await ann.exchange(said) == await ann.exchange(plain)
 
 
 async def test_the_address_of_a_member_is_told_without_its_port() -> None:

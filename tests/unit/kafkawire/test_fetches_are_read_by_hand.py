@@ -241,10 +241,9 @@ def test_a_broken_request_is_refused_as_kio_refuses_it(version: int, data: Any) 
     header = read_request_header(cut)
     try:
         by_kio = read_request(header, cut)
-    except KafkaWireError as error:
-        if "Unknown tagged field" not in str(error):  # kio knows no tag that is newer than itself.
-            with pytest.raises(KafkaWireError):
-                read_fetch(header, memoryview(cut))
+    except KafkaWireError:
+        with pytest.raises(KafkaWireError):
+            read_fetch(header, memoryview(cut))
         return
     assert read_fetch(header, memoryview(cut)) == _read_by_kio(version, by_kio)
 
