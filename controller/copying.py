@@ -80,19 +80,21 @@ class Copying:
 NOTHING: Final = Copying()
 
 PRODUCED: Final = """
-    (SELECT CASE WHEN began < now() - interval '2 seconds' AND held IS NOT NULL
-                 THEN GREATEST(0, progress.size_bytes - held) / extract(epoch FROM now() - began) END
-     FROM (SELECT COALESCE(progress.earlier_at, progress.recent_at) AS began,
-                  CASE WHEN progress.earlier_at IS NULL THEN progress.recent_size_bytes
-                       ELSE progress.earlier_size_bytes END AS held) AS base)"""
-"""Bytes a second by which the log of a row of partition_progress has grown in the last one or two minutes.
+    (SELECT CASE WHEN progress.at < now() - interval '15 seconds' THEN 0
+                 WHEN base.at < now() - interval '2 seconds' AND base.held IS NOT NULL
+                 THEN GREATEST(0, progress.size_bytes - base.held) / extract(epoch FROM now() - base.at) END
+     FROM (SELECT progress.recent_at AS at, progress.recent_size_bytes AS held
+           WHERE progress.earlier_at IS NULL OR progress.recent_at < now() - interval '10 seconds'
+           UNION ALL SELECT progress.earlier_at, progress.earlier_size_bytes LIMIT 1) AS base)"""
+"""Bytes a second by which the log of a row of partition_progress has grown in the last minute or so.
 
-What retention deletes meanwhile is not written less: it is taken for less than it is, never for more.
+A leader speaks when records come: what was silent for a while gets none. What retention deletes meanwhile is
+taken for less written, never for more.
 """
 
 # One row for each new replica of a move under way. `since`: an older word of the same broker.
 _REPLICAS: Final = f"""
-    SELECT move.id AS move_id, new.broker_id = ANY (held.isr) AS in_sync, progress.size_bytes,
+    SELECT move.id AS move_id, move.plan_step, new.broker_id = ANY (held.isr) AS in_sync, progress.size_bytes,
            {PRODUCED} AS produced, arrival.held_bytes, arrival.grew_at, arrival.at AS said_at,
            CASE WHEN arrival.at < now() - interval '{SILENT_AFTER_S} seconds' THEN NULL
                 WHEN arrival.at > since.at THEN GREATEST(0, arrival.held_bytes - since.bytes)
@@ -130,6 +132,16 @@ def of_plan(plan_id: UUID) -> Copying:
     """How far the moves of a plan are that are under way."""
     statement = f"SELECT {_SUMS} FROM ({_REPLICAS} AND move.plan_id = %(plan)s) AS replicas"
     return Copying(**_read(statement, {"plan": plan_id})[0])
+
+
+def of_steps(plan_id: UUID, numbers: Sequence[int]) -> dict[int, Copying]:
+    """How far each of these steps of a plan is that is under way and has new replicas."""
+    if not numbers:
+        return {}
+    chosen = f"{_REPLICAS} AND move.plan_id = %(plan)s AND move.plan_step = ANY (%(steps)s)"
+    statement = f"SELECT plan_step, {_SUMS} FROM ({chosen}) AS replicas GROUP BY plan_step"
+    found = _read(statement, {"plan": plan_id, "steps": list(numbers)})
+    return {row.pop("plan_step"): Copying(**row) for row in found}
 
 
 def of_all() -> Copying:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from controller.copying import NOTHING, Copying, of_moves
+from controller.copying import NOTHING, Copying, of_moves, of_steps
 from controller.models import NO_LEADER, PLAN_PHASES, STEP_STATES
 
 
@@ -225,7 +225,7 @@ class StepCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """One step: the replicas as they were reviewed, where they go, and what became of that."""
+    """One step: the replicas as they were reviewed, where they go, what became of that, how far it is."""
 
     number: int
     topic_id: UUID
@@ -236,6 +236,7 @@ class StepRow:
     size_bytes: int | None
     state: str
     why: str
+    copying: Copying = NOTHING
 
     @property
     def name(self) -> str:
@@ -309,7 +310,9 @@ def steps(plan_id: UUID, limit: int, *, after: int = -1, state: str = "", topic:
         SELECT number, topic_id, topic_name, partition, origin, target, size_bytes, state, why
         FROM plan_step WHERE {" AND ".join(asked)} ORDER BY number LIMIT %(limit)s"""
     values = {"plan": plan_id, "after": after, "state": state, "topic": topic, "limit": limit}
-    return [StepRow(**row) for row in _named(statement, values)]
+    found = [StepRow(**row) for row in _named(statement, values)]
+    far = of_steps(plan_id, [step.number for step in found if step.state == "Asked"])
+    return [replace(step, copying=far[step.number]) if step.number in far else step for step in found]
 
 
 def _named(statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:

@@ -140,7 +140,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         "first": first,
         "next": steps[STEPS_OF_A_PAGE].number if len(steps) > STEPS_OF_A_PAGE else 0,
         "undoes": row.options.get("undoes"),
-        "actions": _actions(row) if may else (),
+        "actions": _actions(row, counts) if may else (),
     }
     return render(request, "controller/plan.html", context)
 
@@ -156,9 +156,13 @@ def _counted(counts: move_queries.StepCounts) -> tuple[int, ...]:
     )
 
 
-def _actions(row: move_queries.PlanRow) -> list[dict[str, Any]]:
-    """What may be asked of it in its phase: address, button, what it does."""
+def _actions(row: move_queries.PlanRow, counts: move_queries.StepCounts) -> list[dict[str, Any]]:
+    """What may be asked of it in its phase: address, button, what it does.
+
+    What has moved nothing is not undone.
+    """
     return [
         {"address": reverse("ask-plan", args=[kind, row.id]), "name": name, "does": does, "kind": kind}
         for kind, name, does in MAY[row.phase]
+        if kind != "plan-undo" or counts.done or counts.asked
     ]

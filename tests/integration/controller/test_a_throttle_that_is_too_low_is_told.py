@@ -100,7 +100,9 @@ def test_what_producers_write_is_known_after_a_while_and_retention_adds_nothing(
     assert copying.produced(ids[2]) == 0
     PartitionProgress.objects.update(earlier_size_bytes=2_000 * MB)
     assert copying.produced(ids[0]) == 0
-    PartitionProgress.objects.update(earlier_at=None, earlier_size_bytes=None, recent_at=None)
+    PartitionProgress.objects.update(earlier_size_bytes=0, at=cast.ago(seconds=20))
+    assert copying.produced(ids[0]) == 0, "its leader would speak if records came"
+    PartitionProgress.objects.update(earlier_at=None, earlier_size_bytes=None, recent_at=None, at=cast.ago())
     assert copying.produced(ids[0]) is None
 
 

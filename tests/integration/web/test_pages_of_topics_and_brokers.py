@@ -53,7 +53,7 @@ def test_what_moves_is_told_on_the_pages_of_its_topic_and_its_brokers(viewer: Cl
         assert "waits for broker 3, since" in page, address
         assert "−1 2 −4 +5 2 +3" in page, address
     page = text(viewer, "/reassignments/")
-    assert "1 move cannot finish" in page and "1 wait for room, 1 cannot finish" in page
+    assert "1 move cannot finish" in page and "1 waits for room, 1 cannot finish" in page
     assert "0 of 2" in page
     assert "Done 6 1 −2 6 1 +5" in page and "19m 0s" in page
     assert "waits for room" not in text(viewer, "/brokers/1/") or "orders" in text(viewer, "/brokers/1/")
