@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from muster.cli import group_actions
 from muster.cli.commands import command
 from muster.cli.rest import named
 from muster.cli.screen import Column
@@ -93,12 +94,14 @@ def offsets(
     session: Session,
     group: Group,
     topic: Annotated[str, typer.Option("--topic", help="Only of this topic.")] = "",
-    partition: Annotated[int, typer.Option("--partition", help="Only this partition of --topic.")] = -1,
+    partition: Annotated[
+        int | None, typer.Option("--partition", help="Only this partition of --topic.")
+    ] = None,
 ) -> None:
     """List what a group has committed, and its lag."""
 
     def page() -> None:
-        if topic and partition >= 0:
+        if topic and partition is not None:
             rows = [session.rest.get(named("offsets", group, topic, partition)).body]
         else:
             rows = list(session.rest.rows("offsets", session.most, group=group, topic=topic))
@@ -112,6 +115,9 @@ def history(session: Session, group: Group) -> None:
     """List the rebalances of a group, the latest first."""
     rows = session.rest.rows(named("rebalances", group), session.most)
     session.screen.rows(rows, _REBALANCES, "started")
+
+
+group_actions.register(app)
 
 
 def lag_of(row: dict[str, Any]) -> str:

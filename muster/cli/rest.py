@@ -39,7 +39,6 @@ _ADVICE: Final = {
     401: "Give a token that is good: MUSTER_TOKEN, --token-file, or `muster context add`."
     " `manage.py create_token NAME --role operator` makes one.",
     403: "Whoever administers the cluster gives roles: `manage.py create_token NAME --role operator`.",
-    412: "Nothing was changed. Look at it again, then repeat the command.",
     429: "Ask again in a while.",
     503: "Ask again in a moment; `muster doctor` tells what is missing.",
 }
@@ -245,9 +244,10 @@ def refusal(status: int, problem: Mapping[str, Any]) -> Failure:
         details.append(f"{one.get('name')}{number}: {one.get('text') or one.get('error') or 'done'}")
     if status >= 500 and problem.get("instance"):
         details.append(f"Its log names the request {problem['instance']}.")
-    return Failure(
-        _CODE_OF.get(status, ExitCode.REFUSED), f"{text}{named}", _ADVICE.get(status, ""), tuple(details)
-    )
+    advice = _ADVICE.get(status, "")
+    if status == 412 and "Nothing was changed" not in text:
+        advice = "Nothing was changed. Look at it again, then repeat the command."
+    return Failure(_CODE_OF.get(status, ExitCode.REFUSED), f"{text}{named}", advice, tuple(details))
 
 
 def _wrong_fields(errors: Any, where: str) -> Iterator[str]:

@@ -84,10 +84,14 @@ class Session:
         """Let somebody type the name of what is to be lost, unless --yes was said. Raises Failure."""
         if self.asking.yes:
             return
-        if not sys.stdin.isatty():
-            raise usage(f"{what} Nobody can be asked here.", "Say --yes if that is meant.")
+        self.require_somebody(what)
         if self._typed(f"{what} Type {name} to go on: ") != name:
             self._nothing_done()
+
+    def require_somebody(self, what: str) -> None:
+        """Raise Failure where nobody can be asked whether that is meant."""
+        if not sys.stdin.isatty():
+            raise usage(f"{what} Nobody can be asked here.", "Say --yes if that is meant.")
 
     def _typed(self, question: str) -> str:
         from muster.cli.words import plain

@@ -77,6 +77,11 @@ def _findings(session: Session, brokers: list[dict[str, Any]]) -> Iterator[dict[
     for one in rest.rows("logs", _MOST):
         where = f"{one['topic']}-{one['partition']} on broker {one['broker_id']}"
         yield _finding(f"log {one['state']}", where, one["why"])
+    for one in rest.rows("losses", _MOST, state="open"):
+        lost = "an unknown number of" if one["lost"] is None else one["lost"]
+        yield _finding(
+            "records lost", f"{one['topic']}-{one['partition']}", f"{lost} records; {one['reason']}"
+        )
     for phase in ("PreparingRebalance", "CompletingRebalance"):
         for one in rest.rows("groups", _MOST, phase=phase):
             if one["error"]:

@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
+from muster.cli import topic_actions
 from muster.cli.commands import command
 from muster.cli.rest import named
 from muster.cli.screen import Column
@@ -62,3 +63,28 @@ def show(session: Session, topic: Topic) -> None:
             session.screen.table(list(rows), PARTITIONS[1:])
 
     session.show(page)
+
+
+@command(app, "partitions", lists=0, watched=True)
+def list_partitions(
+    session: Session,
+    topic: Annotated[str, typer.Option("--topic", help="Only of this topic.")] = "",
+    state: Annotated[str, typer.Option("--state", help="offline or under-replicated.")] = "",
+    leader: Annotated[str, typer.Option("--leader", help="Only those that this broker leads.")] = "",
+    replica: Annotated[str, typer.Option("--replica", help="Only those that this broker holds.")] = "",
+    partition: Annotated[int | None, typer.Option("--partition", help="Only this one of --topic.")] = None,
+) -> None:
+    """List partitions of all topics: leaders, replicas, who is in sync."""
+
+    def page() -> None:
+        if topic and partition is not None:
+            rows = [session.rest.get(named("partitions", topic, partition)).body]
+        else:
+            asked = {"topic": topic, "state": state, "leader": leader, "replica": replica}
+            rows = list(session.rest.rows("partitions", session.most, **asked))
+        session.screen.rows(rows, PARTITIONS, "partition")
+
+    session.show(page)
+
+
+topic_actions.register(app)

@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
 from access.grants import Role
 from access.service import create_token
+from standalone.postgres import Postgres
+from standalone.redis import Redis
+from tests.conftest import database_of_its_own
+from tests.integration.replication.cluster import Cluster
 from tests.integration.web.conftest import shared_web, web
 from tests.integration.web.served import WebProcess
 from tests.tidy.sources import ROOT
@@ -80,3 +85,40 @@ def viewer(web: WebProcess, tmp_path: Path) -> Iterator[Muster]:
     home = tmp_path / "viewer"
     home.mkdir()
     yield Muster(home, MUSTER_URL=web.url, MUSTER_TOKEN=create_token("viewer", Role.VIEWER))
+
+
+class Operated(NamedTuple):
+    """A cluster, and somebody who operates it."""
+
+    cluster: Cluster
+    muster: Muster
+
+
+@pytest.fixture(scope="module")
+def operated(
+    postgres_server: Postgres,
+    migrated_template: str,
+    django_db_blocker: DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Operated]:
+    """A node, a worker, three brokers, a web process; a token of an operator. Shared by a module."""
+    home = tmp_path_factory.mktemp("operated")
+    redis = Redis(home / "redis-home")
+    redis.start()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        database_of_its_own(postgres_server, migrated_template, django_db_blocker, patch) as url,
+    ):
+        cluster = Cluster(home / "cluster", url, redis)
+        try:
+            cluster.start()
+            cluster.start_worker()
+            database = {name: url for name in ("DATABASE_URL", "DATABASE_DIRECT_URL")}
+            process = WebProcess(home / "web.log", **database)
+            token = create_token("mira", Role.OPERATOR)
+            (home / "mira").mkdir()
+            yield Operated(cluster, Muster(home / "mira", MUSTER_URL=process.url, MUSTER_TOKEN=token))
+            process.stop()
+        finally:
+            cluster.stop()
+            redis.stop()

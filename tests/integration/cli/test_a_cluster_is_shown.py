@@ -3,7 +3,7 @@
 import signal
 import subprocess
 
-from controller.models import Broker
+from controller.models import Broker, ElectionLoss
 from tests.integration.cli.conftest import Muster
 from tests.integration.web import cast
 
@@ -55,6 +55,31 @@ def test_what_is_wrong_is_found_and_told_by_the_exit_code(viewer: Muster) -> Non
     ]
     status = viewer.done("status").out
     assert "fenced=1 live=2" in status and "under-replicated" in status
+
+
+def test_what_elections_lost_is_a_finding(viewer: Muster) -> None:
+    cast.add_cluster()
+    for broker in (1, 2):
+        cast.add_broker(broker)
+    orders = cast.add_topic("orders", 1, [(1, 2)])
+    ElectionLoss.objects.create(
+        topic_id=orders.topic_id,
+        topic_name="orders",
+        partition=0,
+        isr=[1],
+        leader=2,
+        leader_epoch=7,
+        reason="unclean election",
+        version=30,
+    )
+    ill = viewer("health", "-o", "json")
+    assert ill.code == 1 and [one["what"] for one in ill.json] == ["records lost"]
+    [row] = viewer.done("losses", "list", "--state", "open", "-o", "json").json
+    assert (row["topic"], row["lost"], row["waits_for"]) == ("orders", None, [1])
+    assert "unclean election" in viewer.done("losses", "list").out
+    refused = viewer("losses", "acknowledge", "--topic", "orders:0", "--reason", "seen")
+    assert refused.code == 6 and "may not operate" in refused.err
+    assert viewer("losses", "acknowledge", "--topic", "clicks", "--reason", "seen").code == 3
 
 
 def test_a_page_is_written_again_until_somebody_has_seen_enough(viewer: Muster) -> None:

@@ -1,0 +1,182 @@
+"""This room asks for a change: on the version that was read, under a key, and tells what became of it."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from muster.cli.failures import ExitCode, Failure
+from muster.cli.rest import Answer, named
+from muster.cli.screen import Column, Output
+from muster.cli.session import Session
+from muster.cli.words import NOTHING, plain
+
+LOOK_S: Final = 0.5
+"""Between two looks at what goes on behind an answer."""
+
+_REFUSED: Final = ("refused", "failed", "changed meanwhile", "partly done")
+_CHANGES: Final = [
+    Column("TOPIC", "topic"),
+    Column("PARTITION", "partition", number=True),
+    Column("BEFORE", "before", number=True),
+    Column("AFTER", "after", number=True),
+    Column("CHANGE", lambda row: _difference(row), number=True),
+    Column("NOTE", "note"),
+]
+_RESULTS: Final = [
+    Column("WHAT", "kind"),
+    Column("NAME", "name"),
+    Column("PARTITION", "partition", number=True),
+    Column("ERROR", "error"),
+    Column("TEXT", "text"),
+]
+
+
+def tag_of(session: Session, path: str) -> str:
+    """The version that is meant: as it was said, or as it is now. Raises Failure."""
+    said = session.asking.if_match.strip()
+    if said:
+        return said if said == "*" or said.endswith('"') else f'"{said}"'
+    return session.rest.get(path).tag or "*"
+
+
+def ask(
+    session: Session,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    tag: str = "",
+    step: int = 0,
+    **parameters: object,
+) -> dict[str, Any]:
+    """Ask for it, follow it if it is to be waited for, and give the request as it ended. Raises Failure.
+
+    `step` counts the changes of one command that asks for several: each has its own key.
+    """
+    key = f"{session.key}-{step}" if step else session.key
+    again = f"--idempotency-key {session.key}" + (f" --if-match '{tag}'" if tag else "")
+    advice = f"It may have been carried out. The same command with {again} does it once in all."
+    try:
+        answer = session.rest.send(method, path, key, body=body, tag=tag, **parameters)
+    except Failure as failure:
+        if failure.code is not ExitCode.UNREACHABLE:
+            raise
+        known = f"{failure.advice} {advice}".strip()
+        raise Failure(failure.code, failure.text, known, failure.details) from failure
+    except KeyboardInterrupt:
+        raise Failure(ExitCode.INTERRUPTED, "Interrupted before there was an answer.", advice) from None
+    told = _followed(session, answer) if answer.status == 202 else answer.body
+    return told | {"idempotency_key": key}
+
+
+def tell(session: Session, request: dict[str, Any]) -> None:
+    """Write what became of a request. Raises Failure if it was not carried out, or not yet."""
+    written = session.screen.one(request, [], request["request"]) if request else False
+    verdict = request.get("verdict")
+    if written:
+        _tell_people(session, request)
+    if verdict in (None, "waiting"):
+        raise Failure(
+            ExitCode.UNANSWERED,
+            f"It was accepted as request {request['request']}, and has no answer yet.",
+            f"Follow it: muster requests show {request['request']} --wait",
+        )
+    if verdict in _REFUSED:
+        raise Failure(_code_of(request), f"{verdict.capitalize()}: {_why(request)}")
+
+
+def _tell_people(session: Session, request: dict[str, Any]) -> None:
+    screen = session.screen
+    if request.get("changes"):
+        screen.table(request["changes"], _CHANGES)
+    if request.get("text"):
+        screen.line(request["text"])
+    results = request.get("results") or []
+    if any(one["error"] or one["text"] for one in results):
+        screen.table(results, _RESULTS)
+    if request.get("verdict") not in (None, "waiting", *_REFUSED):
+        screen.note(f"{str(request['verdict']).capitalize()}; request {request['request']}.")
+
+
+def follow(session: Session, look: Callable[[], tuple[str, bool]], what: str, later: str) -> None:
+    """Look until it is over, and say each time that something moved; Ctrl-C leaves it as it is.
+
+    `look` gives a line and whether that is the end; `later` is the command that looks again.
+    """
+    told = ""
+    try:
+        while True:
+            line, over = look()
+            if line != told:
+                session.screen.note(line)
+                told = line
+            if over:
+                return
+            time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        raise Failure(ExitCode.INTERRUPTED, f"{what} goes on.", f"Look at it: {later}") from None
+
+
+def request_of(session: Session, request_id: str) -> dict[str, Any]:
+    """A request about a group or to the controller, by its id. Raises Failure."""
+    found = session.rest.found(named("controller", "requests", request_id))
+    return (found or session.rest.get(named("request", request_id))).body
+
+
+def followed_request(session: Session, request_id: str, first: dict[str, Any]) -> dict[str, Any]:
+    """The request when it was answered. Raises Failure."""
+    seen = first
+
+    def look() -> tuple[str, bool]:
+        nonlocal seen
+        if seen["verdict"] in (None, "waiting"):
+            seen = request_of(session, request_id)
+        over = seen["verdict"] not in (None, "waiting")
+        return (f"Request {request_id}: {seen['verdict'] or 'waiting'}.", over)
+
+    follow(session, look, f"Request {request_id}", f"muster requests show {request_id} --wait")
+    return seen
+
+
+def _followed(session: Session, answer: Answer) -> dict[str, Any]:
+    if not session.asking.wait:
+        return answer.body
+    return followed_request(session, str(answer.body["request"]), answer.body)
+
+
+def _code_of(request: dict[str, Any]) -> ExitCode:
+    errors = {request.get("error"), *(one["error"] for one in request.get("results") or ())} - {None}
+    if request["verdict"] in ("failed", "partly done"):
+        return ExitCode.REFUSED
+    if errors and all(
+        str(one).startswith(("UNKNOWN_TOPIC", "UNKNOWN_MEMBER", "GROUP_ID_NOT")) for one in errors
+    ):
+        return ExitCode.NOT_FOUND
+    return ExitCode.CONFLICT
+
+
+def _why(request: dict[str, Any]) -> str:
+    refused = [one for one in request.get("results") or () if one["error"]]
+    return str(request.get("text") or "; ".join(f"{one['name']}: {one['text']}" for one in refused))
+
+
+def _difference(row: dict[str, Any]) -> str:
+    if row["before"] is None or row["after"] is None:
+        return NOTHING
+    return f"{row['after'] - row['before']:+d}"
+
+
+def judged(
+    session: Session, method: str, path: str, body: Mapping[str, Any], *, tag: str = "", dry: str = "dry_run"
+) -> None:
+    """Show somebody who is to decide what would come of it. Raises Failure if it would be refused."""
+    key = uuid.uuid4().hex
+    answer = session.rest.send(method, path, key, body={**body, dry: True}, tag=tag)
+    request = followed_request(session, str(answer.body["request"]), answer.body)
+    if request["verdict"] in _REFUSED:
+        raise Failure(_code_of(request), f"{str(request['verdict']).capitalize()}: {_why(request)}")
+    if session.screen.output is Output.TABLE:
+        _tell_people(session, request)
+    elif not session.screen.quiet:
+        session.screen.note(plain(request.get("text") or ""))
