@@ -1,199 +1,135 @@
 """This room measures offset commits: frames of one partition each, acknowledged after a durable commit.
 
 Each connection sends its next CommitOffsets when the last one was answered, so what is measured is a closed
-loop; every answer is looked at, and one error or refusal ends the run.
+loop. The members register here; then their sockets are handed to the load generator, which compares every
+answer: one error or refusal ends the run.
 """
 
 import asyncio
-import json
 import os
 import statistics
-import subprocess
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from coordinator.core.native.frames import commit_answer
+from coordinator.core.offsets import Judgement
 from muster.messages import codec
-from muster.messages.member import CommitOffsetsRequest, CommitOffsetsResponse
+from muster.messages.member import CommitOffsetsRequest
 from muster.messages.partitions import Position, positions_by_topic
-from tests.benchmarks.planes import bench_plane, cpu_seconds, resident_mb
-from tests.benchmarks.raw_member import RawMember, frame, print_json
-from tests.integration.coordinator.control_plane import ROOT, ControlPlane
+from tests.benchmarks.frame_load import FrameLoad, Question
+from tests.benchmarks.group_doors import ROUNDS, WINDOW_S, GroupDoor, node_door
+from tests.benchmarks.planes import cpu_seconds
+from tests.benchmarks.raw_kafka_member import places_of
+from tests.benchmarks.raw_member import RawMember, frame
+from tests.integration.coordinator.control_plane import ControlPlane
 
-CLIENT_PROCESSES = 2
 CONNECTIONS = 300
 MEMBERS_OF_A_GROUP = 15
-ROUNDS = 3
-WARM_UP_S = 2.0
-MEASURED_S = 5.0
+IN_FLIGHT = (1, 4)
+SESSION_TIMEOUT_MS = 30 * 60 * 1000
+"""Nobody is pinged meanwhile: the generator answers nothing."""
+
 TOPIC = "bench-commits"
+DIGITS = 9
+_NUMBER, _OFFSET = 123_454_321, 198_767_891
+"""These stand in frames that are built before one knows better."""
 
 
-class Committer:
-    """One connection that commits the next offset of one partition as soon as the last is durable."""
-
-    def __init__(self, member: RawMember) -> None:
-        self._member = member
-        self._number = 0
-        self._sent_at = 0.0
-        self._prefix = b""
-        self._suffix = b""
-        self.latencies_ms: list[float] = []
-        self.problems: list[str] = []
-        self.measuring = False
-
-    def start(self) -> None:
-        """Commit from now on."""
-        partition, position = next(iter(self._member.fetching.items()))
-        template = codec.encode(
+def _question(member: RawMember) -> Question:
+    """What a member commits again and again: the next offset of the partition that it owns."""
+    partition, position = next(iter(member.fetching.items()))
+    asked = frame(
+        codec.encode(
             CommitOffsetsRequest(
-                correlation_id=987654321,
-                consumer_id=self._member.consumer_id,
-                offset_info=positions_by_topic({partition: Position(123454321, position.generation)}),
+                correlation_id=_NUMBER,
+                consumer_id=member.consumer_id,
+                offset_info=positions_by_topic({partition: Position(_OFFSET, position.generation)}),
             )
         )
-        head, _, rest = template.partition(b"987654321")
-        middle, _, tail = rest.partition(b"123454321")
-        self._parts = head, middle, tail
-        self._member.commit_answered = self._answered
-        self._send()
-
-    def _send(self) -> None:
-        self._number += 1
-        head, middle, tail = self._parts
-        number = b"%d" % self._number
-        self._sent_at = time.monotonic()
-        assert self._member.socket is not None
-        self._member.socket.say_frame(frame(head + number + middle + number + tail))
-
-    def _answered(self, answer: CommitOffsetsResponse) -> None:
-        if answer.error_code or answer.refused or answer.correlation_id != self._number:
-            self.problems.append(repr(answer))
-            return
-        if self.measuring:
-            self.latencies_ms.append((time.monotonic() - self._sent_at) * 1000)
-        self._send()
+    )
+    payload = codec.encode(commit_answer(_NUMBER, Judgement()))
+    # A server's frame is not masked: two bytes, then its text.
+    answer = bytes([0x81, len(payload)]) + payload
+    (number_at,) = places_of(asked, b"%d" % _NUMBER)
+    (answered_at,) = places_of(answer, b"%d" % _NUMBER)
+    offsets_at = tuple(places_of(asked, b"%d" % _OFFSET))
+    return Question(asked, answer, offsets_at, number_at=number_at, answered_at=answered_at, digits=DIGITS)
 
 
-async def _be_clients(address: str, first: int, count: int) -> None:
+async def _registered(plane: ControlPlane) -> list[RawMember]:
+    """Members that own a partition each, in groups that are Stable."""
+    address, token = next(iter(plane.addresses.values())), plane.token()
     members = [
-        RawMember(f"bench-{number // MEMBERS_OF_A_GROUP}", f"member-{number}", [TOPIC])
-        for number in range(first, first + count)
+        RawMember(f"bench-{number // MEMBERS_OF_A_GROUP}", f"member-{number}", [TOPIC], SESSION_TIMEOUT_MS)
+        for number in range(CONNECTIONS)
     ]
-    token = os.environ["MUSTER_TOKEN"]
-    for start in range(0, count, 50):
-        await asyncio.gather(*(member.connect(address, token) for member in members[start : start + 50]))
+    for start in range(0, CONNECTIONS, 50):
+        await asyncio.gather(*(one.connect(address, token) for one in members[start : start + 50]))
     await asyncio.gather(*(member.register() for member in members))
-    print_json({"registered": count})
-    await asyncio.to_thread(sys.stdin.readline)
-    committers = [Committer(member) for member in members if member.fetching]
-    for committer in committers:
-        committer.start()
-    await asyncio.sleep(WARM_UP_S)
-    for _ in range(ROUNDS):
-        for committer in committers:
-            committer.latencies_ms.clear()
-            committer.measuring = True
-        await asyncio.sleep(MEASURED_S)
-        print_json(
-            {
-                "latencies_ms": [ms for committer in committers for ms in committer.latencies_ms],
-                "problems": [text for committer in committers for text in committer.problems][:5],
-            }
-        )
-
-
-def measure(plane: ControlPlane, node: int) -> list[tuple[float, float, float, float]]:
-    """Of each round: commits a second, p50 and p99 in milliseconds, CPU microseconds of `node` a commit."""
-    share = CONNECTIONS // CLIENT_PROCESSES
-    address = next(iter(plane.addresses.values()))
-    environment = {**os.environ, "MUSTER_TOKEN": plane.token()}
-    clients = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.benchmarks.commits", address, str(n * share), str(share)],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for n in range(CLIENT_PROCESSES)
-    ]
-    try:
-        for client in clients:
-            _line(client)
-        _wait_until_all_run(plane)
-        for client in clients:
-            assert client.stdin is not None
-            client.stdin.write("go\n")
-            client.stdin.flush()
-        # The clients have warmed up when about this much time has passed; their rounds follow one another.
-        time.sleep(WARM_UP_S)
-        found, before = [], cpu_seconds(node)
-        for _ in range(ROUNDS):
-            rate, p50, p99 = _round([_line(client) for client in clients])
-            after = cpu_seconds(node)
-            found.append((rate, p50, p99, (after - before) / (rate * MEASURED_S) * 1e6))
-            before = after
-        return found
-    finally:
-        for client in clients:
-            client.kill()
-            client.communicate()
-
-
-def _line(client: "subprocess.Popen[str]") -> dict[str, Any]:
-    assert client.stdout is not None
-    line = client.stdout.readline()
-    if not line:
-        raise RuntimeError("a client process ended")
-    found: dict[str, Any] = json.loads(line)
-    return found
-
-
-def _round(results: list[dict[str, Any]]) -> tuple[float, float, float]:
-    problems = [text for result in results for text in result["problems"]]
-    if problems:
-        raise RuntimeError(f"commits were refused: {problems}")
-    latencies = sorted(ms for result in results for ms in result["latencies_ms"])
-    quantiles = statistics.quantiles(latencies, n=100)
-    return len(latencies) / MEASURED_S, quantiles[49], quantiles[98]
-
-
-def _wait_until_all_run(plane: ControlPlane) -> None:
     until = time.monotonic() + 60
-    owners = "SELECT count(*) FROM (SELECT DISTINCT group_name, owner FROM partition_ownership) AS o"
-    unstable = "SELECT count(*) FROM consumer_group WHERE name LIKE 'bench-%%' AND phase <> 'Stable'"
-    while plane.query(owners)[0][0] != CONNECTIONS or plane.query(unstable)[0][0]:
+    while not await asyncio.to_thread(_all_run, plane):
         if time.monotonic() > until:
             raise RuntimeError("the groups do not become Stable")
-        time.sleep(0.1)
-    # A first share may have moved on; positions hold the generation of the last StartFetcher.
-    time.sleep(1)
+        await asyncio.sleep(0.1)
+    return members
+
+
+def _all_run(plane: ControlPlane) -> bool:
+    owners = (
+        "SELECT count(DISTINCT (group_name, owner)) FROM partition_ownership WHERE state = 'running'"
+        " AND group_name LIKE 'bench-%%'"
+    )
+    unstable = "SELECT count(*) FROM consumer_group WHERE name LIKE 'bench-%%' AND phase <> 'Stable'"
+    return plane.query(owners)[0][0] == CONNECTIONS and not plane.query(unstable)[0][0]
+
+
+def measure(home: Path, door: GroupDoor) -> list[str]:
+    """A line for each number of requests in flight."""
+    assert door.plane is not None
+    with asyncio.Runner() as loop:
+        members = loop.run(_registered(door.plane))
+        # From here on nobody reads here: the loop stands still.
+        sockets = [member.hand_over() for member in members]
+        questions = [_question(member) for member in members]
+        with FrameLoad(home, *door.address, questions, sockets) as load:
+            return [_line(door, load, in_flight) for in_flight in IN_FLIGHT]
+
+
+def _line(door: GroupDoor, load: FrameLoad, in_flight: int) -> str:
+    load.window(WINDOW_S, in_flight)
+    windows, cpu_us = [], list[float]()
+    for _ in range(ROUNDS):
+        before = cpu_seconds(door.pid)
+        windows.append(load.window(WINDOW_S, in_flight))
+        cpu_us.append((cpu_seconds(door.pid) - before) / windows[-1].answers * 1e6)
+
+    def median(values: Sequence[float]) -> float:
+        return statistics.median(values)
+
+    return (
+        f"{in_flight:<11}{median([one.rate for one in windows]):>11,.0f}"
+        f"{median([one.p50_ms for one in windows]):>10.1f}{median([one.p99_ms for one in windows]):>10.1f}"
+        f"{median(cpu_us):>13.1f}{median([one.cpu_s / one.answers * 1e6 for one in windows]):>18.1f}"
+        f"{median([one.generator_core for one in windows]):>10.2f}{door.memory_mb():>10.0f}"
+    )
 
 
 def run(home: Path) -> list[str]:
-    """The table's lines. Makes and removes a folder under `home`."""
-    with bench_plane(home, "commits") as plane:
-        plane.add_topic(TOPIC, MEMBERS_OF_A_GROUP)
-        node = plane.nodes["node-1"].popen.pid
-        rounds = measure(plane, node)
-        memory = resident_mb(node)
-    rate, p50, p99, cpu = (statistics.median(one[place] for one in rounds) for place in range(4))
-    return [
+    """The table's lines. Makes and removes folders under `home`."""
+    lines = [
         f"offset commits, one partition a frame, {CONNECTIONS} websockets, acknowledged after COMMIT",
-        f"{'commits/s':<12}{'p50 ms':>10}{'p99 ms':>10}{'node CPU us':>13}{'node MB':>10}",
-        f"{rate:<12,.0f}{p50:>10.1f}{p99:>10.1f}{cpu:>13.0f}{memory:>10.0f}",
+        f"{'in flight':<11}{'commits/s':>11}{'p50 ms':>10}{'p99 ms':>10}{'node CPU us':>13}"
+        f"{'generator CPU us':>18}{'its core':>10}{'node MB':>10}",
     ]
+    with node_door(home, "commits") as door:
+        door.add_topic(TOPIC, MEMBERS_OF_A_GROUP)
+        return lines + measure(home, door)
 
 
 def main() -> None:
-    """`python -m tests.benchmarks.commits` measures; with arguments it is one client process of it."""
-    if len(sys.argv) == 4:
-        asyncio.run(_be_clients(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
-    else:
-        print("\n".join(run(Path(os.environ.get("MUSTER_HOME", ".muster")))))
+    """`python -m tests.benchmarks.commits`"""
+    print("\n".join(run(Path(os.environ.get("MUSTER_HOME", ".muster")))))
 
 
 if __name__ == "__main__":

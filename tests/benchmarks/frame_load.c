@@ -1,12 +1,14 @@
 /* This room sends prebuilt frames over many connections and looks at every answer; see frame_load.py.
 
-   Called with HOST PORT FILE. The file holds, for each connection: the bytes of its request, the bytes of the
-   answer it must get, where in the request an offset stands that is higher each time, where in the answer
-   eight bytes may be any, and how many of its bytes are compared. Each line of
+   Called with HOST PORT FILE. The file holds, for each connection: its descriptor, or -1 to open it here, the
+   bytes of its request, the bytes of the answer it must get, where in the request an offset stands that is
+   higher each time, where in the answer eight bytes may be any, how many of its bytes are compared, where the
+   correlation id stands in both, and how many decimal digits these numbers have; 0: they are Kafka's. Each line of
    standard input, SECONDS IN_FLIGHT RATE, is one window of work, told of in one line of JSON. With a rate (in
    all, a second) requests leave when they are due, and the time of an answer counts from there. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,12 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { IN_FLIGHT_MAX = 64, CORRELATION_OF_REQUEST = 8, CORRELATION_OF_ANSWER = 4, EVENTS = 512 };
+enum { IN_FLIGHT_MAX = 64, EVENTS = 512 };
 enum { BUCKETS = 1000000, BUCKET_NS = 10000, PATIENCE_S = 30 };
 
 struct connection {
     int fd;
     uint32_t request_bytes, answer_bytes, offset_count, any_count, compared_bytes;
+    uint32_t number_at, answered_at, digits;
     uint8_t *request, *answer, *buffer;
     uint32_t *offsets_at, *any_at;
     uint64_t next_offset, asked_at[IN_FLIGHT_MAX], due;
@@ -57,12 +60,29 @@ static uint32_t get(const uint8_t *place) {
     return ntohl(number);
 }
 
+/* Digits begin with a one, so that a number never has fewer of them. */
+static void put_number(const struct connection *one, uint8_t *place, uint64_t number, int bytes) {
+    if (!one->digits) {
+        put(place, number, bytes);
+        return;
+    }
+    for (uint32_t n = one->digits; --n; number /= 10) place[n] = '0' + number % 10;
+    *place = '1';
+}
+
+static int is_number(const struct connection *one, const uint8_t *place, uint32_t number) {
+    uint8_t wanted[32];
+    put_number(one, wanted, number, 4);
+    return !memcmp(place, wanted, one->digits ? one->digits : 4);
+}
+
 static void say(struct connection *one, uint32_t times, uint64_t since) {
     size_t size = 0;
     while (times--) {
-        put(one->request + CORRELATION_OF_REQUEST, one->asked, 4);
+        put_number(one, one->request + one->number_at, one->asked, 4);
         if (one->offset_count) one->next_offset++;
-        for (uint32_t n = 0; n < one->offset_count; n++) put(one->request + one->offsets_at[n], one->next_offset, 8);
+        for (uint32_t n = 0; n < one->offset_count; n++)
+            put_number(one, one->request + one->offsets_at[n], one->next_offset, 8);
         one->asked_at[one->asked++ % IN_FLIGHT_MAX] = since;
         memcpy(out + size, one->request, one->request_bytes);
         size += one->request_bytes;
@@ -76,9 +96,9 @@ static void say(struct connection *one, uint32_t times, uint64_t since) {
 
 static void refuse(const struct connection *one, const uint8_t *answer, uint32_t size) {
     fprintf(stderr, "frame_load: a wrong answer:");
-    for (uint32_t n = 0; n < size && n < 64; n++) fprintf(stderr, " %02x", answer[n]);
+    for (uint32_t n = 0; n < size && n < 200; n++) fprintf(stderr, " %02x", answer[n]);
     fprintf(stderr, "; expected:");
-    for (uint32_t n = 0; n < one->answer_bytes && n < 64; n++) fprintf(stderr, " %02x", one->answer[n]);
+    for (uint32_t n = 0; n < one->answer_bytes && n < 200; n++) fprintf(stderr, " %02x", one->answer[n]);
     fprintf(stderr, "\n");
     exit(4);
 }
@@ -92,11 +112,12 @@ static uint32_t hear(struct connection *one, uint64_t *now) {
     uint32_t start = 0, found = 0;
     while (one->filled - start >= 8) {
         const uint8_t *answer = one->buffer + start;
-        if (get(answer) + 4 != one->answer_bytes || get(answer + CORRELATION_OF_ANSWER) != one->heard)
-            refuse(one, answer, one->filled - start);
+        if (!one->digits && get(answer) + 4 != one->answer_bytes) refuse(one, answer, one->filled - start);
         if (one->filled - start < one->answer_bytes) break;
         for (uint32_t n = 0; n < one->any_count; n++) memcpy(one->answer + one->any_at[n], answer + one->any_at[n], 8);
-        if (memcmp(answer + 8, one->answer + 8, one->compared_bytes - 8)) refuse(one, answer, one->filled - start);
+        put_number(one, one->answer + one->answered_at, one->heard, 4);
+        if (memcmp(answer, one->answer, one->compared_bytes) || !is_number(one, answer + one->answered_at, one->heard))
+            refuse(one, answer, one->filled - start);
         uint64_t bucket = (*now - one->asked_at[one->heard++ % IN_FLIGHT_MAX]) / BUCKET_NS;
         if (*now < until) answers++, buckets[bucket < BUCKETS ? bucket : BUCKETS - 1]++;
         start += one->answer_bytes, found++;
@@ -180,6 +201,7 @@ int main(int argc, char **argv) {
     struct timeval patience = {.tv_sec = PATIENCE_S};
     for (uint32_t n = 0; n < count; n++) {
         struct connection *one = &connections[n];
+        read_all(file, &one->fd, 4);
         one->request = read_bytes(file, &one->request_bytes);
         one->answer = read_bytes(file, &one->answer_bytes);
         one->offsets_at = (uint32_t *)read_bytes(file, &one->offset_count);
@@ -187,10 +209,18 @@ int main(int argc, char **argv) {
         one->any_at = (uint32_t *)read_bytes(file, &one->any_count);
         one->any_count /= 4;
         read_all(file, &one->compared_bytes, 4);
+        read_all(file, &one->number_at, 4);
+        read_all(file, &one->answered_at, 4);
+        read_all(file, &one->digits, 4);
+        if (one->digits > 20) fail("a number is too long");
         if (one->request_bytes * IN_FLIGHT_MAX > sizeof out) fail("a request is too large");
         one->buffer = malloc(one->answer_bytes * IN_FLIGHT_MAX);
-        one->fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(one->fd, (struct sockaddr *)&address, sizeof address)) fail("connect");
+        if (one->fd < 0) {
+            one->fd = socket(AF_INET, SOCK_STREAM, 0);
+            if (connect(one->fd, (struct sockaddr *)&address, sizeof address)) fail("connect");
+        } else if (fcntl(one->fd, F_SETFL, fcntl(one->fd, F_GETFL) & ~O_NONBLOCK)) {
+            fail("fcntl");
+        }
         setsockopt(one->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
         setsockopt(one->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = one};

@@ -28,7 +28,8 @@ class Question(NamedTuple):
 
     `offsets_at`: where in the request eight bytes stand that are one higher each time; `any_at`: where in the
     answer eight bytes stand that are whatever they are. `compared_bytes`: so many of the answer are compared,
-    and all are counted; None: all are compared, too.
+    and all are counted; None: all are compared, too. `number_at` and `answered_at`: where the correlation id
+    stands in both. `digits`: it and the offsets are text, so long and with a one in front; 0: Kafka's.
     """
 
     request: bytes
@@ -36,6 +37,9 @@ class Question(NamedTuple):
     offsets_at: tuple[int, ...] = ()
     any_at: tuple[int, ...] = ()
     compared_bytes: int | None = None
+    number_at: int = 8
+    answered_at: int = 4
+    digits: int = 0
 
 
 class Window(NamedTuple):
@@ -60,21 +64,31 @@ class Window(NamedTuple):
 class FrameLoad:
     """A generator process with its connections; its windows follow one another."""
 
-    def __init__(self, home: Path, host: str, port: int, questions: Sequence[Question]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        host: str,
+        port: int,
+        questions: Sequence[Question],
+        open_already: Sequence[int] = (),
+    ) -> None:
+        """`open_already`: descriptors of connections, one for each question, on which nothing waits."""
         with tempfile.NamedTemporaryFile() as file:
             file.write(struct.pack("=I", len(questions)))
-            for one in questions:
+            for place, one in enumerate(questions):
+                file.write(struct.pack("=i", open_already[place] if open_already else -1))
                 offsets = struct.pack(f"={len(one.offsets_at)}I", *one.offsets_at)
                 anything = struct.pack(f"={len(one.any_at)}I", *one.any_at)
                 for part in (one.request, one.answer, offsets, anything):
                     file.write(struct.pack("=I", len(part)) + part)
                 compared = len(one.answer) if one.compared_bytes is None else one.compared_bytes
-                file.write(struct.pack("=I", compared))
+                file.write(struct.pack("=4I", compared, one.number_at, one.answered_at, one.digits))
             file.flush()
             self._process = subprocess.Popen(
                 [_program(home), host, str(port), file.name],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                pass_fds=open_already,
                 text=True,
             )
             self._line()

@@ -16,7 +16,6 @@ import msgspec
 
 from muster.messages import codec
 from muster.messages.member import (
-    CommitOffsetsResponse,
     Frame,
     PingRequest,
     PingResponse,
@@ -81,10 +80,13 @@ class RawSocket(asyncio.Protocol):
         assert self._transport is not None
         self._transport.write(frame(payload))
 
-    def say_frame(self, data: bytes) -> None:
-        """Send one message that is a frame already."""
+    def hand_over(self) -> int:
+        """Read and write no more; the descriptor with which another program goes on."""
         assert self._transport is not None
-        self._transport.write(data)
+        assert not self._buffer
+        self._transport.pause_reading()
+        number: int = self._transport.get_extra_info("socket").fileno()
+        return number
 
     def data_received(self, data: bytes) -> None:
         """Take the messages out of what came."""
@@ -123,7 +125,7 @@ class RawSocket(asyncio.Protocol):
 
 
 class RawMember:
-    """Registers and obeys, and counts what it hears; `commit_answered` gets each CommitOffsetsResponse."""
+    """Registers and obeys, and counts what it hears."""
 
     def __init__(
         self, group: str, consumer_id: str, topics: Sequence[str], session_timeout_ms: int = 30_000
@@ -136,7 +138,6 @@ class RawMember:
         self.fetching: dict[Partition, Position] = {}
         self.registered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.owns: asyncio.Event = asyncio.Event()
-        self.commit_answered: Callable[[CommitOffsetsResponse], None] = lambda answer: None
         self.socket: RawSocket | None = None
 
     async def connect(self, address: str, token: str) -> None:
@@ -166,6 +167,11 @@ class RawMember:
             raise RuntimeError(f"{self.consumer_id} was hung up on: {self.socket.lost.result()}")
         self.registered.result()
 
+    def hand_over(self) -> int:
+        """Let another program say and hear what is said from here on (RawSocket.hand_over)."""
+        assert self.socket is not None
+        return self.socket.hand_over()
+
     def _say(self, message: Frame) -> None:
         assert self.socket is not None
         self.socket.say(codec.encode(message))
@@ -175,8 +181,6 @@ class RawMember:
 
     def _react(self, message: ToMember) -> None:
         match message:
-            case CommitOffsetsResponse():
-                self.commit_answered(message)
             case RegisterConsumerResponse():
                 if message.error_code:
                     self.registered.set_exception(RuntimeError(f"refused: {message}"))
