@@ -232,10 +232,12 @@ class ConsumerSession:
         self._rack = request.rack_id
         self._max_bytes = min(request.max_bytes, RESPONSE_BYTES)
         self._min_bytes = min(request.min_bytes, max(self._max_bytes, 1))
-        self.dirty.update(self._refused)
-        # Who did not say that it moved stands where it stood.
-        self.dirty.update(dict.fromkeys(place for place in self._sent if self._still_names(place)))
-        self._sent = []
+        if self._refused:
+            self.dirty.update(self._refused)
+        if self._sent:
+            # Who did not say that it moved stands where it stood.
+            self.dirty.update(dict.fromkeys(place for place in self._sent if self._still_names(place)))
+            self._sent = []
         wait_ms = self._heed_quota()
         if wait_ms:
             if self.turns.is_first:
@@ -271,6 +273,8 @@ class ConsumerSession:
 
     def _heed_quota(self) -> int:
         """No answer holds more than a second of this client's quota; how long it has to wait before any."""
+        if not self._quotas.bounds_fetches:
+            return 0
         room = self._quotas.room_to_fetch(self._caller.principal, self._header.client_id, self._plane.clock())
         if room is None:
             return 0
@@ -410,7 +414,7 @@ class ConsumerSession:
     def _answer(self, throttle_ms: int = 0) -> None:
         was_parked = self.waits
         self._unpark()
-        if self._read_bytes and not throttle_ms:
+        if self._read_bytes and not throttle_ms and self._quotas.bounds_fetches:
             throttle_ms = self._quotas.fetched(
                 self._caller.principal, self._header.client_id, self._read_bytes, self._plane.clock()
             )
@@ -434,25 +438,32 @@ class ConsumerSession:
     def _worded(self) -> Iterator[FetchedTopic[StoredRecords]]:
         """What the answers say that was not told yet; errors are told again."""
         by_topic: dict[_Topic, list[Answer]] = {}
-        for place, answer in self._answers.items():
-            if place.told_refusal:
-                place.told_high_watermark = place.told_start = UNKNOWN
-            else:
-                self._refused.pop(place, None)
-                if answer.records is not None:
-                    self._sent.append(place)
-                    if place.at_follower:
-                        self._nearest.bytes_read += len(answer.records)
-                elif answer.preferred < 0 and (
-                    place.told_high_watermark == answer.high_watermark
-                    and place.told_start == answer.log_start_offset
-                ):
-                    continue
-                place.told_high_watermark = answer.high_watermark
-                place.told_start = answer.log_start_offset
+        answers, self._answers = self._answers, {}
+        is_kept = self.is_kept
+        for place, answer in answers.items():
+            if is_kept and not self._remember(place, answer):
+                continue
+            if place.at_follower and answer.records is not None:
+                self._nearest.bytes_read += len(answer.records)
             by_topic.setdefault(place.topic, []).append(answer)
-        self._answers = {}
         return (FetchedTopic(topic.name, topic.topic_id, answers) for topic, answers in by_topic.items())
+
+    def _remember(self, place: _Place, answer: Answer) -> bool:
+        """What the reader of `place` is told with the next answer; False: it knows that already."""
+        if place.told_refusal:
+            place.told_high_watermark = place.told_start = UNKNOWN
+            return True
+        self._refused.pop(place, None)
+        is_known = (
+            place.told_high_watermark == answer.high_watermark and place.told_start == answer.log_start_offset
+        )
+        if answer.records is not None:
+            self._sent.append(place)
+        elif is_known and answer.preferred < 0:
+            return False
+        place.told_high_watermark = answer.high_watermark
+        place.told_start = answer.log_start_offset
+        return True
 
     def answer_parked(self) -> None:
         """Its consumer asks again before it was answered: what there is."""

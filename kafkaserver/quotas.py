@@ -205,6 +205,11 @@ class ClientQuotas:
         """Count an answer; how many milliseconds its client has to wait now."""
         return _take(self._fetch, principal, client_id, size_bytes, now)
 
+    @property
+    def bounds_fetches(self) -> bool:
+        """Whether anybody's fetches have a quota: where nobody's have, they need not be counted."""
+        return self._fetch.is_bounded
+
     def room_to_fetch(self, principal: str, client_id: str | None, now: Instant) -> tuple[int, int] | None:
         """How many milliseconds it has to wait before anything is fetched, and what one answer may hold.
 

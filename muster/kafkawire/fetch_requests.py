@@ -44,6 +44,16 @@ _WITH_EPOCH: Final = struct.Struct(">iiqqi")
 _LATEST: Final = struct.Struct(">iiqiqi")
 _WITHOUT_TAGS: Final = struct.Struct(">iiqiqix")
 """A partition of a flexible version, as `AskedPartition` is laid out; behind it the number of its tags."""
+_ONE_TOPIC: Final = struct.Struct(">iiibiiBB")
+"""Limits and session, how many topics, and the first byte of that which is named."""
+_ONE_PARTITION: Final = struct.Struct(">Biiqiqi3sB")
+"""How many partitions, the only one, three bytes behind it, and the length of the rack's name."""
+_ONE: Final = 2
+_ALL_EMPTY: Final = b"\0\0\1"
+"""No tags behind the partition nor the topic, and an empty array of what is forgotten."""
+_NO_TAGS: Final = b"\0"
+_SHORT_TEXT: Final = 0x80
+"""The length of a shorter text, and one for it, take one byte."""
 _TAGS: Final = struct.Struct(">BBBiqB")
 """One tagged field: who follows, 13 bytes with no tags of its own."""
 
@@ -98,8 +108,13 @@ def read_fetch(
 ) -> FetchRequest:
     """The request in `frame`, versions 4 to 16. Raises MalformedFrame, FrameTooLarge."""
     version = header.api_version
-    cursor = Cursor(frame, header.body_start, is_flexible(ApiKey.FETCH, version), limit_elements)
+    flexible = is_flexible(ApiKey.FETCH, version)
+    cursor = Cursor(frame, header.body_start, flexible, limit_elements)
     try:
+        if flexible and limit_elements > 1:
+            found = _of_one_partition(frame, header.body_start, version)
+            if found is not None:
+                return found
         replica_id = cursor.int32() if version < _REPLICA_STATE_SINCE else UNKNOWN
         if version >= _SESSION_SINCE:
             max_wait_ms, min_bytes, max_bytes, _, session_id, session_epoch = cursor.fields(_WITH_SESSION)
@@ -133,6 +148,46 @@ def read_fetch(
         topics,
         forgotten,
         rack_id,
+    )
+
+
+def _of_one_partition(frame: memoryview, start: int, version: int) -> FetchRequest | None:
+    """What most consumers ask again and again, in few steps; None: it is anything else, or broken.
+
+    Raises UnicodeDecodeError.
+    """
+    replica_id = UNKNOWN
+    try:
+        if version < _REPLICA_STATE_SINCE:
+            (replica_id,) = _REPLICA.unpack_from(frame, start)
+            start += _REPLICA.size
+        *limits, session_id, session_epoch, topics, name_bytes = _ONE_TOPIC.unpack_from(frame, start)
+        at = start + _ONE_TOPIC.size - 1
+        name, topic_id = "", NO_TOPIC_ID
+        if version >= TOPIC_IDS_SINCE:
+            topic_id = _topic_id(bytes(frame[at : at + 16]))
+            at += 16
+        elif 0 < name_bytes < _SHORT_TEXT:
+            name = str(frame[at + 1 : at + name_bytes], "utf-8")
+            at += name_bytes
+        else:
+            return None
+        partitions, *asked, tags, rack_bytes = _ONE_PARTITION.unpack_from(frame, at)
+        at += _ONE_PARTITION.size
+    except (struct.error, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise
+        return None
+    if topics != _ONE or partitions != _ONE or tags != _ALL_EMPTY or not 0 < rack_bytes < _SHORT_TEXT:
+        return None
+    end = at + rack_bytes - 1
+    if bytes(frame[end:]) != _NO_TAGS:
+        return None
+    rack_id = str(frame[at:end], "utf-8") if rack_bytes > 1 else ""
+    topic = AskedTopic(name, topic_id, [AskedPartition(*asked)])
+    wait_ms, min_bytes, max_bytes, _ = limits
+    return FetchRequest(
+        replica_id, UNKNOWN, wait_ms, min_bytes, max_bytes, session_id, session_epoch, [topic], [], rack_id
     )
 
 

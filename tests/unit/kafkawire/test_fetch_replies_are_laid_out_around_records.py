@@ -1,6 +1,7 @@
 """The pieces of a Fetch reply, joined, are what kio reads back; a follower reads what kio writes."""
 
 import struct
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -71,6 +72,26 @@ def test_kio_reads_what_was_laid_out(version: int, partitions: list[list[Fetched
             if version >= 12 and written.diverging is not None:
                 told = read.diverging_epoch
                 assert (told.epoch, told.end_offset) == written.diverging
+
+
+@pytest.mark.parametrize("version", [11, 12, 16])
+@given(_partition, st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1))
+def test_one_partition_is_told_with_its_session_and_throttling(
+    version: int, answer: FetchedPartition[bytes], session_id: int, throttle_ms: int
+) -> None:
+    topics = [FetchedTopic("orders", ORDERS, [answer])]
+    body = _joined(version, topics, error_code=71, session_id=session_id, throttle_ms=throttle_ms)
+    assert (int(body.error_code), body.session_id) == (71, session_id)
+    assert body.throttle_time == timedelta(milliseconds=throttle_ms)
+    (topic,) = body.responses
+    (told,) = topic.partitions
+    assert topic.topic_id == ORDERS if version >= 13 else topic.topic == "orders"
+    assert (told.partition_index, int(told.error_code)) == (answer.partition, answer.error_code)
+    assert (told.high_watermark, told.log_start_offset) == (answer.high_watermark, answer.log_start_offset)
+    assert (bytes(told.records or b""), told.preferred_read_replica) == (
+        answer.records or b"",
+        answer.preferred,
+    )
 
 
 @pytest.mark.parametrize("version", [7, 12, 16])

@@ -183,9 +183,46 @@ WHOLE = FetchRequest(
 )
 
 
+LONE = WHOLE._replace(
+    replica_id=-1, broker_epoch=-1, topics=[AskedTopic("orders", ORDERS, [FIRST])], forgotten=[]
+)
+"""What most consumers ask; it is read in few steps."""
+
+
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_frame_that_ends_anywhere_inside_is_malformed(version: int) -> None:
-    frame = _frame(version, WHOLE)
+@pytest.mark.parametrize(
+    "request_",
+    [
+        LONE,
+        LONE._replace(rack_id=""),
+        LONE._replace(rack_id="n" * 126),
+        LONE._replace(rack_id="n" * 127),
+        LONE._replace(topics=[AskedTopic("o" * 126, ORDERS, [FIRST])]),
+        LONE._replace(topics=[AskedTopic("o" * 127, ORDERS, [FIRST])]),
+        LONE._replace(replica_id=2, broker_epoch=5),
+        LONE._replace(forgotten=[ForgottenTopic("clicks", CLICKS, [])]),
+    ],
+    ids=[
+        "on a rack",
+        "anywhere",
+        "on a long rack",
+        "on a longer one",
+        "long",
+        "longer",
+        "follower",
+        "forgets",
+    ],
+)
+def test_one_partition_is_read_as_kio_reads_it(version: int, request_: FetchRequest) -> None:
+    frame = _frame(version, request_)
+    body = read_request(read_request_header(frame), frame)
+    assert _read(frame) == _read_by_kio(version, body)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("asked", [LONE, WHOLE], ids=["one partition", "more"])
+def test_a_frame_that_ends_anywhere_inside_is_malformed(version: int, asked: FetchRequest) -> None:
+    frame = _frame(version, asked)
     header = read_request_header(frame)
     for end in range(header.body_start, len(frame)):
         with pytest.raises(MalformedFrame):
