@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from django.db import connection
 
-from controller.models import NO_LEADER, Partition
+from controller.models import NO_LEADER, Partition, Topic
 from muster.messages.link.rows import AlikePartitions
 
 CHANGES_WALKED = 100
@@ -66,6 +66,11 @@ class Then:
     partition: int
     was: Change | None
     unborn: bool = False
+
+
+def topics_there(names: Iterable[str]) -> set[str]:
+    """Those of these names that some topic has now."""
+    return set(Topic.objects.filter(name__in=set(names)).values_list("name", flat=True))
 
 
 def begins() -> datetime | None:

@@ -117,6 +117,12 @@ class JournalEntry(models.Model):
         indexes = (
             models.Index(fields=("key", "-id"), name="journal_by_key"),
             models.Index(fields=("at",), name="journal_by_time"),
+            # Who did what is asked for often, and few turns of many were asked for by somebody.
+            models.Index(
+                fields=("-id",),
+                name="journal_asked",
+                condition=Q(summary__has_any_keys=["asked", "principal"]),
+            ),
             # What a partition was is found by the versions of its rows: each names one turn.
             models.Index(
                 Cast(KeyTextTransform("metadata_version", "summary"), models.BigIntegerField()),

@@ -88,7 +88,7 @@ def board(request: HttpRequest) -> list[Tile]:
         else Tile("topics", "Topics", topics, _plural(health.partitions, "partition")),
         _brokers(cluster),
         _moves(cluster.moves),
-        Tile("journal", "Journal", reverse("admin:runtime_journalentry_changelist"), last_turn()),
+        Tile("journal", "Journal", reverse("journal"), last_turn()),
     ]
 
 

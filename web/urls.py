@@ -2,7 +2,7 @@
 
 from django.urls import include, path, re_path
 
-from web import health, views
+from web import health, journal_page, views
 from web.errors import nothing_here
 
 urlpatterns = [
@@ -10,6 +10,7 @@ urlpatterns = [
     path("", include("access.urls")),
     path("", include("groups.urls")),
     path("", include("controller.urls")),
+    path("journal/", journal_page.journal, name="journal"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
     re_path(r"^api(?:/[\s\S]*)?$", nothing_here),

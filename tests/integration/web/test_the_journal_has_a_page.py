@@ -1,0 +1,190 @@
+"""The journal as a page: who did what, when and why, filtered, paged by place, by indexes alone."""
+
+import re
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from access.grants import Role
+from access.service import create_user
+from tests.integration.web import cast
+from tests.integration.web.test_pages_tell_how_brokers_are import shown
+from web import journal_rows
+from web.journal_rows import KINDS, Wanted
+
+pytestmark = pytest.mark.django_db
+
+REQUEST = "5f0c1c57-58a0-4d1c-8b53-6b3a0f5b8f11"
+
+
+@pytest.fixture
+def viewer(db: None, client: Client) -> Client:
+    """A browser with the session of a viewer, and two brokers with a topic."""
+    cast.add_cluster()
+    for broker in (1, 2):
+        cast.add_broker(broker)
+    cast.add_topic("orders", 1, [(1, 2)])
+    client.force_login(create_user("vera", Role.VIEWER, None))
+    return client
+
+
+def ask(by: str, why: str, seconds_ago: int = 0, **summary: object) -> None:
+    """A turn of the controller that somebody asked for."""
+    asked = [{"what": "CreateTopics", "by": by, "why": why, "request": REQUEST}]
+    at = cast.ago(seconds=seconds_ago)
+    cast.journal("controller", "cluster", at, "topics were asked for", [], asked=asked, **summary)
+
+
+def test_it_says_who_did_what_and_why_and_leads_to_what_it_is_about(viewer: Client) -> None:
+    ask("olga", "for the gates", topics=["orders", "gone"])
+    cast.journal("controller", "cluster", cast.ago(), "broker 2 was silent", [], brokers_fenced=[2])
+    page = shown(viewer, "/journal/")
+    assert re.search("olga ?: CreateTopics for the gates", page)
+    assert "broker 2 was silent by itself" in page
+    html = viewer.get("/journal/").content.decode()
+    for address in ("/topics/orders/", "/brokers/2/", f"/cluster/requests/{REQUEST}/", "?by=olga"):
+        assert f'href="{address}"' in html, address
+    assert "/topics/gone/" not in html, "it has no page any more"
+    assert html.index("was silent") < html.index("asked for"), "newest first"
+
+
+def test_turns_of_groups_name_their_group_and_who_asked(client: Client) -> None:
+    cast.one_night(groups=1)
+    client.force_login(create_user("vera", Role.VIEWER, None))
+    lane = "coordinator/7"
+    told = {"event": "request", "principal": "olga", "request": "reset", "reason": "again", "verdict": "done"}
+    cast.journal(lane, "departures", cast.ago(), "olga: reset, done", [], **told)
+    page = shown(client, "/journal/?group=departures")
+    assert re.search("olga ?: reset, done again", page)
+    assert 'href="/groups/departures/"' in client.get("/journal/?group=departures").content.decode()
+
+
+def test_each_filter_narrows_and_they_narrow_together(viewer: Client) -> None:
+    ask("olga", "for the gates", 3_600, topics=["orders"])
+    ask("otto", "for tests", 60, topics=["clicks"])
+    cast.journal("controller", "cluster", cast.ago(), "broker 2 was silent", [], brokers_fenced=[2])
+    cast.journal("coordinator/7", "departures", cast.ago(), "rebalance opened", [], event="opened")
+    hour = (timezone.now() - timedelta(minutes=30)).isoformat()
+    for query, expected in (
+        ("", 4),
+        ("by=olga", 1),
+        ("by=nobody", 0),
+        ("kind=asked", 2),
+        ("kind=brokers", 1),
+        ("kind=rebalances", 1),
+        ("kind=topics", 2),
+        ("topic=orders", 1),
+        ("broker=2", 1),
+        ("broker=1", 0),
+        ("group=departures", 1),
+        (f"since={hour}", 3),
+        (f"until={hour}", 1),
+        (f"kind=topics&since={hour}", 1),
+        ("by=olga&topic=clicks", 0),
+        ("since=2001-01-01T00:00:00&until=2001-01-02T00:00:00", 0),
+    ):
+        html = viewer.get("/journal/?" + query.replace("+", "%2B")).content.decode()
+        assert len(re.findall(r"<td class=\"num\">", html)) == expected, query
+    assert "No turn matches" in shown(viewer, "/journal/?by=nobody")
+
+
+def test_elections_on_a_topic_are_found_by_its_name(viewer: Client) -> None:
+    orders = cast.add_topic("gates", 1, [(1, 2)])
+    record = {"record": "PartitionsChanged", "alike": [str(orders.topic_id), [1, 2], 2, 5, [2], [0]]}
+    cast.journal("controller", "cluster", cast.ago(), "a link closed", [record], partitions_changed=1)
+    assert "a link closed" in shown(viewer, "/journal/?topic=gates")
+    assert "a link closed" not in shown(viewer, "/journal/?topic=orders")
+
+
+def test_pages_follow_each_other_without_a_gap_while_turns_are_taken(viewer: Client) -> None:
+    for number in range(120):
+        cast.journal("controller", "cluster", cast.ago(seconds=200 - number), f"turn <{number}>", [])
+    told: list[int] = []
+    address = "/journal/"
+    while address:
+        html = viewer.get(address).content.decode()
+        told += [int(number) for number in re.findall(r"turn &lt;(\d+)&gt;", html)]
+        following = re.search(r'rel="next" href="([^"]+)"', html)
+        address = "/journal/" + following[1].replace("&amp;", "&") if following else ""
+        cast.journal("controller", "cluster", cast.ago(), "came in between", [])
+    assert told == list(reversed(range(120)))
+
+
+def test_where_few_match_a_page_says_how_far_it_looked_and_the_next_goes_on(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_rows, "LOOKED_AT", 10)
+    ask("olga", "long ago", 500)
+    for number in range(25):
+        ask("otto", f"{number}", 400 - number)
+    found, pages, address = 0, 0, "/journal/?by=olga"
+    while address:
+        html = viewer.get(address).content.decode()
+        found += html.count("long ago")
+        pages += 1
+        following = re.search(r'rel="next" href="([^"]+)"', html)
+        if following and not found:
+            assert "None of the last turns matches" in html and "Look further back" in html
+        address = "/journal/" + following[1].replace("&amp;", "&") if following else ""
+    assert (found, pages) == (1, 3)
+
+
+def test_what_an_address_cannot_mean_is_refused_in_words(viewer: Client) -> None:
+    for query in ("kind=deeds", "since=yesterday", "broker=one", "after=nonsense", "group=%00"):
+        answer = viewer.get(f"/journal/?{query}")
+        assert answer.status_code == 400 and b"Begin at /journal/" in answer.content, query
+
+
+def test_an_empty_journal_says_so_and_strangers_are_sent_to_sign_in(viewer: Client) -> None:
+    assert "Nothing has happened yet" in shown(viewer, "/journal/")
+    assert 'href="/journal/"' in viewer.get("/").content.decode(), "the board leads there"
+    assert Client().get("/journal/").status_code == 302
+
+
+def explained(wanted: Wanted) -> str:
+    """How PostgreSQL reads the turns of such a page."""
+    with CaptureQueriesContext(connection) as asked:
+        journal_rows.page(wanted, 50)
+    [statement] = [one["sql"] for one in asked if "lane, seq" in one["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {statement}")
+        return "\n".join(row[0] for row in cursor.fetchall())
+
+
+def test_every_question_goes_by_an_index_of_a_large_journal(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As much smaller as this journal is smaller than a large one.
+    monkeypatch.setattr(journal_rows, "LOOKED_AT", 500)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)
+               SELECT CASE WHEN n %% 3 = 0 THEN 'controller' ELSE 'coordinator/' || n %% 60 END, n, %s,
+                   'node-1', CASE WHEN n %% 3 = 0 THEN 'cluster' ELSE 'group-' || n %% 500 END, 'a turn',
+                   CASE WHEN n %% 200 = 0 THEN '{"asked": [{"by": "olga"}]}' ELSE '{"members": 3}' END::jsonb,
+                   '[]', now() - (40000 - n) * interval '1 second'
+               FROM generate_series(1, 40000) AS n""",
+            [uuid4()],
+        )
+        cursor.execute("ANALYZE journal")
+    recent = timezone.now() - timedelta(hours=1)
+    for wanted, index in (
+        (Wanted(), "journal_pkey"),
+        (Wanted(before=30_000), "journal_pkey"),
+        (Wanted(kind="asked"), "journal_asked"),
+        (Wanted(by="olga", before=30_000), "journal_asked"),
+        (Wanted(group="group-4"), "journal_by_key"),
+        (Wanted(topic="orders"), "journal_lane_seq"),
+        (Wanted(kind="brokers", before=20_000), "journal_lane_seq"),
+        (Wanted(since=recent), "journal_pkey"),
+    ):
+        plan = explained(wanted)
+        assert index in plan and "Seq Scan" not in plan, (wanted, plan)
+        # A group's few thousand turns may be sorted; of millions the order of the index is cheaper.
+        assert wanted.group or "Sort" not in plan, (wanted, plan)
+    assert set(KINDS) >= {"asked", "losses"}
