@@ -75,9 +75,11 @@ class Result:
     @property
     def words(self) -> str:
         """What the controller said, as a sentence, and what to do about it."""
-        said = f"{self.text[:1].upper()}{self.text[1:]}" if self.text else self.error.name
-        advice = ADVICE.get(self.error, "")
-        return f"{said.rstrip('.')}. {advice}".rstrip()
+        said = self.text.removesuffix(".") or self.error.name
+        if self.error is not ErrorCode.INVALID_CONFIG:
+            # That begins with the name of a config, or with what was to be its value.
+            said = said[:1].upper() + said[1:]
+        return f"{said}. {ADVICE.get(self.error, '')}".rstrip()
 
 
 ADVICE: Final[dict[ErrorCode, str]] = {

@@ -205,7 +205,7 @@ def check_name(name: str) -> None:
     if name in (".", "..") or not _NAME.fullmatch(name):
         raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            "a topic's name has 1 to 249 letters, digits, '.', '_' and '-', and is neither . nor ..",
+            "a topic's name has 1 to 249 letters, digits, '.', '_' and '-', and is neither '.' nor '..'",
         )
 
 

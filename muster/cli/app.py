@@ -16,6 +16,7 @@ from muster.cli import (
     status_commands,
     topic_commands,
 )
+from muster.cli.commands import before_commands
 
 app = typer.Typer(
     name="muster",
@@ -25,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+before_commands(app)
 status_commands.register(app)
 doctor.register(app)
 app.add_typer(group_commands.app, name="groups")

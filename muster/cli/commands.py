@@ -38,6 +38,7 @@ _SHARED_DEFAULTS: Final[dict[str, Any]] = {
     "plaintext": False,
     "timeout": 30.0,
 }
+_CONTEXT: Final = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 _LISTED: Final = {"most": Annotated[int, _option("--limit", text="At most so many rows; 0: all.", min=0)]}
 _WATCHED: Final = {
     "watch": Annotated[bool, _option("-w", "--watch", text="Write it again and again, until Ctrl-C.")],
@@ -78,18 +79,43 @@ def command(
         shared = _parameters(lists, watched, asks, dry_run)
         own = _own(function)
 
-        def run(**given: Any) -> None:
-            said = {one.name: given.pop(one.name) for one in shared}
+        def run(invocation: typer.Context, **given: Any) -> None:
+            said = {one.name: given.pop(one.name) for one in shared} | _said_before(invocation)
             _run(lambda session: function(session, **given), said)
 
-        signature = inspect.Signature([*own, *shared])
-        run.__signature__ = signature  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+        _sign(run, [_CONTEXT, *own, *shared])
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         app.command(name)(run)
         return function
 
     return make
+
+
+def before_commands(app: typer.Typer) -> None:
+    """Let what all commands share be said before the command as well: `muster --url ADDRESS status`."""
+    shared = _parameters(None, watched=False, asks=False, dry_run=False)
+
+    def said(invocation: typer.Context, **given: Any) -> None:
+        invocation.obj = {name: value for name, value in given.items() if _is_said(invocation, name)}
+
+    _sign(said, [_CONTEXT, *shared])
+    app.callback()(said)
+
+
+def _said_before(context: typer.Context) -> dict[str, Any]:
+    """Of what stands before the command, what does not stand behind it, too."""
+    before: dict[str, Any] = context.find_root().obj or {}
+    return {name: value for name, value in before.items() if not _is_said(context, name)}
+
+
+def _is_said(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _sign(function: Function, parameters: list[inspect.Parameter]) -> None:
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
 
 
 def _own(function: Function) -> list[inspect.Parameter]:
