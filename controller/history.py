@@ -4,10 +4,12 @@ Each record of a change names the version that it replaced, and each version is 
 jumps from turn to turn by an index and never searches, however long the journal is.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from django.db import connection
@@ -24,6 +26,16 @@ _TURNS = """
             WHERE record -> 'alike' ->> 0 = %(topic)s OR record ->> 'topic_id' = %(topic)s)::text
     FROM journal
     WHERE lane = 'controller' AND (summary ->> 'metadata_version')::bigint = ANY (%(versions)s)
+"""
+_REMOVALS = """
+    SELECT record ->> 'topic_id', record ->> 'record' = 'TopicDeleted',
+           COALESCE((record ->> 'first')::int, 0),
+           COALESCE((record ->> 'count')::int, (record ->> 'partition_count')::int), record -> 'versions', at
+    FROM (SELECT id, at, records FROM journal WHERE lane = 'controller'
+          AND summary ?| '{topics_deleted,topics_shrunk}'::text[] AND at > %(moment)s) AS later
+    CROSS JOIN LATERAL jsonb_array_elements(records) AS record
+    WHERE record ->> 'record' IN ('TopicDeleted', 'PartitionsRemoved') AND record ->> 'name' = %(name)s
+    ORDER BY later.id
 """
 _BEGINS = "SELECT at FROM journal WHERE lane = 'controller' ORDER BY seq LIMIT 1"
 
@@ -66,6 +78,39 @@ class Then:
     partition: int
     was: Change | None
     unborn: bool = False
+    gone_at: datetime | None = None
+    """When it was removed, or its topic deleted; another one may have its number now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Partitions that a turn took away: `count` of them from `first` on, with their topic or without it.
+
+    `versions` are those of their rows by then; none, if the turn was taken before they were kept.
+    """
+
+    topic_id: UUID
+    whole: bool
+    first: int
+    count: int
+    versions: Sequence[int]
+    at: datetime
+
+    def version(self, partition: int) -> int:
+        """The version that a partition had; 0: not kept."""
+        place = partition - self.first
+        return self.versions[place] if 0 <= place < len(self.versions) else 0
+
+
+def removals_since(name: str, moment: datetime) -> list[Removal]:
+    """What was taken away of topics of this name after a moment, oldest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_REMOVALS, {"name": name, "moment": moment})
+        rows = cursor.fetchall()
+    return [
+        Removal(UUID(topic_id), whole, first, count, json.loads(versions or "[]"), at)
+        for topic_id, whole, first, count, versions, at in rows
+    ]
 
 
 def topics_there(names: Iterable[str]) -> set[str]:
@@ -93,12 +138,20 @@ def changes_of(topic_id: Any, partition: int, version: int, most: int) -> list[C
     return found
 
 
-def as_of(topic_id: Any, partitions: Sequence[int], moment: datetime) -> list[Then]:
-    """What these partitions of a topic were at a moment; what changed too often since is not known."""
-    rows = Partition.objects.filter(topic_id=topic_id, partition__in=partitions)
-    present = {row.partition: row for row in rows}
+def as_of(
+    topic_id: Any, partitions: Sequence[int], moment: datetime, removals: Sequence[Removal] = ()
+) -> list[Then]:
+    """What these partitions of a topic were at a moment; what changed too often since is not known.
+
+    `removals`: those of the topic since then. Another partition may have the number of a removed one by now.
+    """
+    gone = {number: one for number in partitions if (one := _taken(number, removals)) is not None}
+    stayed = [number for number in partitions if number not in gone]
+    found_now = Partition.objects.filter(topic_id=topic_id, partition__in=stayed)
+    present = {row.partition: row for row in found_now}
     told = {number: Then(number, _now(row)) for number, row in present.items() if row.changed_at <= moment}
     versions = {number: row.version for number, row in present.items() if number not in told}
+    versions |= {number: one.version(number) for number, one in gone.items() if one.version(number)}
     for _ in range(CHANGES_WALKED):
         if not versions:
             break
@@ -110,7 +163,13 @@ def as_of(topic_id: Any, partitions: Sequence[int], moment: datetime) -> list[Th
                 versions[number] = change.before
             else:
                 told[number] = Then(number, None, unborn=True)
-    return [told.get(number, Then(number, None)) for number in partitions]
+    rows = [told.get(number, Then(number, None)) for number in partitions]
+    return [replace(row, gone_at=gone[row.partition].at if row.partition in gone else None) for row in rows]
+
+
+def _taken(partition: int, removals: Sequence[Removal]) -> Removal | None:
+    """What took it away first."""
+    return next((one for one in removals if one.first <= partition < one.first + one.count), None)
 
 
 def _changes(topic_id: Any, versions: Mapping[int, int]) -> dict[int, Change]:

@@ -45,20 +45,35 @@ def moment_of(request: HttpRequest, begin: str) -> datetime | None:
     return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
 
 
-def topic_then(request: HttpRequest, topic: Topic, moment: datetime) -> HttpResponse:
-    """Leader, ISR and replicas of a topic's partitions as they were; no live state, no actions."""
+def topic_then(request: HttpRequest, name: str, moment: datetime) -> HttpResponse:
+    """Leader, ISR and replicas of a topic's partitions as they were; no live state, no actions.
+
+    Of what has been deleted since it tells as well; of several topics that had the name it is the one that
+    had it then. Raises Http404.
+    """
+    removals = history.removals_since(name, moment)
+    present = Topic.objects.filter(name=name).first()
+    ended = next((one for one in removals if one.whole), None)
+    was_there = present is not None and (present.created_at <= moment or ended is None)
+    topic_id = present.topic_id if present and was_there else ended.topic_id if ended else None
+    if topic_id is None:
+        raise Http404("no such topic then, nor now")
+    removals = [one for one in removals if one.topic_id == topic_id]
+    count = max((one.first + one.count for one in removals), default=0)
+    if present is not None and was_there:
+        count = max(count, present.partition_count)
     pages = window(
-        asked_of(request, request.path),
-        PARTITIONS_OF_A_PAGE,
-        topic.partition_count,
-        as_of=request.GET.get("as_of", ""),
+        asked_of(request, request.path), PARTITIONS_OF_A_PAGE, count, as_of=request.GET.get("as_of", "")
     )
-    rows = history.as_of(topic.topic_id, range(pages.first, pages.last), moment)
+    rows = history.as_of(topic_id, range(pages.first, pages.last), moment, removals)
+    unborn = present is not None and was_there and moment < present.created_at
     context = {
         "section": "topics",
-        "topic": topic,
+        "topic": present or Topic(topic_id=topic_id, name=name),
         "then": min(moment, timezone.now()),
-        "unborn": moment < topic.created_at,
+        "unborn": unborn,
+        "deleted_at": None if was_there or ended is None else ended.at,
+        "is_there": present is not None,
         "rows": rows,
         "offline": sum(1 for row in rows if row.was and row.was.offline),
         "short": sum(1 for row in rows if row.was and len(row.was.isr) < row.was.settled),

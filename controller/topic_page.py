@@ -116,12 +116,14 @@ def _address(asked: Mapping[str, Any], **changes: str) -> str:
 @needs(Operation.VIEW)
 def topic(request: HttpRequest, name: str) -> HttpResponse:
     """One topic: are its partitions safe, who leads them, what is set, what moves."""
-    rendered = fingerprints.of_topics([name]).get(name, "") if "\x00" not in name else ""
+    if "\x00" in name:
+        raise Http404("no such topic")
+    if (moment := moment_of(request, request.path)) is not None:
+        return topic_then(request, name, moment)
+    rendered = fingerprints.of_topics([name]).get(name, "")
     found = Topic.objects.filter(name=name).first() if rendered else None
     if found is None:
         raise Http404("no such topic")
-    if (moment := moment_of(request, request.path)) is not None:
-        return topic_then(request, found, moment)
     shows = word_filter("show", SHOWS, "Only such partitions.")
     asked = asked_of(request, request.path, shows)
     here, show = standing.of(request), asked.get("show", "all")

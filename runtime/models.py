@@ -123,6 +123,12 @@ class JournalEntry(models.Model):
                 name="journal_asked",
                 condition=Q(summary__has_any_keys=["asked", "principal"]),
             ),
+            # What is gone now is found by the turns that took it away.
+            models.Index(
+                fields=("-id",),
+                name="journal_removals",
+                condition=Q(lane="controller", summary__has_any_keys=["topics_deleted", "topics_shrunk"]),
+            ),
             # What a partition was is found by the versions of its rows: each names one turn.
             models.Index(
                 Cast(KeyTextTransform("metadata_version", "summary"), models.BigIntegerField()),

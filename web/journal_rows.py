@@ -7,7 +7,7 @@ few of them match it is short, says how far it looked, and the next one goes on 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
@@ -115,6 +115,11 @@ class Turn:
     summary: Mapping[str, Any]
     node: str
     at: datetime
+
+    @property
+    def just_before(self) -> str:
+        """The moment before it, for pages that show what was then."""
+        return (self.at - timedelta(milliseconds=1)).isoformat()
 
     @property
     def of_group(self) -> bool:

@@ -161,3 +161,16 @@ def snapshot(
         )
         for number, start in enumerate(starts)
     ]
+
+
+def differs(before: PartitionRow, row: PartitionRow) -> bool:
+    """True if a row says something else but its version."""
+    return (
+        before.leader_epoch != row.leader_epoch
+        or before.leader != row.leader
+        or before.isr != row.isr
+        or before.assigned != row.assigned
+        or before.adding != row.adding
+        or before.removing != row.removing
+        or before.throttle != row.throttle
+    )

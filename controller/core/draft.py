@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from controller.core.dispatch import AlikeChange, TurnChanges
+from controller.core.dispatch import AlikeChange, TurnChanges, differs
 from controller.core.election import Choice, Policy
 from controller.core.events import HangUp, LinkId, Saying
 from controller.core.loss_draft import LossDraft
@@ -399,7 +399,7 @@ class Draft:
             gathered: dict[_Alike, tuple[list[int], list[int]]] = {}
             for number, row in tuple(drafted.items()):
                 before = stored.get(number)
-                if before is not None and not _differs(before, row):
+                if before is not None and not differs(before, row):
                     del drafted[number]
                     continue
                 assigned_before = before.assigned if before is not None else None
@@ -430,7 +430,7 @@ class Draft:
         found: list[ClusterRecord] = [BrokerChanged(row) for row in self.brokers.values()]
         found += [BrokerUnregistered(row.broker_id, row.broker_epoch) for row in self.unregistered.values()]
         # First, as a new topic may have the name of one that goes.
-        found += [TopicDeleted(row.topic_id, row.name, row.partition_count) for row in self.deleted.values()]
+        found += [self._deletion(row) for row in self.deleted.values()]
         found += [self._removal(topic_id, first) for topic_id, first in self.removed.items()]
         found += [
             TopicChanged(row) if row.topic_id in self.rows.topics else TopicCreated(row)
@@ -453,7 +453,12 @@ class Draft:
 
     def _removal(self, topic_id: UUID, first: int) -> PartitionsRemoved:
         row = self.rows.topics[topic_id]
-        return PartitionsRemoved(topic_id, row.name, first, row.partition_count - first)
+        versions = self.rows.partitions.versions(topic_id, first)
+        return PartitionsRemoved(topic_id, row.name, first, row.partition_count - first, versions)
+
+    def _deletion(self, row: TopicRow) -> TopicDeleted:
+        versions = self.rows.partitions.versions(row.topic_id)
+        return TopicDeleted(row.topic_id, row.name, row.partition_count, versions)
 
     def turn_changes(self, changes: list[AlikeChange]) -> TurnChanges:
         return TurnChanges(
@@ -485,16 +490,4 @@ def policy_of(configs: Mapping[str, str], levels: Levels) -> Policy:
     return Policy(
         config_levels.number(topic_configs.MIN_INSYNC_REPLICAS, configs, levels),
         config_levels.flag(topic_configs.UNCLEAN_LEADER_ELECTION, configs, levels),
-    )
-
-
-def _differs(before: PartitionRow, row: PartitionRow) -> bool:
-    return (
-        before.leader_epoch != row.leader_epoch
-        or before.leader != row.leader
-        or before.isr != row.isr
-        or before.assigned != row.assigned
-        or before.adding != row.adding
-        or before.removing != row.removing
-        or before.throttle != row.throttle
     )

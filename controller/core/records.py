@@ -63,20 +63,28 @@ class TopicChanged(Record, frozen=True):
 
 
 class TopicDeleted(Record, frozen=True):
-    """A topic and its partitions are no more; another topic may have its name, never its id."""
+    """A topic and its partitions are no more; another topic may have its name, never its id.
+
+    `versions` are those that the partitions had, by number: from there people read the journal backwards.
+    """
 
     topic_id: UUID
     name: str
     partition_count: int
+    versions: tuple[int, ...] = ()
 
 
 class PartitionsRemoved(Record, frozen=True):
-    """The `count` partitions of a topic from `first` on are no more; others may have their numbers."""
+    """The `count` partitions of a topic from `first` on are no more; others may have their numbers.
+
+    `versions`: see TopicDeleted.
+    """
 
     topic_id: UUID
     name: str
     first: int
     count: int
+    versions: tuple[int, ...] = ()
 
 
 class BrokerConfigsChanged(Record, frozen=True):

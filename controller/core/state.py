@@ -82,6 +82,11 @@ class PartitionTable:
             self.by_topic[topic_id] = dict(self.by_topic.get(topic_id, {}))
         return self.by_topic.setdefault(topic_id, {})
 
+    def versions(self, topic_id: UUID, first: int = 0) -> tuple[int, ...]:
+        """Of the partitions of a topic from `first` on, by number."""
+        rows = self.by_topic.get(topic_id, {})
+        return tuple(rows[number].version for number in sorted(rows) if number >= first)
+
     def put(self, row: PartitionRow) -> None:
         self.of_topic(row.topic_id)[row.partition] = row
 

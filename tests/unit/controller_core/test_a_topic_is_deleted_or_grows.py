@@ -86,7 +86,7 @@ def test_a_deleted_topic_leaves_no_row_and_everybody_hears_of_it(named: NamedTop
     cluster = Cluster(ROWS)
     decision = cluster.turn(heard("link-1a", deletion(named)))
     assert [one for one in decision.records if isinstance(one, TopicDeleted)] == [
-        TopicDeleted(ORDERS, "orders", 2)
+        TopicDeleted(ORDERS, "orders", 2, (5, 5))
     ]
     for broker_id in (1, 2, 3):
         [changes] = [one for one in said(decision, f"link-{broker_id}a") if isinstance(one, Changes)]
@@ -265,7 +265,7 @@ def test_a_topic_that_grows_and_goes_in_one_turn_is_gone() -> None:
     assert not cluster.state.rows.topics and not list(cluster.state.rows.partitions.values())
     assert not [one for one in decision.records if isinstance(one, PartitionsCreated | TopicChanged)]
     deleted = [one for one in decision.records if isinstance(one, TopicDeleted)]
-    assert deleted == [TopicDeleted(ORDERS, "orders", 2)], "as many as are stored"
+    assert deleted == [TopicDeleted(ORDERS, "orders", 2, (5, 5))], "as many as are stored"
 
 
 def test_the_row_of_a_new_partition_is_of_the_turn() -> None:

@@ -92,7 +92,7 @@ def test_the_highest_partitions_go_and_the_others_stay_as_they_are() -> None:
     decision = cluster.turn(asked(removal(1)))
     assert answer(decision) == TopicResult(name="orders", topic_id=ORDERS)
     assert [one for one in decision.records if isinstance(one, PartitionsRemoved)] == [
-        PartitionsRemoved(ORDERS, "orders", 1, 2)
+        PartitionsRemoved(ORDERS, "orders", 1, 2, (5, 5))
     ]
     assert list(cluster.state.rows.partitions.values()) == ROWS[:1]
     [topic] = cluster.state.rows.topics.values()
@@ -277,7 +277,7 @@ def test_a_topic_whose_partitions_are_removed_and_that_is_deleted_in_one_turn_is
         asked(removal(1)), heard("link-1a", DeleteTopics(topics=(NamedTopic(name="orders"),)))
     )
     assert [one for one in decision.records if isinstance(one, TopicDeleted)] == [
-        TopicDeleted(ORDERS, "orders", 3)
+        TopicDeleted(ORDERS, "orders", 3, (5, 5, 5))
     ]
     assert not [one for one in decision.records if isinstance(one, PartitionsRemoved | TopicChanged)]
     assert not cluster.state.rows.topics and cluster.state.rows == loaded(cluster.state.rows)
