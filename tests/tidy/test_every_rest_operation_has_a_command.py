@@ -1,12 +1,14 @@
 """Whatever REST offers, the command line offers: each operation has its command, or a reason why not."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import typer
 from typer.main import get_command
 
 from muster.cli.app import app
+from muster.cli.failures import ExitCode
 from tests.tidy.sources import ROOT
 
 COMMANDS = {
@@ -114,6 +116,12 @@ def test_every_command_is_one_and_is_told() -> None:
     assert named <= there
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert [one for one in sorted(there) if f"muster {one}" not in page] == []
+
+
+def test_every_exit_code_is_told() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| (\d+) \| ", page, flags=re.MULTILINE)
+    assert [int(one) for one in told] == sorted(ExitCode)
 
 
 def test_every_command_says_what_it_does() -> None:

@@ -1,0 +1,154 @@
+"""A change is made once, however its answer gets lost; Ctrl-C ends only the command."""
+
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+
+from muster.cli.failures import ExitCode
+from tests.integration.cli.conftest import Operated
+from tests.integration.cli.test_a_cluster_is_operated import SURE, WHY, committed, topic_of
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def message(stream: socket.socket) -> bytes:
+    """One whole request or answer of HTTP; empty at the end."""
+    seen = b""
+    while b"\r\n\r\n" not in seen:
+        part = stream.recv(65_536)
+        if not part:
+            return b""
+        seen += part
+    head, _, body = seen.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: *(\d+)", head)
+    while len(body) < (int(length[1]) if length else 0):
+        body += stream.recv(65_536)
+    return head + b"\r\n\r\n" + body
+
+
+@contextmanager
+def lossy(url: str, lost: int) -> Iterator[str]:
+    """The address of a door to `url` that loses the answers to the first `lost` changes."""
+    to = (str(urlsplit(url).hostname), int(urlsplit(url).port or 80))
+    listening = socket.create_server(("127.0.0.1", 0))
+    left = [lost]
+
+    def carry(client: socket.socket) -> None:
+        with client, socket.create_connection(to) as server:
+            while asked := message(client):
+                server.sendall(asked)
+                answer = message(server)
+                if asked.startswith((b"POST", b"DELETE")) and left[0]:
+                    left[0] -= 1
+                    client.sendall(answer[: len(answer) // 2])
+                    return
+                client.sendall(answer)
+
+    def serve() -> None:
+        while True:
+            try:
+                client, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=carry, args=(client,), daemon=True).start()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+
+
+def test_a_change_whose_answer_was_lost_is_asked_again_under_its_key(operated: Operated) -> None:
+    muster, name = operated.muster, f"once-{uuid4().hex[:8]}"
+    with lossy(muster.environment["MUSTER_URL"], 2) as url:
+        said = muster.done("topics", "create", name, "-p", 1, "--url", url, *WHY)
+    assert said.err.count("Nobody answered; asking again.") == 2 and "Done" in said.err
+    listed = muster.done("requests", "list", "--limit", 4, "-o", "json").json
+    told = [muster.done("requests", "show", one["request"], "-o", "json").out for one in listed]
+    assert sum(name in one for one in told) == 1
+
+
+def test_a_change_of_which_nobody_knows_is_repeated_by_its_key(operated: Operated) -> None:
+    muster, name = operated.muster, f"once-{uuid4().hex[:8]}"
+    muster.done("topics", "create", name, "-p", 1, *WHY)
+    with lossy(muster.environment["MUSTER_URL"], 99) as url:
+        said = muster("topics", "delete", name, "--url", url, *SURE)
+    assert said.code == ExitCode.UNREACHABLE and "It may have been carried out." in said.err
+    words = said.err.split("The same command with ")[1].split(" does it once")[0].replace("'", "").split()
+    assert words[0] == "--idempotency-key" and words[2] == "--if-match"
+    assert "Done" in muster.done("topics", "delete", name, *SURE, *words).err
+    assert muster("topics", "show", name).code == ExitCode.NOT_FOUND
+
+
+@pytest.mark.parametrize(("typed", "code"), [("orders", ExitCode.USAGE), ("", ExitCode.USAGE), (None, 0)])
+def test_somebody_at_a_terminal_types_the_name_of_what_is_lost(
+    operated: Operated, typed: str | None, code: int
+) -> None:
+    muster, name = operated.muster, f"gates-{uuid4().hex[:8]}"
+    muster.done("topics", "create", name, "-p", 1, *WHY)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        muster.command("topics", "delete", name),
+        env=muster.environment,
+        cwd=muster.home,
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    answers = {b"Why? ": "retired", b"to go on: ": name if typed is None else typed}
+    seen = b""
+    for question, answer in answers.items():
+        while question not in seen:
+            seen += os.read(ours, 65_536)
+        os.write(ours, f"{answer}\n".encode())
+    assert process.wait(60) == code
+    os.close(ours)
+    assert f"All records of {name} are lost.".encode() in seen
+    assert muster("topics", "show", name).code == (ExitCode.NOT_FOUND if code == 0 else 0)
+
+
+def test_ctrl_c_ends_the_command_and_leaves_the_plan(operated: Operated) -> None:
+    muster = operated.muster
+    topic = topic_of(operated, "--assign", "3,2")
+    committed(operated, topic, records=2_000, offset=0)
+    words = ("--broker", 3, "--topic", topic, "--throttle", "1", "--wait", "-o", "json")
+    plan = muster.done("plans", "propose", "drain", *words, *WHY).json["plan"]
+    assert "not above" not in muster.done("plans", "show", plan).err
+    muster.done("plans", "approve", plan, *WHY)
+    process = subprocess.Popen(
+        muster.command("plans", "run", plan, "--wait", *WHY),
+        env=muster.environment,
+        cwd=muster.home,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(f"Plan {plan}: Running"):
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    assert process.wait(60) == ExitCode.INTERRUPTED, rest
+    process.stderr.close()
+    assert f"Plan {plan} goes on." in rest and f"muster plans show {plan} --watch" in rest
+    assert muster.done("plans", "show", plan, "-o", "json").json["phase"] == "Running"
+    muster.done("plans", "pause", plan, *WHY)
+    [move] = muster.done("moves", "list", "--topic", topic, "-o", "json").json
+    muster.done("moves", "cancel", move["id"], *WHY)
+    muster.done("plans", "cancel", plan, "--moves", *WHY)
