@@ -15,7 +15,7 @@ def main() -> None:
         sys.exit(2)
     from muster.cli.app import app
 
-    app()
+    app(prog_name="muster")
 
 
 if __name__ == "__main__":
