@@ -136,7 +136,7 @@ class Chaos(Moves, FullDisks):
         """It is missed, and goes on believing that it leads; its followers go over."""
         leader = self._cluster.leader(*self._place())
         for node in self._cluster.nodes:
-            self._cluster.proxies.cut(node, self._how(), source=leader)
+            self._cluster.proxies.cut(node, self._how_for_one(), source=leader)
         self._cluster.wait_led_by_another(leader)
         self._account.wait_goes_on("while the old leader is alone")
 
@@ -150,9 +150,11 @@ class Chaos(Moves, FullDisks):
         topic, number = self._place()
         leader, follower = self._cluster.leader(topic, number), self._cluster.follower(topic, number)
         away = int(follower.removeprefix("broker-"))
-        self._cluster.proxies.cut(f"peers-{leader.removeprefix('broker-')}", self._how(), source=follower)
+        how = self._how_for_one()
+        self._cluster.proxies.cut(f"peers-{leader.removeprefix('broker-')}", how, source=follower)
         self._cluster.await_true(
-            lambda: away not in self._cluster.partitions(topic)[number]["isr"], "it lags, and leaves"
+            lambda: away not in self._cluster.partitions(topic)[number]["isr"],
+            f"{follower} is cut from {leader} ({how.value}), lags at {topic}-{number} and leaves",
         )
         self._account.wait_goes_on("without one follower")
 

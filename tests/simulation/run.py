@@ -1,6 +1,6 @@
 """This room is `make sim`: many seeds of the simulations; a failing seed prints the command that replays it.
 
-python -m tests.simulation.run [classic|native|replication|disks|producing] --seeds 300 [--seed 7] [--jobs 2]
+python -m tests.simulation.run [classic|native|replication|disks|producing|compacting] --seeds 300 [--seed 7]
 """
 
 import argparse
@@ -16,6 +16,7 @@ SIMULATIONS = {
     "native": "tests.simulation.native.runner",
     "replication": "tests.simulation.replication.runner",
     "disks": "tests.simulation.replication.disks",
+    "compacting": "tests.simulation.replication.compacting",
     "producing": "tests.simulation.replication.producing",
 }
 SEEDS_AT_ONCE = 25

@@ -146,7 +146,7 @@ class DiskBroker(Broker):
             same_boot=self.data.same_boot,
         )
         shelf.scan(self.data.lose_tail)
-        self.plane = DataPlane(self.broker_id, shelf, self.settings, self._now, lambda: WALL_MS)
+        self.plane = DataPlane(self.broker_id, shelf, self.settings, self._now, self.wall_ms)
         self.plane.on_trouble = self._state_unusable
         self._runner.run(self.plane.open_logs())
         self.view = ClusterView(self.broker_id)
@@ -175,6 +175,14 @@ class DiskBroker(Broker):
     def view_of(self, log: PartitionLog, deleted: Callable[[], list[Stored]]) -> DiskLog:
         """How the checks see a log."""
         return DiskLog(log, deleted)
+
+    def batch_of(self, value: int, broker_id: int, run: int, mark: int) -> bytes:
+        """The producer's batch with this value; its time says who stored it, and under which topic id."""
+        return batch_of(value, broker_id, run, mark)
+
+    def wall_ms(self) -> int:
+        """The calendar."""
+        return WALL_MS
 
     def _committed_of(self, key: Any) -> list[Stored]:
         return self.committed.get(key, [])
@@ -222,7 +230,7 @@ class DiskBroker(Broker):
         for key, folder in sorted(self._folders.items()):
             paths = sorted(folder.glob("*.log"))
             if paths and self._rng.random() < 0.6:
-                batch = bytearray(batch_of(len(self._kept[key].records) + 1, *self._writes(key)))
+                batch = bytearray(self.batch_of(len(self._kept[key].records) + 1, *self._writes(key)))
                 epoch = self._kept[key].records[-1].epoch if self._kept[key].records else 1
                 batches.stamp(batch, 0, len(self._kept[key].records), epoch)
                 with paths[-1].open("ab") as file:
@@ -428,7 +436,8 @@ class DiskBroker(Broker):
         hosted = self.plane.hosted(*key)
         assert hosted is not None
         with suppress(StorageFailed):
-            hosted.append_produced(memoryview(bytearray(batch_of(value, *self._writes(key)))), WALL_MS)
+            batch = bytearray(self.batch_of(value, *self._writes(key)))
+            hosted.append_produced(memoryview(batch), self.wall_ms())
 
 
 def _bytes_of(piece: Any) -> bytes:

@@ -44,7 +44,7 @@ def rot(logs: list[tuple[Path, int]], rng: Random) -> Rotten | None:
         for folder, recovery_point in logs
         for path in sorted(folder.glob("*.log"))
         for start, one in batches.headers(path.read_bytes())
-        if one.next_offset <= recovery_point
+        if one.next_offset <= recovery_point and one.size_bytes > batches.HEADER_BYTES
     ]
     if not found:
         return None

@@ -1,6 +1,6 @@
 """This room shows the checks of the simulation what a log in files holds, and words what is stored in it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -50,11 +50,13 @@ class DiskLog:
             is_known = self.is_damaged or at[2] == self._read_at[2]
             kept = self._records[: self._log.end_offset] if is_known else []
             kept = self._deleted()[:start] + kept[start:]
-            self._records = kept + [
-                self.stored(one) for one in self._log.headers_from(len(kept)) if one.base_offset >= len(kept)
-            ]
+            self._records = kept + list(self.stored_from(len(kept)))
             self._read_at = at
         return self._records
+
+    def stored_from(self, offset: int) -> Iterator[Stored]:
+        """What lies behind each other from there on."""
+        return (self.stored(one) for one in self._log.headers_from(offset) if one.base_offset >= offset)
 
     def stored(self, one: batches.BatchHeader) -> Stored:
         """What a batch holds, by its header."""

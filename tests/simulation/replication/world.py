@@ -5,7 +5,9 @@ fate may do; `do` performs one and then looks at every invariant of replication.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from random import Random
+from typing import ClassVar
 from uuid import UUID
 
 from broker.core.cluster_view import PartitionKey
@@ -41,6 +43,9 @@ IN_FLIGHT = 5
 
 class World(Wishes):
     """Brokers 1 to n and one topic `orders`; budgets say how often each fault may still happen."""
+
+    configs: ClassVar[Mapping[str, str]] = {}
+    """Of the first topic."""
 
     rounds_of_rest = 2
     """Of a fair run, in which nothing changes: then nothing will."""
@@ -90,7 +95,7 @@ class World(Wishes):
         for broker_id in self.brokers:
             self.do(("hello", broker_id))
         self._deliver_everything()
-        topic = TopicRow(TOPIC, "orders", len(assignments), len(assignments[0]))
+        topic = TopicRow(TOPIC, "orders", len(assignments), len(assignments[0]), dict(self.configs))
 
         def create(draft: Draft) -> None:
             draft.topics[TOPIC] = topic
@@ -189,12 +194,8 @@ class World(Wishes):
                 if replica.next_fetch() is not None:
                     found += [(name, b, key) for name in ("slow", "late") if self.left(name)]
                 row = self.rows().partitions.get(key)
-                if (
-                    self.left("move")
-                    and row is not None
-                    and b in row.isr
-                    and row.leader not in (NO_LEADER, b)
-                ):
+                may_lead = row is not None and b in row.isr and row.leader not in (NO_LEADER, b)
+                if self.left("move") and may_lead:
                     found.append(("move", b, key))
         if self.left("takeover"):
             found.append(("takeover",))
@@ -234,9 +235,8 @@ class World(Wishes):
 
     def _control_all(self) -> None:
         """Several links have something to say: one turn for all that belong to one controller."""
-        waiting = [link for link in self.links if link.to_controller]
         for controller in (self.controller, self.zombie):
-            mine = [link for link in waiting if link.controller is controller]
+            mine = [link for link in self.links if link.to_controller and link.controller is controller]
             if mine and controller is not None:
                 controller.read(mine, self.now)
         self._forget_read_links()

@@ -1,0 +1,83 @@
+"""This room switches single rules of compaction off, to show that walks with compacted logs notice.
+
+Every mutant changes the product's code, none what stands in for a disk or a process.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from broker.log import opening
+from broker.log.cleaning import Cleaning, Passes, finish_swaps
+from broker.log.compaction import Cleaned, LastOffsets, _Writer
+from broker.log.outcomes import CLEANED, SWAP
+from broker.log.partition_log import PartitionLog
+from broker.log.segments import Segments
+from tests.simulation.replication.disk_mutants import Mutant
+
+
+@contextmanager
+def _compacting_above_the_high_watermark() -> Iterator[None]:
+    """Records are removed for the sake of what is not committed."""
+    dirt = Cleaning.dirt
+
+    def to_the_end(self: Cleaning, settings: Any, _high_watermark: int, wall_ms: int) -> Any:
+        return dirt(self, settings, 2**60, wall_ms)
+
+    with patch.object(Cleaning, "dirt", to_the_end):
+        yield
+
+
+MUTANTS: dict[str, Mutant] = {
+    "above_hw": _compacting_above_the_high_watermark,
+    "last_goes": lambda: patch.object(
+        LastOffsets, "superseded", lambda self, key, offset: self._offsets.get(key, -1) >= offset
+    ),
+    "tombstones_at_once": lambda: patch.object(Passes, "old_to", lambda self, *_: 2**60),
+    "tombstones_with_the_second_pass": lambda: patch.object(Passes, "old_to", lambda self, *_: self.clean_to),
+    "passes_uncut": lambda: patch.object(Passes, "cut_at", lambda *_: None),
+    "no_filler": lambda: patch.object(_Writer, "_fill", lambda self: None),
+    "not_swapped": lambda: patch.object(PartitionLog, "swap_in", lambda self, cleaned: True),
+    "swaps_dropped": lambda: patch.object(opening, "finish_swaps", _drop_swaps),
+    "cleaned_believed": lambda: patch.object(opening, "finish_swaps", _believe_cleaned),
+    "deleted_first": lambda: patch.object(Segments, "swap", _delete_first),
+}
+
+
+def _drop_swaps(folder: Path, names: Iterable[str]) -> bool:
+    """What was finished and not yet in its place is thrown away like what was not."""
+    for path in (*folder.glob(f"*{CLEANED}"), *folder.glob(f"*{SWAP}")):
+        path.unlink()
+    return finish_swaps(folder, names)
+
+
+def _believe_cleaned(folder: Path, names: Iterable[str]) -> bool:
+    """What was not finished is put in the place of others."""
+    for path in folder.glob(f"*{CLEANED}"):
+        base_offset = int(path.name.split(".", 1)[0])
+        for old in folder.glob("*.log"):
+            if int(old.stem) == base_offset:
+                os.replace(path, old)
+                old.with_suffix(".index").unlink(missing_ok=True)
+    return finish_swaps(folder, [one.name for one in folder.iterdir()])
+
+
+def _delete_first(self: Segments, cleaned: Cleaned) -> bool:
+    """The old files go before the new one has the name by which it is found."""
+    count = len(cleaned.bases)
+    if cleaned.bases[0] not in self.bases:
+        return False
+    at = self.bases.index(cleaned.bases[0])
+    if (*cleaned.bases, cleaned.end_offset) != tuple(self.bases[at : at + count + 1]):
+        return False
+    first = self._listed[at]
+    for segment in reversed(self._listed[at : at + count]):
+        segment.delete()
+    os.replace(cleaned.path, first.path)
+    fresh = self.on_disk(cleaned.bases[0])
+    fresh.compacted(cleaned.size_bytes, cleaned.placed)
+    self._listed[at : at + count], self.bases[at : at + count] = [fresh], [cleaned.bases[0]]
+    return True
