@@ -25,13 +25,15 @@ class Reader:
     def __init__(self, command: list[str], cluster: Cluster, group: str, rack: str, folder: Path) -> None:
         self.name = group
         self._told = folder / f"{group}.out"
+        self._grumble = folder / f"{group}.err"
         settings = [f"client.rack={rack}", "metadata.max.age.ms=300000"]
-        with self._told.open("wb") as told:
+        # What a client logs would stand in the middle of a line.
+        with self._told.open("wb") as told, self._grumble.open("wb") as grumble:
             self.process = subprocess.Popen(
                 [*command, cluster.bootstrap, group, TOPIC, *settings],
                 stdin=subprocess.DEVNULL,
                 stdout=told,
-                stderr=subprocess.STDOUT,
+                stderr=grumble,
                 env={"PYTHONUNBUFFERED": "1"},
             )
 
@@ -43,7 +45,7 @@ class Reader:
         return [(int(words[1]), int(words[-1])) for words in records]
 
     def has_read(self, count: int) -> bool:
-        assert self.process.poll() is None, f"{self.name} ended: {self._told.read_text()[-2000:]}"
+        assert self.process.poll() is None, f"{self.name} ended: {self._grumble.read_text()[-2000:]}"
         return len(self.read) >= count
 
     def end(self) -> None:
