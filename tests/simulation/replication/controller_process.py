@@ -12,7 +12,18 @@ from uuid import UUID
 from controller.core.dispatch import frames_for
 from controller.core.draft import ClusterDecision, Draft, levels_of, policy_of
 from controller.core.election import Policy
-from controller.core.events import Event, HangUp, Heard, Hello, LinkClosed, ProposalsReady, Say, TookOver
+from controller.core.events import (
+    Event,
+    HangUp,
+    Heard,
+    Hello,
+    LinkClosed,
+    PlanComputed,
+    ProposalsReady,
+    Say,
+    TookOver,
+)
+from controller.core.plans import COMPUTE_PLAN
 from controller.core.proposing import Task, propose
 from controller.core.records import ClusterRecord, WorkOffered
 from controller.core.settings import ControllerSettings
@@ -23,6 +34,7 @@ from muster.messages.codec import decode_from_broker, decode_to_broker, encode
 from muster.messages.link.from_broker import AlterPartition, BrokerHello, FromBroker, Leaving, UnusableLogs
 from muster.messages.link.rows import EVERY_BROKER
 from muster.messages.link.to_broker import ToBroker
+from tests.simulation.replication.plan_walks import compute_plan
 from tests.unit.messages.made_rows import stored
 
 
@@ -176,9 +188,13 @@ class Controller:
         self.turn(events, now)
 
 
-def compute(database: Database, settings: ControllerSettings, work: WorkOffered) -> ProposalsReady:
+def compute(
+    database: Database, settings: ControllerSettings, work: WorkOffered
+) -> ProposalsReady | PlanComputed:
     """A worker computes from the rows as they are; its result is adopted later, or never fits any more."""
 
+    if work.kind == COMPUTE_PLAN:
+        return compute_plan(database.rows, UUID(work.key))
     cluster = database.rows.configs.get(EVERY_BROKER)
     levels = levels_of(cluster.configs if cluster else {}, settings)
 

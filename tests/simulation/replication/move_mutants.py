@@ -13,7 +13,7 @@ import msgspec
 from broker.core.throttling import Throttle
 from controller.core import plans, reassignment
 from controller.core.draft import Draft
-from controller.core.plan_rows import Plan, PlanStep
+from controller.core.plan_rows import Plan, PlanPhase, PlanStep
 from controller.core.records import Phase, Reassignment
 from controller.core.state import ClusterRows
 from controller.core.topics import Refused
@@ -212,4 +212,67 @@ def _() -> Iterator[None]:
         return machine._replace(hosted=None, late=())
 
     with patch.object(SmallBrokers, "stopped", kept):
+        yield
+
+
+@mutant("plan_runs_on_in_a_pause")
+def _() -> Iterator[None]:
+    """A plan that is paused asks for its next moves."""
+    ask_next = plans.ask_next
+
+    def ask_in_pauses(draft: Draft) -> None:
+        ask_next(draft)
+        for plan in draft.plans.all():
+            if plan.phase is PlanPhase.PAUSED:
+                for step in draft.plans.waiting(plan.id, 1):
+                    plans._ask(draft, plan, step)
+
+    with patch.object(plans, "ask_next", ask_in_pauses):
+        yield
+
+
+@mutant("plan_ends_without_its_moves")
+def _() -> Iterator[None]:
+    """What was to be cancelled with its plan goes on."""
+    with patch.object(plans, "_cancel_moves", lambda *_: None):
+        yield
+
+
+@mutant("plan_stands_still")
+def _() -> Iterator[None]:
+    """Nobody looks whether there is room for the next moves."""
+    with patch.object(plans, "ask_next", lambda _: None):
+        yield
+
+
+@mutant("rate_of_the_plan_alone")
+def _() -> Iterator[None]:
+    """Another rate of a plan holds for moves that begin later, not for those under way."""
+    with patch.object(reassignment, "throttle", lambda *_: None):
+        yield
+
+
+@mutant("throttle_left_behind")
+def _() -> Iterator[None]:
+    """What was throttled stays so when nothing is added any more."""
+    make = reassignment._with_replicas
+
+    def make_throttled(draft: Draft, row: PartitionRow, *seats: Any) -> PartitionRow:
+        made = make(draft, row, *seats)
+        return made if made.throttle else msgspec.structs.replace(made, throttle=row.throttle)
+
+    with patch.object(reassignment, "_with_replicas", make_throttled):
+        yield
+
+
+@mutant("request_forgotten")
+def _() -> Iterator[None]:
+    """What one turn leaves of a request for moves is left for good."""
+    go_on = reassignment.go_on_altering
+
+    def go_on_and_forget(draft: Draft) -> None:
+        go_on(draft)
+        draft.memory.altering = []
+
+    with patch.object(reassignment, "go_on_altering", go_on_and_forget):
         yield

@@ -15,6 +15,7 @@ STEPS = 160
 TOPICS_IN_EACH = 3
 UNREGISTERED_IN_EACH = 8
 SHRUNK_IN_EACH = 10
+PLANNED_IN_EACH = 9
 """One world of so many."""
 ROUNDS_AT_MOST = 80
 FAIR_ORDER = (
@@ -62,6 +63,17 @@ def removal_budget(rng: Random) -> dict[str, int]:
     return {"shrink": rng.randint(2, 6), "grow": rng.randint(4, 8), "reassign": rng.choice((0, 1, 2))}
 
 
+def plan_budget(rng: Random) -> dict[str, int]:
+    """Of worlds in which plans are proposed, run, given other rates, paused and cancelled."""
+    return {
+        "plan": rng.randint(1, 3),
+        "steer": rng.randint(6, 16),
+        "reassign_all": rng.choice((0, 1, 2)),
+        "reassign": rng.choice((0, 1)),
+        "takeover": rng.randint(0, 2),
+    }
+
+
 def random_world(rng: Random, seed: int) -> World:
     """Three or four brokers, one or two partitions, and a budget for each kind of fault."""
     brokers = rng.choice((3, 3, 3, 4))
@@ -88,6 +100,9 @@ def random_world(rng: Random, seed: int) -> World:
         budget.update(topic_budget(rng))
     if seed % SHRUNK_IN_EACH == 8:
         budget |= removal_budget(rng)
+    if seed % PLANNED_IN_EACH == 5:
+        assignments = [tuple(rng.sample(ids, factor)) for _ in range(3)]
+        budget |= plan_budget(rng)
     if seed % UNREGISTERED_IN_EACH == 2:
         # One that holds nothing is there to be unregistered, and dies.
         brokers = 4
@@ -166,7 +181,7 @@ def settle(world: World, revive: bool, readers: Readers | None = None) -> str:
     if world.database.folded() != world.rows() or world.database.load() != world.rows():
         return "journal, rows and load differ"
     unsettled = (text for key in world.keys if (text := _unsettled(world, key)))
-    return next(unsettled, "") or world.over_time.left_over(world)
+    return next(unsettled, "") or world.over_time.left_over(world) or world.plan_walks.left_over(world)
 
 
 def _rest(world: World) -> bool:

@@ -36,6 +36,7 @@ from tests.unit.controller_core import test_a_broker_says_hello as hellos
 from tests.unit.controller_core import test_a_partition_is_moved as moves
 from tests.unit.controller_core import test_a_plan_is_run as plans
 from tests.unit.controller_core import test_leaders_are_elected_on_request as elections
+from tests.unit.controller_core import test_no_turn_changes_more_than_it_may as bounded
 from tests.unit.controller_core import test_partitions_are_removed as removals
 
 SEEDS = 300
@@ -49,9 +50,14 @@ KILLED_BY = {
     "lost_kept": 39,
     "no_floor": 36,
     "pend_dropped": 33,
+    "plan_ends_without_its_moves": 59,
+    "plan_runs_on_in_a_pause": 5,
+    "plan_stands_still": 50,
+    "rate_of_the_plan_alone": 50,
     "removed_is_kept": 388,
     "speak_first": 355,
     "switch_early": 333,
+    "throttle_left_behind": 50,
 }
 """Of rules that few walks miss, a seed that does; when walks change, one of SEEDS takes its place."""
 
@@ -75,6 +81,7 @@ SCENES: dict[str, Callable[[], None]] = {
     "throttle_isr": throttling.test_members_of_the_isr_and_replicas_that_nobody_adds_are_never_throttled,
     "plan_asks_changed": plans.test_what_changed_since_the_review_is_skipped_and_an_election_is_no_change,
     "plan_runs_unapproved": plans.test_a_plan_is_computed_reviewed_and_moves_nothing_before_it_runs,
+    "request_forgotten": bounded.test_a_partition_that_is_named_twice_is_refused_in_whatever_turn_it_is_named,
     "switch_no_epoch": moves.test_a_leader_that_stays_keeps_leading_under_another_epoch,
     "let_go_early": leaving.test_what_one_turn_has_no_room_for_is_moved_in_the_next,
     "removed_unread": removals.test_what_a_group_has_not_read_stays_unless_it_is_forced,

@@ -24,6 +24,7 @@ from muster.messages.link.from_broker import (
     WantedReplicas,
 )
 from tests.simulation.replication.controller_process import Controller
+from tests.simulation.replication.plan_walks import PlanWalks
 
 NAMES = ("orders", "clicks")
 PARTITIONS_AT_MOST = 3
@@ -42,6 +43,7 @@ class Wishes:
     controller: Controller
     budget: dict[str, int]
     committed: Any
+    plan_walks: PlanWalks
 
     def rows(self) -> ClusterRows:
         raise NotImplementedError
@@ -49,7 +51,7 @@ class Wishes:
     def left(self, fault: str) -> int:
         return self.budget.get(fault, 0)
 
-    def _ask(self, wish: FromBroker) -> bool:
+    def ask(self, wish: FromBroker) -> bool:
         """Over the link of whichever broker is bound; it hears the answer. False: nobody is."""
         sessions = self.controller.state.memory.sessions.values()
         link = next((one.link for one in sessions if one.link is not None), None)
@@ -63,19 +65,41 @@ class Wishes:
     def _move_to(self, key: PartitionKey, replicas: tuple[int, ...] | None) -> None:
         self.wishes += 1
         wish = WantedReplicas(topic=self._name(key), partition=key[1], replicas=replicas)
-        self._ask(AlterReassignments(correlation_id=self.wishes, partitions=(wish,)))
+        self.ask(AlterReassignments(correlation_id=self.wishes, partitions=(wish,)))
 
     def _name(self, key: PartitionKey) -> str:
         return self.rows().topics[key[0]].name
 
     def _reassign(self, key: PartitionKey, newcomer: int) -> None:
         """The replica set loses its last broker, or grows by `newcomer` if that is not one of it."""
-        assigned = self.rows().partitions[key].assigned
+        self._move_to(key, self.target_with(self.rows().partitions[key].assigned, newcomer))
+
+    def target_with(self, assigned: tuple[int, ...], newcomer: int) -> tuple[int, ...]:
         if newcomer not in assigned:
-            target = (*assigned[:-1], newcomer) if len(assigned) > 2 else (*assigned, newcomer)
-        else:
-            target = tuple(b for b in assigned if b != newcomer) if len(assigned) > 2 else assigned[::-1]
-        self._move_to(key, target)
+            return (*assigned[:-1], newcomer) if len(assigned) > 2 else (*assigned, newcomer)
+        return tuple(b for b in assigned if b != newcomer) if len(assigned) > 2 else assigned[::-1]
+
+    def _reassign_all(self, newcomer: int) -> None:
+        """One request for every partition: more than a turn carries out, in worlds where turns are full."""
+        self.wishes += 1
+        wishes = tuple(
+            WantedReplicas(
+                topic=self._name(row.key),
+                partition=row.partition,
+                replicas=self.target_with(row.assigned, newcomer),
+            )
+            for row in self.rows().partitions.values()
+        )
+        self.ask(AlterReassignments(correlation_id=self.wishes, partitions=wishes))
+
+    def _plan(self, newcomer: int) -> None:
+        self.wishes += 1
+        self.plan_walks.propose(self, newcomer)
+
+    def _steer(self, plan_id: UUID, how: str) -> None:
+        self.wishes += 1
+        if text := self.plan_walks.steer(self, plan_id, how):
+            raise Broken(text)
 
     def _cancel(self, key: PartitionKey) -> None:
         self._move_to(key, None)
@@ -83,7 +107,7 @@ class Wishes:
     def _elect(self, key: PartitionKey) -> None:
         """The preferred leader, if it can."""
         self.wishes += 1
-        self._ask(ElectLeaders(correlation_id=self.wishes, partitions=((self._name(key), key[1]),)))
+        self.ask(ElectLeaders(correlation_id=self.wishes, partitions=((self._name(key), key[1]),)))
 
     def _balance(self) -> None:
         """The time of the next pass has come."""
@@ -106,17 +130,17 @@ class Wishes:
                 found.append(("grow", topic_id))
             if self.left("shrink") and topic.partition_count > 1:
                 found.append(("shrink", topic_id))
-        return found
+        return found + self.plan_walks.faults(self)
 
     def _create(self, name: str, factor: int) -> None:
         self.wishes += 1
         topic = NewTopic(name=name, partition_count=1, replication_factor=factor)
-        self._ask(CreateTopics(correlation_id=self.wishes, topics=(topic,), timeout_ms=TIMEOUT_MS))
+        self.ask(CreateTopics(correlation_id=self.wishes, topics=(topic,), timeout_ms=TIMEOUT_MS))
 
     def _delete(self, topic_id: UUID) -> None:
         """It is gone at once, whoever of its brokers is dead."""
         self.wishes += 1
-        asked = self._ask(
+        asked = self.ask(
             DeleteTopics(correlation_id=self.wishes, topics=(NamedTopic(name=self._name((topic_id, 0))),))
         )
         if asked and topic_id in self.rows().topics:
@@ -126,7 +150,7 @@ class Wishes:
         self.wishes += 1
         topic = self.rows().topics[topic_id]
         wanted = GrownTopic(name=topic.name, partition_count=topic.partition_count + 1)
-        self._ask(CreatePartitions(correlation_id=self.wishes, topics=(wanted,), timeout_ms=TIMEOUT_MS))
+        self.ask(CreatePartitions(correlation_id=self.wishes, topics=(wanted,), timeout_ms=TIMEOUT_MS))
 
     def _shrink(self, topic_id: UUID) -> None:
         """The highest partition goes at once, whoever of its brokers is dead, and whoever has read it."""
@@ -136,7 +160,7 @@ class Wishes:
         wish = RemovePartitions(
             correlation_id=self.wishes, topic=topic.name, partition_count=count, force=True
         )
-        self._ask(wish)
+        self.ask(wish)
         if self.rows().topics[topic_id].partition_count == count:
             # What is committed under the number from now on is another partition's.
             self.committed.pop((topic_id, count), None)

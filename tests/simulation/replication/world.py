@@ -15,8 +15,7 @@ from broker.core.producers import Append, Duplicate
 from broker.core.replica import Replica
 from controller.core.draft import Draft
 from controller.core.election import Choice, never_led
-from controller.core.events import ProposalsReady
-from controller.core.records import Phase
+from controller.core.events import PlanComputed, ProposalsReady
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, folded
 from muster.kernel.instants import Instant
@@ -32,6 +31,7 @@ from tests.simulation.replication.controller_process import Controller, Database
 from tests.simulation.replication.leaving import Leavers
 from tests.simulation.replication.memory_log import Stored
 from tests.simulation.replication.over_time import OverTime
+from tests.simulation.replication.plan_walks import PlanWalks
 from tests.simulation.replication.registrations import Registrations
 from tests.simulation.replication.wishes import Broken, Wishes
 
@@ -68,13 +68,14 @@ class World(Wishes):
             max_elections_in_the_turn=in_the_turn,
             # Where workers decide deaths, a world of two partitions shows a turn that is full, too.
             max_changed_in_bulk=max(1, in_the_turn),
+            max_altered_in_a_turn=max(1, in_the_turn),
         )
         self.database = Database()
         self.controller = Controller(self.database, self.settings, self.now)
         self.zombie: Controller | None = None
         self.brokers = {b: self._machine(b) for b in range(1, brokers + 1)}
         self.links: list[Link] = []
-        self.finished_work: list[ProposalsReady] = []
+        self.finished_work: list[ProposalsReady | PlanComputed] = []
         self.late: list[FetchRequest] = []
         self.committed: dict[PartitionKey, list[Stored]] = defaultdict(list)
         self.checked_leaders: set[tuple[PartitionKey, int]] = set()
@@ -82,6 +83,7 @@ class World(Wishes):
         self.leavers = Leavers()
         self.registrations = Registrations()
         self.over_time = OverTime()
+        self.plan_walks = PlanWalks()
         self._begin(assignments)
 
     def _machine(self, broker_id: int) -> Broker:
@@ -351,7 +353,9 @@ class World(Wishes):
 
     def _takeover(self) -> None:
         # A work item that is adopted in part is still done: the new owner finds it.
-        self.finished_work += [one.event for one in self.controller.state.memory.adopting]
+        memory = self.controller.state.memory
+        self.finished_work += [one.event for one in memory.adopting]
+        self.finished_work += [one.event for one in memory.adding_steps]
         self.zombie = self.controller
         self.controller = Controller(self.database, self.settings, self.now)
 
@@ -385,8 +389,9 @@ class World(Wishes):
                 self._look_at_replica(b, key, replica, row)
             self._look_at_members(key, row)
             self._look_at_logs(key)
-        if text := self.leavers.look(self) or self.over_time.look(self) or self.registrations.look(self):
-            raise Broken(text)
+        for one in (self.plan_walks, self.leavers, self.over_time, self.registrations):
+            if text := one.look(self):
+                raise Broken(text)
         if not self.controller.deposed and self.controller.state.rows != self.rows():
             raise Broken("the owner's cache differs from the rows")
 
@@ -395,23 +400,6 @@ class World(Wishes):
             raise Broken("empty ISR")
         if not set(row.isr) <= set(row.assigned) or row.leader not in (NO_LEADER, *row.isr):
             raise Broken("leader in ISR within AR is broken")
-        self._look_at_reassignment(row)
-
-    def _look_at_reassignment(self, row: PartitionRow) -> None:
-        """Adding and removing replicas are those of one that is in progress, and of nothing else."""
-        active = self.rows().reassignments.get(row.key)
-        in_progress = active is not None and active.phase is Phase.IN_PROGRESS
-        adding, removing, assigned = set(row.adding), set(row.removing), set(row.assigned)
-        if not adding | removing <= assigned or adding & removing:
-            raise Broken("adding and removing replicas are not two parts of the assignment")
-        if (adding or removing) and not in_progress:
-            raise Broken("replicas come and go without a reassignment in progress")
-        between = active is None or (set(active.origin), set(active.target)) == (
-            assigned - adding,
-            assigned - removing,
-        )
-        if in_progress and not between:
-            raise Broken("the row is not between origin and target")
 
     def _look_at_members(self, key: PartitionKey, row: PartitionRow) -> None:
         committed = self.committed[key]
