@@ -274,8 +274,11 @@ class FollowerSession:
                 continue
             is_first = bool(buckets) or left == max_bytes
             answer = self._read_partition(key, asked, min(left, may_send) if buckets else left, is_first)
-            del self._dirty[key]
             size_bytes = 0 if answer.records is None else len(answer.records)
+            if not is_first and not size_bytes and self._has_more(key, answer):
+                # Its next batch is larger than what is left: it comes first in the next answer.
+                break
+            del self._dirty[key]
             take(buckets, size_bytes)
             is_refused = answer.error_code != ErrorCode.NONE or answer.diverging is not None
             if is_refused and self._told_errors.get(key) != answer.error_code:
@@ -290,6 +293,12 @@ class FollowerSession:
         if wait_ms:
             self._look_again_in(wait_ms)
         return answers, is_urgent or max_bytes - left >= max(min_bytes, 1)
+
+    def _has_more(self, key: PartitionKey, answer: Answer) -> bool:
+        """True if an answer without records leaves out some that the follower lacks."""
+        hosted = self._plane.hosted(*key)
+        is_refused = answer.error_code != ErrorCode.NONE or answer.diverging is not None
+        return hosted is not None and not is_refused and self._positions[key].offset < hosted.log.end_offset
 
     def _buckets(self, key: PartitionKey) -> tuple[Bucket, ...]:
         """What the follower has to find room in, as long as this partition is not in sync there."""

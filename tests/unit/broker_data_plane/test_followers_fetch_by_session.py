@@ -1,5 +1,6 @@
 """A follower's session: what moved is named, what has news is answered, and its progress commits records."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,33 @@ async def test_a_waiting_session_is_woken_by_an_append_and_sent_the_records_once
         two.send(FETCH, 16, follow(1, session=(begun.session_id, 2), max_wait_ms=5_000))
         assert produced(await ann.hear()) == (0, 0)
         assert await two.is_quiet()
+
+
+async def test_what_finds_no_room_in_an_answer_comes_first_in_the_next_though_nothing_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three partitions of a move that nobody writes to, and room for one batch and a half."""
+    monkeypatch.setattr(handlers_replication, "RESPONSE_BYTES", 1_500)
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
+        one.obey(1, replicas=IN_STEP, isr=(1,), partitions=3)
+        for number in range(3):
+            await ann.ask(PRODUCE, 9, produce(b"x" * 1_000, acks=1, partition=number))
+        request = follow(0)
+        (topic,) = request.topics
+        every = tuple(replace(topic.partitions[0], partition=number) for number in range(3))
+        begun = await two.ask(FETCH, 16, replace(request, topics=(replace(topic, partitions=every),)))
+        sent = [sent_of(begun)]
+        for epoch in (1, 2):
+            stored = replace(follow(1).topics[0].partitions[0], partition=sent[-1][0])
+            moved = follow(1, session=(begun.session_id, epoch))
+            moved = replace(moved, topics=(replace(moved.topics[0], partitions=(stored,)),))
+            sent.append(sent_of(await two.ask(FETCH, 16, moved)))
+        assert sorted(sent) == [[0], [1], [2]]
+
+
+def sent_of(answer: Any) -> list[int]:
+    """Partitions of which it holds records."""
+    return [one.partition_index for topic in answer.responses for one in topic.partitions if one.records]
 
 
 async def test_who_did_not_store_what_it_was_sent_is_sent_it_again(tmp_path: Path) -> None:
