@@ -11,6 +11,7 @@ from django.utils.functional import SimpleLazyObject
 
 from access.service import role_of
 from controller import leases
+from controller.findings import Finding
 from controller.move_queries import MoveCounts
 from controller.standing import ClusterStanding
 from groups import standing as group_standing
@@ -18,6 +19,7 @@ from runtime.models import JournalEntry
 from web.wording import clock, count
 
 THEMES = ("light", "dark")
+CONTROLLER = "controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,15 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "role": SimpleLazyObject(lambda: str(role_of(request.user) or "none")),
         "board": SimpleLazyObject(lambda: board(request)),
         "controller_line": SimpleLazyObject(controller_line),
+        "controller_away": SimpleLazyObject(lambda: controller_away(request)),
     }
+
+
+def controller_away(request: HttpRequest) -> Finding | None:
+    """That no node is controller: what pages say of brokers and partitions is as the last one left it."""
+    findings = group_standing.of(request).cluster.findings
+    orphaned = (one for one in findings if one.kind == "lanes_without_owner")
+    return next((one for one in orphaned if CONTROLLER in one.facts["lanes"]), None)
 
 
 def controller_line() -> str:

@@ -200,3 +200,16 @@ def test_that_the_database_was_set_back_stands_on_every_page_with_its_proof(view
     page = text(viewer, "/")
     assert "The database was set back" in page and "adopt_restore" in page
     assert "Broker 2 has applied version 99, and this is 41." in page
+
+
+def test_while_nobody_is_controller_every_page_says_that_it_may_be_out_of_date(viewer: Client) -> None:
+    cast.add_cluster()
+    cast.add_broker(1)
+    cast.add_topic("orders", 1, [(1,)])
+    places = ("/topics/", "/topics/orders/", "/topics/orders/0/", "/brokers/", "/brokers/1/", "/journal/")
+    for address in places:
+        assert "No node is controller" not in text(viewer, address), address
+    NodeSession.objects.update(ended=True, renewed_at=cast.ago(minutes=4))
+    for address in places:
+        assert "No node is controller since" in text(viewer, address), address
+    assert "65 lanes have no owner" in text(viewer, "/"), "there it is the first finding"
