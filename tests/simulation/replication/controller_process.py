@@ -93,6 +93,7 @@ class Database:
             rows.partitions.values(),
             rows.reassignments.values(),
             plans=rows.plans.copy(),
+            losses=rows.losses.values(),
         )
 
     def write(self, lease_epoch: int, records: Sequence[ClusterRecord]) -> bool:
