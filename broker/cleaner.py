@@ -89,7 +89,8 @@ class Cleaner:
                 return False
             before, after = before + cleaned.before_bytes, after + cleaned.size_bytes
         if one.cuts == cuts:
-            passes.note(latest.end_offset, now, one.settings.delete_retention_ms)
+            # Only now is what it superseded gone: until then a reader may have met the older value.
+            passes.note(latest.end_offset, self._wall_clock_ms(), one.settings.delete_retention_ms)
         log.info(
             "compacted",
             folder=one.folder.name,
