@@ -15,8 +15,10 @@ _REFUSALS = {
 }
 
 _REFUSALS_OF_WRITES = {
+    "408": "It did not come whole within ten seconds; nothing was changed.",
     "409": "The present state does not allow it; nothing was changed.",
     "412": "If-Match names another version; `current` is the row as it is now, and ETag its version.",
+    "413": "It has more than 1 MiB; nothing was changed.",
     "422": "The Idempotency-Key was given to another request.",
     "428": "If-Match is missing.",
 }
