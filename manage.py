@@ -5,13 +5,13 @@ import os
 import sys
 
 from muster.kernel.environment import SettingError
-from muster.kernel.lean_imports import leave_out_what_only_tests_need
+from muster.kernel.lean_imports import leave_out_what_serves_nobody
 from standalone.surroundings import STACK_COMMANDS, keep_what_reaches_a_stack
 
 
 def main() -> None:
     """Run the management command named on the command line; what a person can mend fails with one line."""
-    leave_out_what_only_tests_need()
+    leave_out_what_serves_nobody()
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     if command in STACK_COMMANDS:
         keep_what_reaches_a_stack(os.environ)

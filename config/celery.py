@@ -8,10 +8,10 @@ from celery import Celery
 from celery.signals import worker_before_create_process
 
 from config.environment import process_role
-from muster.kernel.lean_imports import leave_out_what_only_tests_need
+from muster.kernel.lean_imports import leave_out_what_serves_nobody
 
 if process_role(sys.argv) == "worker":
-    leave_out_what_only_tests_need()
+    leave_out_what_serves_nobody()
 # This product has no other settings module, whatever the shell was told for another one.
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 # A worker would run Django's checks, most of a second, and look at no result of theirs.

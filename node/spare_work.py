@@ -6,12 +6,12 @@ It reads item ids, one a line, from a pipe, and ends when the pipe does.
 import os
 import sys
 
-from muster.kernel.lean_imports import leave_out_what_only_tests_need
+from muster.kernel.lean_imports import leave_out_what_serves_nobody
 
 
 def main() -> None:
     """Do each item that is named on standard input; end at its end."""
-    leave_out_what_only_tests_need()
+    leave_out_what_serves_nobody()
     import django
     import structlog
 

@@ -107,7 +107,10 @@ class World:
         self._even_out_first(list(self.targets))
 
     def _even_out(self, free: Sequence[int], loads: Loads) -> None:
-        """First down to the mean, which moves fewest; then whoever has two more than another gives one."""
+        """First down to the mean, then up to it, which moves fewest; then who has two more than another.
+
+        That alone moves more: who has one more than the mean would give two to whoever has nothing.
+        """
         givers = {one.broker_id for one in self._places}
         if not givers:
             return
@@ -117,15 +120,19 @@ class World:
                 if broker_id in givers:
                     on[broker_id].append(place)
         count = self._loads.replicas
-        highest = -(-sum(map(count, givers)) // len(givers))
+        lowest, rest = divmod(sum(map(count, givers)), len(givers))
+        highest = lowest + (rest > 0)
 
-        def may(giver: int, taker: int) -> bool:
+        def down(giver: int, taker: int) -> bool:
             return count(giver) > highest > count(taker)
+
+        def up(giver: int, taker: int) -> bool:
+            return count(giver) > lowest > count(taker)
 
         def improves(giver: int, taker: int) -> bool:
             return count(giver) >= count(taker) + 2
 
-        for rule in (may, *[improves] * ROUNDS):
+        for rule in (down, up, *[improves] * ROUNDS):
             moved = False
             for giver in sorted(on, key=lambda b: (-count(b), b)):
                 moved |= self._give(giver, on, loads, rule)

@@ -119,6 +119,12 @@ def test_a_spread_cluster_is_even_where_no_rack_hinders_and_stays_so(one: World)
     assert all(set(step.target) == set(step.origin) for step in again.plan(PlanKind.SPREAD).steps)
 
 
+def test_an_empty_broker_gets_one_from_each_that_has_more_than_the_mean() -> None:
+    one = world([(b,) for b in (1, 2, 3, 4) for _ in range(4)], dict.fromkeys(range(1, 6), "a"))
+    after = one.after(one.plan(PlanKind.SPREAD))
+    assert counts(list(after.values())) == {1: 3, 2: 3, 3: 3, 4: 4, 5: 3}
+
+
 @settings(max_examples=60, deadline=None)
 @given(worlds(racks=("a",), most_replicas=1))
 def test_a_spread_moves_no_more_than_it_must(one: World) -> None:

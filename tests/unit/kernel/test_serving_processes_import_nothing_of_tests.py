@@ -1,4 +1,4 @@
-"""This room tests that processes which serve import no library that only tests need."""
+"""This room tests that processes which serve import no library that only tests or the command line need."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.kernel.lean_imports import OF_TESTS_ALONE
+from muster.kernel.lean_imports import NOT_FOR_SERVING, OF_TESTS_ALONE
 
 ROOT = Path(__file__).resolve().parents[3]
 # Each ends at once: a broker without settings, a worker asked for a report.
@@ -31,9 +31,9 @@ def test_a_serving_process_imports_nothing_that_only_tests_need(program: str) ->
     ).stderr
     imported = {name.partition(".")[0] for name in told.splitlines()[-1].split()}
     assert "structlog" in imported
-    assert not imported & set(OF_TESTS_ALONE)
+    assert not imported & set(NOT_FOR_SERVING)
 
 
-def test_what_is_left_out_is_no_requirement_of_ours() -> None:
+def test_what_tests_need_is_no_requirement_of_ours() -> None:
     required = (ROOT / "requirements.txt").read_text(encoding="utf-8").lower().splitlines()
     assert not {line.partition("==")[0] for line in required} & set(OF_TESTS_ALONE)
