@@ -29,6 +29,7 @@ from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits
 from kafkaserver.metadata_answers import MetadataHandler
+from kafkaserver.missed import MissedBrokers
 from kafkaserver.producer_ids import ProducerIdBlock, ProducerIds
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
@@ -57,6 +58,7 @@ class ClientListener:
         quotas: ClientQuotas | None = None,
         known: ClusterView | None = None,
         session_slots: int = SessionBounds().slots,
+        missed: MissedBrokers | None = None,
     ) -> None:
         self._plane = plane
         self._guard = guard or Guard()
@@ -83,7 +85,7 @@ class ClientListener:
             ApiKey.DELETE_RECORDS: RecordHandlers(plane, self._later).delete,
             ApiKey.DESCRIBE_LOG_DIRS: logs.describe_log_dirs,
             ApiKey.DESCRIBE_PRODUCERS: logs.describe_producers,
-            ApiKey.METADATA: MetadataHandler(lambda: plane.view, self._later).handle,
+            ApiKey.METADATA: MetadataHandler(lambda: plane.view, self._later, missed).handle,
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
             ApiKey.CREATE_TOPICS: topics.create,

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from broker.core.cluster_view import ClusterView
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
+from kafkaserver.missed import MissedBrokers
 from muster.messages.link.rows import CLIENT_LISTENER, NO_LEADER, BrokerRow, NodeRow, PartitionRow
 
 _NOTHING_KNOWN = PartitionView(NO_LEADER, 0, (), ())
@@ -28,6 +29,7 @@ class ClientMetadata:
         """Brokers that have a session."""
         self.leaving: frozenset[int] = frozenset()
         """Those of them that are about to stop."""
+        self.missed = MissedBrokers()
 
     def know_brokers(self) -> bool:
         """Take over the brokers; True if another set of them is live."""
@@ -68,7 +70,9 @@ class ClientMetadata:
         owners = {shard: node_id for shard, node_id in enumerate(told.owners) if node_id}
         nodes = tuple(_views_of_nodes(told.nodes))
         topics = self._topics.values()
-        return MetadataView.of(cluster_id, self._brokers, topics, nodes, owners, self._fenced)
+        view = MetadataView.of(cluster_id, self._brokers, topics, nodes, owners, self._fenced)
+        self.missed.see(view)
+        return view
 
     def _views_of_topic(self, topic_id: UUID) -> list[PartitionView]:
         topic = self._known.topics.get(topic_id)

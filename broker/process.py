@@ -114,20 +114,20 @@ class BrokerProcess:
         self._plane.losses.begin(HeldNotes(folder.path), self._link.ping_soon)
         self._departure = Departure(self._link.send, clock_ms)
         self._forwarding = Forwarding(self._link.send)
-        self._followers = Replication(self._plane, settings)
+        self._followers = Replication(self._plane, settings, missed := self._metadata.missed)
         self._guard = guard or Guard()
         limits = client_limits(strangers_of_one_address=settings.strangers_per_address)
         self._quotas = ClientQuotas()
         self._condition = BrokerCondition(self._plane, self._quotas, clock_ms, settings.log_reserve_bytes)
         slots = settings.max_incremental_fetch_session_cache_slots
         self._clients = ClientListener(
-            self._plane, self._forwarding, limits, self._guard, self._quotas, self._known, slots
+            self._plane, self._forwarding, limits, self._guard, self._quotas, self._known, slots, missed
         )
         self._callers: tuple[CallerRow, ...] = ()
         """Of a telling that is under way on the present link."""
         # On loopback nobody listens in, and without TLS the kernel sends records by itself.
-        speaks_tls = not is_loopback(settings.replication_listen.host)
-        self._peers_certificate = self._guard.certificate if speaks_tls else None
+        host = settings.replication_listen.host
+        self._peers_certificate = None if is_loopback(host) else self._guard.certificate
         self._peers = ReplicationListener(self._plane, peer_limits(), self._peers_certificate)
         self._health = HealthDoor(self.ailment, self.samples)
         self._endpoints: dict[str, str] = {}

@@ -28,6 +28,7 @@ from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.peer_connection import PeerConnection
 from broker.replicas import DataPlane
 from broker.settings import BrokerSettings
+from kafkaserver.missed import MissedBrokers
 from muster.client.securing import trusting
 from muster.kafkawire.errors import KafkaWireError, MalformedFrame
 from muster.kafkawire.fetch_requests import fetch_frame
@@ -51,9 +52,13 @@ MOST_ASKED: Final = 0x7FFFFFFF
 class Replication:
     """What this broker follows, peer by peer; `look_at` is called for each partition whose row changed."""
 
-    def __init__(self, plane: DataPlane, settings: BrokerSettings) -> None:
+    def __init__(
+        self, plane: DataPlane, settings: BrokerSettings, missed: MissedBrokers | None = None
+    ) -> None:
+        """`missed` is told of each leader whose connection breaks at its end."""
         self._plane = plane
         self._settings = settings
+        self.missed = missed or MissedBrokers()
         self._broker_epoch = 0
         self.key = NO_KEY
         self._endpoints: dict[int, dict[str, str]] = {}
@@ -229,6 +234,9 @@ class PeerFetcher:
             self._connection = connection
             self._ask()
             await connection.closed
+        except (ConnectionError, EOFError):
+            self._replication.missed.lose(self.peer)
+            raise
         finally:
             self._connection = None
             self._stop_waiting()

@@ -14,11 +14,13 @@ import structlog
 
 from controller import catalog
 from gateway.translation.cluster import KnownBroker, KnownCluster, KnownNode, KnownPartition, KnownTopic
+from gateway.vigils import Vigils
 from kafkaserver.cluster_answers import MetadataView, TopicView
+from kafkaserver.missed import MissedBrokers
 from kafkaserver.producer_ids import NoProducerIds, ProducerIdBlock
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.kernel.shards import SHARD_COUNT
-from muster.messages.link.rows import CLIENT_LISTENER
+from muster.messages.link.rows import CLIENT_LISTENER, REPLICATION_LISTENER
 from runtime import cluster
 from runtime.ports import EVERYTHING, Connection, ConnectionLost, NodeContext, shard_lane
 
@@ -36,6 +38,8 @@ class ClusterOfNode:
     def __init__(self, node: NodeContext) -> None:
         self._node = node
         self._known = KnownCluster()
+        self.missed = MissedBrokers()
+        self._vigils = Vigils(self.missed.lose)
         self._reading: asyncio.Task[None] | None = None
         self._stale = False
         self._read_at = Instant(-REFRESH_MS)
@@ -104,6 +108,7 @@ class ClusterOfNode:
         """Read no more."""
         if self._reading is not None:
             self._reading.cancel()
+        self._vigils.keep({})
 
     def _refresh(self) -> None:
         """Read soon; asked while a read is under way, once more after it."""
@@ -125,6 +130,9 @@ class ClusterOfNode:
             self._known.learn(*learnt)
             self.is_known = True
             self.looks += 1
+            _, brokers, _, _ = learnt
+            self._vigils.keep({one.broker_id: one.peers_address for one in brokers if one.live})
+            self.missed.see(self.view())
             # At once: what is said from now on finds what was learnt, and must not overtake them.
             _call(waiting)
 
@@ -146,7 +154,13 @@ def _look(
         for one in catalog.layouts(connection).values()
     ]
     brokers = [
-        KnownBroker(one.broker_id, one.endpoints.get(CLIENT_LISTENER, ""), one.rack, is_live)
+        KnownBroker(
+            one.broker_id,
+            one.endpoints.get(CLIENT_LISTENER, ""),
+            one.rack,
+            is_live,
+            one.endpoints.get(REPLICATION_LISTENER, ""),
+        )
         for ask, is_live in ((catalog.live_brokers, True), (catalog.fenced_brokers, False))
         for one in ask(connection)
     ]

@@ -81,7 +81,7 @@ class NodeListener:
         configs = ConfigHandlers(controller, known_configs, self._later)
         self._handlers: dict[int, Handler] = {
             ApiKey.API_VERSIONS: self._api_versions,
-            ApiKey.METADATA: MetadataHandler(self._cluster.view, self._later).handle,
+            ApiKey.METADATA: MetadataHandler(self._cluster.view, self._later, self._cluster.missed).handle,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,

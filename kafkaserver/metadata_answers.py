@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kafkaserver.callers import caller_of
@@ -15,6 +15,7 @@ from kafkaserver.cluster_answers import (
     TopicView,
 )
 from kafkaserver.later import Later
+from kafkaserver.missed import MissedBrokers
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
     ApiKey,
@@ -40,6 +41,9 @@ SLICE_BYTES: Final = 64 * 1024
 AT_ONCE: Final = 500
 """Partitions, or topics that are asked for, up to which an answer is written in one go."""
 
+MOST_REMEMBERED: Final = 10_000
+"""Connections that have asked for topics by name."""
+
 _NO_ID: Final = bytes(16)
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
@@ -50,17 +54,51 @@ _PARTITION_WITH_EPOCH = struct.Struct(">hiii")
 class MetadataHandler:
     """Metadata at one door."""
 
-    def __init__(self, view: Callable[[], MetadataView], later: Later) -> None:
+    def __init__(
+        self, view: Callable[[], MetadataView], later: Later, missed: MissedBrokers | None = None
+    ) -> None:
         self._view = view
         self._later = later
+        self._missed = missed or MissedBrokers()
+        self._asked: dict[str, None] = {}
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """Answer what fits into one slice now, everything else beside the loop. Raises MalformedFrame."""
+        """Answer what fits into one slice now, everything else beside the loop. Raises MalformedFrame.
+
+        An answer that would name a leader whose connection just broke waits for the election. Who asks again
+        for the same may know of a loss before this door does: it is given a moment to hear of it.
+        """
         answer = MetadataAnswer(self._view(), header, frame, caller_of(reply).may_describe)
-        if answer.size <= AT_ONCE:
-            reply.send(answer.whole())
-        else:
+        if answer.size > AT_ONCE:
             self._later.start(reply, self._in_slices(answer, reply), answer.size)
+        elif self._missed.may_wait and (answer.is_led_by(self._missed.lost) or self._is_again(answer, reply)):
+            self._later.start(reply, self._when_known(answer, reply), answer.size)
+        else:
+            self._answer(answer, reply)
+
+    def _is_again(self, answer: "MetadataAnswer", reply: Reply) -> bool:
+        """True if this connection has asked before for topics by name, and would be told of a leader now."""
+        if not answer.is_by_name or not answer.is_led_by(answer.view.brokers):
+            return False
+        known = reply.peer in self._asked
+        self._asked[reply.peer] = None
+        if len(self._asked) > MOST_REMEMBERED:
+            del self._asked[next(iter(self._asked))]
+        return known
+
+    def _answer(self, answer: "MetadataAnswer", reply: Reply) -> None:
+        if answer.is_by_name:
+            answer.list_too(self._missed.just_fenced(answer.view))
+        reply.send(answer.whole())
+
+    async def _when_known(self, answer: "MetadataAnswer", reply: Reply) -> None:
+        def names_a_lost_leader() -> bool:
+            answer.view = self._view()
+            return answer.is_led_by(self._missed.lost)
+
+        await self._missed.until_known(names_a_lost_leader)
+        answer.view = self._view()
+        self._answer(answer, reply)
 
     @staticmethod
     async def _in_slices(answer: "MetadataAnswer", reply: Reply) -> None:
@@ -95,7 +133,9 @@ class MetadataAnswer:
     ) -> None:
         """Read the request; the frame is not held. Raises MalformedFrame."""
         request = read_request(header, frame)
-        self._view = view
+        self.view = view
+        """What is told; another one may take its place before anything is written."""
+        self._listed_too: tuple[BrokerView, ...] = ()
         self._version = version = header.api_version
         self._correlation_id = header.correlation_id
         self._may_see = may_see
@@ -106,11 +146,43 @@ class MetadataAnswer:
             self._asked = tuple(distinct.values())
 
     @property
+    def is_by_name(self) -> bool:
+        """True if topics were named: who asks for all of them, or for none, looks at the cluster."""
+        return bool(self._asked)
+
+    def is_led_by(self, brokers: Iterable[int]) -> bool:
+        """True if one of these, alive as far as is known, would be named as a leader."""
+        alive = self.view.brokers.keys() & brokers
+        return bool(alive) and any(
+            known.leader in alive for topic in self._told() for known in topic.partitions
+        )
+
+    def list_too(self, others: Iterable[BrokerView]) -> None:
+        """List these beside the brokers that live; as leaders or in sync they are not named."""
+        self._listed_too = tuple(others)
+
+    def _told(self) -> Iterator[TopicView]:
+        """The topics that are told of."""
+        if self._asked is None:
+            topics: Iterable[TopicView | None] = self.view.topics.values()
+        else:
+            topics = (self._found(asked) for asked in self._asked)
+        for topic in topics:
+            if topic is not None and self._may_see(topic.name):
+                yield topic
+
+    def _found(self, asked: Any) -> TopicView | None:
+        if asked.name is not None:
+            return self.view.topics.get(asked.name)
+        topic_id = getattr(asked, "topic_id", None)
+        return self.view.topics.get(self.view.names_by_id.get(topic_id, "")) if topic_id else None
+
+    @property
     def size(self) -> int:
         """About how much is to be written: topics, and partitions where many may be told."""
         if self._asked is None:
-            return sum(1 + len(topic.partitions) for topic in self._view.topics.values())
-        known = (self._view.topics.get(asked.name or "") for asked in self._asked)
+            return sum(1 + len(topic.partitions) for topic in self.view.topics.values())
+        known = (self.view.topics.get(asked.name or "") for asked in self._asked)
         return sum(1 + (len(topic.partitions) if topic is not None else 0) for topic in known)
 
     def whole(self) -> bytes:
@@ -120,7 +192,7 @@ class MetadataAnswer:
     def topics(self) -> Iterator[bytes]:
         """One topic after the other, as it is written."""
         if self._asked is None:
-            for topic in self._view.topics.values():
+            for topic in self.view.topics.values():
                 if self._may_see(topic.name):
                     yield self._known(topic)
         else:
@@ -137,10 +209,10 @@ class MetadataAnswer:
                 shape,
                 brokers=tuple(
                     build(broker, node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
-                    for one in self._view.everybody
+                    for one in (*self.view.everybody, *self._listed_too)
                 ),
-                cluster_id=self._view.cluster_id,
-                controller_id=self._view.controller_id,
+                cluster_id=self.view.cluster_id,
+                controller_id=self.view.controller_id,
                 topics=(),
             )
         )
@@ -152,15 +224,11 @@ class MetadataAnswer:
         return frame_reply(ApiKey.METADATA, version, self._correlation_id, body)
 
     def _answered(self, asked: Any) -> bytes:
-        view, name = self._view, asked.name
-        topic_id = getattr(asked, "topic_id", None)
+        name, topic_id = asked.name, getattr(asked, "topic_id", None)
         if name is None and self._version < FIRST_BY_ID:
             return self._refused(ErrorCode.INVALID_REQUEST, "", topic_id)
-        if name is not None:
-            known, refusal = view.topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            known = view.topics.get(view.names_by_id.get(topic_id, "")) if topic_id else None
-            refusal = ErrorCode.UNKNOWN_TOPIC_ID
+        known = self._found(asked)
+        refusal = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         told = name if known is None else known.name
         if told is not None and not self._may_see(told):
             return self._refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, topic_id)
@@ -170,7 +238,7 @@ class MetadataAnswer:
         return self._topic(code, name, topic_id.bytes if topic_id else _NO_ID, is_internal=False)
 
     def _known(self, topic: TopicView) -> bytes:
-        partitions = _partitions(self._version, self._view.brokers, topic.partitions)
+        partitions = _partitions(self._version, self.view.brokers, topic.partitions)
         told = (ErrorCode.NONE, topic.name, topic.topic_id.bytes)
         return self._topic(*told, is_internal=topic.is_internal, partitions=partitions)
 

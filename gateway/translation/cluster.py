@@ -16,12 +16,16 @@ _NOTHING_KNOWN: Final = PartitionView(-1, 0, (), ())
 
 
 class KnownBroker(NamedTuple):
-    """A registered broker; `address` is host:port of its client listener, "" if it states none."""
+    """A registered broker; `address` is host:port of its client listener, "" if it states none.
+
+    `peers_address` is that of its listener for brokers.
+    """
 
     broker_id: int
     address: str
     rack: str
     live: bool = True
+    peers_address: str = ""
 
 
 class KnownTopic(NamedTuple):

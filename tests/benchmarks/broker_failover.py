@@ -3,6 +3,8 @@
 Three brokers, every setting as it is delivered; librdkafka, too, but for acks=all; a record every few
 milliseconds to one partition. The first that was produced after the signal counts. Of a leader that hangs a
 client hears nothing until its own patience ends, a minute by default: there it has one of two seconds.
+Between two kills it is left in peace for as long as it remembers a broker that it could not reach
+(`reconnect.backoff.max.ms`): no round is to pay for the one before.
 """
 
 import os
@@ -22,6 +24,7 @@ from tests.integration.replication.cluster import Cluster
 ROUNDS: Final = int(os.environ.get("ROUNDS", "10"))
 HANGS: Final = 3
 EVERY_S: Final = 0.002
+FORGETS_S: Final = 10.0
 PATIENCE_S: Final = 120.0
 TOPIC: Final = "orders"
 IMPATIENT: Final = {"request.timeout.ms": 2_000, "socket.timeout.ms": 2_000}
@@ -73,6 +76,7 @@ def _rounds(cluster: Cluster, writer: Writer, kind: signal.Signals, count: int) 
     took = []
     for _ in range(count):
         cluster.await_true(lambda: cluster.everybody_in_sync(TOPIC), "everybody is in sync", PATIENCE_S)
+        time.sleep(FORGETS_S)
         victim = cluster.leader_of(TOPIC)
         broker = cluster.brokers[victim]
         took.append(writer.next_after(lambda one=broker: one.popen.send_signal(kind)))  # type: ignore[misc]

@@ -1,6 +1,7 @@
 """kill -9 of brokers: new leaders, nothing acknowledged lost or doubled, and who returns catches up."""
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from tests.integration.replication.cluster import BROKERS, Cluster, Producing, nothing_lost_nothing_twice
 
@@ -121,3 +122,22 @@ def answers_to_one_record_each(cluster: Cluster, topic: str, partitions: int) ->
         )
     assert producer.flush(30.0) == 0
     return answers
+
+
+def test_who_asks_after_the_death_is_told_of_the_new_leader_and_where_the_old_one_was(
+    cluster: Cluster,
+) -> None:
+    """By name; who asks for all topics is told of the living alone."""
+    cluster.start()
+    cluster.create_topic("orders", 1)
+    cluster.await_true(lambda: cluster.everybody_in_sync("orders"), "all are in sync")
+    victim = cluster.leader_of("orders")
+    others = [broker_id for broker_id in BROKERS if broker_id != victim]
+    told = ",".join(f"127.0.0.1:{cluster.ports[broker_id][0]}" for broker_id in others)
+    admin = AdminClient({"bootstrap.servers": told, "log_level": 0})
+    assert admin.list_topics("orders", timeout=30).topics["orders"].partitions[0].leader == victim
+    cluster.brokers[victim].kill()
+    answer = admin.list_topics("orders", timeout=30)
+    assert answer.topics["orders"].partitions[0].leader in others
+    assert set(BROKERS) <= set(answer.brokers)
+    assert victim not in admin.list_topics(timeout=30).brokers

@@ -1,0 +1,92 @@
+"""This room remembers whom a door has just lost, so that who asks for leaders is not told of the dead one.
+
+A client that loses its leader asks at once, before anybody can have been elected; told of the same leader it
+asks again only a second later (librdkafka). And a broker that it is told of no more it takes apart, with the
+partitions that it had there, which costs it another second: so the lost one stays listed for a while.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kafkaserver.cluster_answers import BrokerView, MetadataView
+
+WAIT_S: Final = 0.3
+"""So long an answer waits for another leader, counted from the loss: an election takes some milliseconds."""
+
+HEARD_WITHIN_S: Final = 0.02
+"""A process that is killed loses its connections one after the other: so long until all have heard of it."""
+
+LISTED_S: Final = 3.0
+"""So long a fenced broker is listed to who asks for topics by name: every client looks once a second."""
+
+MOST_WAITING: Final = 1_000
+"""Answers of one door that wait; who comes beyond them is told what is known."""
+
+
+class MissedBrokers:
+    """Brokers whose connection to this process broke, and those that were fenced a moment ago."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock`: seconds that only rise."""
+        self._clock = clock
+        self._lost: dict[int, float] = {}
+        self._fenced: dict[int, tuple[BrokerView, float]] = {}
+        self._view = MetadataView()
+        self._news = asyncio.Event()
+        self.waiting = 0
+        """Answers that wait now."""
+
+    def lose(self, broker_id: int) -> None:
+        """A connection that stood until now broke at the other end: its process may have ended."""
+        self._lost[broker_id] = self._clock() + WAIT_S
+
+    def see(self, view: MetadataView) -> None:
+        """This is told from now on: who waits looks again, and who was fenced stays listed for a while."""
+        before, self._view = self._view, view
+        until = self._clock() + LISTED_S
+        for one in view.fenced:
+            if one.broker_id in before.brokers:
+                self._fenced[one.broker_id] = one, until
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Whose connection broke less than `WAIT_S` ago."""
+        if self._lost:
+            now = self._clock()
+            self._lost = {broker_id: until for broker_id, until in self._lost.items() if until > now}
+        return frozenset(self._lost)
+
+    def just_fenced(self, view: MetadataView) -> Iterable[BrokerView]:
+        """Who is fenced in this view, and was live `LISTED_S` ago."""
+        if not self._fenced:
+            return ()
+        now, fenced = self._clock(), {one.broker_id for one in view.fenced}
+        self._fenced = {
+            broker_id: (one, until) for broker_id, (one, until) in self._fenced.items() if until > now
+        }
+        return [one for broker_id, (one, _) in self._fenced.items() if broker_id in fenced]
+
+    @property
+    def may_wait(self) -> bool:
+        """False while as many answers wait as may."""
+        return self.waiting < MOST_WAITING
+
+    async def until_known(self, names_a_lost_leader: Callable[[], bool]) -> None:
+        """Return as soon as it does not any more, which each new view may bring; at latest `WAIT_S` after
+        the last loss. If it does not yet, `HEARD_WITHIN_S` is waited for a loss.
+        """
+        self.waiting += 1
+        try:
+            if not names_a_lost_leader():
+                await asyncio.sleep(HEARD_WITHIN_S)
+            async with asyncio.timeout(max(self._lost.values(), default=0.0) - self._clock()):
+                while names_a_lost_leader():
+                    await self._news.wait()
+        except TimeoutError:
+            return
+        finally:
+            self.waiting -= 1
