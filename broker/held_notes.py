@@ -32,11 +32,16 @@ class HeldNotes:
     def load(self) -> dict[LossKey, Held]:
         """What processes of before noted."""
         held: dict[LossKey, Held] = {}
+        noted = b""
         with contextlib.suppress(OSError):
-            for line in self._path.read_bytes().splitlines():
-                with contextlib.suppress(msgspec.MsgspecError):
-                    topic_id, partition, epoch, *rest = msgspec.json.decode(line, type=_Line)
-                    held[topic_id, partition, epoch] = Held(*rest)
+            noted = self._path.read_bytes()
+        for line in noted.splitlines():
+            with contextlib.suppress(msgspec.MsgspecError):
+                topic_id, partition, epoch, *rest = msgspec.json.decode(line, type=_Line)
+                held[topic_id, partition, epoch] = Held(*rest)
+        if noted and not noted.endswith(b"\n"):
+            # What is noted next would be glued to the torn line, and lost with it.
+            self.keep(held)
         return held
 
     def add(self, key: LossKey, held: Held) -> None:

@@ -195,7 +195,7 @@ class DataPlane:
                 topic = self.topics.get(hosted.key.topic_id)
                 assert topic is not None
                 hosted.log.settings = topic.log
-                hosted.replica.min_insync_replicas = topic.min_insync_replicas
+                hosted.replica.require(topic.min_insync_replicas)
                 hosted.look()
 
     async def open_logs(self) -> None:

@@ -62,10 +62,14 @@ def lags(progress: Progress, log: ReplicaLog, now: Instant, lag_time_max_ms: int
     return progress.end_offset < log.end_offset and elapsed_ms(progress.caught_up_at, now) > lag_time_max_ms
 
 
-def is_admissible(progress: Progress, high_watermark: int, epoch_start_offset: int) -> bool:
+def is_admissible(
+    progress: Progress, high_watermark: int, epoch_start_offset: int, log_start_offset: int
+) -> bool:
     """True if the follower holds all that is committed and all that was there when the epoch began.
 
     The second half is for records that an earlier leader committed and this one does not know to be
-    (`admit_no_start`).
+    (`admit_no_start`). Below the start of the leader's log nobody compares anything: who has not heard of
+    that start may hold records there that were never committed, and would serve them as leader.
     """
-    return progress.end_offset >= high_watermark and progress.end_offset >= epoch_start_offset
+    holds_all = progress.end_offset >= high_watermark and progress.end_offset >= epoch_start_offset
+    return holds_all and (progress.start_offset < 0 or progress.start_offset >= log_start_offset)

@@ -79,8 +79,9 @@ class LossWatch:
                 start = _where_it_began(replica, epoch)
                 self._say(LossReport(*told, start, start, replica.high_watermark))
             elif replica.role is Role.LEADER and replica.leader_epoch > epoch:
-                # Elected before it ever followed that leader: nothing of it was cut.
-                self._say(LossReport(*told, log.end_offset, log.end_offset, replica.high_watermark, 0))
+                # Elected before that leader took it to be level: what was cut by then is cut all the same.
+                held = self._held.get(told) or Held(log.end_offset, replica.high_watermark, size_bytes)
+                self._say_cut(told, held, log.end_offset, size_bytes)
             elif told not in self._held:
                 self._held[told] = held = Held(log.end_offset, replica.high_watermark, size_bytes)
                 if self._notes is not None:
@@ -93,9 +94,7 @@ class LossWatch:
             held = self._held.get(told)
             if held is None or told in self._reports or replica.leader_epoch < epoch:
                 continue
-            cut_to = min(offset, held.end_offset)
-            cut_bytes = max(0, held.size_bytes - size_bytes) if cut_to < held.end_offset else 0
-            self._say(LossReport(*told, held.end_offset, cut_to, held.high_watermark, cut_bytes))
+            self._say_cut(told, held, offset, size_bytes)
 
     def is_asked(self, key: PartitionKey) -> bool:
         """False for nearly every partition."""
@@ -109,10 +108,14 @@ class LossWatch:
 
     def stopped(self, key: PartitionKey) -> None:
         """This broker is no replica any more: it has nothing to tell."""
+        held_before = len(self._held)
         for epoch in self._asked.pop(key, ()):
             self._drop((*key, epoch))
+        if len(self._held) < held_before:
+            self._note_all()
 
     def _know(self, losses: Iterable[LossAsked]) -> None:
+        held_before = len(self._held)
         for one in losses:
             key = PartitionKey(one.topic_id, one.partition)
             if self._broker_id not in one.told:
@@ -123,6 +126,9 @@ class LossWatch:
             if not epochs:
                 self._asked.pop(key, None)
             self._drop((*key, one.leader_epoch))
+        if len(self._held) < held_before:
+            # Once for all of a frame: after a catastrophe thousands are told of.
+            self._note_all()
 
     def _forget_what_nobody_asks(self) -> None:
         asked = {(*key, epoch) for key, epochs in self._asked.items() for epoch in epochs}
@@ -133,12 +139,16 @@ class LossWatch:
 
     def _drop(self, key: LossKey) -> None:
         self._reports.pop(key, None)
-        if self._held.pop(key, None) is not None:
-            self._note_all()
+        self._held.pop(key, None)
 
     def _note_all(self) -> None:
         if self._notes is not None:
             self._notes.keep(self._held)
+
+    def _say_cut(self, told: LossKey, held: Held, goes_on_at: int, size_bytes: int) -> None:
+        cut_to = min(goes_on_at, held.end_offset)
+        cut_bytes = max(0, held.size_bytes - size_bytes) if cut_to < held.end_offset else 0
+        self._say(LossReport(*told, held.end_offset, cut_to, held.high_watermark, cut_bytes))
 
     def _say(self, report: LossReport) -> None:
         self._reports[report.topic_id, report.partition, report.leader_epoch] = report

@@ -206,6 +206,12 @@ class Replica:
                 reachable += not lags(progress, self.log, now, lag_time_max_ms)
         return reachable >= self._fewest
 
+    def require(self, min_insync_replicas: int) -> None:
+        """From now on so many must be in sync; what waited for more of them is committed at once."""
+        self.min_insync_replicas = min_insync_replicas
+        if self.role is Role.LEADER:
+            self._advance()
+
     def appended(self) -> None:
         """The leader's own log grew; committed at once only where no other member counts."""
         if not self._followers_that_count:
@@ -365,7 +371,9 @@ class Replica:
                 progress.asks_admission
                 and follower not in self.isr
                 and (live is None or follower in live)
-                and is_admissible(progress, self.high_watermark, self.epoch_start_offset)
+                and is_admissible(
+                    progress, self.high_watermark, self.epoch_start_offset, self.log.start_offset
+                )
             ):
                 return follower
         return None

@@ -298,10 +298,10 @@ MUTANTS["propose_early"] = replaced(
 )
 MUTANTS["hw_under_min"] = replaced(Replica, "_advance", _with_least(0))
 MUTANTS["admit_no_start"] = lambda: patch(
-    "broker.core.replica.is_admissible", lambda progress, high, start: progress.end_offset >= high
+    "broker.core.replica.is_admissible", lambda progress, high, start, _: progress.end_offset >= high
 )
 MUTANTS["admit_no_hw"] = lambda: patch(
-    "broker.core.replica.is_admissible", lambda progress, high, start: progress.end_offset >= start
+    "broker.core.replica.is_admissible", lambda progress, high, start, _: progress.end_offset >= start
 )
 MUTANTS["bep_fetch"] = replaced(
     Replica,

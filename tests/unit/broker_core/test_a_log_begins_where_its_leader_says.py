@@ -63,3 +63,15 @@ def test_what_was_deleted_was_committed() -> None:
     log.append(1, 10)
     log.start_offset = 6
     assert Replica(1, log, high_watermark=2).high_watermark == 6
+
+
+def test_who_has_not_heard_where_the_log_begins_is_not_admitted() -> None:
+    replica, log = leader_of(records=6, first=row(isr=(1, 2)))
+    log.start_offset = 5
+    _says(replica, 3, offset=6, start_offset=0)
+    assert replica.propose(NOW, True, {1, 2, 3}, 1_000) is None, (
+        "below 5 it may hold what was never committed"
+    )
+    _says(replica, 3, offset=6, start_offset=5)
+    wish = replica.propose(NOW, True, {1, 2, 3}, 1_000)
+    assert wish is not None and set(wish.isr) == {1, 2, 3}

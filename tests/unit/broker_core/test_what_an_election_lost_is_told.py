@@ -19,6 +19,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.held: dict[LossKey, Held] = {}
+        self.kept = 0
 
     def load(self) -> dict[LossKey, Held]:
         return dict(self.held)
@@ -28,6 +29,7 @@ class Notes:
 
     def keep(self, held: Mapping[LossKey, Held]) -> None:
         self.held = dict(held)
+        self.kept += 1
 
 
 class Told:
@@ -119,6 +121,15 @@ def test_who_is_elected_later_without_having_followed_was_cut_by_nobody() -> Non
     assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 120, 120, 120, 0),)
 
 
+def test_who_is_elected_behind_the_cut_before_its_leader_found_it_level_tells_what_was_cut() -> None:
+    told = Told(2, log_of((3, 120)))
+    told.snapshot(ASKED)
+    told.log.epochs.truncate(90)
+    told.log.end_offset = 90
+    told.obeys(leader=2, epoch=6)
+    assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 120, 90, 120, 0),)
+
+
 def test_a_process_that_dies_behind_the_cut_does_not_say_that_it_had_nothing() -> None:
     notes = Notes()
     first = Told(2, log_of((3, 120)), notes)
@@ -143,6 +154,18 @@ def test_it_is_told_until_the_controller_has_heard_it() -> None:
     heard = LossAsked(ORDERS, 0, 5, 1, told=(1, 2))
     told.watch.hear(Changes(metadata_version=10, losses=(heard,)))
     assert told.watch.reports() == () and notes.held == {}
+
+
+def test_thousands_that_were_heard_are_noted_once() -> None:
+    notes = Notes()
+    asked = [LossAsked(ORDERS, 0, epoch, 1) for epoch in range(5, 1_005)]
+    told = Told(2, log_of((3, 120)), notes)
+    told.snapshot(*asked, epoch=1_005)
+    assert len(notes.held) == 1_000
+    before = notes.kept
+    heard = tuple(LossAsked(ORDERS, 0, one.leader_epoch, 1, told=(1, 2)) for one in asked)
+    told.watch.hear(Changes(metadata_version=10, losses=heard))
+    assert (notes.held, notes.kept - before) == ({}, 1)
 
 
 def test_a_snapshot_that_does_not_ask_ends_it() -> None:

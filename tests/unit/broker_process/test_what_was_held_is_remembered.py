@@ -17,6 +17,14 @@ def test_another_process_reads_what_was_noted_though_the_last_line_is_torn(tmp_p
     assert HeldNotes(tmp_path).load() == {ONE: HELD}
 
 
+def test_what_is_noted_behind_a_torn_line_is_remembered_too(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b'["0000')
+    notes = HeldNotes(tmp_path)
+    assert notes.load() == {}
+    notes.add(ONE, HELD)
+    assert HeldNotes(tmp_path).load() == {ONE: HELD}
+
+
 def test_what_nobody_asks_for_is_forgotten_and_at_last_the_file_is_gone(tmp_path: Path) -> None:
     notes = HeldNotes(tmp_path)
     notes.add(ONE, HELD)
