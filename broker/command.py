@@ -19,6 +19,7 @@ from muster.kernel.environment import SettingError
 
 BAD_SETTING, BAD_FOLDER, BAD_ADDRESS, SHARED_ID = 2, 3, 4, 5
 
+SWITCH_INTERVAL_S = 0.0005
 YOUNG_OBJECTS = 10_000
 
 
@@ -38,7 +39,7 @@ def main() -> int:
     try:
         with DataFolder(settings.data, settings.broker_id) as folder:
             folder.open(boot_id())
-            with asyncio.Runner(loop_factory=_new_loop) as runner:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(_serve(settings, folder, guard))
     except (FolderError, StorageFailed) as error:
         print(f"broker {settings.broker_id}: {error}", file=sys.stderr)
@@ -52,7 +53,7 @@ def main() -> int:
     return 0
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
     """uvloop's where it exists: a seventh less of the CPU of small requests."""
     if sys.platform == "win32":
         return asyncio.new_event_loop()
@@ -67,12 +68,21 @@ async def _serve(settings: BrokerSettings, folder: DataFolder, guard: Guard) -> 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     process = BrokerProcess(settings, folder, guard)
-    # What was imported lives as long as the process: no collection of cycles needs to walk through it again,
-    # and the thousands of rows of one frame are not worth ten walks.
+    settle()
+    await process.run(stop)
+
+
+def settle() -> None:
+    """Arrange memory and threads for the loop, when everything is imported.
+
+    What was imported lives as long as the process: no collection of cycles needs to walk through it again,
+    and the thousands of rows of one frame are not worth ten walks. Each system call of the loop gives the
+    interpreter away: to have it back from a thread that compacts takes an interval, 5 ms by default.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 10, 20)
-    await process.run(stop)
 
 
 def _log_as_json(settings: BrokerSettings, level: str) -> None:

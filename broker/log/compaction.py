@@ -19,7 +19,7 @@ from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.compression import CODEC_BITS, compress
 from muster.kafkawire.errors import CorruptBatch
-from muster.kafkawire.record_frames import NO_KEY, frames, records_of
+from muster.kafkawire.record_frames import NO_KEY, places, records_of
 
 MOST_KEYS: Final = 200_000
 """So many keys are told apart in one pass, about 40 MB; what is dirty behind them is for the next pass."""
@@ -72,32 +72,32 @@ class LastOffsets:
     def __init__(self, task: Task, most_keys: int = MOST_KEYS) -> None:
         """Raises CorruptBatch, OSError."""
         self.end_offset = task.clean_to
-        self._offsets: dict[bytes, int] = {}
+        self.offsets: dict[bytes, int] = {}
+        """By what a key is told apart by (`_known`)."""
         for source in task.sources:
             if source.end_offset <= task.clean_to:
                 continue
             for batch, header in _batches(source.path):
                 if header.next_offset <= task.clean_to:
                     continue
-                if len(self._offsets) >= most_keys:
+                if len(self.offsets) >= most_keys:
                     return
                 self._note(batch, header)
                 self.end_offset = header.next_offset
+                # Whoever serves clients in this process goes first.
+                time.sleep(0)
             self.end_offset = source.end_offset
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self.offsets)
 
     def _note(self, batch: memoryview, header: BatchHeader) -> None:
-        offsets, base = self._offsets, header.base_offset
+        offsets, base = self.offsets, header.base_offset
         records = bytes(records_of(batch, header, OPENED_BYTES))
-        for frame in frames(records, header.record_count):
-            if frame.key_start != NO_KEY:
-                offsets[_known(records[frame.key_start : frame.key_end])] = base + frame.offset_delta
-
-    def superseded(self, key: bytes, offset: int) -> bool:
-        """A later record has this key."""
-        return self._offsets.get(_known(key), -1) > offset
+        for _, _, _, offset_delta, key_start, key_end, _ in places(records, header.record_count):
+            if key_start != NO_KEY:
+                key = records[key_start:key_end]
+                offsets[key if len(key) <= _LONG_KEY else _known(key)] = base + offset_delta
 
 
 def compacted(task: Task, latest: LastOffsets) -> Iterator[Cleaned]:
@@ -199,14 +199,19 @@ def _kept(
     records = bytes(records_of(batch, header, OPENED_BYTES))
     kept: list[bytes] = []
     newest_ms = batches.NO_TIMESTAMP
-    for frame in frames(records, header.record_count):
-        offset = header.base_offset + frame.offset_delta
-        if frame.key_start == NO_KEY or (frame.is_tombstone and offset < task.tombstones_below):
+    last_of, base = latest.offsets.get, header.base_offset
+    for start, end, time_delta, offset_delta, key_start, key_end, is_tombstone in places(
+        records, header.record_count
+    ):
+        offset = base + offset_delta
+        if key_start == NO_KEY or (is_tombstone and offset < task.tombstones_below):
             continue
-        if latest.superseded(records[frame.key_start : frame.key_end], offset):
+        key = records[key_start:key_end]
+        if last_of(key if key_end - key_start <= _LONG_KEY else _known(key), -1) > offset:
             continue
-        kept.append(records[frame.start : frame.end])
-        newest_ms = max(newest_ms, header.base_timestamp_ms + frame.timestamp_delta)
+        kept.append(records[start:end])
+        if (time_ms := header.base_timestamp_ms + time_delta) > newest_ms:
+            newest_ms = time_ms
     if len(kept) == header.record_count:
         return batch
     if not kept:

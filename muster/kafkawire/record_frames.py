@@ -38,27 +38,56 @@ def records_of(batch: memoryview, header: BatchHeader, limit_bytes: int) -> byte
 
 def frames(records: bytes | memoryview, count: int) -> Iterator[Frame]:
     """The `count` records. Raises CorruptBatch unless they fill the bytes exactly."""
-    position, total = 0, len(records)
     new = tuple.__new__
+    for fields in places(records, count):
+        yield new(Frame, fields)
+
+
+def places(records: bytes | memoryview, count: int) -> Iterator[tuple[int, int, int, int, int, int, bool]]:
+    """The fields of each Frame, without names: compaction walks over every record twice.
+
+    Numbers of one byte, and lengths and offsets of two, are read here, whatever is longer by `_varint`.
+    """
+    position, total = 0, len(records)
     try:
         for _ in range(count):
             start = position
-            length, position = _varint(records, position)
+            if (byte := records[position]) < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            elif (more := records[position + 1]) < 0x80:
+                byte += (more - 1) << 7
+                length, position = (byte >> 1) ^ -(byte & 1), position + 2
+            else:
+                length, position = _varint(records, position)
             end = position + length
             if length < 1 or end > total:
                 raise CorruptBatch("a record ends behind its batch")
-            timestamp_delta, position = _varint(records, position + 1)
-            offset_delta, position = _varint(records, position)
-            size, key_start = _varint(records, position)
-            key_end = key_start + size
+            # Behind one byte of attributes.
+            if (byte := records[position + 1]) < 0x80:
+                timestamp_delta, position = (byte >> 1) ^ -(byte & 1), position + 2
+            else:
+                timestamp_delta, position = _varint(records, position + 1)
+            if (byte := records[position]) < 0x80:
+                offset_delta, position = (byte >> 1) ^ -(byte & 1), position + 1
+            elif (more := records[position + 1]) < 0x80:
+                byte += (more - 1) << 7
+                offset_delta, position = (byte >> 1) ^ -(byte & 1), position + 2
+            else:
+                offset_delta, position = _varint(records, position)
+            if (byte := records[position]) < 0x80:
+                size, key_start = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                size, key_start = _varint(records, position)
             if size < 0:
                 key_start, key_end, position = NO_KEY, NO_KEY, key_start
             else:
-                position = key_end
-            size, _ = _varint(records, position)
+                key_end = position = key_start + size
+            # Of the value only whether there is one: an odd number is below zero.
+            if (first := records[position]) >= 0x80 and records[position + 1] >= 0x80:
+                _varint(records, position)
             if position >= end:
                 raise CorruptBatch("a record is shorter than its key")
-            yield new(Frame, (start, end, timestamp_delta, offset_delta, key_start, key_end, size < 0))
+            yield start, end, timestamp_delta, offset_delta, key_start, key_end, first & 1 == 1
             position = end
     except IndexError as error:
         raise CorruptBatch("the records end inside one") from error

@@ -65,6 +65,11 @@ class Contestant(ABC):
         """Resident memory in MB."""
         return float(self.process.memory_info().rss) / 1e6
 
+    def line(self) -> str:
+        """What the process says next on standard output."""
+        assert self._started.stdout is not None
+        return self._started.stdout.readline()
+
     def stop(self) -> None:
         """End the process."""
         self._started.terminate()

@@ -1,7 +1,8 @@
 """This room runs one broker's data plane as a process of its own, with topics given on the command line.
 
 There is no controller: the process itself states that it leads every partition, as a controller
-would by rows, and gives out producer ids. Used by the benchmark and by the tests with real clients.
+would by rows, and gives out producer ids. On SIGUSR1 it compacts what is dirty and prints how many passes
+there were. Used by the benchmark and by the tests with real clients.
 """
 
 import asyncio
@@ -11,12 +12,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID, uuid5
 
 import msgspec
 import structlog
 
+from broker.command import new_loop, settle
 from broker.listener import ClientListener
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane, DataPlaneSettings
@@ -57,10 +60,10 @@ class LoneController:
         me = BrokerView(ALONE, *self.endpoint)
         self._plane.view = MetadataView.of("lone-cluster", [me], topics.values())
 
-    def add_topic(self, name: str, partition_count: int) -> UUID:
+    def add_topic(self, name: str, partition_count: int, configs: Mapping[str, str] = {}) -> UUID:
         """Host and lead every partition of a topic."""
         topic_id = uuid5(_TOPIC_IDS, name)
-        self._plane.know_topic(topic_id, name, {})
+        self._plane.know_topic(topic_id, name, configs)
         for partition in range(partition_count):
             self._version += 1
             row = PartitionRow(topic_id, partition, (ALONE,), ALONE, 1, (ALONE,), self._version)
@@ -77,7 +80,8 @@ class LoneController:
 
     def _create(self, topic: NewTopic) -> CreatedTopic:
         count = max(topic.partition_count, 1)
-        topic_id = self.add_topic(topic.name, count)
+        configs = {name: value for name, value in topic.configs.items() if value is not None}
+        topic_id = self.add_topic(topic.name, count, configs)
         return CreatedTopic(name=topic.name, topic_id=topic_id, partition_count=count, replication_factor=1)
 
     async def producer_ids(self) -> ProducerIdBlock:
@@ -108,11 +112,25 @@ async def serve(folder: Path, topics: dict[str, int], port: int) -> None:
     controller.endpoint = ("127.0.0.1", listener.listen("127.0.0.1", port))
     controller.publish()
     print(f"ready {controller.endpoint[1]}", flush=True)
-    stopped = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    stopped, wanted = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    loop.add_signal_handler(signal.SIGUSR1, wanted.set)
+    cleaning = loop.create_task(clean_when_told(plane, wanted))
+    settle()
     await stopped.wait()
+    cleaning.cancel()
+    await asyncio.gather(cleaning, return_exceptions=True)
     await plane.close()
     await listener.drain(grace_ms=1_000)
+
+
+async def clean_when_told(plane: DataPlane, wanted: asyncio.Event) -> None:
+    """Compact what is dirty enough each time; ends with its task."""
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        print(f"cleaned {await plane.cleaner.clean_dirty()}", flush=True)
 
 
 def main() -> None:
@@ -124,8 +142,8 @@ def main() -> None:
     )
     folder, *pairs = sys.argv[1:]
     topics = {name: int(count) for name, _, count in (pair.partition(":") for pair in pairs)}
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(Path(folder), topics, int(os.environ.get(PORT, "0"))))
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(serve(Path(folder), topics, int(os.environ.get(PORT, "0"))))
 
 
 if __name__ == "__main__":

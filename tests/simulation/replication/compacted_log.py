@@ -48,9 +48,9 @@ class CompactedLog(DiskLog):
 
     def stored_from(self, offset: int) -> Iterator[Stored]:
         for one in self._log.headers_from(offset):
-            for at in range(max(offset, one.base_offset), one.next_offset):
+            for at in range(max(offset, one.base_offset), min(one.next_offset, self._log.end_offset)):
                 place = at, one.leader_epoch
-                if one.record_count:
+                if one.record_count and not self.is_damaged:
                     self._known[place] = self.stored(one)
                 if place not in self._known:
                     return
