@@ -120,7 +120,7 @@ class Checks:
         generation = before.generation
         for record in turn:
             match record:
-                case records.GenerationOpened():
+                case records.GenerationOpened() | records.GenerationSkipped():
                     self.world.forbid(record.generation != generation + 1, "a generation was left out")
                     generation = record.generation
                 case records.ProtocolChosen(leader=leader) if leader and record.protocol_name is not None:

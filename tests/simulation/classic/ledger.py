@@ -45,6 +45,7 @@ class Claim:
 
     text: str
     partition: Partition
+    offset: int
     number: int
     connection: ConnectionId
     member_id: str
@@ -91,6 +92,7 @@ class Ledger:
             claim = Claim(
                 f"{one.offset} of {partition}",
                 partition,
+                one.offset,
                 self._numbers,
                 seat.id,
                 member_id,
@@ -116,7 +118,10 @@ class Ledger:
                 )
             elif judgement.error not in MAY_BE_STORED:
                 claim.refused = True
-                self.world.forbid(claim.written, f"{claim.text} is refused and stored")
+                same = [one for one in self._claims[claim.partition, claim.offset] if one is not claim]
+                is_told = any(one.written and not one.refused for one in same)
+                # Asked twice, it may have been stored by the other one.
+                self.world.forbid(claim.written and not is_told, f"{claim.text} is refused and stored")
 
     def _was_beside(self, claim: Claim) -> bool:
         """Another connection's commit was written meanwhile: between two of them there is no order."""

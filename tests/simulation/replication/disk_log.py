@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from broker.core.producers import Duplicate, Verdict
@@ -55,8 +56,9 @@ class DiskLog:
         return self._records
 
     def stored_from(self, offset: int) -> Iterator[Stored]:
-        """What lies behind each other from there on."""
-        return (self.stored(one) for one in self._log.headers_from(offset) if one.base_offset >= offset)
+        """What lies behind each other from there on; a bit that flipped may put a batch anywhere."""
+        held = range(offset, self._log.end_offset)
+        return (self.stored(one) for one in self._log.headers_from(offset) if one.base_offset in held)
 
     def stored(self, one: batches.BatchHeader) -> Stored:
         """What a batch holds, by its header."""
@@ -64,8 +66,12 @@ class DiskLog:
 
     @property
     def has_hole(self) -> bool:
-        """It ends elsewhere than its batches say. One that failed says nothing before the next start."""
-        return not self._log.failure and self._log.end_offset != len(self.records)
+        """It ends elsewhere than its batches say; one that failed or is damaged may, until its next start."""
+        return not self._log.failure and not self.is_damaged and self._log.end_offset != len(self.records)
+
+    @property
+    def folder(self) -> Path:
+        return self._log.folder
 
     @property
     def start_offset(self) -> int:

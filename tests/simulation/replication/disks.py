@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from broker.core.replica_log import PartitionKey
+from broker.log.partition_log import PartitionLog
 from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker, Diverged
 from tests.simulation.replication.disk_harm import refusing
@@ -43,8 +44,8 @@ class DiskWorld(World):
         self._folder = folder
         self._runner = runner
         self._rng = rng
-        self._starts: dict[tuple[int, PartitionKey, int], tuple[Path, int]] = {}
-        """Where each log began when it was last looked at."""
+        self._starts: dict[tuple[int, PartitionKey, int], tuple[PartitionLog, int, int]] = {}
+        """The log that a broker had there, in which of its runs, and where it began when last looked at."""
         super().__init__(*stated, **options)
         for b in self.brokers:
             self._disk(b).committed = self.committed
@@ -91,6 +92,9 @@ class DiskWorld(World):
         try:
             super().do(action, rng)
         except Diverged as diverged:
+            # Of a topic that is gone nobody keeps what its leader, that has not heard of it, goes on with.
+            if any(isinstance(one, PartitionKey) and one not in self.keys for one in action):
+                return
             raise Broken(str(diverged)) from diverged
 
     @property
@@ -118,10 +122,13 @@ class DiskWorld(World):
                 continue
             if log.start_offset > hosted.high_watermark:
                 raise Broken("begins above its high watermark")
-            folder, start = self._starts.get(place, (log.folder, 0))
-            if log.start_offset < start and folder == log.folder and not broker.crashed:
+            before, run, start = self._starts.get(place, (log, broker.run, 0))
+            # Another log: it was removed and made anew, both by what was heard at once.
+            is_same = before is log if run == broker.run else before.folder == log.folder
+            is_same &= log.end_offset >= start
+            if log.start_offset < start and is_same and not broker.crashed:
                 raise Broken("what was deleted is there again")
-            self._starts[place] = log.folder, log.start_offset
+            self._starts[place] = log, broker.run, log.start_offset
 
     def starts_differ(self) -> str:
         """At rest every live member of the ISR begins where its leader does, or later."""
