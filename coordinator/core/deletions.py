@@ -58,6 +58,8 @@ def _drop(draft: Draft | ClassicDraft, partitions: Iterable[Partition]) -> None:
         draft.record(records.OffsetsDeleted(by_topic(gone)))
     if isinstance(draft, Draft):
         draft.forget_dirty(gone)
+        if gone:
+            draft.let_nobody_go_on()
 
 
 def _exists(draft: Draft | ClassicDraft) -> bool:

@@ -134,6 +134,16 @@ class Draft:
         for partition in stale:
             del self._my_dirty[partition]  # type: ignore[union-attr]
 
+    def let_nobody_go_on(self) -> None:
+        """Committed offsets were changed from outside while nobody was there: who was away begins at them.
+
+        It would take up where it was, and commit over them, if at most one generation was opened meanwhile:
+        the one that gave its partitions back (native-protocol.md section 3). So that there are two, one is
+        skipped. Not while the group has members: of its generations each but a skipped one is a rebalance.
+        """
+        if not self.rows.members:
+            self.record(records.GenerationSkipped(self.rows.generation + 1))
+
     def end(self) -> None:
         """The group, which has no members, shall not outlive this turn."""
         self.over = True

@@ -240,6 +240,7 @@ def _delete_offsets(draft: AnyDraft, wish: DeleteOffsets) -> Plan | Answer:
         draft.record(records.OffsetsDeleted(by_topic(chosen)))
         if isinstance(draft, Draft):
             draft.forget_dirty(chosen)
+            draft.let_nobody_go_on()
 
     return Answer(Verdict.DONE, text=f"{len(chosen)} offsets deleted.", changes=changes), carry_out
 
@@ -258,6 +259,8 @@ def _set_offsets(draft: AnyDraft, changes: tuple[OffsetChange, ...]) -> Plan | A
             draft.record(records.OffsetsSet(positions_by_topic(put)))
         if gone:
             draft.record(records.OffsetsDeleted(by_topic(gone)))
+        if moved and isinstance(draft, Draft):
+            draft.let_nobody_go_on()
 
     text = f"{len(moved)} of {len(changes)} offsets set."
     return Answer(Verdict.DONE, text=text, changes=changes), carry_out

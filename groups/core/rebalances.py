@@ -156,6 +156,7 @@ class Fold:
                     | records.GroupDeleted()
                     | records.OffsetsDeleted()
                     | records.OffsetsSet()
+                    | records.GenerationSkipped()
                     | records.StrategySet()
                     | records.MemberQuarantined()
                     | records.QuarantineEnded()

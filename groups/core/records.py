@@ -53,6 +53,12 @@ class GenerationOpened(Record, frozen=True, tag=True):
     generation: int
 
 
+class GenerationSkipped(Record, frozen=True, tag=True):
+    """The generation rises by one, though no rebalance closed: who was away takes nothing up where it was."""
+
+    generation: int
+
+
 class PartitionsReleased(Record, frozen=True, tag=True):
     """These partitions of the member are without owner, or another record of the turn names the next."""
 
@@ -233,4 +239,5 @@ GroupRecord = (
     | MemberQuarantined
     | QuarantineEnded
     | RequestDecided
+    | GenerationSkipped
 )

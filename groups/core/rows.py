@@ -92,7 +92,7 @@ class RowsBuilder:
                 self.quarantined = still
             case records.RequestDecided():
                 return
-            case records.GenerationOpened():
+            case records.GenerationOpened() | records.GenerationSkipped():
                 invariant(record.generation == self.generation + 1, "a generation rises by one")
                 self.generation = record.generation
             case records.PartitionsReleased():

@@ -185,3 +185,12 @@ def test_an_offset_that_an_operator_sets_has_no_note(grouped: Grouped) -> None:
     assert_stored(group, group.take(turn))
     assert group.rows.offsets == {P[0]: 2, P[1]: 7}
     assert group.rows.offset_notes == {P[1]: note}
+
+
+def test_a_generation_that_was_skipped_with_a_reset_is_stored(grouped: Grouped) -> None:
+    group = grouped()
+    group.take(native("ann"), records.PhaseEntered(Phase.STABLE))
+    group.take(records.MemberRemoved("ann", "session over"), records.PhaseEntered(Phase.EMPTY))
+    turn = (records.OffsetsSet(positions_by_topic({P[0]: Position(2, 0)})), records.GenerationSkipped(1))
+    assert_stored(group, group.take(*turn))
+    assert group.stored().generation == 1

@@ -14,6 +14,7 @@
 > subscribe ann clicks    other topics
 > consume ann orders-0 5  ann is done with everything before offset 5
 > commit ann              ann commits where she is
+> reset orders-0 5        an operator sets the committed offset (-1: a tool of Kafka's deletes it)
 > crash|pause|wake|mute|unmute ann
 > mute ann StopFetcher    ann reacts to everything else
 > take over               another owner loads the group; the old connections are dead
@@ -36,13 +37,16 @@ from coordinator.core.events import (
     HangUp,
     Heard,
     ItemFinished,
+    OffsetDeletion,
     Say,
     SayLater,
+    Waiter,
 )
 from coordinator.core.memory import GroupState
 from coordinator.core.proposal import Proposal
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core import records
+from groups.core.requests import Asked, Findings, Found, GroupRequest, ResetOffsets
 from groups.core.rows import apply
 from groups.core.state import GroupRows
 from muster.client.core import directives
@@ -62,6 +66,7 @@ from muster.messages.partitions import Partition, each_position
 from tests.simulation.native.topics import layout, layouts
 
 SETTINGS = GroupSettings(rebalance_max_retries=1, lease_ttl_ms=2_000)
+TOOL = ConnectionId("tool")
 LAYOUTS = layouts(layout("orders", 1, 2), layout("clicks", 2, 2))
 
 
@@ -211,6 +216,15 @@ class Player:
         _, asked = actor.session.commit(dict(actor.session.fetching))
         self._obey(actor, asked)
 
+    def _reset(self, partition: str, offset: str) -> None:
+        one = next(each for each in self.rows.offsets if str(each) == partition)
+        if int(offset) < 0:
+            self._turn(OffsetDeletion(TOOL, Waiter(-1), (one,)))
+            return
+        findings = Findings((Found(one.topic, one.topic_id, one.number, 0, 1_000),))
+        asked = Asked(ResetOffsets("offset", int(offset)))
+        self._turn(GroupRequest("r", "olga", "we test", asked, findings))
+
     def _leave(self, name: str) -> None:
         actor = self.actors[name]
         self._obey(actor, actor.session.leave(self.now))
@@ -274,6 +288,9 @@ class Player:
         for record in decision.records:
             self._say(f"  {_text_of_record(record)}")
         for saying in (*decision.replies, *decision.commands):
+            if saying.connection == TOOL:
+                self._say(f"  -> {TOOL} is answered")
+                continue
             name = saying.connection.partition("/")[0]
             actor = self.actors[name]
             present = saying.connection == actor.connection and not actor.away
@@ -319,6 +336,8 @@ class Player:
                     actor.fetchers.update(directive.offsets)
                     self._check_fetchers()
                     self._say(f"{actor.name} starts {_partitions(directive.offsets)}")
+                    if directive.kept:
+                        self._say(f"{actor.name} goes on where it was: {_partitions(directive.kept)}")
                     for one, offset in directive.offsets.items():
                         actor.session.advance(one, max(offset, 0))
                 case directives.Disconnect():

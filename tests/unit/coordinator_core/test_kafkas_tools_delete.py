@@ -150,6 +150,18 @@ def test_of_a_group_without_members_a_tool_deletes_anything_also_what_is_not_the
     assert group.rows.offsets == {orders(1): 6, CLICK: 7}
 
 
+def test_a_deletion_skips_a_generation_of_a_native_group_without_members_only() -> None:
+    group = emptied("native")
+    group.turn(OffsetDeletion(TOOL, WAITER, (orders(9),)))
+    assert group.rows.generation == 3
+    group.turn(OffsetDeletion(TOOL, WAITER, (orders(0),)))
+    assert group.rows.generation == 4
+    for other in (reading("native"), reading("classic"), emptied("classic")):
+        before = other.rows.generation
+        other.turn(OffsetDeletion(TOOL, WAITER, (CLICK,)))
+        assert (CLICK in other.rows.offsets, other.rows.generation) == (False, before)
+
+
 def test_an_ephemeral_group_that_ends_with_this_turn_is_not_found() -> None:
     group = Group()
     group.turn(registering("ann", ephemeral=True))

@@ -5,14 +5,17 @@ from dataclasses import replace
 import pytest
 
 from groups.core import records
+from groups.core.phases import Phase
 from groups.core.requests import (
     Answer,
     AnyWish,
     Asked,
+    DeleteOffsets,
     Findings,
     Found,
     GroupRequest,
     ResetOffsets,
+    Scope,
     UndoReset,
     Verdict,
 )
@@ -142,3 +145,21 @@ def test_undo_is_refused_where_something_else_was_committed_since() -> None:
     answer = ask(group, undo_of(done))
     assert answer.verdict is Verdict.REFUSED and "orders-1" in answer.text
     assert dict(group.rows.offsets) == {orders(0): 100, orders(1): 99}
+
+
+def test_a_generation_is_skipped_so_that_who_was_away_begins_where_it_is_told() -> None:
+    group = committed(30)
+    ask(group, ResetOffsets("latest"), found(0), dry_run=True)
+    assert group.rows.generation == 0
+    done = ask(group, ResetOffsets("latest"), found(0))
+    assert group.rows.generation == 1
+    ask(group, undo_of(done))
+    assert group.rows.generation == 2
+    ask(group, DeleteOffsets((Scope("orders"),)))
+    assert (group.rows.generation, group.rows.phase, dict(group.rows.offsets)) == (3, Phase.EMPTY, {})
+
+
+def test_no_generation_is_skipped_where_no_offset_moves() -> None:
+    group = committed(30)
+    assert ask(group, ResetOffsets("offset", 30), found(0)).verdict is Verdict.DONE
+    assert group.rows.generation == 0

@@ -56,6 +56,7 @@ ROWS = f"""
 {{"record": "QuarantineEnded", "member_id": "ann"}}
 {{"record": "RequestDecided", "request_id": "9", "asked": "delete_offsets", "principal": "olga",
  "reason": "a test", "answer": {{"verdict": "done", "changes": [["orders", "{TOPIC}", 0, 7, -1, ""]]}}}}
+{{"record": "GenerationSkipped", "generation": 4}}
 """
 
 

@@ -1,7 +1,7 @@
 """Rebalances are told from records: length, cause, what moved, what failed."""
 
 from groups.core.rebalances import Fold, rebalances
-from groups.core.records import GenerationOpened, MemberRemoved
+from groups.core.records import GenerationOpened, GenerationSkipped, MemberRemoved
 from groups.core.state import GroupRows, Tenure
 from tests.unit.coordinator_core.group import orders
 from tests.unit.groups_core.turns import assigned, joined, phase, released, turn
@@ -90,3 +90,15 @@ def test_an_owner_begins_with_what_its_rows_say() -> None:
     fold.take(*turn(0, MemberRemoved("ann", "left")))
     fold.take(*turn(1, GenerationOpened(4), assigned("ann", 0)))
     assert fold.last is not None and fold.last.moved == 0
+
+
+def test_a_generation_that_was_skipped_is_no_rebalance() -> None:
+    (one,) = rebalances(
+        [
+            turn(0, GenerationOpened(1), assigned("ann", 0), phase("Stable")),
+            turn(5, MemberRemoved("ann", "left"), phase("Empty")),
+            turn(6, GenerationSkipped(2)),
+            turn(9, joined("ben"), phase("Stable")),
+        ]
+    )
+    assert (one.generation, one.failed) == (1, False)
