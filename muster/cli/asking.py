@@ -14,6 +14,9 @@ from muster.cli.words import NOTHING, plain
 LOOK_S: Final = 0.5
 """Between two looks at what goes on behind an answer."""
 
+PATIENCE_S: Final = 60.0
+"""For so long whoever waits bears that nobody answers: a web process that starts anew ends no wait."""
+
 _REFUSED: Final = ("refused", "failed", "changed meanwhile", "partly done")
 _CHANGES: Final = [
     Column("TOPIC", "topic"),
@@ -48,15 +51,18 @@ def ask(
     *,
     tag: str = "",
     step: int = 0,
+    again: str = "",
     **parameters: object,
 ) -> dict[str, Any]:
     """Ask for it, follow it if it is to be waited for, and give the request as it ended. Raises Failure.
 
-    `step` counts the changes of one command that asks for several: each has its own key.
+    `step` counts the changes of one command that asks for several: each has its own key, and the version that
+    it is asked on is none that people could name. `again`: words with which the same is asked later.
     """
     key = f"{session.key}-{step}" if step else session.key
-    again = f"--idempotency-key {session.key}" + (f" --if-match '{tag}'" if tag else "")
-    advice = f"It may have been carried out. The same command with {again} does it once in all."
+    words = f"--idempotency-key {session.key}" + (f" --if-match '{tag}'" if tag and not step else "")
+    words = f"{words} {again}".strip()
+    advice = f"It may have been carried out. The same command with {words} does it once in all."
     try:
         answer = session.rest.send(method, path, key, body=body, tag=tag, **parameters)
     except Failure as failure:
@@ -102,12 +108,21 @@ def _tell_people(session: Session, request: dict[str, Any]) -> None:
 def follow(session: Session, look: Callable[[], tuple[str, bool]], what: str, later: str) -> None:
     """Look until it is over, and say each time that something moved; Ctrl-C leaves it as it is.
 
-    `look` gives a line and whether that is the end; `later` is the command that looks again.
+    `look` gives a line and whether that is the end; `later` is the command that looks again. Raises Failure,
+    of nobody who answers only after PATIENCE_S.
     """
-    told = ""
+    told, heard = "", time.monotonic()
     try:
         while True:
-            line, over = look()
+            try:
+                line, over = look()
+            except Failure as failure:
+                if failure.code is ExitCode.UNREACHABLE and time.monotonic() - heard < PATIENCE_S:
+                    time.sleep(LOOK_S)
+                    continue
+                advice = f"{failure.advice} {what} may go on all the same. Look at it: {later}".strip()
+                raise Failure(failure.code, failure.text, advice, failure.details) from failure
+            heard = time.monotonic()
             if line != told:
                 session.screen.note(line)
                 told = line

@@ -6,7 +6,7 @@ import typer
 
 from muster.cli.asking import ask, tag_of, tell
 from muster.cli.commands import command
-from muster.cli.failures import ExitCode, Failure
+from muster.cli.failures import ExitCode, Failure, usage
 from muster.cli.plans import Throttle, await_computed, carry_out, proposal, show_plan
 from muster.cli.rest import named
 from muster.cli.screen import Column
@@ -136,6 +136,7 @@ def fill(session: Session, broker: Broker, throttle: Throttle = "") -> None:
 @command(app, "decommission", asks=True)
 def decommission(session: Session, broker: Broker, throttle: Throttle = "") -> None:
     """Cordon a broker, drain it, and take it out once it stopped; may be repeated until it is gone."""
+    _require_no_version(session)
     path = named("brokers", broker)
     body, reason = session.rest.get(path).body, session.reason()
     if not body["cordoned"]:
@@ -165,7 +166,17 @@ def _require_empty(session: Session, broker: int, plan: str) -> None:
         )
 
 
+def _require_no_version(session: Session) -> None:
+    """Raise Failure if a version is named to a command that asks for several changes."""
+    if session.asking.if_match:
+        raise usage(
+            "Several changes are asked for, each on the version that the one before it made.",
+            "Leave --if-match out.",
+        )
+
+
 def _planned(session: Session, broker: int, kind: str, throttle: str) -> None:
+    _require_no_version(session)
     if session.rest.found(named("brokers", broker)) is None:
         raise Failure(ExitCode.NOT_FOUND, f"There is no broker {broker}.")
     plan = proposal(session, {"kind": kind, "brokers": [broker]}, throttle)

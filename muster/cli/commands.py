@@ -1,6 +1,7 @@
 """This room makes a function a command: the options that all share, its run, and how it ends."""
 
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -21,6 +22,13 @@ def _option(*names: str, text: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, **more)
 
 
+def _number(value: float) -> float:
+    """NaN is within any bounds."""
+    if value != value:
+        raise typer.BadParameter("nan is no number of seconds.")
+    return value
+
+
 _SHARED: Final = {
     "output": Annotated[Output, _option("-o", "--output", text="How the answer is written.")],
     "quiet": Annotated[bool, _option("-q", "--quiet", text="Write the answer and what failed, no notes.")],
@@ -30,7 +38,10 @@ _SHARED: Final = {
     "token_file": Annotated[str, _option("--token-file", text="The file that holds the token.")],
     "ca_file": Annotated[str, _option("--ca-file", text="Authorities to trust in place of the system's.")],
     "plaintext": Annotated[bool, _option("--plaintext", text="Send the token without TLS off this machine.")],
-    "timeout": Annotated[float, _option("--timeout", text="Seconds to wait for an answer.", min=0.1)],
+    "timeout": Annotated[
+        float,
+        _option("--timeout", text="Seconds to wait for an answer.", min=0.1, max=86_400, callback=_number),
+    ],
 }
 _SHARED_DEFAULTS: Final[dict[str, Any]] = {
     "output": Output.TABLE,
@@ -42,7 +53,9 @@ _CONTEXT: Final = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY
 _LISTED: Final = {"most": Annotated[int, _option("--limit", text="At most so many rows; 0: all.", min=0)]}
 _WATCHED: Final = {
     "watch": Annotated[bool, _option("-w", "--watch", text="Write it again and again, until Ctrl-C.")],
-    "interval": Annotated[float, _option("--interval", text="Seconds between two looks.", min=0.2)],
+    "interval": Annotated[
+        float, _option("--interval", text="Seconds between two looks.", min=0.2, max=86_400, callback=_number)
+    ],
 }
 _WATCHED_DEFAULTS: Final[dict[str, Any]] = {"watch": False, "interval": 2.0}
 _ASKED: Final = {
@@ -146,8 +159,19 @@ def _parameters(lists: int | None, watched: bool, asks: bool, dry_run: bool) -> 
     ]
 
 
+def _open_streams() -> None:
+    """Write nowhere what was closed, and spell out what the encoding of a terminal lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  the process ends with it
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _run(work: Callable[[Session], None], said: dict[str, Any]) -> None:
     """Run it, and end with its code; nobody is shown where in the program something went wrong."""
+    _open_streams()
     screen = Screen(said["output"], said["quiet"])
     session = Session(
         screen,
@@ -168,6 +192,11 @@ def _run(work: Callable[[Session], None], said: dict[str, Any]) -> None:
         # Whoever read the answer has enough of it; Python would complain once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(ExitCode.DONE) from None
+    except OSError as error:
+        # Python would write once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        screen.failed(Failure(ExitCode.REFUSED, f"The answer could not be written: {error.strerror}."))
+        raise typer.Exit(ExitCode.REFUSED) from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         text = f"The answer was not understood: {type(error).__name__} {error}."
         advice = "If this command is as new as the cluster, that is a mistake in it."

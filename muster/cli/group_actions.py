@@ -78,7 +78,9 @@ def reset_offsets(
     if bool(topic) == all_topics:
         raise usage("Say which: --topic orders, --topic orders:0,2-5, or --all-topics.")
     wish = {"kind": "reset_offsets", **where[0]} | ({"scope": [scope(one) for one in topic]} if topic else {})
-    _destroying(session, group, wish, f"This sets what {group} has committed.")
+    # A span before now is another time whenever it is said.
+    again = f"--to-datetime {where[0]['time']} in place of --by-duration {by_duration}" if by_duration else ""
+    _destroying(session, group, wish, f"This sets what {group} has committed.", again)
 
 
 def undo_reset(
@@ -157,15 +159,18 @@ def _asked(session: Session, group: str, wish: dict[str, Any]) -> None:
     tell(session, ask(session, "POST", named("requests", group), body, tag=tag))
 
 
-def _destroying(session: Session, group: str, wish: dict[str, Any], what: str) -> None:
-    """Show what would come of it, let the name be typed, then ask on the version that was looked at."""
+def _destroying(session: Session, group: str, wish: dict[str, Any], what: str, again: str = "") -> None:
+    """Show what would come of it, let the name be typed, then ask on the version that was looked at.
+
+    `again`: see ask.
+    """
     body = wish | {"reason": session.reason(), "dry_run": session.asking.dry_run}
     path, tag = named("requests", group), tag_of(session, named("groups", group))
     if not (session.asking.dry_run or session.asking.yes):
         session.require_somebody(what)
         judged(session, "POST", path, body, tag=tag)
         session.confirm(group, what)
-    tell(session, ask(session, "POST", path, body, tag=tag))
+    tell(session, ask(session, "POST", path, body, tag=tag, again=again))
 
 
 def _ago(text: str) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from muster.cli.asking import ask, follow, tell
+from muster.cli.asking import ask, follow, tag_of, tell
 from muster.cli.failures import ExitCode, Failure
 from muster.cli.rest import named
 from muster.cli.screen import Column, Output
@@ -17,6 +17,9 @@ Throttle = Annotated[
 ]
 OVER: Final = ("Done", "Cancelled", "Failed")
 _STANDS: Final = (*OVER, "Paused")
+_NOT_BEGUN: Final = {"Draft": "approve", "Approved": "run"}
+"""Phases before a plan moves anything, and what is asked of it in each."""
+
 STEPS: Final = [
     Column("STEP", "number", number=True),
     Column("TOPIC", "topic"),
@@ -115,15 +118,11 @@ def progress(body: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def change(session: Session, plan_id: str, kind: str, *, step: int = 0, **more: Any) -> dict[str, Any]:
+def change(session: Session, plan_id: str, kind: str, **more: Any) -> dict[str, Any]:
     """Approve, run, pause, cancel or throttle it, as it is now. Raises Failure."""
     path = named("plans", plan_id)
-    tag = session.asking.if_match and session.asking.if_match.strip()
-    tag = tag if tag else session.rest.get(path).tag
-    if tag != "*" and not tag.endswith('"'):
-        tag = f'"{tag}"'
     body = {"kind": kind, "reason": session.reason()} | more
-    return ask(session, "POST", path, body, tag=tag, step=step)
+    return ask(session, "POST", path, body, tag=tag_of(session, path))
 
 
 def await_computed(session: Session, plan_id: str) -> dict[str, Any]:
@@ -158,17 +157,25 @@ def await_end(session: Session, plan_id: str) -> None:
 
 
 def carry_out(session: Session, plan_id: str, what: str, name: str, *, step: int) -> None:
-    """Wait for the plan, show it, let `name` be typed, approve and run it, follow it to its end."""
+    """Wait for the plan, show it, let `name` be typed, approve and run it, follow it to its end.
+
+    A command that is repeated under its key goes on where the one before it ended.
+    """
     body = await_computed(session, plan_id)
-    if body["phase"] == "Done" or not body["step_count"]:
+    if not body["step_count"]:
         session.screen.note("There is nothing to move.")
         return
-    if not session.asking.yes:
+    if not session.asking.yes and body["phase"] in _NOT_BEGUN:
         if session.screen.output is Output.TABLE:
             show_plan(session, plan_id)
         session.confirm(name, what)
-    for number, kind in enumerate(("approve", "run")):
-        request = change(session, plan_id, kind, step=step + number)
+    path = named("plans", plan_id)
+    for number, (phase, kind) in enumerate(_NOT_BEGUN.items()):
+        seen = session.rest.get(path)
+        if seen.body["phase"] != phase:
+            continue
+        wish = {"kind": kind, "reason": session.reason()}
+        request = ask(session, "POST", path, wish, tag=seen.tag, step=step + number)
         if request["verdict"] != "done":
             tell(session, request)
     await_end(session, plan_id)

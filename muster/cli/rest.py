@@ -109,6 +109,9 @@ class Rest:
     ) -> Answer:
         """One write under its key: under the same key it is carried out once, however often it is asked."""
         headers = {"Idempotency-Key": key} | ({"If-Match": tag} if tag else {})
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
+                raise usage(f"{value!r} is no {name}: it has visible ASCII characters alone.")
         return self._asked(method, path, parameters, headers, body)
 
     def probe(self, path: str) -> httpx.Response:
@@ -210,7 +213,7 @@ class Rest:
 
     def _unreachable(self, error: Exception) -> Failure:
         where = self.place.url
-        what = str(error) or type(error).__name__
+        what = str(error).rstrip(".") or type(error).__name__
         if isinstance(error, httpx.TimeoutException):
             text = f"{where} did not answer within {self.timeout_s:g} s."
             return Failure(ExitCode.UNREACHABLE, text, "Ask again, or give it longer: --timeout 60.")
@@ -270,10 +273,14 @@ def _retry_after(headers: httpx.Headers) -> float:
 
 
 def named(*parts: object) -> str:
-    """An address below /api/v1/: each part is one name, whatever it holds."""
+    """An address below /api/v1/: each part is one name, whatever it holds. Raises Failure if it is none."""
     return "/".join(_segment(str(part)) for part in parts)
 
 
 def _segment(text: str) -> str:
+    if not text:
+        raise usage("A name is empty, and would stand for all.", "Name what is meant.")
+    if not text.isprintable() and any("\ud800" <= one <= "\udfff" for one in text):
+        raise usage(f"{text!r} is no UTF-8.")
     # Two dots that are a name are no way up.
     return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")

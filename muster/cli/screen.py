@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from muster.cli.failures import Failure
@@ -92,19 +91,18 @@ class Screen:
             return
         cells = [[column.cell(row) for column in columns] for row in rows]
         console = self._console()
-        made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for column in columns:
-            made.add_column(column.title, justify="right" if column.number else "left", no_wrap=True)
-        for line in cells:
-            made.add_row(*map(Text, line))
-        if Measurement.get(console, console.options.update(max_width=WIDE), made).minimum > console.width:
+        lines = [[column.title for column in columns], *cells]
+        widths = [max(map(cell_len, given)) for given in zip(*lines, strict=True)]
+        if sum(widths) + 2 * (len(widths) - 1) > console.width:
             for line in cells:
                 self.facts([(column.title, cell) for column, cell in zip(columns, line, strict=True)])
                 self._out.write("\n")
             return
+        titles, *others = [_laid(line, columns, widths) for line in lines]
         with console.capture() as written:
-            console.print(made)
-        self._out.write("".join(f"{line.rstrip()}\n" for line in written.get().splitlines()))
+            console.print(Text(titles, style="bold", no_wrap=True))
+        # Laid out by hand: rich needs a second for each thousand rows.
+        self._out.write("\n".join((written.get().rstrip("\n"), *others, "")))
         self._out.flush()
 
     def line(self, value: object) -> None:
@@ -146,6 +144,15 @@ class Screen:
         """Colours and width as the terminal has them; rich obeys NO_COLOR."""
         width = None if self.is_terminal else WIDE
         return Console(file=self._out, width=width, highlight=False, markup=False, emoji=False)
+
+
+def _laid(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    """One line of a table, without blanks at its end."""
+    parts = []
+    for cell, column, width in zip(cells, columns, widths, strict=True):
+        blanks = " " * (width - cell_len(cell))
+        parts.append(blanks + cell if column.number else cell + blanks)
+    return "  ".join(parts).rstrip()
 
 
 def joined(values: Iterable[object]) -> str:

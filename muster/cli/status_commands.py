@@ -12,6 +12,18 @@ from muster.cli.session import Session
 from muster.cli.words import at
 
 _FINDINGS: Final = [Column("WHAT", "what"), Column("WHICH", "which"), Column("DETAIL", "detail")]
+_IN_DETAIL: Final = (
+    "broker_fenced",
+    "group_error",
+    "logs_damaged",
+    "logs_offline",
+    "partitions_offline",
+    "partitions_one_copy",
+    "partitions_under_min_isr",
+    "records_lost",
+)
+"""Kinds of findings of which each broker, partition, log or group has a row of its own here."""
+
 _MOST: Final = 500
 """Findings of one kind; whoever has more has one problem, not so many."""
 
@@ -86,6 +98,9 @@ def _findings(session: Session, brokers: list[dict[str, Any]]) -> Iterator[dict[
         for one in rest.rows("groups", _MOST, phase=phase):
             if one["error"]:
                 yield _finding("group cannot rebalance", one["group"], one["error"])
+    for one in rest.rows("findings", _MOST):
+        if one["kind"] not in _IN_DETAIL:
+            yield _finding(one["kind"].replace("_", " "), one["what"], f"{one['means']} {one['may']}")
 
 
 def _finding(what: str, which: object, detail: str) -> dict[str, Any]:

@@ -40,6 +40,7 @@ COMMANDS = {
     "read_a_plan": "plans show",
     "change_a_plan": "plans approve",
     "list_steps_of_a_plan": "plans steps",
+    "list_findings": "health",
     "list_quotas_of_clients": "quotas list",
     "set_a_quota": "quotas set",
     "delete_a_quota": "quotas delete",

@@ -37,18 +37,21 @@ def message(stream: socket.socket) -> bytes:
 
 
 @contextmanager
-def lossy(url: str, lost: int) -> Iterator[str]:
-    """The address of a door to `url` that loses the answers to the first `lost` changes."""
+def lossy(url: str, lost: int, kept: int = 0) -> Iterator[str]:
+    """The address of a door to `url` that loses the answers to `lost` changes, after the first `kept`."""
     to = (str(urlsplit(url).hostname), int(urlsplit(url).port or 80))
     listening = socket.create_server(("127.0.0.1", 0))
-    left = [lost]
+    left, first = [lost], [kept]
 
     def carry(client: socket.socket) -> None:
         with client, socket.create_connection(to) as server:
             while asked := message(client):
                 server.sendall(asked)
                 answer = message(server)
-                if asked.startswith((b"POST", b"DELETE")) and left[0]:
+                changes = asked.startswith((b"POST", b"DELETE"))
+                if changes and first[0]:
+                    first[0] -= 1
+                elif changes and left[0]:
                     left[0] -= 1
                     client.sendall(answer[: len(answer) // 2])
                     return
@@ -92,6 +95,45 @@ def test_a_change_of_which_nobody_knows_is_repeated_by_its_key(operated: Operate
     assert words[0] == "--idempotency-key" and words[2] == "--if-match"
     assert "Done" in muster.done("topics", "delete", name, *SURE, *words).err
     assert muster("topics", "show", name).code == ExitCode.NOT_FOUND
+
+
+@pytest.mark.parametrize("heard", [1, 2])
+def test_a_command_of_several_changes_goes_on_under_its_key(operated: Operated, heard: int) -> None:
+    muster, topic = operated.muster, topic_of(operated, "--assign", "3,2")
+    committed(operated, topic, records=2_000, offset=0)
+    words = ("brokers", "drain", 3, "--throttle", "1", *SURE)
+    with lossy(muster.environment["MUSTER_URL"], 99, heard) as url:
+        said = muster(*words, "--url", url)
+    assert said.code == ExitCode.UNREACHABLE and "--if-match" not in said.err
+    key = said.err.split("The same command with ")[1].split(" does it once")[0].split()
+    with subprocess.Popen(
+        muster.command(*words, *key),
+        env=muster.environment,
+        cwd=muster.home,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr)
+        running = next((line for line in lines if "Running" in line), "")
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert running.startswith("Plan ") and process.returncode == ExitCode.INTERRUPTED, running + rest
+    muster.done("plans", "cancel", running.split()[1].rstrip(":"), "--moves", *WHY)
+    muster.done("topics", "delete", topic, *SURE)
+
+
+def test_a_span_of_time_is_repeated_as_the_time_that_it_meant(operated: Operated) -> None:
+    topic = topic_of(operated)
+    muster, group = operated.muster, committed(operated, topic, records=3, offset=2)
+    words = ("groups", "reset-offsets", group, "--all-topics", *SURE)
+    with lossy(muster.environment["MUSTER_URL"], 99) as url:
+        said = muster(*words, "--by-duration", "1h", "--url", url)
+    told = said.err.split("The same command with ")[1].split(" does it once")[0].replace("'", "")
+    again, _, instead = told.partition(" in place of ")
+    assert instead == "--by-duration 1h"
+    assert "Done" in muster.done(*words, *again.split()).err
 
 
 @pytest.mark.parametrize(("typed", "code"), [("orders", ExitCode.USAGE), ("", ExitCode.USAGE), (None, 0)])

@@ -57,6 +57,18 @@ def test_what_is_wrong_is_found_and_told_by_the_exit_code(viewer: Muster) -> Non
     assert "fenced=1 live=2" in status and "under-replicated" in status
 
 
+def test_what_the_overview_finds_is_found_here_too(viewer: Muster) -> None:
+    cast.add_cluster()
+    for broker in (1, 2):
+        cast.add_broker(broker)
+    cast.add_topic("orders", 1, [(1, 2)])
+    cast.say(1, 1_000, short_since=cast.ago(seconds=90))
+    ill = viewer("health", "-o", "json")
+    assert ill.code == 1 and [one["what"] for one in ill.json] == ["broker disk full"]
+    assert ill.json[0]["which"] == "Broker 1 takes no records"
+    assert "KAFKA_STORAGE_ERROR" in ill.json[0]["detail"] and "give the disk room" in ill.json[0]["detail"]
+
+
 def test_what_elections_lost_is_a_finding(viewer: Muster) -> None:
     cast.add_cluster()
     for broker in (1, 2):

@@ -36,6 +36,18 @@ def test_a_pipe_gets_a_plain_table_that_is_cut_nowhere() -> None:
     assert not any(line.endswith(" ") for line in lines)
 
 
+def test_columns_stand_below_their_titles_whatever_is_in_them() -> None:
+    rows: list[dict[str, object]] = [
+        {"group": "漢字", "lag": 12_345, "members": ["ann"]},
+        {"group": "orders", "lag": 7, "members": []},
+    ]
+    assert written(Output.TABLE, rows)[0].splitlines() == [
+        "GROUP     LAG  MEMBERS",
+        "漢字    12345  ann",
+        "orders      7  -",
+    ]
+
+
 def test_scripts_get_json_and_names() -> None:
     assert json.loads(written(Output.JSON, ROWS)[0]) == ROWS
     assert written(Output.NAME, ROWS)[0].splitlines() == ["departures", "[red]arrivals[/red]"]

@@ -1,0 +1,63 @@
+"""A full disk, a closed stream, a narrow encoding, options that are nothing: words, no traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.cli.failures import ExitCode
+
+SHOW = ("--url", "https://one.example", "context", "show")
+
+
+def run(folder: Path, *words: str, script: str = "exec {}", **environment: str) -> tuple[int, str, str]:
+    """How a command in a shell ended, and what it wrote."""
+    command = " ".join([sys.executable, "-m", "muster.cli", *(f"'{word}'" for word in words)])
+    kept = {**os.environ, "XDG_CONFIG_HOME": str(folder), "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        ["sh", "-c", script.format(command)],
+        env={**kept, **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_full_disk_is_said_in_words(tmp_path: Path) -> None:
+    code, _, said = run(tmp_path, *SHOW, script="exec {} >/dev/full")
+    assert code == ExitCode.REFUSED and said.startswith("muster: The answer could not be written")
+    assert "Traceback" not in said
+
+
+def test_an_answer_that_nobody_takes_is_written_nowhere(tmp_path: Path) -> None:
+    assert run(tmp_path, *SHOW, script="exec {} >&-") == (0, "", "")
+
+
+def test_what_a_terminal_cannot_write_is_spelled_out(tmp_path: Path) -> None:
+    narrow = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "MUSTER_CA_FILE": "/\u2192"}
+    code, out, said = run(tmp_path, *SHOW, **narrow)
+    assert code == 0 and "\\ud" in out, said
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--timeout", "nan"), "nan is no number"),
+        (("--timeout", "inf"), "inf is not in the range"),
+        (("topics", "show", "", "--url", "http://127.0.0.1:1"), "A name is empty"),
+        (
+            ("topics", "delete", "", "--url", "http://127.0.0.1:1", "--yes", "--reason", "x"),
+            "A name is empty",
+        ),
+    ],
+)
+def test_what_is_nothing_is_refused_before_anybody_is_asked(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    code, out, said = run(tmp_path, *words, *(() if "topics" in words else SHOW))
+    assert (code, out) == (ExitCode.USAGE, "") and told in said and "Traceback" not in said
