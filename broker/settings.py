@@ -11,6 +11,7 @@ from kafkaserver.guard import CA, CERTIFICATE, KEY, NEW, SASL, STANDING, Belief,
 from muster.kernel.addresses import is_loopback, is_unspecified
 from muster.kernel.environment import Environment, SettingError
 from muster.kernel.settings import DECLARED
+from muster.messages.limits import LONGEST_RACK
 
 
 class Address(NamedTuple):
@@ -117,7 +118,7 @@ def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
         data=Path(environment.text("MUSTER_BROKER_DATA")),
         nodes=_nodes(environment),
         secret=environment.text("MUSTER_BROKER_SECRET"),
-        rack=environment.text("MUSTER_BROKER_RACK"),
+        rack=_rack(environment.text("MUSTER_BROKER_RACK")),
         cluster_id=environment.text("MUSTER_CLUSTER_ID"),
         strangers_per_address=environment.number("MUSTER_STRANGERS_PER_ADDRESS"),
         http_listen=_address("MUSTER_BROKER_HTTP_LISTEN", http_listen) if http_listen else None,
@@ -161,6 +162,12 @@ def refuse_open_doors(settings: BrokerSettings, guard: Guard) -> None:
     ):
         if is_unspecified(listen.host) and address is None:
             raise SettingError(f"{name} is not set, and nobody can connect to {listen}: say who this is.")
+
+
+def _rack(name: str) -> str:
+    if len(name) > LONGEST_RACK or not name.isprintable():
+        raise SettingError(f"MUSTER_BROKER_RACK has {LONGEST_RACK} printable characters at most.")
+    return name
 
 
 def _nodes(environment: Environment) -> tuple[str, ...]:

@@ -57,7 +57,12 @@ async def _look(address: str, *, stay: bool = False) -> _Met:
         return _Met.UNKNOWN
     refused = 0
     for family, kind, protocol, _, place in found:
-        with socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol) as connection:
+        try:
+            connection = socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol)
+        except OSError:
+            # This process has no descriptor left, or its machine does not know such addresses.
+            continue
+        with connection:
             connection.setblocking(False)
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):

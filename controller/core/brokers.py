@@ -13,6 +13,7 @@ from muster.kernel import config_levels
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
+from muster.messages.limits import LONGEST_RACK
 from muster.messages.link.from_broker import AllocateProducerIds, BrokerHello, UnusableLogs
 from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.rows import BrokerRow
@@ -46,6 +47,9 @@ def refusal(draft: Draft, frame: BrokerHello) -> HelloRefused | None:
             error=ErrorCode.INCONSISTENT_CLUSTER_ID,
             text=f"this is cluster {draft.rows.cluster_id}, the broker's data is of {frame.cluster_id}",
         )
+    if len(frame.rack) > LONGEST_RACK or "\0" in frame.rack:
+        text = f"its rack's name cannot be stored: {LONGEST_RACK} characters at most, none of them U+0000"
+        return HelloRefused(error=ErrorCode.INVALID_REQUEST, text=text)
     if frame.broker_id in draft.unregistered:
         text = f"broker {frame.broker_id} was unregistered: enroll it again"
         return HelloRefused(error=ErrorCode.BROKER_ID_NOT_REGISTERED, text=text)

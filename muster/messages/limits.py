@@ -16,6 +16,9 @@ MAX_FRAME_TO_BROKER_BYTES: Final = 64 * 1024 * 1024
 """The longest is an answer: what became of an election of each of a hundred thousand partitions. One that is
 longer would end the link of every broker that is asked, one after the other."""
 
+LONGEST_RACK: Final = 249
+"""Characters of the name of a broker's rack."""
+
 MAX_ROWS_PER_FRAME: Final = 1_000
 """Rows of a kind in one chunk of a snapshot; partitions in one AlterPartition, in one ping."""
 

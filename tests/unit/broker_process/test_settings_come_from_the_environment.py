@@ -56,6 +56,8 @@ def test_every_key_is_a_variable() -> None:
         ("MUSTER_REPLICA_LAG_TIME_MAX_MS", "soon", "whole number from 1 to"),
         ("MUSTER_LOG_SEGMENT_BYTES", "0", "whole number from 1 to"),
         ("MUSTER_BROKER_SECRET_FILE", "/nowhere/secret", "keep one"),
+        ("MUSTER_BROKER_RACK", "r" * 250, "249 printable characters"),
+        ("MUSTER_BROKER_RACK", "a\nb", "249 printable characters"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name(name: str, value: str, says: str) -> None:

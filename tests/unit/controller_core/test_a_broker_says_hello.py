@@ -53,6 +53,15 @@ def test_the_only_member_of_an_isr_leads_again_in_a_later_epoch() -> None:
     assert partition.leader_epoch > 1
 
 
+@pytest.mark.parametrize("rack", ["r" * 250, "a\0b"])
+def test_a_rack_that_cannot_be_stored_is_refused_and_spoils_no_turn(rack: str) -> None:
+    cluster = Cluster()
+    decision = cluster.turn(hello(9, rack=rack))
+    [refused] = said(decision, "link-9a")
+    assert isinstance(refused, HelloRefused) and refused.error is ErrorCode.INVALID_REQUEST
+    assert "249 characters" in refused.text and decision.records == ()
+
+
 def test_a_broker_of_another_cluster_is_refused_and_changes_nothing() -> None:
     cluster = Cluster()
     decision = cluster.turn(hello(9, cluster_id="cluster-2"))

@@ -1,6 +1,8 @@
 """This room tests how the controller tells a broker that ended from one whose link only broke."""
 
 import asyncio
+import os
+import resource
 import socket
 from collections.abc import Iterator
 
@@ -58,6 +60,20 @@ async def test_it_lives_and_only_its_link_broke(listener: socket.socket) -> None
     presence, address = Presence(), address_of(listener)
     await presence.meet(1, address)
     assert not await presence.until_gone(1, address, SHORT_MS)
+
+
+async def test_a_controller_without_a_descriptor_left_says_nothing(listener: socket.socket) -> None:
+    presence, address = Presence(), address_of(listener)
+    await presence.meet(1, address)
+    listener.close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open(os.devnull, "rb") as lowest_free:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free.fileno() + 1, hard))
+        try:
+            assert not await presence.until_gone(1, address, LONG_MS)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert await presence.until_gone(1, address, LONG_MS)
 
 
 async def test_an_address_at_which_nobody_was_ever_met_says_nothing(listener: socket.socket) -> None:
