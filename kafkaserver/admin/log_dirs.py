@@ -28,8 +28,8 @@ class DescribedFolder(NamedTuple):
     logs: Iterable[DescribedLog]
 
 
-NO_FOLDER: Final = DescribedFolder("", -1, -1, ())
-"""Of a process that holds no logs."""
+NO_FOLDER: Final = DescribedFolder("(a node holds no logs: ask the brokers)", -1, -1, ())
+"""Of a process that holds no logs: kafka-log-dirs.sh asks all who are listed, and fails if one refuses."""
 
 
 def wanted(request: Any) -> dict[str, frozenset[int]] | None:

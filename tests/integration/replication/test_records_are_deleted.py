@@ -110,6 +110,10 @@ def sizes_are_told(cluster: Cluster, tools: Tools) -> bool:
         (log,) = folder["partitions"]
         assert (log["partition"], log["isFuture"]) == ("orders-0", False)
         found.append((log["offsetLag"], log["size"]) == (0, len(cluster.logs("orders", 0)[broker_id])))
+    for node in told_of.values():
+        assert node == [
+            {"partitions": [], "error": None, "logDir": "(a node holds no logs: ask the brokers)"}
+        ]
     return all(found)
 
 
