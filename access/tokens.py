@@ -33,6 +33,11 @@ class Caller:
         """True if this caller's role includes `operation`."""
         return role_may(self.role, operation)
 
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether it is good for every topic and group: only then is it told of others' names."""
+        return self.topics.is_everything and self.groups.is_everything
+
 
 @dataclass(frozen=True, slots=True)
 class NewToken:

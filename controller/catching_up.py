@@ -1,4 +1,4 @@
-"""This room finds throttles that are below what producers write: copies behind them never catch up.
+"""This room finds copies that will not end: throttles below what producers write, and moves that stand still.
 
 A replica that comes is sent no faster than its move allows, and comes into sync only when it has all that was
 written meanwhile. Nothing is decided on it; people are told before they approve, and while it lasts.
@@ -104,6 +104,46 @@ _UNDER_WAY: Final = f"""
     FROM held_by WHERE produced > 0 GROUP BY side, broker_id, rate
     HAVING sum(produced) >= rate ORDER BY sum(produced) DESC, broker_id, side DESC
 """
+
+
+_STILL: Final = """
+    SELECT move.topic_name, move.partition, new.broker_id, held.leader,
+        arrival.grew_at AS since
+    FROM reassignment AS move
+    JOIN partition AS held ON held.topic_id = move.topic_id AND held.partition = move.partition
+    CROSS JOIN LATERAL unnest(held.adding) AS new(broker_id)
+    JOIN broker ON broker.broker_id = new.broker_id AND NOT broker.fenced
+    JOIN partition_progress AS progress ON progress.partition_id = held.id
+    JOIN arrival ON arrival.move_id = move.id AND arrival.broker_id = new.broker_id
+    WHERE move.phase = 'InProgress' AND held.leader > 0 AND new.broker_id <> ALL (held.isr)
+        AND arrival.grew_at < now() - %(still)s * interval '1 second'
+        AND arrival.held_bytes < progress.size_bytes
+    ORDER BY since, move.topic_name, move.partition, new.broker_id LIMIT %(limit)s
+"""
+STILL_AFTER_S: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class StandsStill:
+    """A live broker to which nothing comes of a partition, though its leader lives; `since` the last byte."""
+
+    topic_name: str
+    partition: int
+    broker_id: int
+    leader: int
+    since: datetime
+
+    @property
+    def name(self) -> str:
+        """`flights-5`."""
+        return f"{self.topic_name}-{self.partition}"
+
+
+def standing_still(limit: int) -> list[StandsStill]:
+    """New replicas of moves under way of which no byte came for STILL_AFTER_S, as their brokers say."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STILL, {"still": STILL_AFTER_S, "limit": limit})
+        return [StandsStill(*row) for row in cursor.fetchall()]
 
 
 def of_row(row: move_queries.PlanRow) -> list[Behind]:

@@ -15,6 +15,9 @@ from django.db import connection
 SILENT_AFTER_S: Final = 15
 """A broker says with each ping what comes to it; of one that was silent for longer no rate is known."""
 
+STALLED_AFTER: Final = timedelta(seconds=5)
+"""How long nothing must have come of a copy that stands still."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copying:
@@ -58,8 +61,14 @@ class Copying:
 
     @property
     def stalled_since(self) -> datetime | None:
-        """When the last byte came, if none comes though some are missing."""
-        return self.grew_at if self.rate == 0 and not self.has_all else None
+        """When the last byte came, if none has come for a while though some are missing.
+
+        A copy that has just begun, and one whose throttle lets the next fetch wait, stand still for a moment.
+        """
+        if self.rate != 0 or self.has_all or self.grew_at is None:
+            return None
+        quiet = None if self.said_at is None else self.said_at - self.grew_at
+        return None if quiet is not None and quiet < STALLED_AFTER else self.grew_at
 
     @property
     def falls_behind(self) -> bool:

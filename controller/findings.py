@@ -69,8 +69,26 @@ def find(
 
 
 def of_moves(moves: move_queries.MoveCounts) -> list[Finding]:
-    """What is wrong with reassignments: they wait for a broker or a leader, or are throttled too much."""
-    return _of_stalled(moves) + (_of_throttles(catching_up.under_way()) if moves.moving else [])
+    """What is wrong with reassignments: they wait for somebody, stand still, or are throttled too much."""
+    found = _of_stalled(moves)
+    if moves.moving:
+        found += _of_still(catching_up.standing_still(_READ)) + _of_throttles(catching_up.under_way())
+    return found
+
+
+def _of_still(still: Sequence[catching_up.StandsStill]) -> list[Finding]:
+    """Moves that nothing comes of, though whoever copies and whoever is copied from lives."""
+    if not still:
+        return []
+    names = list(dict.fromkeys(one.name for one in still))
+    facts = {
+        "number": len(names),
+        "names": names[:_NAMED],
+        "more": max(0, len(names) - _NAMED),
+        "first": still[0],
+        "brokers": sorted({one.broker_id for one in still}),
+    }
+    return [Finding("moves_stand_still", WARNING, still[0].since, facts)]
 
 
 def _of_throttles(behind: Sequence[catching_up.Behind]) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, datetime
 
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
@@ -40,7 +40,8 @@ def moment_of(request: HttpRequest, begin: str) -> datetime | None:
         moment = parse_datetime(text)
     except ValueError:
         moment = None
-    if moment is None:
+    # In other zones the first and the last year begin or end beyond what a time can say.
+    if moment is None or not MINYEAR < moment.year < MAXYEAR:
         raise BadRequest(f"as_of must be a time like 2026-11-21T03:04:27. Begin at {begin}.")
     return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
 

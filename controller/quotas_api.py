@@ -3,6 +3,7 @@
 import re
 from typing import Any, Final, NamedTuple
 
+from django.db.models import Q, QuerySet
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -16,6 +17,7 @@ from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of, require_whole_cluster
 from access.rest.problems import Problem
 from access.rest.shapes import Int64Field, example, lists
+from access.tokens import Caller
 from controller.models import ClientQuota
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
 from controller.topics_api import REASON, query_of, reason_of
@@ -121,16 +123,17 @@ class RatesShape(AskedShape):
 
 
 class Quotas(APIView):
-    """Quotas: viewers list them, operators set and take away that of a user and client id."""
+    """Quotas: viewers list them, operators set and take away that of a user and client id.
+
+    A token that names bound is told of those that may hold for its own principal: others name others.
+    """
 
     def get_permissions(self) -> list[BasePermission]:
         return [MayView() if self.request.method == "GET" else MayOperate()]
 
     @lists("List quotas of clients", QuotaShape)
     def get(self, request: Request, page: PageRequest) -> Response:
-        # They name users and client ids of everybody.
-        require_whole_cluster(caller_of(request))
-        rows = ClientQuota.objects.order_by("id")
+        rows = _known_to(caller_of(request)).order_by("id")
         if page.after:
             rows = rows.filter(id__gt=page.after[0])
         found = list(rows[: page.limit + 1])
@@ -165,6 +168,17 @@ class Quotas(APIView):
         said = query_of(request, ("user", "client_id", "reason"))
         rates: dict[str, int | None] = {PRODUCER_BYTE_RATE: None, CONSUMER_BYTE_RATE: None}
         return _asked(request, Whom.of(said), rates, reason_of(said))
+
+
+def _known_to(caller: Caller) -> QuerySet[ClientQuota]:
+    """All of them, or those of the principal itself, and those that name nobody."""
+    rows = ClientQuota.objects.all()
+    if caller.is_unbounded:
+        return rows
+    nobody = (Q(user_name=DEFAULT) | Q(user_name__isnull=True)) & (
+        Q(client_id=DEFAULT) | Q(client_id__isnull=True)
+    )
+    return rows.filter(Q(user_name=caller.principal) | nobody)
 
 
 def _asked(request: Request, whom: Whom, rates: dict[str, int | None], reason: str) -> Response:

@@ -131,7 +131,7 @@ class ControllerRequestList(APIView):
     def get(self, request: Request, page: PageRequest) -> Response:
         caller = caller_of(request)
         after = (datetime.fromisoformat(page.after[0]), UUID(page.after[1])) if page.after else None
-        whose = None if _sees_all(caller) else caller.principal
+        whose = None if caller.is_unbounded else caller.principal
         rows = asking.requests_after(after, page.limit + 1, whose)
         return page_response(request, page, rows, _place, _listed)
 
@@ -143,17 +143,13 @@ class ControllerRequestDetail(APIView):
     def get(self, request: Request, request_id: UUID) -> Response:
         caller = caller_of(request)
         row = asking.request_of(request_id)
-        if row is None or not (_sees_all(caller) or row.principal == caller.principal):
+        if row is None or not (caller.is_unbounded or row.principal == caller.principal):
             raise Problem(404, "There is no such request, or it was answered more than 7 days ago.")
         return Response(request_shown(row, outcomes.of(row)))
 
 
 def _place(row: asking.ListedRequest) -> list[str]:
     return [row.asked_at.isoformat(), str(row.id)]
-
-
-def _sees_all(caller: Caller) -> bool:
-    return caller.topics.is_everything and caller.groups.is_everything
 
 
 def ask(wish: Wish, caller: Caller, reason: str, key: str | None) -> asking.Request:

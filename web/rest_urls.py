@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularJSONAPIView
 
 from access.rest.addresses import both
 from web.errors import nothing_here
+from web.findings_api import Findings
 from web.journal_api import Journal
 
 urlpatterns = [
@@ -12,6 +13,7 @@ urlpatterns = [
     path("schema", SpectacularJSONAPIView.as_view()),
     path("", include("groups.api_urls")),
     path("", include("controller.api_urls")),
+    *both("findings", Findings.as_view(), "api-findings"),
     *both("journal", Journal.as_view(), "api-journal"),
     re_path(r"^[\s\S]*$", nothing_here),
 ]

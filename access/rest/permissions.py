@@ -48,7 +48,7 @@ def refuse_beyond(caller: Caller, *, group: str | None = None, topic: str | None
 
 def require_whole_cluster(caller: Caller) -> None:
     """Raise Problem 403 for a token that names bound: brokers and quotas are nobody's topic or group."""
-    if not (caller.topics.is_everything and caller.groups.is_everything):
+    if not caller.is_unbounded:
         text = "The token is good for some topics or groups only, and this concerns the whole cluster."
         raise Problem(403, text, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 

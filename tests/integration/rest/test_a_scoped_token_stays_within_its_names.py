@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_token
-from controller.models import Partition, Topic
+from controller.models import ClientQuota, Partition, Topic
 from groups.core.requests import KIND, Answer, Asked, DeleteGroup, Verdict
 from groups.models import CommittedOffset, ConsumerGroup
 from runtime import asking
@@ -200,3 +200,16 @@ def test_who_did_not_hear_that_a_group_was_deleted_hears_it_again(olga: Olga) ->
 def test_no_time_before_1970_means_an_end_of_the_log(olga: Olga) -> None:
     to: dict[str, Any] = {**ORDERS, "to": "time", "time": "1969-12-31T23:59:59.998Z"}
     assert olga.ask("team-a", "reset_offsets", **to).status_code == 400
+
+
+def test_it_is_told_of_the_quotas_that_may_hold_for_it_and_of_no_other_name(olga: Olga) -> None:
+    there = [("olga", None), ("olga", "app"), ("", None), (None, ""), ("ben", None), (None, "app"), ("", "x")]
+    for user, client in there:
+        ClientQuota.objects.create(user_name=user, client_id=client, producer_byte_rate=1, version=1)
+    told = olga.get("quotas").json()["items"]
+    assert [(row["user"], row["client_id"]) for row in told] == [
+        ("olga", None),
+        ("olga", "app"),
+        ("<default>", None),
+        (None, "<default>"),
+    ]
