@@ -21,7 +21,7 @@ all("[data-theme-next]").forEach((button) => {
 });
 
 // Keys: single letters act only outside fields and dialogs.
-const places = { o: "/", g: "/groups/", t: "/cluster/#partitions", b: "/cluster/", r: "/reassignments/" };
+const places = { o: "/", g: "/groups/", t: "/cluster/#partitions", b: "/cluster/", r: "/reassignments/", j: "/journal/" };
 let before = "";
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input:not([type=checkbox], [type=radio]), select, textarea");
@@ -165,7 +165,7 @@ async function read() {
   const asked = location.href;
   tried = Date.now();
   try {
-    const answer = await fetch(asked, { headers: { "X-Muster-Live": "1" }, credentials: "same-origin", signal: AbortSignal.timeout(20000) });
+    const answer = await fetch(asked, { headers: { "X-Muster-Live": "1", ...(body.dataset.seen && { "X-Muster-Seen": body.dataset.seen }) }, credentials: "same-origin", signal: AbortSignal.timeout(20000) });
     if (answer.redirected && new URL(answer.url).pathname.startsWith("/login/")) return location.reload();
     if (answer.status === 404) {
       if (!gone) say("It is gone: deleted while this page was open. The values are its last.", "dead", true);

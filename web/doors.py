@@ -25,6 +25,7 @@ from web.desks import (
 from web.metrics import ANSWER_MS, ANSWERS
 from web.middleware import CONTENT_SECURITY_POLICY
 from web.pulse import Pulse
+from web.unanswered import fields_in, words_about
 
 RETRY_AFTER_S = 2
 _WORDS = {
@@ -64,19 +65,20 @@ class HttpDoor:
                 return await _say(send, 405, b"only GET and HEAD\n", "text/plain")
             # It must not wait for a database: who restarts a web process for an outage makes two of it.
             return await _say(send, 200, b"live\n", "text/plain")
-        began = time.monotonic()
+        began, body = time.monotonic(), b""
         if path == "/readyz" and not await self._pulse.beats():
             return await _say(send, 503, b"the database does not answer\n", "text/plain")
         try:
-            said = await self._at_a_desk(scope, receive)
+            body = await read_body(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+            said = await self._at_a_desk(scope, body)
         except Gone:
             return None
         except TooLarge:
             said = refusal(path, "large")
         except Silent:
-            said = refusal(path, "silent")
+            said = unanswered(scope, body, "silent")
         except Busy:
-            said = refusal(path, "busy")
+            said = unanswered(scope, body, "busy")
         except TimeoutError:
             said = refusal(path, "slow")
         ANSWERS.labels(f"{said[0]['status'] // 100}xx").inc()
@@ -90,12 +92,11 @@ class HttpDoor:
             await self._desks.close()
         await self._pulse.close()
 
-    async def _at_a_desk(self, scope: Scope, receive: Receive) -> list[Message]:
-        body = await read_body(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    async def _at_a_desk(self, scope: Scope, body: bytes) -> list[Message]:
         if self._desks is None:
             self._desks = Desks(self._handle, beats=self._pulse.beats)
         said = await self._desks.answer(scope, body)
-        return said or refusal(scope["path"], "busy")
+        return said or unanswered(scope, body, "busy")
 
 
 def is_rest(path: str) -> bool:
@@ -114,6 +115,19 @@ def refusal(path: str, why: str) -> list[Message]:
         return _messages(status, f"{means}\n".encode(), "text/plain", request_id)
     body = _page(why).replace(b"REQUEST-ID", request_id.encode())
     return _messages(status, body, "text/html; charset=utf-8", request_id)
+
+
+def unanswered(scope: Scope, body: bytes, why: str) -> list[Message]:
+    """An answer without Django to what may have been done meanwhile: a form is shown, to be sent again."""
+    path = scope["path"]
+    if scope.get("method", "GET") in READ or is_rest(path) or path in _PLAIN:
+        return refusal(path, why)
+    request_id = secrets.token_hex(8)
+    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    words = words_about(fields_in(kind, body), why == "silent")
+    words |= {"request_id": request_id, "cluster_name": settings.MUSTER_CLUSTER_NAME}
+    page = render_to_string("error.html", words).encode()
+    return _messages(_WORDS[why][0], page, "text/html; charset=utf-8", request_id)
 
 
 @cache

@@ -11,7 +11,8 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from access.rest.problems import SILENT_DATABASE, problem_response
-from web.doors import RETRY_AFTER_S, is_rest
+from web.doors import READ, RETRY_AFTER_S, is_rest
+from web.unanswered import fields_of, words_about
 
 
 def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str) -> HttpResponse:
@@ -20,6 +21,16 @@ def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str
     words = {"title": title, "means": means, "todo": todo, "request_id": getattr(request, "request_id", "")}
     words["again"] = status >= 500
     return render(request, "error.html", words, status=status)
+
+
+def _silent(request: HttpRequest) -> HttpResponse:
+    """The database did not answer: of a page nothing is lost, of a form nobody knows whether it was taken."""
+    if request.method in READ or is_rest(request.path):
+        todo = "Try again in a few seconds."
+        return _answer(request, 503, "The page could not be read", SILENT_DATABASE, todo)
+    words = words_about(fields_of(request.POST), silent=True)
+    words["request_id"] = getattr(request, "request_id", "")
+    return render(request, "error.html", words, status=503)
 
 
 class SayWhatIsNotAllowed:
@@ -80,8 +91,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """
     exception = sys.exc_info()[1]
     if isinstance(exception, OperationalError | InterfaceError):
-        todo = "Try again in a few seconds."
-        answer = _answer(request, 503, "The page could not be read", SILENT_DATABASE, todo)
+        answer = _silent(request)
         answer["Retry-After"] = str(RETRY_AFTER_S)
         return answer
     if isinstance(exception, DataError):

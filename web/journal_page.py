@@ -20,7 +20,7 @@ from access.pages import needs
 from controller import history, standing
 from groups.queries import groups_named
 from web import journal_rows
-from web.journal_rows import KINDS, Page, Turn, Wanted
+from web.journal_rows import JOURNAL, KINDS, Page, Turn, Wanted
 
 TURNS_OF_A_PAGE: Final = 50
 
@@ -63,6 +63,8 @@ def journal(request: HttpRequest) -> HttpResponse:
         before = opened(asked.pop("after"), _listed(narrowed))[0] if "after" in asked else None
     except (DoesNotFit, NotOurs) as error:
         raise BadRequest(f"{error} Begin at {request.path}.") from error
+    live = before is None and "until" not in asked
+    rendered = journal_rows.fingerprint() if live else ""
     found = journal_rows.page(Wanted(**asked, before=before), TURNS_OF_A_PAGE)
     context = {
         "section": "journal",
@@ -78,7 +80,19 @@ def journal(request: HttpRequest) -> HttpResponse:
         if found.following is not None
         else "",
     }
+    if live:
+        newest = found.turns[0].place if found.turns else 0
+        seen = _seen(request, newest)
+        newer = sum(turn.place > seen for turn in found.turns)
+        more = newer == TURNS_OF_A_PAGE
+        context |= {"watch": JOURNAL, "rendered": rendered, "seen": seen, "newer": newer, "newer_more": more}
     return render(request, "web/journal.html", context)
+
+
+def _seen(request: HttpRequest, newest: int) -> int:
+    """The newest turn that a page showed when it was opened: it says so when it reads itself again."""
+    said = request.headers.get("X-Muster-Seen", "")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else newest
 
 
 def _listed(narrowed: Mapping[str, str]) -> list[Any]:

@@ -16,6 +16,8 @@ LOOKED_AT: Final = 5_000
 """Turns that one page looks at; of those whose records it must read, a tenth."""
 
 CONTROLLER: Final = "controller"
+JOURNAL: Final = "journal"
+"""What the first page of the journal watches; earlier ones do not change."""
 
 _ASKED = "summary ?| '{asked,principal}'::text[]"
 _OF_CONTROLLER = "lane = 'controller'"
@@ -180,6 +182,14 @@ class _Question:
     bounds: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
+
+
+def fingerprint() -> str:
+    """Changes with every turn."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT COALESCE(max(id), 0)::text FROM journal")
+        (newest,) = cursor.fetchone()
+    return str(newest)
 
 
 def page(wanted: Wanted, size: int) -> Page:

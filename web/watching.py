@@ -22,7 +22,9 @@ from controller import fingerprints as of_cluster
 from controller.fingerprints import CLUSTER, TOPIC
 from groups import fingerprints as of_groups
 from groups.fingerprints import GROUP, GROUPS, OVERVIEW
+from web import journal_rows
 from web.desks import end_thread
+from web.journal_rows import JOURNAL
 from web.live import Scope, Unknown
 
 Result = TypeVar("Result")
@@ -73,6 +75,8 @@ def _fingerprints(watched: frozenset[str]) -> Mapping[str, str]:
         found[CLUSTER] = of_cluster.of_cluster()
     if watched & {OVERVIEW, GROUPS}:
         found[OVERVIEW] = found[GROUPS] = of_groups.of_lists(found[CLUSTER])
+    if JOURNAL in watched:
+        found[JOURNAL] = journal_rows.fingerprint()
     topics = [key.removeprefix(TOPIC) for key in watched if key.startswith(TOPIC)]
     if topics:
         found |= {TOPIC + name: value for name, value in of_cluster.of_topics(topics).items()}

@@ -10,8 +10,9 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from controller.models import ElectionLoss, Topic
+from runtime import wake
 from tests.browser.conftest import Open
-from tests.browser.test_pages_in_chromium import BASICS, CONTRAST, FITS, width_of
+from tests.browser.test_pages_in_chromium import BASICS, CONTRAST, FITS, live, width_of
 from tests.integration.web import cast
 
 pytestmark = pytest.mark.browser
@@ -139,3 +140,27 @@ def test_no_loss_fits_as_well(open_page: Open) -> None:
     page = open_page("/losses/")
     expect(page.get_by_text("No election has lost anything")).to_be_visible()
     check(page, "losses-empty")
+
+
+def test_the_journal_says_how_many_turns_are_new_and_moves_nothing(open_page: Open) -> None:
+    cast.one_night(groups=1)
+    page = open_page("/journal/")
+    live(page)
+    rows = page.locator("table.journal td.num").count()
+    for _ in range(2):
+        cast.journal("controller", "cluster", timezone.now(), "a new thing was done", [])
+    wake.notify("journal", "controller")
+    link = page.get_by_role("link", name="2 new turns: show them")
+    expect(link).to_be_visible()
+    assert page.locator("table.journal td.num").count() == rows
+    expect(page.get_by_text("a new thing was done")).to_have_count(0)
+    for width, theme in SIZES:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        content, window = width_of(page)
+        assert content <= window
+        for question in (BASICS, FITS, CONTRAST):
+            assert page.evaluate(question) == [], width
+    link.click()
+    expect(page.get_by_text("a new thing was done")).to_have_count(2)
+    expect(page.locator("#newer a")).to_have_count(0)

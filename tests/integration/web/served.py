@@ -5,15 +5,22 @@ import selectors
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import connection, connections
 
 from access.grants import Role
 from access.service import create_user
+from standalone.postgres import Postgres
 
 READY_WITHIN_S = 120
+END_ALL = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()
+"""
 _KEPT = ("django_migrations", "django_content_type", "auth_permission", "django_session", "auth_user")
 """Tables that emptying leaves alone: the schema's own, and who is signed in."""
 
@@ -53,6 +60,19 @@ class WebProcess:
             self.process.stdout.close()
         self._log.close()
         return code
+
+
+@contextmanager
+def closed(server: Postgres, database: str) -> Iterator[None]:
+    """Nobody gets into the database, as while PostgreSQL restarts."""
+    with psycopg.connect(server.superuser_url(), autocommit=True) as superuser:
+        superuser.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+        superuser.execute(END_ALL, [database])
+        try:
+            yield
+        finally:
+            superuser.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+            connections["default"].close()
 
 
 def empty_tables() -> None:

@@ -120,6 +120,7 @@ def test_what_is_not_there_is_404_and_what_does_not_fit_400(viewer: Client) -> N
     for address in (
         *("/topics/?show=x", "/topics/?after=x", "/topics/?q=%00", "/topics/flights/?show=x"),
         *("/topics/flights/?from=-1", "/topics/flights/?as_of=x", "/topics/flights/?as_of=2026-13-41T00:00"),
+        *("/topics/flights/?as_of=0001-01-01T00:00:00%2B14:00", "/topics/flights/?as_of=9999-12-31T23:59:59"),
         *("/topics/flights/0/?before=x", "/brokers/1/?show=x", "/reassignments/?after=x"),
     ):
         answer = viewer.get(address)

@@ -126,6 +126,10 @@ def test_progress_is_what_was_copied_since_it_began(operator: Client) -> None:
     still = copying.Copying(replicas=1, to_copy=9, copied=1, rate=0.0, grew_at=now)
     stopped = plan_progress.progress_of(row, counts, still, now)
     assert (stopped.stalled_since, stopped.ends_at) == (now, None)
+    begun = copying.Copying(
+        replicas=1, to_copy=9, copied=1, rate=0.0, grew_at=now, said_at=now + timedelta(seconds=1)
+    )
+    assert begun.stalled_since is None, "it has just begun"
     page = text(operator, f"/plans/{made.id}/")
     assert "1 of 3 partitions, 1 under way" in page and "2.0 GB of 4.0 GB" in page
 

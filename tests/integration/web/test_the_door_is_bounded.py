@@ -23,14 +23,11 @@ from access.bounded_http import LARGEST_HEAD_BYTES
 from access.grants import Role
 from access.service import create_token, create_user
 from standalone.postgres import Postgres
-from tests.integration.web.served import WebProcess
+from tests.integration.web.served import END_ALL, WebProcess, closed
 from web.desks import Busy, Desks, Message, Silent
-from web.doors import HttpDoor, refusal
+from web.doors import HttpDoor, refusal, unanswered
 from web.pulse import Pulse
 
-_END_ALL = """
-    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()
-"""
 SCOPE: dict[str, Any] = {"type": "http", "path": "/", "headers": []}
 
 
@@ -130,14 +127,8 @@ def database(web: WebProcess) -> str:
 @pytest.fixture
 def closed_database(web: WebProcess, database: str, postgres_server: Postgres) -> Iterator[None]:
     """Nobody gets into the database, as while it restarts; open again after the test."""
-    with psycopg.connect(postgres_server.superuser_url(), autocommit=True) as superuser:
-        superuser.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
-        superuser.execute(_END_ALL, [database])
-        try:
-            yield
-        finally:
-            superuser.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
-            connections["default"].close()
+    with closed(postgres_server, database):
+        yield
 
 
 @pytest.fixture
@@ -179,11 +170,50 @@ def test_without_a_database_doors_say_503_and_when_to_ask_again(
     assert ask(web, "/login/")[0] == 200
 
 
+def post(web: WebProcess, path: str, body: str, **headers: str) -> tuple[int, str]:
+    """Status and body of the answer to a form."""
+    connection = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=30)
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    connection.request("POST", path, body, headers | kind)
+    answer = connection.getresponse()
+    said = answer.read().decode()
+    connection.close()
+    return answer.status, said
+
+
+def test_a_form_without_an_answer_is_shown_to_be_sent_again_as_it_is(
+    web: WebProcess, cookie: str, closed_database: None
+) -> None:
+    secret = "a" * 32
+    headers = {"Cookie": f"{cookie}; csrftoken={secret}; muster_csrf={secret}"}
+    form = f"csrfmiddlewaretoken={secret}&topic=a%22%3Cb&key=k1&go=yes"
+    code, said = post(web, "/cluster/ask/create-topic/", form, **headers)
+    assert code == 503 and "done once" in said
+    for name, value in (("topic", "a&quot;&lt;b"), ("key", "k1"), ("go", "yes")):
+        assert f'name="{name}" value="{value}"' in said
+    assert 'method="post"' in said and "Send it again" in said
+    # What has no key might be done twice: it is not offered.
+    code, said = post(web, "/cluster/ask/create-topic/", f"csrfmiddlewaretoken={secret}&go=yes", **headers)
+    assert code == 503 and "Whether it was done is not known" in said and 'method="post"' not in said
+
+
+@pytest.mark.parametrize("why", ["busy", "silent"])
+def test_a_form_that_no_desk_answered_is_shown_too(why: str) -> None:
+    form = [(b"content-type", b"application/x-www-form-urlencoded")]
+    scope = {"type": "http", "method": "POST", "path": "/ask/rebalance/shipping/", "headers": form}
+    start, body = unanswered(scope, b"key=k1&reason=x", why)
+    assert start["status"] == 503 and b'name="reason" value="x"' in body["body"]
+    _, body = unanswered(scope | {"method": "GET"}, b"", why)
+    assert b'method="post"' not in body["body"] and b"could not be read" in body["body"]
+    _, body = unanswered(scope | {"path": "/api/v1/topics"}, b"key=k1", why)
+    assert b"k1" not in body["body"]
+
+
 def test_a_page_comes_back_with_the_database(web: WebProcess, cookie: str, database: str) -> None:
     assert ask(web, "/groups/", Cookie=cookie)[0] == 200
     # Every connection that the process keeps is dead, as after a restart of PostgreSQL.
     with connections["default"].cursor() as cursor:
-        cursor.execute(_END_ALL, [database])
+        cursor.execute(END_ALL, [database])
     assert ask(web, "/groups/", Cookie=cookie)[0] == 200
 
 

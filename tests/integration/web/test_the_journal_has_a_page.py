@@ -188,3 +188,41 @@ def test_every_question_goes_by_an_index_of_a_large_journal(
         # A group's few thousand turns may be sorted; of millions the order of the index is cheaper.
         assert wanted.group or "Sort" not in plan, (wanted, plan)
     assert set(KINDS) >= {"asked", "losses"}
+
+
+def newer(viewer: Client, seen: str, narrowed: str = "") -> str:
+    """What a page that has seen turns up to there says of new ones, when it reads itself again."""
+    html = viewer.get(f"/journal/{narrowed}", headers={"X-Muster-Seen": seen}).content.decode()
+    found = re.search(r'<div id="newer"[^>]*>(.*?)</div>', html, re.S)
+    assert found is not None
+    return re.sub(r"<[^>]+>", "", found[1]).strip()
+
+
+def test_an_open_page_is_told_how_many_turns_are_new_to_it_and_pass_its_filter(viewer: Client) -> None:
+    ask("olga", "first")
+    html = viewer.get("/journal/").content.decode()
+    watched = re.search(r'data-watch="journal" data-rendered="(\d+)" .* data-seen="(\d+)"', html)
+    assert watched is not None and watched[1] == watched[2] == journal_rows.fingerprint()
+    assert newer(viewer, watched[2]) == "" == newer(viewer, "not a number")
+    ask("ben", "second")
+    assert newer(viewer, watched[2]) == "1 new turn: show it"
+    assert newer(viewer, watched[2], "?by=olga") == ""
+    for _ in range(60):
+        ask("ben", "more")
+    assert newer(viewer, watched[2]) == "50 or more new turns: show them"
+
+
+def test_a_page_of_earlier_turns_does_not_live(viewer: Client) -> None:
+    for _ in range(60):
+        ask("olga", "again")
+    html = viewer.get("/journal/").content.decode()
+    following = re.search(r'rel="next" href="([^"]+)"', html)
+    assert following is not None
+    for address in (following[1].replace("&amp;", "&"), "?until=2099-01-01T00:00:00"):
+        assert "data-watch" not in viewer.get(f"/journal/{address}").content.decode()
+
+
+def test_the_overview_leads_to_it(viewer: Client) -> None:
+    html = viewer.get("/").content.decode()
+    assert 'href="/journal/?kind=rebalances"' in html and "/admin/runtime/journalentry/" not in html
+    assert viewer.get("/journal/?kind=rebalances").status_code == 200

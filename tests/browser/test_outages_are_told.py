@@ -1,0 +1,87 @@
+"""While PostgreSQL or the workers are away, pages say so, and what was sent meanwhile is done once."""
+
+from typing import Any
+
+import pytest
+from django.db import connections
+from playwright.sync_api import Page, expect
+
+from controller.models import ElectionLoss
+from runtime import wake
+from runtime.models import WorkItem
+from standalone.postgres import Postgres
+from tests.browser.conftest import Open
+from tests.browser.test_pages_in_chromium import BASICS, CONTRAST, FITS, live, width_of
+from tests.browser.test_what_happened_can_be_read import SIZES, a_night_with_a_loss
+from tests.integration.web import cast
+from tests.integration.web.served import closed
+
+pytestmark = pytest.mark.browser
+
+UNANSWERED = "What you sent was not answered"
+_FIELDS = "(form) => Object.fromEntries(new FormData(form))"
+
+
+def looks(page: Page) -> None:
+    """It fits and can be read, wide and narrow, in the light and in the dark."""
+    for width, theme in SIZES:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        content, window = width_of(page)
+        assert content <= window
+        for question in (BASICS, FITS, CONTRAST):
+            assert page.evaluate(question) == [], width
+
+
+def test_what_is_sent_while_postgresql_restarts_is_sent_again_and_done_once(
+    open_page: Open, postgres_server: Postgres
+) -> None:
+    a_night_with_a_loss()
+    loss = ElectionLoss.objects.values_list("id", flat=True)[0]
+    overview = open_page("/")
+    live(overview)
+    overview.evaluate("window.loadedOnce = true")
+    page = open_page(f"/cluster/ask/acknowledge-loss/loss/{loss}/")
+    page.locator("[name=reason]").fill('seen, "all" of it')
+    with closed(postgres_server, str(connections["default"].settings_dict["NAME"])):
+        page.get_by_role("button", name="Acknowledge what it lost").click()
+        expect(page.get_by_role("heading", name=UNANSWERED)).to_be_visible()
+        expect(page.get_by_text("Sent again as it is, it is done once")).to_be_visible()
+        looks(page)
+        expect(overview.get_by_text("The database does not answer")).to_be_visible()
+        page.get_by_role("button", name="Send it again").click()
+        expect(page.get_by_role("heading", name=UNANSWERED)).to_be_visible()
+        fields: dict[str, Any] = page.locator("form").evaluate(_FIELDS)
+    assert not WorkItem.objects.exists()
+    page.get_by_role("button", name="Send it again").click()
+    page.wait_for_url("**/cluster/requests/*/")
+    assert WorkItem.objects.get().reason == 'seen, "all" of it'
+    address = f"/cluster/ask/acknowledge-loss/loss/{loss}/"
+    again = page.request.post(page.url.partition("/cluster")[0] + address, form={**fields, "go": "yes"})
+    assert again.url == page.url and WorkItem.objects.count() == 1
+    live(overview)
+    assert overview.evaluate("window.loadedOnce"), "nobody had to load it again"
+
+
+def test_the_overview_says_that_no_worker_takes_work_until_one_does(open_page: Open) -> None:
+    cast.one_night(groups=1)
+    page = open_page("/")
+    live(page)
+    said = page.get_by_role("link", name="No worker takes work")
+    expect(said).to_have_count(0)
+    for key in ("a", "b"):
+        done(key, "spare of node-1")
+    expect(said).to_be_visible()
+    looks(page)
+    done("c", "worker 7")
+    expect(said).to_have_count(0)
+
+
+def done(key: str, by: str) -> None:
+    """A work item that was offered and done just now, and a turn that followed from it."""
+    WorkItem.objects.create(
+        kind="rebalance", lane="coordinator/0", key=key, payload={}, state="adopted", claimed_by=by
+    )
+    group = cast.add_group(f"group-{key}")
+    assert group.name
+    wake.notify("rows", "groups")

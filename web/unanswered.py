@@ -1,0 +1,44 @@
+"""This room keeps a form that nobody answered: it is shown again, to be sent as it was."""
+
+from typing import Any, Final
+
+from django.core.exceptions import SuspiciousOperation
+from django.http import QueryDict
+
+from access.rest.problems import SILENT_DATABASE
+
+KEY: Final = "key"
+"""The field by which a form that is sent twice is carried out once (runtime.requests)."""
+
+_KIND: Final = b"application/x-www-form-urlencoded"
+_KNOWN_ONCE: Final = "Whether it was taken is not known. Sent again as it is, it is done once."
+_LOST: Final = "Whether it was done is not known. Look at the page that it is about before you send it again."
+
+Fields = list[tuple[str, str]]
+
+
+def fields_of(posted: QueryDict) -> Fields:
+    """What a form stated, in its order; empty unless it may be sent twice without being done twice."""
+    return [(name, text) for name, said in posted.lists() for text in said] if posted.get(KEY) else []
+
+
+def fields_in(content_type: bytes, body: bytes) -> Fields:
+    """The same, of a body that nobody has read."""
+    if content_type.partition(b";")[0].strip().lower() != _KIND:
+        return []
+    try:
+        return fields_of(QueryDict(body, encoding="utf-8"))
+    except (SuspiciousOperation, ValueError):
+        return []
+
+
+def words_about(fields: Fields, silent: bool) -> dict[str, Any]:
+    """What error.html says of a form without an answer; `silent`: it is the database that gave none."""
+    why = SILENT_DATABASE if silent else "It took too long, or too many asked at once."
+    return {
+        "title": "What you sent was not answered",
+        "means": why,
+        "todo": _KNOWN_ONCE if fields else _LOST,
+        "again": False,
+        "fields": fields,
+    }
