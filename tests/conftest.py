@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,10 @@ from standalone.redis import Redis
 HOME_PREFIX = "muster-tests-"
 TEMPLATE = "muster_template"
 _numbers = itertools.count(1)
+
+# A shell that starts the suite in its background has it ignore SIGINT, and all that tests start inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A machine that does other work as well makes nothing wrong: no example is judged by the clock.
 settings.register_profile("muster", deadline=None, suppress_health_check=[HealthCheck.too_slow])
