@@ -19,8 +19,10 @@ from standalone.postgres import Postgres
 
 READY_WITHIN_S = 120
 END_ALL = """
-    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE datname = %s AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
+"""Autovacuum may be at work in the database too; only a superuser may end that."""
 _KEPT = ("django_migrations", "django_content_type", "auth_permission", "django_session", "auth_user")
 """Tables that emptying leaves alone: the schema's own, and who is signed in."""
 
