@@ -140,7 +140,9 @@ def decommission(session: Session, broker: Broker, throttle: Throttle = "") -> N
     path = named("brokers", broker)
     body, reason = session.rest.get(path).body, session.reason()
     if not body["cordoned"]:
-        _wished(session, broker, "cordon", step=1)
+        request = _wished(session, broker, "cordon", step=1)
+        if request["verdict"] != "done":
+            tell(session, request)
         session.screen.note(f"Broker {broker} is cordoned: it gets nothing new.")
     if next(session.rest.rows("partitions", 1, replica=broker), None) is not None:
         plan = proposal(session, {"kind": "drain", "brokers": [broker]}, throttle, step=2)

@@ -68,9 +68,12 @@ def start(
     ] = False,
 ) -> None:
     """Move partitions to the brokers that a file names. With --wait until they are there."""
+    if session.asking.if_match:
+        raise usage("Partitions have a version each, and a file names none.", "Leave --if-match out.")
     rows = reassignment(file)
-    # A partition that changed since it was looked at is not moved.
-    wanted = [one | {"version": _version(session, one)} for one in rows]
+    # Nobody looks between reading their versions and asking; and the move itself makes others of them, so that
+    # the same command under its key would ask for something else.
+    wanted = [one | {"version": None} for one in rows]
     body: dict[str, Any] = {"partitions": wanted, "may_change_factor": change_factor}
     body |= {"reason": session.reason()} | ({"throttle": typed_size(throttle)} if throttle else {})
     request = ask(session, "POST", "reassignments", body)
@@ -88,12 +91,15 @@ def cancel(
     """Cancel moves: their partitions go back to where they were."""
     if bool(move) == bool(file):
         raise usage("Name moves by their ids, or --file FILE.")
+    if session.asking.if_match and (file or len(move) > 1):
+        raise usage("One version is none of several moves.", "Leave --if-match out, or name one move.")
     reason = session.reason()
     if file:
         rows = [one | {"replicas": None, "version": None} for one in reassignment(file)]
         tell(session, ask(session, "POST", "reassignments", {"partitions": rows, "reason": reason}))
         return
-    for number, one in enumerate(move):
+    # The key is the whole command's: the version of its first move is none of the next.
+    for number, one in enumerate(move, start=1 if len(move) > 1 else 0):
         path = named("reassignments", one)
         tag = tag_of(session, path)
         tell(session, ask(session, "DELETE", path, tag=tag, reason=reason, step=number))
@@ -108,11 +114,6 @@ def _copied(row: dict[str, Any]) -> str:
     if copying["stalled_since"]:
         return f"{text}, nothing comes since {at(copying['stalled_since'])}"
     return f"{text}, {size(copying['rate'])}/s" if copying["rate"] else text
-
-
-def _version(session: Session, one: dict[str, Any]) -> int:
-    version: int = session.rest.get(named("partitions", one["topic"], one["partition"])).body["version"]
-    return version
 
 
 def _await_end(session: Session, rows: list[dict[str, Any]]) -> None:

@@ -1,5 +1,6 @@
 """A change is made once, however its answer gets lost; Ctrl-C ends only the command."""
 
+import json
 import os
 import pty
 import re
@@ -13,9 +14,10 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer
 
 from muster.cli.failures import ExitCode
-from tests.integration.cli.conftest import Operated
+from tests.integration.cli.conftest import Muster, Operated
 from tests.integration.cli.test_a_cluster_is_operated import SURE, WHY, committed, topic_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -121,6 +123,37 @@ def test_a_command_of_several_changes_goes_on_under_its_key(operated: Operated, 
         rest = process.stderr.read()
     assert running.startswith("Plan ") and process.returncode == ExitCode.INTERRUPTED, running + rest
     muster.done("plans", "cancel", running.split()[1].rstrip(":"), "--moves", *WHY)
+    muster.done("topics", "delete", topic, *SURE)
+
+
+def words_to_repeat(muster: Muster, heard: int, *words: object) -> list[str]:
+    """How to repeat the command, whose changes were answered to the first `heard`, and never after."""
+    with lossy(muster.environment["MUSTER_URL"], 99, heard) as url:
+        said = muster(*words, "--url", url)
+    assert said.code == ExitCode.UNREACHABLE, said.err
+    told = said.err.split("The same command with ")[1].split(" does it once")[0]
+    return told.replace("'", "").split()
+
+
+def test_moves_are_asked_and_cancelled_once_though_they_change_the_rows_they_are_about(
+    operated: Operated,
+) -> None:
+    muster, topic = operated.muster, topic_of(operated, "--assign", "3,2", "--assign", "2,3")
+    producer = Producer({"bootstrap.servers": operated.cluster.bootstrap, "log_level": 0})
+    for number in range(4_000):
+        producer.produce(topic, b"x", partition=number % 2)
+    assert producer.flush(60) == 0
+    wanted = [{"topic": topic, "partition": number, "replicas": [1, 2]} for number in (0, 1)]
+    file = muster.home / "once.json"
+    file.write_text(json.dumps({"version": 1, "partitions": wanted}), encoding="utf-8")
+    start = ("moves", "start", file, "--throttle", "1", *WHY)
+    key = words_to_repeat(muster, 0, *start)
+    assert "Done" in muster.done(*start, *key).err
+    moves = muster.done("moves", "list", "--topic", topic, "-o", "json").json
+    assert len(moves) == 2, "they were asked for once"
+    cancel = ("moves", "cancel", *(one["id"] for one in moves), *WHY)
+    key = words_to_repeat(muster, 1, *cancel)
+    assert muster.done(*cancel, *key).err.count("Done") == 2
     muster.done("topics", "delete", topic, *SURE)
 
 
