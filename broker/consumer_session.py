@@ -296,8 +296,8 @@ class ConsumerSession:
         self._left_bytes, self._read_bytes, self._has_news = self._max_bytes, 0, False
         unread, self.dirty = self.dirty, {}
         answers, is_kept = self._answers, self.is_kept
-        if self._rack:
-            self._nearby = self._nearest.brokers_on(self._rack)
+        # A consumer may say of which rack it is in one fetch, and of none in the next.
+        self._nearby = self._nearest.brokers_on(self._rack)
         for place in unread:
             if not self._left_bytes and is_kept and place.told_start != UNKNOWN:
                 self.dirty[place] = None

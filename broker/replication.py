@@ -235,7 +235,9 @@ class PeerFetcher:
             self._ask()
             await connection.closed
         except (ConnectionError, EOFError):
-            self._replication.missed.lose(self.peer)
+            # Whose door hangs up each time is missed once: clients wait for another leader whenever it is.
+            if not self._last_failure:
+                self._replication.missed.lose(self.peer)
             raise
         finally:
             self._connection = None

@@ -133,6 +133,15 @@ async def test_nobody_is_sent_to_who_is_out_of_sync_leaves_or_has_left(tmp_path:
         assert told(await ann.ask(FETCH, 12, fetch(0, rack="south"))) == (0, -1, [b"a"])
 
 
+async def test_a_session_that_states_its_rack_no_more_is_served_here(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        await in_step(one, ann, b"a")
+        begun = await ann.ask(FETCH, 13, fetch(0, version=13, rack="south", session=(0, 0)))
+        assert told(begun) == (0, 2, [])
+        asked = fetch(0, version=13, session=(begun.session_id, 1))
+        assert told(await ann.ask(FETCH, 13, asked)) == (0, -1, [b"a"])
+
+
 async def test_a_session_is_sent_on_each_time_it_asks_the_leader(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         await in_step(one, ann, b"a")
