@@ -36,11 +36,10 @@ class Tile:
 
 def frame(request: HttpRequest) -> dict[str, Any]:
     """What base.html needs; read only by the pages that show it, so that error pages need no database."""
-    theme = request.COOKIES.get("muster_theme")
     return {
         "cluster_name": settings.MUSTER_CLUSTER_NAME,
         "environment": settings.MUSTER_ENVIRONMENT,
-        "theme": theme if theme in THEMES else "",
+        "theme": theme_of(request),
         "zone": settings.TIME_ZONE,
         "person": SimpleLazyObject(lambda: request.user.get_username()),
         "role": SimpleLazyObject(lambda: str(role_of(request.user) or "none")),
@@ -48,6 +47,12 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "controller_line": SimpleLazyObject(controller_line),
         "controller_away": SimpleLazyObject(lambda: controller_away(request)),
     }
+
+
+def theme_of(request: HttpRequest) -> str:
+    """Light or dark, as this browser's person chose; empty: as its system is."""
+    theme = request.COOKIES.get("muster_theme", "")
+    return theme if theme in THEMES else ""
 
 
 def controller_away(request: HttpRequest) -> Finding | None:

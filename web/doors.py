@@ -25,7 +25,7 @@ from web.desks import (
 from web.metrics import ANSWER_MS, ANSWERS
 from web.middleware import CONTENT_SECURITY_POLICY
 from web.pulse import Pulse
-from web.unanswered import fields_in, words_about
+from web.unanswered import fields_in, page_of
 
 RETRY_AFTER_S = 2
 _WORDS = {
@@ -124,10 +124,8 @@ def unanswered(scope: Scope, body: bytes, why: str) -> list[Message]:
         return refusal(path, why)
     request_id = secrets.token_hex(8)
     kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-    words = words_about(fields_in(kind, body), why == "silent")
-    words |= {"request_id": request_id, "cluster_name": settings.MUSTER_CLUSTER_NAME}
-    page = render_to_string("error.html", words).encode()
-    return _messages(_WORDS[why][0], page, "text/html; charset=utf-8", request_id)
+    page = page_of(fields_in(kind, body), silent=why == "silent", request_id=request_id)
+    return _messages(_WORDS[why][0], page.encode(), "text/html; charset=utf-8", request_id)
 
 
 @cache

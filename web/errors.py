@@ -11,8 +11,9 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from access.rest.problems import SILENT_DATABASE, problem_response
+from web.context import theme_of
 from web.doors import READ, RETRY_AFTER_S, is_rest
-from web.unanswered import fields_of, words_about
+from web.unanswered import fields_of, page_of
 
 
 def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str) -> HttpResponse:
@@ -28,9 +29,9 @@ def _silent(request: HttpRequest) -> HttpResponse:
     if request.method in READ or is_rest(request.path):
         todo = "Try again in a few seconds."
         return _answer(request, 503, "The page could not be read", SILENT_DATABASE, todo)
-    words = words_about(fields_of(request.POST), silent=True)
-    words["request_id"] = getattr(request, "request_id", "")
-    return render(request, "error.html", words, status=503)
+    fields, request_id = fields_of(request.POST), getattr(request, "request_id", "")
+    page = page_of(fields, silent=True, request_id=request_id, theme=theme_of(request))
+    return HttpResponse(page, status=503)
 
 
 class SayWhatIsNotAllowed:

@@ -1,9 +1,11 @@
 """This room keeps a form that nobody answered: it is shown again, to be sent as it was."""
 
-from typing import Any, Final
+from typing import Final
 
+from django.conf import settings
 from django.core.exceptions import SuspiciousOperation
 from django.http import QueryDict
+from django.template.loader import render_to_string
 
 from access.rest.problems import SILENT_DATABASE
 
@@ -32,13 +34,16 @@ def fields_in(content_type: bytes, body: bytes) -> Fields:
         return []
 
 
-def words_about(fields: Fields, silent: bool) -> dict[str, Any]:
-    """What error.html says of a form without an answer; `silent`: it is the database that gave none."""
-    why = SILENT_DATABASE if silent else "It took too long, or too many asked at once."
-    return {
+def page_of(fields: Fields, *, silent: bool, request_id: str, theme: str = "") -> str:
+    """The page about a form without an answer, which shows it again; `silent`: the database gave none."""
+    words = {
         "title": "What you sent was not answered",
-        "means": why,
+        "means": SILENT_DATABASE if silent else "It took too long, or too many asked at once.",
         "todo": _KNOWN_ONCE if fields else _LOST,
         "again": False,
         "fields": fields,
+        "request_id": request_id,
+        "cluster_name": settings.MUSTER_CLUSTER_NAME,
+        "theme": theme,
     }
+    return render_to_string("error.html", words)
