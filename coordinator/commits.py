@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from coordinator.core import offsets
-from coordinator.core.events import ConnectionId, FirstOffsets, GroupEvent
+from coordinator.core.events import ConnectionId, GroupEvent, OutsideOffsets
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
 from coordinator.store import GroupStore
@@ -158,9 +158,9 @@ class Commits:
             # A mistake of ours; others have commits in this batch, too, and wait for their answers.
             log.exception("commit could not be judged", group=commit.key)
             judgement = Judgement(error=ErrorCode.UNKNOWN_SERVER_ERROR)
-        if judgement.begins:
+        if judgement.not_ready:
             self._beginning.add(commit.key)
-            self._park(commit, FirstOffsets())
+            self._park(commit, OutsideOffsets())
             return
         if judgement.accepted:
             batch.take(commit.key, judgement)
@@ -169,7 +169,7 @@ class Commits:
         batch.answers.append((commit, judgement))
 
     def _park(self, commit: Commit, *events: GroupEvent) -> None:
-        """A turn must load the group, or begin it; its commits wait, in their order, for `turned`."""
+        """A turn must load the group, or make it ready; its commits wait, in their order, for `turned`."""
         self._await_turn(commit.key, *events)
         self._parked[commit.key].append(commit)
 

@@ -75,13 +75,13 @@ def _is_empty(draft: Draft | ClassicDraft) -> bool:
 
 
 def _reads(draft: Draft | ClassicDraft) -> Reads | None:
-    """Who reads what; None if nobody can tell, for the members speak of other things than topics.
+    """Who reads what, or owns it still; None if nobody can tell, for the members speak of other things than topics.
 
     Of Kafka's consumers one whose subscription cannot be read may read everything (conformance 49).
     """
     if isinstance(draft, Draft):
-        members, matches = draft.rows.members.values(), draft.surroundings.matches
-        return lambda topic: any(reads(one, topic, matches) for one in members)
+        members, matches, owners = draft.rows.members.values(), draft.surroundings.matches, draft.owners()
+        return lambda topic: topic in owners or any(reads(one, topic, matches) for one in members)
     classic = draft.rows.classic
     if not classic.members:
         return lambda topic: False

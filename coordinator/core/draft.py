@@ -5,7 +5,7 @@ told twice in a turn hears its ownership once, whole, with the turn's key.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -72,6 +72,7 @@ class Draft:
         self.wanted_from = memory.wanted_from
         self.failures = memory.failures
         self.members_changed_at = memory.members_changed_at
+        self.nobody_goes_on = memory.nobody_goes_on
         self.sessions: Mapping[str, Session] = memory.sessions
         self.bound: Mapping[ConnectionId, str] = memory.bound
         self.dirty: Mapping[Partition, int] = memory.dirty
@@ -135,14 +136,22 @@ class Draft:
             del self._my_dirty[partition]  # type: ignore[union-attr]
 
     def let_nobody_go_on(self) -> None:
-        """Committed offsets were changed from outside while nobody was there: who was away begins at them.
+        """Committed offsets were changed from outside: whoever was away begins at them.
 
         It would take up where it was, and commit over them, if at most one generation was opened meanwhile:
         the one that gave its partitions back (native-protocol.md section 3). So that there are two, one is
-        skipped. Not while the group has members: of its generations each but a skipped one is a rebalance.
+        skipped. Members that are there notice nothing of it.
         """
-        if not self.rows.members:
-            self.record(records.GenerationSkipped(self.rows.generation + 1))
+        self.record(records.GenerationSkipped(self.rows.generation + 1))
+        self.nobody_goes_on = True
+
+    def owners(self) -> Mapping[str, Collection[str]]:
+        """Who owns anything of a topic, subscribed or not: until it gave it up it commits there."""
+        owners: dict[str, set[str]] = {}
+        for member_id, tenures in self.rows.owned.items():
+            for partition in tenures:
+                owners.setdefault(partition.topic, set()).add(member_id)
+        return owners
 
     def end(self) -> None:
         """The group, which has no members, shall not outlive this turn."""
@@ -253,6 +262,7 @@ class Draft:
                 failures=self.failures,
                 assigned=assigned,
                 members_changed_at=self.members_changed_at,
+                nobody_goes_on=self.nobody_goes_on and not rows.members,
             ),
             self.before.classic,
             self.quarantine_ends,

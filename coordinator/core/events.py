@@ -184,8 +184,11 @@ class Leave(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class FirstOffsets:
-    """Somebody who is no member has offsets for a group that does not exist: it begins (conformance 110)."""
+class OutsideOffsets:
+    """Somebody who is no member has offsets for a group without members, which must be made ready for them.
+
+    One that does not exist begins (conformance 110); of a native one nobody goes on where it was before.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +225,7 @@ GroupEvent = (
     | ClassicRequest
     | ToolRequest
     | GroupRequest
-    | FirstOffsets
+    | OutsideOffsets
 )
 
 

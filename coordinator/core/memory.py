@@ -70,7 +70,8 @@ class Memory(Struct, frozen=True):
     that it is armed for this instant. `wanted` is the cause of the rebalance that is due, empty if none
     is, and not acted on before `wanted_from`. `failures` counts attempts that failed since the last that
     closed. `assigned` counts the ownership rows that are not yet running. `members_changed_at` is the group's
-    version since which nobody came, went or subscribed to something else.
+    version since which nobody came, went or subscribed to something else. `nobody_goes_on`: since the last
+    member went a generation was skipped, so that whoever was away begins at what is committed.
     """
 
     sessions: Mapping[str, Session] = {}
@@ -84,6 +85,7 @@ class Memory(Struct, frozen=True):
     failures: int = 0
     assigned: int = 0
     members_changed_at: int = 0
+    nobody_goes_on: bool = False
 
 
 class Parked(NamedTuple):

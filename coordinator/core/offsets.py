@@ -28,7 +28,7 @@ class Judgement(Struct, frozen=True):
     """What of a commit is to be written, and what was refused why; `error` refuses the whole of it.
 
     `notes` are those of accepted offsets that have one. `heard`: the member whose session starts again.
-    `begins`: the group is to begin first, and then the commit is to be judged again.
+    `not_ready`: the group is to be made ready for it first (OutsideOffsets); then it is to be judged again.
 
     One is made for each commit: a frozen dataclass would cost four times as much.
     """
@@ -38,7 +38,7 @@ class Judgement(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     notes: Mapping[Partition, OffsetNote] = {}
     heard: str = ""
-    begins: bool = False
+    not_ready: bool = False
 
 
 def refusal(tenure: Tenure | None, position: Position, group_generation: int) -> ErrorCode:

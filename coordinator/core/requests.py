@@ -230,8 +230,9 @@ def _delete_offsets(draft: AnyDraft, wish: DeleteOffsets) -> Plan | Answer:
     if not chosen:
         text = "The group has committed nothing for these partitions."
         return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    owners = draft.owners() if isinstance(draft, Draft) else {}
     for topic in sorted({one.topic for one in chosen}):
-        if readers := _readers(draft, topic):
+        if readers := owners.get(topic) or _readers(draft, topic):
             text = f"{topic} is read by {names(readers)}. Stop them first."
             return refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, text)
     changes = tuple(_change(one, draft.rows.offsets[one], NOTHING) for one in chosen)

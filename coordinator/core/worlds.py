@@ -8,12 +8,12 @@ from coordinator.core.events import (
     ClassicAnswer,
     ClassicRequest,
     Departure,
-    FirstOffsets,
     GroupEvent,
     Heard,
     Join,
     JoinAnswer,
     LeaveAnswer,
+    OutsideOffsets,
     Say,
     Sync,
     SyncAnswer,
@@ -27,7 +27,7 @@ from muster.messages.member import RegisterConsumerRequest, RegisterConsumerResp
 def goes_over(rows: RowsBuilder, event: GroupEvent, *, native: bool) -> bool:
     """Whether this event, in a turn decided by `native` rules so far, is for those of the other world."""
     if native:
-        if isinstance(event, FirstOffsets):
+        if isinstance(event, OutsideOffsets):
             return not rows.members and not rows.before.version
         # An ephemeral group without members ends with this turn.
         return isinstance(event, Join) and not rows.members and not rows.ephemeral

@@ -70,6 +70,9 @@ class ClassicDraft:
         """The group is a classic one from now on, if it was not."""
         if self.rows.protocol != CLASSIC:
             self.record(records.ProtocolEntered(CLASSIC))
+            if self.rows.before.version:
+                # Nothing may happen here that raises it, and offsets change: who was away must notice.
+                self.record(records.GenerationSkipped(self.rows.generation + 1))
             if self.rows.error:
                 self.record(records.ErrorShown(""))
 

@@ -5,7 +5,7 @@ from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.classic.joining import join
 from coordinator.core.classic.leaving import leave, look_after_sessions
 from coordinator.core.classic.syncing import look_for_debtors, sync
-from coordinator.core.events import FirstOffsets, GroupEvent, ItemFailed, ItemFinished, Join, Leave, Sync
+from coordinator.core.events import GroupEvent, ItemFailed, ItemFinished, Join, Leave, OutsideOffsets, Sync
 from coordinator.core.worlds import refuse_native
 from groups.core import records
 
@@ -23,7 +23,7 @@ def happened(draft: ClassicDraft, event: GroupEvent) -> None:
             if draft.rows.handler_asked:
                 # It was asked for in the native world: its result is of no use here.
                 draft.record(records.ItemAdopted(event.item_id))
-        case FirstOffsets():
+        case OutsideOffsets():
             draft.enter_world()
         case _:
             refusal = refuse_native(event)

@@ -6,7 +6,7 @@ from coordinator.core.classic.instances import fault_of
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
 from groups.core.phases import Phase
-from groups.core.state import OffsetNote
+from groups.core.state import NATIVE, OffsetNote
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
@@ -28,8 +28,10 @@ def judge(
     if not rows.version:
         if generation >= 0:
             return Judgement(error=ErrorCode.GROUP_ID_NOT_FOUND)
-        return Judgement(begins=True)
+        return Judgement(not_ready=True)
     if generation < 0 and rows.phase is Phase.EMPTY:
+        if rows.protocol == NATIVE and not state.memory.nobody_goes_on:
+            return Judgement(not_ready=True)
         return Judgement(offsets, notes=notes)
     error = _refusal(state, member_id, group_instance_id, generation)
     if error is not ErrorCode.NONE:

@@ -17,6 +17,7 @@ from coordinator.core.events import (
     ItemFinished,
     Join,
     Leave,
+    OutsideOffsets,
     Resumed,
     Sync,
     TokenNarrowed,
@@ -65,6 +66,9 @@ def happened(draft: Draft, event: GroupEvent) -> None:
             _token_narrowed(draft, event)
         case Resumed():
             draft.hasten_pings(event.by_ms)
+        case OutsideOffsets():
+            if not draft.rows.members:
+                draft.let_nobody_go_on()
         case Join() | Sync() | Leave():
             dying = draft.rows.ephemeral and not draft.rows.members
             draft.answers.append(refuse_classic(event, dying=dying))

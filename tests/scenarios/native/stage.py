@@ -15,6 +15,8 @@
 > consume ann orders-0 5  ann is done with everything before offset 5
 > commit ann              ann commits where she is
 > reset orders-0 5        an operator sets the committed offset (-1: a tool of Kafka's deletes it)
+> outside orders-0 5      somebody who is no member commits, as Kafka's tool does to reset offsets
+> knock                   a Kafka consumer comes, is given an id, and never joins
 > crash|pause|wake|mute|unmute ann
 > mute ann StopFetcher    ann reacts to everything else
 > take over               another owner loads the group; the old connections are dead
@@ -27,6 +29,7 @@ from collections import deque
 import msgspec
 
 from coordinator.core import offsets, rebalance
+from coordinator.core.classic import offsets as classic_offsets
 from coordinator.core.decide import decide, load
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import (
@@ -37,7 +40,9 @@ from coordinator.core.events import (
     HangUp,
     Heard,
     ItemFinished,
+    Join,
     OffsetDeletion,
+    OutsideOffsets,
     Say,
     SayLater,
     Waiter,
@@ -225,6 +230,29 @@ class Player:
         asked = Asked(ResetOffsets("offset", int(offset)))
         self._turn(GroupRequest("r", "olga", "we test", asked, findings))
 
+    def _outside(self, partition: str, offset: str) -> None:
+        offsets_of = {one: int(offset) for one in self.rows.offsets if str(one) == partition}
+        judgement = classic_offsets.judge(self.state, "", None, -1, offsets_of, {})
+        if judgement.not_ready:
+            self._turn(OutsideOffsets())
+            judgement = classic_offsets.judge(self.state, "", None, -1, offsets_of, {})
+        self._committed(judgement)
+        self._say(f"  -> {TOOL} hears {judgement.error.name}")
+
+    def _knock(self) -> None:
+        self._turn(
+            Join(
+                connection=TOOL,
+                waiter=Waiter(-1),
+                fresh_member_id="stranger",
+                session_timeout_ms=6_000,
+                rebalance_timeout_ms=6_000,
+                protocol_type="consumer",
+                protocols=(("range", b""),),
+                must_know_id=True,
+            )
+        )
+
     def _leave(self, name: str) -> None:
         actor = self.actors[name]
         self._obey(actor, actor.session.leave(self.now))
@@ -310,13 +338,16 @@ class Player:
         judgement = offsets.judge(
             self.state, actor.connection, request.consumer_id, each_position(request.offset_info)
         )
+        self._committed(judgement)
+        answer = CommitOffsetsResponse(correlation_id=request.correlation_id, error_code=judgement.error)
+        actor.inbound.append(answer)
+
+    def _committed(self, judgement: offsets.Judgement) -> None:
         self.state = offsets.committed(self.state, judgement.accepted)
         self.rows = self.state.rows
         taken = {str(one): offset for one, offset in judgement.accepted.items()}
         refused = {one._replace(number=0) for one in judgement.refused}
         self._say(f"  committed {taken}, refused {len(refused)} topics")
-        answer = CommitOffsetsResponse(correlation_id=request.correlation_id, error_code=judgement.error)
-        actor.inbound.append(answer)
 
     # -- members ----------------------------------------------------------------------------
 

@@ -43,7 +43,21 @@ def errors(group: ClassicGroup) -> list[int]:
 def test_an_empty_native_group_becomes_classic_and_keeps_its_offsets() -> None:
     group = ClassicGroup(rows=GroupRows("billing", generation=4, version=9, offsets=OFFSETS))
     group.stable("a")
-    assert (group.rows.protocol, group.rows.generation, group.rows.offsets) == ("classic", 5, OFFSETS)
+    assert (group.rows.protocol, group.rows.generation, group.rows.offsets) == ("classic", 6, OFFSETS)
+
+
+def test_a_generation_is_skipped_with_the_first_that_comes_though_it_never_joins() -> None:
+    group = ClassicGroup(rows=GroupRows("billing", generation=4, version=9, offsets=OFFSETS))
+    group.join(knows_ids=True)
+    assert (group.rows.protocol, group.rows.generation) == ("classic", 5)
+    group.join(knows_ids=True)
+    assert group.rows.generation == 5
+
+
+def test_a_group_that_begins_as_a_classic_one_begins_at_the_generation_of_any_other() -> None:
+    group = ClassicGroup(rows=GroupRows("billing", generation=4))
+    group.join(knows_ids=True)
+    assert group.rows.generation == 4
 
 
 def test_a_join_that_is_refused_changes_no_world() -> None:

@@ -5,16 +5,21 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.classic.offsets import judge
+from coordinator.core.decide import decide
+from coordinator.core.events import ConnectionId, GroupEvent, Heard, OutsideOffsets
 from coordinator.core.memory import ClassicMemory, GroupState
 from coordinator.core.offsets import committed
+from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core import records
 from groups.core.classic import ClassicMember, ClassicRows
 from groups.core.phases import Phase
 from groups.core.rows import apply
 from groups.core.state import GroupRows, OffsetNote
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
+from muster.messages.member import LeaveRequest
 from muster.messages.partitions import Position, by_topic, positions_by_topic
-from tests.unit.coordinator_core.group import orders
+from tests.unit.coordinator_core.group import orders, registering
 
 OFFSETS = {orders(0): 7, orders(1): 0}
 NOTES = {orders(0): OffsetNote(3, "a note")}
@@ -39,6 +44,11 @@ def group(phase: Phase = Phase.STABLE, version: int = 5) -> GroupState:
         classic=ClassicRows("consumer", "range", "ann", members),
     )
     return GroupState(rows, classic=ClassicMemory(instances={"i-ann": "ann"} if members else {}))
+
+
+def after(state: GroupState, event: GroupEvent) -> GroupState:
+    """A native group after one turn."""
+    return decide(state, [event], Instant(0), GroupSettings(), Surroundings()).state
 
 
 def error_of(
@@ -87,15 +97,25 @@ def test_who_is_no_member_may_commit_to_an_empty_group_only() -> None:
 
 def test_an_unknown_group_begins_with_offsets_of_nobody() -> None:
     nothing = GroupState(GroupRows("readers"))
-    assert judge(nothing, "", None, -1, OFFSETS, NOTES).begins
+    assert judge(nothing, "", None, -1, OFFSETS, NOTES).not_ready
     assert judge(nothing, "ann", None, 0, OFFSETS, NOTES).error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_native_group_with_members_knows_no_kafka_member() -> None:
     native = GroupState(GroupRows("readers", generation=4, version=2, phase=Phase.STABLE))
     assert error_of(native) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_empty_native_group_skips_a_generation_before_the_first_offsets_of_nobody() -> None:
     empty = GroupState(GroupRows("readers", generation=4, version=2))
-    assert error_of(empty, "", -1) is ErrorCode.NONE
+    assert judge(empty, "", None, -1, OFFSETS, NOTES).not_ready
+    ready = after(empty, OutsideOffsets())
+    assert (ready.rows.generation, error_of(ready, "", -1)) == (5, ErrorCode.NONE)
+    with_ann = after(ready, registering("ann"))
+    assert error_of(with_ann, "", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert after(with_ann, OutsideOffsets()).rows.generation == 5
+    left = after(with_ann, Heard(ConnectionId("ann/1"), LeaveRequest(consumer_id="ann", correlation_id=1)))
+    assert judge(left, "", None, -1, OFFSETS, NOTES).not_ready
 
 
 def test_a_note_lives_until_the_next_commit_of_its_partition() -> None:

@@ -78,6 +78,15 @@ def test_a_topic_that_is_read_by_a_pattern_is_read() -> None:
     assert group.rows.offsets == {CLICK: 7}
 
 
+def test_what_is_owned_is_read_though_nobody_subscribes_to_it_any_more() -> None:
+    group = Group(rows=GroupRows("readers", generation=3, version=9, offsets=COMMITTED)).settled("ann")
+    group.turn(registering("ann", "payments"))
+    answer = told(group.turn(OffsetDeletion(TOOL, WAITER, tuple(COMMITTED))))
+    assert answer.refused.keys() == {orders(0), orders(1)}
+    group.obey(group.rebalance())
+    assert told(group.turn(OffsetDeletion(TOOL, WAITER, (orders(0),)))).refused == {}
+
+
 def test_a_subscription_that_cannot_be_read_may_be_to_everything() -> None:
     group = emptied("classic")
     assert isinstance(group, ClassicGroup)
@@ -150,16 +159,16 @@ def test_of_a_group_without_members_a_tool_deletes_anything_also_what_is_not_the
     assert group.rows.offsets == {orders(1): 6, CLICK: 7}
 
 
-def test_a_deletion_skips_a_generation_of_a_native_group_without_members_only() -> None:
+def test_a_deletion_skips_a_generation_of_a_native_group() -> None:
     group = emptied("native")
     group.turn(OffsetDeletion(TOOL, WAITER, (orders(9),)))
     assert group.rows.generation == 3
     group.turn(OffsetDeletion(TOOL, WAITER, (orders(0),)))
     assert group.rows.generation == 4
-    for other in (reading("native"), reading("classic"), emptied("classic")):
+    for other, skipped in ((reading("native"), 1), (reading("classic"), 0), (emptied("classic"), 0)):
         before = other.rows.generation
         other.turn(OffsetDeletion(TOOL, WAITER, (CLICK,)))
-        assert (CLICK in other.rows.offsets, other.rows.generation) == (False, before)
+        assert (CLICK in other.rows.offsets, other.rows.generation) == (False, before + skipped)
 
 
 def test_an_ephemeral_group_that_ends_with_this_turn_is_not_found() -> None:

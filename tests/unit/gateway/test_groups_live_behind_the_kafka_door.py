@@ -9,6 +9,7 @@ import pytest
 
 from gateway import session
 from gateway.translation import groups
+from groups.core.state import GroupRows
 from kafkaserver.callers import ANYBODY, OPERATE, VIEW
 from muster.kafkawire.api_table import SERVED, ApiKey, part, request_class
 from muster.kernel.scopes import Scope
@@ -185,6 +186,18 @@ async def test_who_is_no_member_commits_for_a_group_that_nobody_knew() -> None:
         body = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
         assert [int(one.error_code) for one in body.topics[0].partitions] == [0]
         assert door.shards.rows(KEY).phase.value == "Empty"
+
+
+async def test_a_native_member_that_was_away_begins_where_a_tool_reset_the_offsets() -> None:
+    native = GroupRows(KEY, generation=4, version=9)
+    async with kafka_door(stored=[native]) as door:
+        tool = await door.peer()
+        for offset in (3, 5):
+            body = await tool.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(offset))
+            assert [int(one.error_code) for one in body.topics[0].partitions] == [0]
+        rows = door.shards.rows(KEY)
+        # Two are between it and its next partitions: once is enough, however many offsets follow.
+        assert (rows.protocol, rows.generation, list(rows.offsets.values())) == ("native", 5, [5])
 
 
 async def test_what_cannot_be_committed_is_answered_without_asking_the_group() -> None:
