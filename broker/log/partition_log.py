@@ -42,7 +42,7 @@ class PartitionLog:
 
     __slots__ = (
         *("__weakref__", "_epochs", "_make_folder", "_place", "_segments", "_stated_ahead"),
-        *("cleaning", "cuts", "end_offset", "failure", "on_failure", "producers"),
+        *("before_roll", "cleaning", "cuts", "end_offset", "failure", "on_failure", "producers"),
         *("recovery_point", "settings", "start_offset", "topic_id"),
     )
 
@@ -68,6 +68,8 @@ class PartitionLog:
         self.failure = ""
         """Why the log is closed for good; "" as long as it can be used."""
         self.on_failure: Callable[[], None] = _nobody_listens
+        self.before_roll: Callable[[PartitionLog], None] = _nobody_listens
+        """Called before a segment ends, and may be believed at a start; it may raise OSError."""
         self.producers = Producers()
         self._make_folder = make_folder
         self._segments = Segments(self._place, files)
@@ -147,8 +149,7 @@ class PartitionLog:
         `is_sent_again`: it was refused here before. Raises AppendRefused, StorageFailed.
         """
         header = from_producer(records, self.settings, now_ms)
-        is_whole = not (is_sent_again or self.start_offset)
-        duplicate = in_sequence(header, self.producers, is_whole=is_whole)
+        duplicate = in_sequence(header, self.producers, is_whole=not (is_sent_again or self.start_offset))
         if duplicate is not None:
             return Appended(duplicate.base_offset, duplicate.last_offset + 1, is_duplicate=True)
         base_offset = self.end_offset
@@ -258,6 +259,7 @@ class PartitionLog:
 
     def _roll(self, active: Segment, now_ms: int) -> Segment:
         """Write on in a new segment; index and producers of the one before go into files."""
+        self.before_roll(self)
         self.producers.forget_silent(now_ms, self.settings.producer_id_expiration_ms)
         active.save_index()
         producer_snapshots.save(self.folder, self.producers, self.end_offset)
@@ -339,8 +341,7 @@ class PartitionLog:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds `offset` and all behind it; producers are built again for the new end.
 
-        At its start or below the log is empty and goes on at `offset`. Raises StorageFailed, and is closed
-        then.
+        At its start or below the log goes on at `offset`, empty. Raises StorageFailed, and is closed then.
         """
         if offset >= self.end_offset:
             return
@@ -363,9 +364,8 @@ class PartitionLog:
         """Forget everything and go on at `offset`, the start of a leader far ahead (conformance 232).
 
         The next batch begins at `base_offset`, if that is before. The start is stated first: whatever a kill
-        leaves then is behind its start, and no process believes it. Producers are forgotten, too: what they
-        stored lies before the jump, and a sequence that went on behind it would seem out of order.
-        Raises StorageFailed, and is closed then.
+        leaves then is behind its start, and no process believes it. Producers are forgotten, too: a sequence
+        that went on behind the jump would seem out of order. Raises StorageFailed, and is closed then.
         """
         with self._closing_on_failure():
             self.cuts += 1
@@ -496,5 +496,5 @@ class PartitionLog:
             raise StorageFailed(str(error)) from error
 
 
-def _nobody_listens() -> None:
-    """Until a data plane hosts the log."""
+def _nobody_listens(*_told: object) -> None:
+    """Until a shelf keeps the log, and a data plane hosts it."""

@@ -20,7 +20,7 @@ import structlog
 from broker.core.replica_log import PartitionKey
 from broker.log import opening
 from broker.log.checkpoints import load_offsets, save_offsets
-from broker.log.files import DamagedFile, OpenFiles, read_sealed, replace_sealed
+from broker.log.files import DamagedFile, OpenFiles, read_sealed, replace_sealed, sync_with_folder
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 
@@ -50,7 +50,7 @@ class LogShelf:
         self._was_clean = was_clean
         self._same_boot = same_boot
         self._files = OpenFiles() if files is None else files
-        self._make_folder = self._make
+        self._make_folder, self._before_roll = self._make, self._restate
         """Made once: each of ten thousand empty logs would have its own."""
         self._found: dict[PartitionKey, str] = {}
         """The name of the folder of each log on disk."""
@@ -126,7 +126,7 @@ class LogShelf:
             opened = self._new(key, topic, settings)
             if key in self._found:
                 opened = self.read(key, settings, now_ms)
-            self._open[key] = opened
+            self.keep(key, opened)
         return opened
 
     def _new(self, key: PartitionKey, topic: str, settings: LogSettings) -> PartitionLog:
@@ -160,6 +160,7 @@ class LogShelf:
     def keep(self, key: PartitionKey, opened: PartitionLog) -> None:
         """From now on `log` answers with this one."""
         self._open[key] = opened
+        opened.before_roll = self._before_roll
 
     def confessed(self) -> None:
         """The controller has heard of all that is damaged. Raises StorageFailed."""
@@ -251,13 +252,28 @@ class LogShelf:
         recovery_points, known = self._saved
         try:
             if recovery_points != self._recovery_points:
-                save_offsets(self._folder / RECOVERY_POINTS, self._recovery_points)
-                self._saved = dict(self._recovery_points), known
+                self._save_recovery_points()
             if known != self.high_watermarks:
                 save_offsets(self._folder / HIGH_WATERMARKS, self.high_watermarks)
-                self._saved = dict(self._recovery_points), dict(self.high_watermarks)
+                self._saved = self._saved[0], dict(self.high_watermarks)
         except OSError as error:
             raise StorageFailed(str(error)) from error
+
+    def _save_recovery_points(self) -> None:
+        save_offsets(self._folder / RECOVERY_POINTS, self._recovery_points)
+        self._saved = dict(self._recovery_points), self._saved[1]
+
+    def _restate(self, opened: PartitionLog) -> None:
+        """A segment ends: state first, and durably, if less of the log is durable than the file says.
+
+        The log was cut, or made anew, below what was flushed once; what was written there since would be
+        believed without a check. Kafka states it with each cut (`LogManager.truncateTo`). Raises OSError.
+        """
+        key = PartitionKey(opened.topic_id, int(opened.folder.name.rpartition("-")[2]))
+        if self._saved[0].get(key, 0) > opened.recovery_point:
+            self._recovery_points[key] = opened.recovery_point
+            self._save_recovery_points()
+            sync_with_folder(self._folder / RECOVERY_POINTS)
 
     def close(self, high_watermarks: dict[PartitionKey, int]) -> bool:
         """Make everything durable and write indexes; True if the clean-shutdown mark may be left.

@@ -15,7 +15,7 @@ from broker.log.files import OpenFiles
 from broker.log.opening import Trust
 from broker.log.outcomes import LogSettings
 from broker.log.partition_log import PartitionLog
-from broker.log.shelf import LogShelf
+from broker.log.shelf import STRAY, LogShelf
 from tests.unit.broker_log.logs import append, opened, stored
 from tests.unit.kafkawire.made_batches import made_batch
 
@@ -156,6 +156,34 @@ def test_a_log_that_was_not_opened_since_the_kill_keeps_the_stop_from_being_clea
     third.scan()
     third.log(key, "orders", LogSettings(), 0)
     assert third.close({})
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_what_was_written_behind_a_cut_is_checked(tmp_path: Path, *, begins_anew: bool) -> None:
+    """Below what the file of recovery points says, and never flushed (compacting seed 15709)."""
+    key, small = PartitionKey(UUID(int=1), 0), LogSettings(segment_bytes=1_000)
+    shelf = LogShelf(tmp_path, was_clean=False)
+    shelf.scan()
+    log = shelf.log(key, "orders", small, 0)
+    while log.end_offset < 9:
+        append(log, b"x" * 300)
+    log.flush()
+    shelf.checkpoint({})
+    if begins_anew:
+        shelf.set_aside(key, STRAY)
+        log = shelf.log(key, "orders", small, 0)
+    else:
+        log.truncate_to(4, 0)
+    while log.end_offset < 8:
+        append(log, b"y" * 300, epoch=2)
+    written = next(path for path in _segments(tmp_path / "orders-0") if b"y" in path.read_bytes())
+    data = bytearray(written.read_bytes())
+    data[-1] ^= 1
+    written.write_bytes(data)
+    again = LogShelf(tmp_path, was_clean=False)
+    again.scan()
+    again.log(key, "orders", small, 0)
+    assert again.damaged == {key: f"the batch at offset {1 if begins_anew else 5} is damaged"}
 
 
 def test_a_segment_that_was_half_durable_is_flushed_when_it_is_full(tmp_path: Path) -> None:
