@@ -47,14 +47,28 @@ class CompactedLog(DiskLog):
         self._known = known
 
     def stored_from(self, offset: int) -> Iterator[Stored]:
+        return self._known_from(offset) if self.is_damaged else self._read_from(offset)
+
+    def _known_from(self, offset: int) -> Iterator[Stored]:
+        for at in range(offset, self._log.end_offset):
+            record = self._known.get((at, self._log.epochs.epoch_at(at)))
+            if record is None:
+                return
+            yield record
+
+    def _read_from(self, offset: int) -> Iterator[Stored]:
         for one in self._log.headers_from(offset):
             for at in range(max(offset, one.base_offset), min(one.next_offset, self._log.end_offset)):
                 place = at, one.leader_epoch
-                if one.record_count and not self.is_damaged:
+                if one.record_count:
                     self._known[place] = self.stored(one)
                 if place not in self._known:
                     return
                 yield self._known[place]
+
+    def appended(self, record: Stored) -> None:
+        """It is stored at the end: of a log that is damaged no file tells so."""
+        self._known[self._log.end_offset - 1, record.epoch] = record
 
     def present(self) -> list[int]:
         """The offsets at which records lie."""

@@ -91,6 +91,14 @@ class CompactingBroker(DiskBroker):
         key = next(key for key, opened in self._shelf._open.items() if opened is log)
         return CompactedLog(log, deleted, self.known.setdefault(key, {}))
 
+    def append(self, key: Any, value: int) -> None:
+        before = self.logs[key].end_offset
+        super().append(key, value)
+        if self.logs[key].end_offset > before:
+            broker_id, run, mark = self._writes(key)
+            epoch = self.replicas[key].leader_epoch
+            self.logs[key].appended(Stored(epoch, value, (broker_id, run), mark))
+
     def clean(self, operations: int | None = None) -> None:
         """One step of the cleaner, or up to that operation on a file. Raises Killed there."""
         if self._pass is None:

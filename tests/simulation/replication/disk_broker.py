@@ -290,9 +290,12 @@ class DiskBroker(Broker):
         return self._rotten is not None
 
     def _is_unflushed(self, log: PartitionLog, path: Path) -> bool:
-        """What was flushed is checked when it is read, not when it is opened."""
+        """What was flushed is checked when it is read, not when it is opened.
+
+        The last segment, too, as soon as another one follows: that may be before the next start.
+        """
         following = [int(one.stem) for one in path.parent.glob("*.log") if int(one.stem) > int(path.stem)]
-        return not following or min(following) > log.recovery_point
+        return min(following, default=log.end_offset) > log.recovery_point
 
     def flush(self, fails: bool) -> None:
         """Full segments become durable. What is damaged must not: flushed, it would not be checked again."""
