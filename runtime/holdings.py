@@ -153,10 +153,11 @@ class Holdings:
             return
         self._moved_at[name] = self._clock()
         del self.held[name]
-        self._parting.add(name)
         log.info("lease given away", lane=name, to=to.node if to else None)
+        farewell = self._part(name, holding, to.address if to else None)
         self._on_moved()
-        await self.tell_given_up(name, holding, to.address if to else None)
+        # Whoever ends this move does not end that: a service that forgot half could never be used again.
+        await asyncio.shield(farewell)
 
     def _lost(self, name: str) -> None:
         """A fence, a read or a take showed that the lease is not ours any more."""
@@ -164,11 +165,15 @@ class Holdings:
         self._moved_at[name] = self._clock()
         if holding is not None:
             log.warning("lease lost", lane=name)
-            self._parting.add(name)
-            task = asyncio.create_task(self.tell_given_up(name, holding, self._owner_address(name)))
-            self._farewells.add(task)
-            task.add_done_callback(self._farewells.discard)
+            self._part(name, holding, self._owner_address(name))
         self._look_soon()
+
+    def _part(self, name: str, holding: Holding, new_owner: str | None) -> "asyncio.Task[None]":
+        self._parting.add(name)
+        task = asyncio.create_task(self.tell_given_up(name, holding, new_owner))
+        self._farewells.add(task)
+        task.add_done_callback(self._farewells.discard)
+        return task
 
     async def tell_given_up(self, name: str, holding: Holding, new_owner: str | None) -> None:
         """The service hears that the lease is gone, and who serves its callers now."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from runtime.database import Database, Link
-from runtime.ports import Connection, ConnectionLost
+from runtime.ports import Connection, ConnectionLost, VersionConflict
 from runtime.threads import OneThread, Threads
 
 Result = TypeVar("Result")
@@ -43,6 +43,9 @@ class SideLink:
         except ConnectionLost:
             self._close()
             raise
+        except VersionConflict as conflict:
+            # A deadlock with a migration, a statement that somebody cancelled: nothing was done either.
+            raise ConnectionLost(str(conflict)) from conflict
 
     def _close(self) -> None:
         link, self._link = self._link, None

@@ -255,3 +255,19 @@ async def test_a_lease_comes_back_only_after_the_farewell_to_its_old_lane(node: 
     service.takes_leave.set()
     await node.until(lambda: LANE in node.keeper.accepted)
     assert service.lane not in (None, old)
+
+
+async def test_a_run_that_ends_does_not_cut_a_farewell_short(node: Node) -> None:
+    """Its service would have forgotten half, and be asked to accept the lease again."""
+    service, old = node.service, node.service.lane
+    service.takes_leave.clear()
+    giving = asyncio.create_task(node.keeper._holdings.give(LANE, None))
+    await node.until(lambda: LANE not in node.keeper.held)
+    giving.cancel()
+    for _ in range(3):
+        node.at += WAIT_FOR_BEST_MS
+        await node.renewed()
+    assert service.lane is old and LANE not in node.keeper.held
+    service.takes_leave.set()
+    await node.until(lambda: LANE in node.keeper.accepted)
+    assert service.lane not in (None, old)
