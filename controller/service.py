@@ -81,6 +81,8 @@ class ControllerService:
         self._accepts = False
         self._enrolment = Enrolment()
         self._enrolment_at = Instant(-ENROLMENT_INTERVAL_MS)
+        self._revoked = 0
+        """How many brokers were unregistered here."""
         self._progress = ProgressNotes()
         self._conditions = ConditionNotes()
         self._arrivals = ArrivalNotes()
@@ -288,22 +290,32 @@ class ControllerService:
 
     async def _load_enrolment(self) -> None:
         try:
-            self._enrolment = await self._node.query(Enrolment.load)
+            revoked = -1
+            while revoked != self._revoked:
+                # What was read while a broker was unregistered may still hold its secret.
+                revoked = self._revoked
+                enrolment = await self._node.query(Enrolment.load)
+            self._enrolment = enrolment
         except ConnectionLost:
             log.warning("secrets of brokers not read again: no database")
 
     def _revoke(self, broker_id: int) -> None:
         """A broker was unregistered: what was read of its secret before that counts no more."""
+        self._revoked += 1
         self._enrolment.revoke(broker_id)
 
     async def _note_progress(self) -> None:
-        noted = self._progress.take(self._node.now())
+        progress, noted = self._progress, self._progress.take(self._node.now())
         try:
             await self._node.query(lambda connection: store.note_progress(connection, noted))
         except ConnectionLost:
-            self._progress.give_back(noted)
+            progress.give_back(noted)
+        except BaseException:
+            # Who waits for it no longer does not know whether it was written: twice is as good as once.
+            progress.give_back(noted)
+            raise
         else:
-            self._progress.done()
+            progress.done()
             self._node.wake("progress")
 
     async def _note_conditions(self) -> None:

@@ -107,20 +107,26 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
         if BrokerDoor._open >= LINKS:
             await send({"type": "websocket.close", "code": GOING_AWAY_CLOSE})
             return
-        await send({"type": "websocket.accept"})
-        link = BrokerLink(credentials[0], _peer(scope))
         BrokerDoor._open += 1
+        try:
+            await send({"type": "websocket.accept"})
+            await self._live(BrokerLink(credentials[0], _peer(scope)), credentials[1], receive, send)
+        finally:
+            BrokerDoor._open -= 1
+
+    async def _live(self, link: BrokerLink, secret: str, receive: Receive, send: Send) -> None:
         writer = asyncio.ensure_future(link.write(send))
         try:
-            await self._serve(link, receive, writer)
+            await self._serve(link, secret, receive, writer)
         except RemoteMessageError as error:
             link.hang_up(f"{error.error_code.name}: {error}")
         finally:
-            BrokerDoor._open -= 1
             link.hang_up("closed by the broker")
             await self._close(link, writer, send)
 
-    async def _serve(self, link: BrokerLink, receive: Receive, writer: asyncio.Future[None]) -> None:
+    async def _serve(
+        self, link: BrokerLink, secret: str, receive: Receive, writer: asyncio.Future[None]
+    ) -> None:
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 hello = await _frame(receive)
@@ -129,7 +135,7 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
             return
         if hello is None:
             return
-        refusal = await self._refusal(link, hello)
+        refusal = await self._refusal(link, secret, hello)
         if refusal is not None or not isinstance(hello, BrokerHello):
             link.say(refusal or HelloRefused(error=ErrorCode.INVALID_REQUEST, text="no hello"))
             link.hang_up("refused")
@@ -140,7 +146,7 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
         finally:
             self._controller.link_closed(link)
 
-    async def _refusal(self, link: BrokerLink, hello: FromBroker) -> HelloRefused | None:
+    async def _refusal(self, link: BrokerLink, secret: str, hello: FromBroker) -> HelloRefused | None:
         if not isinstance(hello, BrokerHello):
             return HelloRefused(error=ErrorCode.INVALID_REQUEST, text="the first frame is no hello")
         if hello.broker_id != link.broker_id:
@@ -148,6 +154,9 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
                 error=ErrorCode.AUTHENTICATION_FAILED,
                 text=f"the secret is that of broker {link.broker_id}, not {hello.broker_id}",
             )
+        if not await self._controller.admits(link.broker_id, secret):
+            text = f"the secret of broker {link.broker_id} was taken back"
+            return HelloRefused(error=ErrorCode.AUTHENTICATION_FAILED, text=text)
         if not self._controller.accepts_links:
             address = await self._controller.controller_address()
             return HelloRefused(error=ErrorCode.NOT_CONTROLLER, controller_address=address)

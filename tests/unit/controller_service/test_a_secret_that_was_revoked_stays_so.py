@@ -1,0 +1,44 @@
+"""A broker that was unregistered does not come in by what was being read of secrets meanwhile."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from controller.enrolment import Enrolment, hash_of
+from tests.unit.controller_service.stage import HereAndNow, linked
+
+SECRET = "a-secret"
+
+
+class SlowRead(HereAndNow):
+    """The same; what is read of secrets is from the beginning of the read, which ends when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secrets = {3: hash_of(SECRET)}
+        self.reads = 0
+        self.may_end = asyncio.Event()
+
+    async def query(self, function: Callable[[Any], Any]) -> Any:
+        self.reads += 1
+        found = Enrolment(dict(self.secrets))
+        await self.may_end.wait()
+        return found
+
+
+async def test_a_read_that_was_under_way_does_not_bring_it_back() -> None:
+    here = SlowRead()
+    here.may_end.set()
+    service, links, _ = await linked(here)
+    assert await service.admits(3, SECRET)
+    here.may_end.clear()
+    here.time = type(here.time)(here.time + 60_000)
+    again = asyncio.create_task(service.admits(3, "another"))
+    await asyncio.sleep(0)
+    here.secrets.clear()
+    service._revoke(3)
+    here.may_end.set()
+    assert not await again
+    assert not await service.admits(3, SECRET)
+    for link in links.values():
+        link.hang_up("the end")
