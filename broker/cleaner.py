@@ -47,20 +47,25 @@ class Cleaner:
         return passes
 
     async def _dirtiest(self) -> tuple[HostedPartition, Dirt] | None:
-        best: tuple[HostedPartition, Dirt] | None = None
-        now = self._wall_clock_ms()
         self._refused.intersection_update({hosted.log for hosted in self._plane.partitions()})
         for hosted in self._plane.partitions():
+            if self._may_be_compacted(hosted.log) and hosted.log.cleaning.passes is None:
+                await asyncio.to_thread(hosted.log.cleaning.load)
+        best: tuple[HostedPartition, Dirt] | None = None
+        now = self._wall_clock_ms()
+        # From here to the pass nobody else has the loop: what is found is still there then.
+        for hosted in self._plane.partitions():
             one = hosted.log
-            if not one.settings.compacts or one.failure or one in self._refused:
+            if not self._may_be_compacted(one) or one.cleaning.passes is None:
                 continue
-            if one.cleaning.passes is None:
-                await asyncio.to_thread(one.cleaning.load)
             dirt = one.cleaning.dirt(one.settings, hosted.high_watermark, now)
             is_wanted = dirt.is_due or dirt.ratio >= one.settings.min_cleanable_dirty_ratio
             if dirt.dirty_bytes and is_wanted and (best is None or dirt.ratio > best[1].ratio):
                 best = hosted, dirt
         return best
+
+    def _may_be_compacted(self, one: PartitionLog) -> bool:
+        return one.settings.compacts and not one.failure and one not in self._refused
 
     async def _clean(self, hosted: HostedPartition, dirt: Dirt) -> bool:
         """One pass over one log; False if it was cut meanwhile."""
@@ -88,7 +93,7 @@ class Cleaner:
                 await asyncio.to_thread(cleaned.path.unlink, missing_ok=True)
                 return False
             before, after = before + cleaned.before_bytes, after + cleaned.size_bytes
-        if one.cuts == cuts:
+        if self._plane.is_hosted(hosted) and one.cuts == cuts:
             # Only now is what it superseded gone: until then a reader may have met the older value.
             passes.note(latest.end_offset, self._wall_clock_ms(), one.settings.delete_retention_ms)
         log.info(

@@ -34,6 +34,8 @@ class Forwarding:
         self._send = send
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[WishAnswer]] = {}
+        self._waiting = 0
+        """Those that wait for a link included."""
         self._linked = asyncio.Event()
         self._protocol = 0
 
@@ -65,7 +67,7 @@ class Forwarding:
 
     async def ask(self, wish: Wish) -> WishAnswer:
         """The controller's answer (Controller.ask). Raises ControllerUnreachable, TooLargeToForward."""
-        if len(self._asked) >= REQUESTS:
+        if self._waiting >= REQUESTS:
             raise ControllerUnreachable("too many requests wait for the controller")
         number = next(self._numbers)
         frame = msgspec.structs.replace(wish, correlation_id=number)
@@ -74,6 +76,7 @@ class Forwarding:
             raise TooLargeToForward("the request is too large to be forwarded")
         is_urgent = isinstance(wish, AllocateProducerIds)
         timeout_s = PRODUCER_IDS_TIMEOUT_S if is_urgent else waits_s(wish) + ANSWER_GRACE_S
+        self._waiting += 1
         try:
             async with asyncio.timeout(timeout_s):
                 await self._linked.wait()
@@ -88,4 +91,5 @@ class Forwarding:
         except TimeoutError:
             raise ControllerUnreachable("the controller did not answer in time") from None
         finally:
+            self._waiting -= 1
             self._asked.pop(number, None)

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from broker.forwarding import Forwarding
-from kafkaserver.admin.asking import TooLargeToForward
+from broker.forwarding import REQUESTS, Forwarding
+from kafkaserver.admin.asking import ControllerUnreachable, TooLargeToForward
 from kafkaserver.admin.topics import MOST_TOPICS
 from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
@@ -165,6 +165,34 @@ async def test_a_request_that_the_link_does_not_carry_costs_no_link() -> None:
         topic = NewTopic(name="orders", assignments=assignments)
         await forwarding.ask(CreateTopics(topics=(topic,), timeout_ms=1_000))
     assert sent == []
+
+
+async def test_who_waits_for_a_link_counts_among_those_who_wait() -> None:
+    """Else all that gathered without a link would go out on the next at once, and be too much for it."""
+    sent: list[FromBroker] = []
+
+    def send(frame: FromBroker) -> bool:
+        sent.append(frame)
+        return True
+
+    forwarding = Forwarding(send)
+    wish = CreateTopics(topics=(), timeout_ms=60_000)
+    waiting = [asyncio.create_task(forwarding.ask(wish)) for _ in range(REQUESTS)]
+    await asyncio.sleep(0)
+    with pytest.raises(ControllerUnreachable, match="too many"):
+        async with asyncio.timeout(10):
+            await forwarding.ask(wish)
+    forwarding.link_ready()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(sent) == REQUESTS
+    forwarding.link_lost()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    forwarding.link_ready()
+    later = asyncio.create_task(forwarding.ask(wish))
+    await asyncio.sleep(0)
+    assert len(sent) == REQUESTS + 1
+    later.cancel()
 
 
 def _delete(version: int, *names: str, ids: tuple[UUID, ...] = ()) -> Any:
