@@ -126,6 +126,7 @@ class ShardService(LeasedShard):
         self._flushed_at = Instant(0)
         self._moved_at = Instant(0)
         self._finished: set[str] = set()
+        self._reading: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         premises.view.on_topics_changed(self._topics_changed)
 
@@ -173,6 +174,7 @@ class ShardService(LeasedShard):
         self._loaded = self.accepting = False
         self._lane = None
         self._finished.clear()
+        self._reading = None
         for task in self._tasks:
             task.cancel()
         self._requests.forget()
@@ -438,29 +440,29 @@ class ShardService(LeasedShard):
 
     def _look_for_finished(self, keys: set[str]) -> None:
         """Read the work items of `keys`; those named while a read is under way are read after it."""
-        running = bool(self._finished)
         self._finished |= keys
-        if self._finished and not running and self._lane is not None:
-            self._start(self._read_finished(self._lane))
+        reading = self._reading is not None and not self._reading.done()
+        if self._finished and not reading and self._lane is not None:
+            self._reading = self._start(self._read_finished(self._lane))
 
     async def _read_finished(self, lane: Lane) -> None:
         try:
-            while self._finished and self._lane is lane:
-                keys = sorted(self._finished)
+            while self._finished:
+                # Before the read: what ends while it is under way may not be seen by it.
+                keys, self._finished = sorted(self._finished), set()
                 items = await lane.read(partial(work.finished, kind=REBALANCE, keys=keys))
-                self._finished.difference_update(keys)
                 for item in items:
                     self._hand_in(item.key, _event_of(item))
         except (LaneLost, ConnectionLost) as problem:
             # The node wakes us once a second for an item that is done and not adopted.
             logger.info("finished work of shard %d: %s", self.shard, problem)
-        finally:
             self._finished.clear()
 
-    def _start(self, work_to_do: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work_to_do: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work_to_do)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _event_of(item: work.FinishedItem) -> GroupEvent:
