@@ -65,14 +65,26 @@ class Checks:
         self.deletions = 0
         self.decided_at: dict[Waiter, float] = {}
         self._kept_out_since: dict[str, float] = {}
+        self._silent_ms: dict[tuple[Node, str], float] = {}
+        """For how long a member had been silent when a node decided that its session is over."""
 
     # -- turns that are decided -------------------------------------------------------------
 
-    def decided(self, decision: GroupDecision) -> None:
-        """Sessions begin when an answer is decided, however long it is under way."""
+    def decided(self, node: Node, decision: GroupDecision) -> None:
+        """Sessions begin when an answer is decided, however long it is under way; so they end, too.
+
+        Of whoever beats while that is being written the rows still say that it lives.
+        """
         for one in decision.replies:
             if isinstance(one, Say) and isinstance(one.message, JoinAnswer | SyncAnswer):
                 self.decided_at[one.message.waiter] = self.world.now
+        gone = set(map(_expired, decision.records))
+        for client in self.cluster.alive():
+            if client.member_id in gone:
+                self._silent_ms[node, client.member_id] = self._silence_of(client)
+
+    def _silence_of(self, client: Client) -> float:
+        return self.world.now - max(client.proved_at, self.loaded_at)
 
     def left_a_trace(
         self,
@@ -115,7 +127,7 @@ class Checks:
     def written(self, flushed: object) -> None:
         """The world tells of offsets, which the ledger looks at."""
 
-    def committed(self, turn: Sequence[Any], before: GroupRows, rows: GroupRows) -> None:
+    def committed(self, node: Node, turn: Sequence[Any], before: GroupRows, rows: GroupRows) -> None:
         """A turn is durable."""
         generation = before.generation
         for record in turn:
@@ -136,7 +148,7 @@ class Checks:
                         self.replaced[record.member.member_id] = record.old_member_id
                     self._check_admission(record.member, before)
                 case records.MemberRemoved():
-                    self._removed(record)
+                    self._removed(node, record)
                 case records.MemberQuarantined():
                     self._kept_out_since[record.member_id] = self.world.now
                 case records.QuarantineEnded():
@@ -185,14 +197,13 @@ class Checks:
         name = member.group_instance_id or member.client_id
         self.world.forbid(name in before.quarantined, f"{name} came in though it is kept out")
 
-    def _removed(self, record: records.MemberRemoved) -> None:
-        if record.why != "session over":
-            return
+    def _removed(self, node: Node, record: records.MemberRemoved) -> None:
+        decided = self._silent_ms.pop((node, record.member_id), None)
         for client in self.cluster.alive():
-            if client.member_id == record.member_id:
-                silent = self.world.now - max(client.proved_at, self.loaded_at)
+            if client.member_id == _expired(record):
+                silent_ms = self._silence_of(client) if decided is None else decided
                 self.world.forbid(
-                    silent < SESSION_MS * CLOCKS_APART, f"{client.name} expired after {silent:.0f} ms"
+                    silent_ms < SESSION_MS * CLOCKS_APART, f"{client.name} expired after {silent_ms:.0f} ms"
                 )
 
     def _quarantine_ended(
@@ -324,6 +335,13 @@ class Checks:
                     and other.instance != client.instance,
                     f"{other.name} and {client.name} of one generation read partition {share}",
                 )
+
+
+def _expired(record: object) -> str | None:
+    """The member whose session is over, if that is what is told."""
+    if isinstance(record, records.MemberRemoved) and record.why == "session over":
+        return record.member_id
+    return None
 
 
 def _remembered(memory: ClassicMemory) -> tuple[Mapping[str, Any], ...]:

@@ -60,7 +60,7 @@ class KafkaNode(Node):
 
         def decided(key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant) -> Any:
             self.decision = cast(GroupDecision, decide(key, state, events, now))
-            checks.decided(self.decision)
+            checks.decided(self, self.decision)
             checks.left_a_trace(self, state, events, now, self.decision)
             return self.decision
 
@@ -134,7 +134,7 @@ class KafkaWorld(World):
 
     def turn_committed(self, node: Node, before: GroupRows, written: Sequence[Any]) -> None:
         super().turn_committed(node, before, written)
-        self.checks.committed(written, before, self.rows.rows)
+        self.checks.committed(node, written, before, self.rows.rows)
         self.ledger.turn(node, before, written, self.rows.rows)
 
     def batch_committed(self, node: Node, written: GroupOffsets) -> None:
