@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 from uuid import uuid4
 
 import pytest
@@ -12,6 +13,7 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_user
+from runtime.models import NodeSession
 from tests.integration.web import cast
 from tests.integration.web.test_pages_tell_how_brokers_are import shown
 from web import journal_rows
@@ -222,7 +224,23 @@ def test_a_page_of_earlier_turns_does_not_live(viewer: Client) -> None:
         assert "data-watch" not in viewer.get(f"/journal/{address}").content.decode()
 
 
-def test_the_overview_leads_to_it(viewer: Client) -> None:
-    html = viewer.get("/").content.decode()
-    assert 'href="/journal/?kind=rebalances"' in html and "/admin/runtime/journalentry/" not in html
-    assert viewer.get("/journal/?kind=rebalances").status_code == 200
+@pytest.mark.parametrize(
+    ("page", "narrowed"),
+    [
+        ("/", "kind=rebalances"),
+        ("/groups/airlines %26 gates/", "group=airlines%20%26%20gates"),
+        ("/brokers/3/", "broker=3"),
+        ("/reassignments/", "kind=moves"),
+    ],
+)
+def test_pages_lead_to_the_turns_they_are_about_and_no_link_of_theirs_is_refused(
+    client: Client, page: str, narrowed: str
+) -> None:
+    cast.one_night(groups=1)
+    cast.add_group("airlines & gates")
+    NodeSession.objects.update(ended=True)
+    client.force_login(create_user("vera", Role.VIEWER, None))
+    html = client.get(page).content.decode()
+    assert f'href="/journal/?{narrowed}"' in html and "/admin/runtime/journalentry/" not in html
+    for address in {unescape(found) for found in re.findall(r'href="(/(?:journal|admin)/[^"]*)"', html)}:
+        assert client.get(address).status_code == 200, address
