@@ -84,6 +84,10 @@ def ask(request: HttpRequest, kind: str, **address: Any) -> HttpResponse:
     action = ACTIONS.get(kind)
     if action is None or action.named_by != address.keys():
         raise Http404
+    principal = request.user.get_username()
+    # Before anything is looked at: what it was about may be gone, or is another, because this form did it.
+    if "go" in request.POST and (before := asking.asked_under(principal, _key(request))):
+        return _onward(action, before)
     target = action.target(**address)
     stated = request.POST if request.method == "POST" else request.GET
     context: dict[str, Any] = {
@@ -106,10 +110,8 @@ def ask(request: HttpRequest, kind: str, **address: Any) -> HttpResponse:
         context["would"] = {} if faults else action.consequences(target, wish, judged)
         hasty = _hasty(request, action, target) if "go" in request.POST else []
         if "go" in request.POST and not faults and not hasty:
-            # The key belongs to this form: sent twice, it is done once.
             reason = request.POST["reason"].strip()
-            row = asking.ask(wish, request.user.get_username(), reason, context["key"])
-            return redirect(action.leads_to(row) or reverse("cluster-request", args=[row.id]))
+            return _onward(action, asking.ask(wish, principal, reason, _key(request)))
         faults += hasty
         context |= {"may_go": bool(context["would"]), "shown": _fingerprint(request)}
     except ValidationError as error:
@@ -119,6 +121,15 @@ def ask(request: HttpRequest, kind: str, **address: Any) -> HttpResponse:
     except (AnotherAsked, TooManyOpen, asking.TooLarge) as error:
         faults = [_WHY[type(error)]]
     return render(request, "controller/ask.html", context | {"faults": faults}, status=400 if faults else 200)
+
+
+def _key(request: HttpRequest) -> str:
+    """It belongs to this form and to what it states: sent twice as it is, it is done once."""
+    return f"{request.POST.get('key') or uuid4().hex}-{_fingerprint(request)}"
+
+
+def _onward(action: Action, row: asking.Request) -> HttpResponse:
+    return redirect(action.leads_to(row) or reverse("cluster-request", args=[row.id]))
 
 
 def _judge(request: HttpRequest, action: Action, wish: Wish) -> tuple[WishAnswer | None, list[str]]:

@@ -80,6 +80,12 @@ def request_of(request_id: uuid.UUID) -> Request | None:
     return None if row is None else _read(row)
 
 
+def asked_under(principal: str, idempotency_key: str) -> Request | None:
+    """What this principal asked for under the key already, whatever became of what it was about."""
+    row = WorkItem.objects.filter(kind=KIND, principal=principal, idempotency_key=idempotency_key).first()
+    return None if row is None else _read(row)
+
+
 @dataclass(frozen=True, slots=True)
 class ListedRequest:
     """A request without what it says, which may be megabytes; `kind` is the wish's name."""

@@ -81,6 +81,12 @@ def asked_before(
     return found if found is not None and (found.asked, found.reason) == (asked, reason) else None
 
 
+def asked_under(group: str, principal: str, idempotency_key: str) -> uuid.UUID | None:
+    """The request of this principal under the key, about a group that may not be there any more."""
+    rows = WorkItem.objects.filter(kind=KIND, key=group, principal=principal)
+    return rows.filter(idempotency_key=idempotency_key).values_list("id", flat=True).first()
+
+
 def request_of(request_id: uuid.UUID) -> Request | None:
     """The request with this id."""
     row = WorkItem.objects.filter(id=request_id, kind=KIND).first()

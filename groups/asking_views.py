@@ -66,7 +66,12 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     """A form; posted, what would change; posted again with `go`, it is asked."""
     group = ConsumerGroup.objects.filter(name=name).first() if "\x00" not in name else None
     if group is None or kind not in TITLES:
-        raise Http404
+        # It may be gone because this form did it.
+        key = request.POST.get("key", "") if "go" in request.POST and "\x00" not in name else ""
+        before = asking.asked_under(name, request.user.get_username(), key) if key else None
+        if before is None:
+            raise Http404
+        return redirect("request", request_id=before)
     stated = request.POST if request.method == "POST" else request.GET
     version = stated.get("version") or f"{group.generation}-{group.version}"
     context: dict[str, Any] = {
