@@ -128,7 +128,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         "broker": row.broker,
         "counts": counts,
         "under_replicated": queries.under_replicated_led_by(here.live, broker_id),
-        "findings": findings.of_broker(row, here.health),
+        "findings": findings.of_broker(row, here.live, here.health),
         "partitions": here.with_logs(
             queries.partitions_on(here.live, broker_id, show, pages.first, pages.size)
         ),

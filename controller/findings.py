@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controller import catching_up, conditions, leases, losses, move_queries, queries
+from runtime.ports import CONTROLLER_LANE
 
 CRITICAL, WARNING = "critical", "warning"
 _NAMED = 4
@@ -48,11 +49,13 @@ def find(
     """What is wrong now. One kind of trouble is one finding."""
     live = queries.live_ids(row.broker for row in rows)
     fenced = [row for row in rows if row.attention]
-    found = _of_fenced(fenced, health) + _of_disks(rows) + _of_logs(rows)
+    found = _of_fenced(fenced, live, health) + _of_disks(rows) + _of_logs(rows)
     if proofs := [row.broker.set_back for row in rows if row.broker.set_back]:
         found.append(Finding("database_set_back", CRITICAL, None, {"proofs": proofs}))
     if orphans.lanes:
-        facts = {"number": len(orphans.lanes), "lanes": orphans.lanes}
+        controller = CONTROLLER_LANE in orphans.lanes
+        facts = {"number": len(orphans.lanes), "lanes": orphans.lanes, "controller": controller}
+        facts["shards"] = len(orphans.lanes) - controller
         found.append(Finding("lanes_without_owner", CRITICAL, orphans.since, facts))
     if work.waiting:
         facts = {"number": work.waiting, "groups": work.groups}
@@ -64,7 +67,7 @@ def find(
         # The count and the rows are two statements: between them the trouble may have gone.
         partitions = queries.troubled_partitions(live, trouble, _READ) if number else []
         if partitions:
-            found.append(_about(kind, severity, partitions, number, fenced))
+            found.append(_about(kind, severity, partitions, number, live, fenced))
     return found + _of_losses(losses.unacknowledged(_READ))
 
 
@@ -119,10 +122,10 @@ def _of_stalled(moves: move_queries.MoveCounts) -> list[Finding]:
     return [Finding("reassignments_wait", WARNING, rows[0].waits_since, facts)]
 
 
-def of_broker(row: queries.BrokerRow, health: queries.Health) -> list[Finding]:
-    """What is wrong with one broker."""
+def of_broker(row: queries.BrokerRow, live: Sequence[int], health: queries.Health) -> list[Finding]:
+    """What is wrong with one broker, if the brokers in `live` have a session."""
     fenced = [row] if row.attention else []
-    found = _of_fenced(fenced, health) + _of_disks([row]) + _of_logs([row], row.broker.broker_id)
+    found = _of_fenced(fenced, live, health) + _of_disks([row]) + _of_logs([row], row.broker.broker_id)
     if row.broker.set_back:
         found.append(Finding("database_set_back", CRITICAL, None, {"proofs": [row.broker.set_back]}))
     return most_urgent_first(found)
@@ -137,18 +140,28 @@ def of_topic(rows: Sequence[queries.BrokerRow], topic: queries.TopicRow) -> list
         number = getattr(topic, trouble.replace("-", "_"))
         partitions = queries.troubled_partitions(live, trouble, _READ, topic.topic_id) if number else []
         if partitions:
-            found.append(_about(kind, severity, partitions, number, fenced))
+            found.append(_about(kind, severity, partitions, number, live, fenced))
     return most_urgent_first(found + _of_losses(losses.unacknowledged(_READ, topic.topic_id)))
 
 
-def _of_fenced(fenced: Sequence[queries.BrokerRow], health: queries.Health) -> list[Finding]:
-    together = [list(fenced)] if len(fenced) > _FENCED_ONE_BY_ONE else [[row] for row in fenced]
+def _of_fenced(
+    fenced: Sequence[queries.BrokerRow], live: Sequence[int], health: queries.Health
+) -> list[Finding]:
+    # Who knows more than the database holds is kept out by that: to start it again helps nobody.
+    away = [row for row in fenced if not row.broker.set_back]
+    together = [away] if len(away) > _FENCED_ONE_BY_ONE else [[row] for row in away]
     return [
         Finding(
             "broker_fenced",
             WARNING,
             min(row.broker.changed_at for row in rows),
-            {"rows": rows, "row": rows[0], "health": health},
+            {
+                "rows": rows,
+                "row": rows[0],
+                "health": health,
+                "replicas": sum(row.replicas for row in rows),
+                "none_live": not live,
+            },
         )
         for rows in together
     ]
@@ -202,6 +215,7 @@ def _about(
     severity: str,
     partitions: Sequence[queries.PartitionRow],
     number: int,
+    live: Sequence[int],
     fenced: Sequence[queries.BrokerRow],
 ) -> Finding:
     facts = {
@@ -211,6 +225,7 @@ def _about(
         "more": max(0, number - _NAMED),
         "because": [row for row in fenced if any(_is_cause(row, partition) for partition in partitions)],
         "never_led": all(not partition.isr for partition in partitions),
+        "electable": any(broker in live for partition in partitions for broker in partition.assigned),
     }
     return Finding(kind, severity, min(partition.since for partition in partitions), facts)
 

@@ -25,11 +25,14 @@ _WAITING = """
     FROM work_item
     WHERE state IN ('due', 'claimed') AND offered_at < now() - interval '10 seconds'
 """
-_BY_SPARES = """
-    SELECT count(*), min(offered_at) FROM work_item
-    WHERE claimed_by LIKE 'spare of %%' AND state IN ('done', 'adopted') AND offered_at > COALESCE(
-        (SELECT max(offered_at) FROM work_item WHERE claimed_by LIKE 'worker %%'), '-infinity')
+_BY_SPARES = f"""
+    SELECT count(*), min(claimed_at) FROM work_item
+    WHERE claimed_by LIKE 'spare of %%' AND state IN ('done', 'adopted') AND claimed_at > COALESCE(
+        (SELECT max(claimed_at) FROM work_item WHERE claimed_by LIKE 'worker %%'), '-infinity')
+    AND claimed_at > (SELECT min(started_at) FROM node_session AS session WHERE {_ALIVE})
 """
+"""What was done before the nodes of today began, on another day or server, tells nothing of workers."""
+
 _ONCE_IS_CHANCE = 2
 
 
@@ -62,7 +65,8 @@ class Work:
     """What does not go as it should with work items.
 
     `waiting` of them are open for more than ten seconds, some about rebalances of `groups`; the last
-    `by_spares` ones were all done by the nodes' spare processes, as if there were no worker.
+    `by_spares` ones were all done by the nodes' spare processes, as if there were no worker, the first of
+    them taken at `by_spares_since`.
     """
 
     waiting: int

@@ -19,7 +19,6 @@ from runtime.models import JournalEntry
 from web.wording import clock, count
 
 THEMES = ("light", "dark")
-CONTROLLER = "controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def controller_away(request: HttpRequest) -> Finding | None:
     """That no node is controller: what pages say of brokers and partitions is as the last one left it."""
     findings = group_standing.of(request).cluster.findings
     orphaned = (one for one in findings if one.kind == "lanes_without_owner")
-    return next((one for one in orphaned if CONTROLLER in one.facts["lanes"]), None)
+    return next((one for one in orphaned if one.facts["controller"]), None)
 
 
 def controller_line() -> str:

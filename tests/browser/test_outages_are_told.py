@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.db import connections
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from controller.models import ElectionLoss
@@ -80,7 +81,13 @@ def test_the_overview_says_that_no_worker_takes_work_until_one_does(open_page: O
 def done(key: str, by: str) -> None:
     """A work item that was offered and done just now, and a turn that followed from it."""
     WorkItem.objects.create(
-        kind="rebalance", lane="coordinator/0", key=key, payload={}, state="adopted", claimed_by=by
+        kind="rebalance",
+        lane="coordinator/0",
+        key=key,
+        payload={},
+        state="adopted",
+        claimed_by=by,
+        claimed_at=timezone.now(),
     )
     group = cast.add_group(f"group-{key}")
     assert group.name

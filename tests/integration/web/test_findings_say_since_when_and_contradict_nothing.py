@@ -1,7 +1,7 @@
 """This room tests findings: none begins before its cause, none is hidden, and no verdict says otherwise."""
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import unescape
 from typing import Any
 
@@ -10,11 +10,12 @@ from django.test import Client
 from django.utils import timezone
 
 from controller import findings, leases, queries
-from controller.models import Broker
+from controller.models import Broker, Partition
 from groups.models import ConsumerGroup
-from runtime.models import NodeSession, WorkItem
+from runtime.models import Lease, NodeSession, WorkItem
 from tests.integration.web import cast
 from tests.integration.web.test_pages_say_what_is import text
+from web.findings_api import _words
 
 pytestmark = pytest.mark.django_db
 
@@ -109,28 +110,128 @@ def test_a_group_shows_everything_that_is_wrong_with_it(viewer: Client) -> None:
         assert words in page, words
 
 
-def add_work(claimed_by: str, state: str = "adopted", **offered: float) -> None:
-    """A rebalance that was offered that long ago."""
+def add_work(claimed_by: str, state: str = "adopted", taken_after_s: float = 1, **offered: float) -> None:
+    """A rebalance that was offered that long ago, and taken so much later."""
+    at = cast.ago(**offered)
     WorkItem.objects.create(
         kind="rebalance",
         lane="coordinator/1",
         key="billing",
         state=state,
         claimed_by=claimed_by,
-        offered_at=cast.ago(**offered),
+        offered_at=at,
+        claimed_at=at + timedelta(seconds=taken_after_s) if claimed_by else None,
     )
 
 
+def nodes_began(**ago: float) -> None:
+    cast.add_cluster()
+    NodeSession.objects.update(started_at=cast.ago(**ago))
+
+
 def test_work_that_only_nodes_do_says_that_no_worker_takes_any(viewer: Client) -> None:
+    nodes_began(hours=1)
     add_work("worker host 71", minutes=9)
     add_work("spare of node-1", minutes=5)
     assert found() == {}
     add_work("spare of node-1", minutes=4)
     finding = found()["workers_away"]
     assert finding.since is not None and abs((finding.since - cast.ago(minutes=5)).total_seconds()) < 30
-    assert "No worker takes work The last 2 work items were done by the nodes themselves" in text(viewer, "/")
+    assert "No worker takes work The nodes did the last 2 work items themselves" in text(viewer, "/")
     add_work("worker host 71", minutes=1)
     assert found() == {}
+
+
+def test_that_no_worker_takes_work_is_so_since_a_node_took_it_in_its_place() -> None:
+    """The first waited for half a minute until a node took it; a worker was at work on another meanwhile."""
+    nodes_began(hours=1)
+    add_work("spare of node-1", minutes=5, taken_after_s=30)
+    add_work("worker host 71", minutes=5, taken_after_s=10)
+    assert found() == {}
+    add_work("spare of node-1", minutes=3)
+    since = found()["workers_away"].since
+    assert since is not None and abs((since - cast.ago(minutes=4, seconds=30)).total_seconds()) < 15
+
+
+def test_what_nodes_did_before_the_nodes_of_today_began_says_nothing_of_the_workers_of_today() -> None:
+    """As after a night without the stack, or in a database that was restored from a backup."""
+    nodes_began(minutes=20)
+    for days in (2, 1):
+        add_work("spare of node-1", days=days)
+    assert found() == {}
+    for minutes in (10, 5):
+        add_work("spare of node-1", minutes=minutes)
+    finding = found()["workers_away"]
+    assert finding.facts["number"] == 2
+    assert finding.since is not None and finding.since > cast.ago(minutes=15)
+
+
+def words(kind: str) -> str:
+    """All that a finding says, without its links."""
+    return " ".join(_words(found()[kind], part) for part in ("what", "means", "because", "may"))
+
+
+def test_where_all_brokers_are_gone_nobody_is_told_that_it_is_not_so_bad() -> None:
+    for broker in (1, 2):
+        cast.add_broker(broker, fenced=True, since=cast.ago(minutes=3))
+    cast.add_topic("orders", 2, [(1, 2)])
+    Partition.objects.update(leader=-1, isr=[2])
+    told = words("broker_fenced")
+    assert "No broker is live. 2 partitions are under-replicated; 2 offline." in told
+    assert "min ISR" not in told
+    assert "elect any live replica" not in words("partitions_offline"), "there is none"
+
+
+def test_the_only_broker_of_a_cluster_has_nobody_in_its_place() -> None:
+    cast.add_broker(1, fenced=True, since=cast.ago(minutes=3))
+    assert "Broker 1 is fenced It holds no replica. No broker is live. The controller" in words(
+        "broker_fenced"
+    )
+    cast.add_topic("orders", 1, [(1,)])
+    Partition.objects.update(leader=-1, changed_at=cast.ago(minutes=3))
+    assert "1 replica, none in sync. No broker is live. 1 partition is under-replicated; 1 offline." in words(
+        "broker_fenced"
+    )
+    told = words("partitions_offline")
+    assert "Bring broker 1 back" in told and "elect any live replica" not in told
+
+
+def test_offline_partitions_beside_others_under_min_isr_are_both_counted() -> None:
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
+    cast.add_topic("orders", 2, [(1, 2)], configs={"min.insync.replicas": "2"})
+    Partition.objects.filter(partition=0).update(leader=-1, isr=[2])
+    assert "2 partitions are under-replicated; 1 offline, 1 under min ISR." in words("broker_fenced")
+    assert "elect any live replica" in words("partitions_offline")
+    assert "One more failure takes it offline" in words("partitions_one_copy")
+
+
+def test_of_a_thousand_lost_brokers_the_first_are_named() -> None:
+    cast.add_broker(1)
+    for broker in range(2, 9):
+        cast.add_broker(broker, fenced=True, since=cast.ago(minutes=3))
+    cast.add_topic("orders", 1, [tuple(range(1, 9))], configs={"min.insync.replicas": "2"})
+    for kind in ("partitions_under_min_isr", "partitions_one_copy"):
+        assert "Broker 5 is fenced and so are 3 more." in words(kind)
+
+
+def test_who_knows_more_than_the_database_is_not_to_be_started_again() -> None:
+    """It is kept out whatever its process does, and comes back when the restore is adopted."""
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
+    Broker.objects.filter(pk=2).update(set_back="broker 2 has applied version 99, and this is 41")
+    assert list(found()) == ["database_set_back"]
+
+
+def test_the_controllers_lane_alone_keeps_no_group_from_committing() -> None:
+    cast.add_cluster()
+    Lease.objects.filter(name="controller").update(run=None)
+    told = words("lanes_without_owner")
+    assert "1 lane has no owner Without the controller no leader is elected" in told and "groups" not in told
+    Lease.objects.filter(name="controller").update(run="run-1")
+    Lease.objects.filter(name="coordinator/7").update(run=None)
+    told = words("lanes_without_owner")
+    assert "Its groups accept no commit and expel nobody. No node holds its lease" in told
 
 
 def test_work_that_nobody_does_is_told_to_the_group_that_waits(viewer: Client) -> None:
