@@ -75,7 +75,7 @@ def _is_empty(draft: Draft | ClassicDraft) -> bool:
 
 
 def _reads(draft: Draft | ClassicDraft) -> Reads | None:
-    """Who reads what, or owns it still; None if nobody can tell, for the members speak of other things than topics.
+    """Who reads what, or owns it still; None if nobody can tell, as members do not speak of topics.
 
     Of Kafka's consumers one whose subscription cannot be read may read everything (conformance 49).
     """

@@ -71,8 +71,8 @@ def start(
     if session.asking.if_match:
         raise usage("Partitions have a version each, and a file names none.", "Leave --if-match out.")
     rows = reassignment(file)
-    # Nobody looks between reading their versions and asking; and the move itself makes others of them, so that
-    # the same command under its key would ask for something else.
+    # Nobody looks between reading their versions and asking; and the move makes others of them, so that the
+    # same command under its key would ask for something else.
     wanted = [one | {"version": None} for one in rows]
     body: dict[str, Any] = {"partitions": wanted, "may_change_factor": change_factor}
     body |= {"reason": session.reason()} | ({"throttle": typed_size(throttle)} if throttle else {})
