@@ -24,6 +24,8 @@ WHAT ?=
 # Of the tests: what to hand to pytest, such as TESTS=tests/unit, and how many files of them at a time.
 TESTS ?= tests
 JOBS ?= 2
+# Hundreds of processes are started here: each would compile its modules anew where no bytecode may be kept.
+export PYTHONDONTWRITEBYTECODE :=
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
 .PHONY: help setup runtime jars browser built-clients demo up stop start status login test lint bench sim \

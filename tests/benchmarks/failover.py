@@ -28,7 +28,8 @@ from muster.messages.member import TopicCount
 from tests.benchmarks.planes import bench_plane
 from tests.benchmarks.raw_kafka_member import RawGroup, find_coordinator, found_coordinator, heartbeat
 from tests.benchmarks.raw_member import print_json
-from tests.integration.coordinator.control_plane import ROOT, ControlPlane, Process, eventually
+from tests.integration.coordinator.control_plane import ControlPlane, Process, eventually
+from tests.tidy.sources import ROOT
 
 GROUPS = 50
 CLIENT_PROCESSES = 2

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from tests.benchmarks.raw_member import RawMember, print_json
-from tests.integration.coordinator.control_plane import ROOT, ControlPlane
+from tests.integration.coordinator.control_plane import ControlPlane
+from tests.tidy.sources import ROOT
 
 AT_ONCE = 50
 SPARE = 20

@@ -24,8 +24,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.benchmarks.planes import cpu_seconds
 from tests.benchmarks.whole_cluster import bench_cluster
-from tests.integration.coordinator.control_plane import ROOT
 from tests.integration.replication.cluster import Cluster
+from tests.tidy.sources import ROOT
 
 MEGABYTE = 1_000_000
 MEGABYTES = int(os.environ.get("MOVES_MB", "10000"))

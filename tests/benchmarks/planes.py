@@ -15,7 +15,8 @@ from psycopg import sql
 
 from standalone.postgres import OWNER, Postgres
 from standalone.redis import Redis
-from tests.integration.coordinator.control_plane import ROOT, ControlPlane
+from tests.integration.coordinator.control_plane import ControlPlane
+from tests.tidy.sources import ROOT
 
 
 @contextmanager

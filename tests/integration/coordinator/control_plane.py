@@ -1,13 +1,14 @@
 """This room starts nodes and workers for tests: real processes on a database of their own."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID, uuid4
 from zlib import crc32
@@ -16,9 +17,11 @@ import psycopg
 
 from standalone.children import end, free_ports, launch, log_tail
 from standalone.redis import Redis
+from tests.integration.coordinator.management import Management
+from tests.tidy.sources import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 READY_WITHIN_S = 60.0
+STOPS_WITHIN_S = 5.0
 PATIENCE_S = 90.0
 """Costs nothing where things go well: a machine may be slow, but not for so long."""
 
@@ -98,16 +101,12 @@ class ControlPlane:
             "PYTHONWARNINGS": "ignore",
             **settings,
         }
+        self._management = Management(self.environment)
         self.manage("initialise_cluster")
 
     def manage(self, *arguments: str) -> str:
         """Run a management command and return what it printed."""
-        command = [sys.executable, "manage.py", *arguments]
-        done = subprocess.run(
-            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return self._management.run(*arguments)
 
     def token(self, name: str = "consumers", role: str = "consumer") -> str:
         """The token of a principal, made when it is first asked for."""
@@ -238,8 +237,12 @@ class ControlPlane:
 
     def stop(self) -> None:
         """End everything that was started."""
-        everything: Iterable[Process] = [*self.workers, *self.nodes.values()]
-        for process in everything:
-            if process.popen.poll() is None:
-                process.resume()
-                end(process.popen, signal.SIGTERM, patience_s=5.0)
+        self._management.close()
+        running = [one for one in (*self.workers, *self.nodes.values()) if one.popen.poll() is None]
+        for process in running:
+            process.resume()
+            process.popen.terminate()
+        for process in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.popen.wait(STOPS_WITHIN_S)
+            end(process.popen)

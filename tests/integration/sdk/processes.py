@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from standalone.children import end, launch
-from tests.integration.coordinator.control_plane import ROOT, ControlPlane, Process
+from tests.integration.coordinator.control_plane import ControlPlane, Process
 from tests.integration.sdk.brokers import LoneBroker
+from tests.tidy.sources import ROOT
 
 
 class Fact(NamedTuple):
