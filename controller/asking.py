@@ -35,7 +35,7 @@ LAST_LOOK_S: Final = 0.2
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """The character as JSON, and no text that only looks like it."""
 
-_WITHDRAWN = "Nobody waited for the answer any more. Nothing was changed."
+_WITHDRAWN = "Nobody waited for the answer any more. What was not done by then is not done."
 
 log = structlog.get_logger(__name__)
 

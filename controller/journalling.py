@@ -272,6 +272,6 @@ def wake_names(records: Sequence[facts.ClusterRecord]) -> tuple[str, ...]:
         names.append("quotas")
     if facts.RequestAnswered in kinds:
         names.append("answered")
-    if kinds - {facts.RequestAnswered}:
+    if kinds - {facts.RequestAnswered, facts.RequestBegun}:
         names.append("cluster")
     return tuple(names)

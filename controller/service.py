@@ -7,6 +7,7 @@ runs on the node's loop and returns at once; SQL waits in `NodeContext.query` or
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 from uuid import UUID, uuid4
 
@@ -29,7 +30,7 @@ from muster.kernel.instants import Instant, elapsed_ms
 from muster.kernel.topology import Unread
 from muster.messages.link.from_broker import BrokerHello, BrokerPing, FromBroker, RemovePartitions
 from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow, NodeRow
-from muster.messages.link.to_broker import BrokerPingAnswer, Nodes, NotController
+from muster.messages.link.to_broker import BrokerPingAnswer, Nodes, NotController, ReassignmentResult
 from runtime import work
 from runtime.inbox import RequestInbox
 from runtime.ports import (
@@ -236,14 +237,13 @@ class ControllerService:
 
     def _asked(self, row: RequestRow) -> None:
         """A request waits for its turn. Raises msgspec.ValidationError."""
-        wish = msgspec.convert(row.payload, Asked, str_keys=True).wish
-        seat = told.RequestSeat(row.id, row.principal, row.reason)
-        if isinstance(wish, RemovePartitions) and not wish.force:
-            self._start(self._look_what_is_unread(seat, wish))
+        heard = heard_from(row)
+        if isinstance(heard.frame, RemovePartitions) and not heard.frame.force:
+            self._start(self._look_what_is_unread(heard, heard.frame))
         else:
-            self._tell(told.Heard(seat, wish, uuid4()))
+            self._tell(heard)
 
-    async def _look_what_is_unread(self, seat: told.RequestSeat, wish: RemovePartitions) -> None:
+    async def _look_what_is_unread(self, heard: told.Heard, wish: RemovePartitions) -> None:
         """Hand the wish in with what was found; another owner looks by itself."""
         lane = self.cluster.lane
         if not wish.validate_only:
@@ -259,7 +259,7 @@ class ControllerService:
                 await asyncio.sleep(AGAIN_S)
                 continue
             if self.cluster.lane is lane:
-                self._tell(told.Heard(seat, wish, uuid4(), unread))
+                self._tell(replace(heard, unread=unread))
             return
 
     async def _hear_how_far_logs_are(self) -> None:
@@ -351,6 +351,13 @@ class ControllerService:
             if not self.cluster.is_first(item.id):
                 continue
             self._tell(_finished(item))
+
+
+def heard_from(row: RequestRow) -> told.Heard:
+    """A request's row as its turn hears it, with what was done of it. Raises msgspec.ValidationError."""
+    wish = msgspec.convert(row.payload, Asked, str_keys=True).wish
+    begun = msgspec.convert(row.result or (), tuple[ReassignmentResult, ...])
+    return told.Heard(told.RequestSeat(row.id, row.principal, row.reason), wish, uuid4(), begun=begun)
 
 
 def _finished(item: FinishedItem) -> told.ProposalsReady | told.PlanComputed:

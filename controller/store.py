@@ -119,6 +119,8 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
         work.offer(connection, offered.kind, offered.key, offered.based_on, {})
     for adopted in kinds[facts.WorkAdopted]:
         work.adopt(connection, str(adopted.item_id))
+    for begun in kinds[facts.RequestBegun]:
+        requests.go_on(connection, begun.request_id, begun.results)
     answers: list[facts.RequestAnswered] = kinds[facts.RequestAnswered]
     requests.conclude_all(connection, ((one.request_id, one.answer) for one in answers))
 

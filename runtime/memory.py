@@ -341,6 +341,13 @@ class MemoryWork:
             item_id, ("done", row.claim_epoch), state="adopted", result=answer, error=error
         )
 
+    def append(self, item_id: str, results: Sequence[Any]) -> bool:
+        """Put more behind what a done item has (WorkTable.append)."""
+        row = self._rows.get(item_id)
+        return row is not None and self._move(
+            item_id, ("done", row.claim_epoch), result=[*(row.result or ()), *results]
+        )
+
     def answers(self, item_ids: Sequence[str]) -> list[AnsweredRow]:
         """Those of these requests that are answered (WorkTable.answers)."""
         rows = [self._rows[one] for one in item_ids if one in self._rows]

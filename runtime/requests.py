@@ -143,6 +143,12 @@ def conclude(connection: TurnConnection, request_id: str, answer: Any) -> None:
         raise NotWaiting([request_id])
 
 
+def go_on(connection: TurnConnection, request_id: str, results: Any) -> None:
+    """Append to what was done of it, inside the owner's turn. Raises NotWaiting if it has an answer."""
+    if not connection.work_table.append(request_id, msgspec.to_builtins(results)):
+        raise NotWaiting([request_id])
+
+
 def conclude_all(connection: TurnConnection, answers: Iterable[tuple[str, Any]]) -> None:
     """Write several answers. Raises NotWaiting, which names all that have one."""
     late: list[str] = []

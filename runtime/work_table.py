@@ -101,6 +101,9 @@ class WorkTable(Protocol):
     def answer(self, item_id: str, answer: Any, error: str) -> bool:
         """Replace a done item's result by its answer, and count it as used; False: it is not done."""
 
+    def append(self, item_id: str, results: Sequence[Any]) -> bool:
+        """Put `results` behind those that a done item has; False: it is not done."""
+
     def answers(self, item_ids: Sequence[str]) -> list[AnsweredRow]:
         """Those of these requests that are answered."""
 
@@ -213,6 +216,15 @@ class PostgresWork:
             " adopted_at = clock_timestamp() WHERE id = %s AND state = 'done'",
             _encode(answer).decode(),
             error,
+            item_id,
+        )
+
+    def append(self, item_id: str, results: Sequence[Any]) -> bool:
+        """Put more behind what a done item has (WorkTable.append)."""
+        return self._changed(
+            "UPDATE work_item SET result = coalesce(nullif(result, 'null'), '[]') || %s::jsonb"
+            " WHERE id = %s AND state = 'done'",
+            _encode(results).decode(),
             item_id,
         )
 

@@ -32,6 +32,7 @@ from controller.core.records import (
     PossibleLoss,
     Reassignment,
     ReassignmentChanged,
+    RequestBegun,
     TopicChanged,
     TopicCreated,
     TopicDeleted,
@@ -109,6 +110,7 @@ class Draft:
         self.quotas: dict[QuotaKey, QuotaRow] = {}
         """Those that this turn changes; one without a rate is taken away."""
         self.other_records: list[ClusterRecord] = []
+        self.begun: list[RequestBegun] = []
         self.replies: list[Saying] = []
         self.hang_ups: list[HangUp] = []
         self.hellos: list[tuple[LinkId, int]] = []

@@ -12,7 +12,7 @@ from uuid import UUID
 from controller.core.proposing import LeaderProposal, Task
 from muster.kernel.topology import Unread
 from muster.messages.link.from_broker import BrokerHello, FromBroker
-from muster.messages.link.to_broker import ToBroker
+from muster.messages.link.to_broker import ReassignmentResult, ToBroker
 
 LinkId: TypeAlias = Hashable
 
@@ -49,13 +49,15 @@ class Heard:
     """Any later frame of a link but a ping, which takes no turn, or a wish that has a seat.
 
     `fresh` is an id that nobody else has. `unread`: what groups have not read of partitions that are to be
-    removed, as it was found before the turn; None: nobody has looked.
+    removed, as it was found before the turn; None: nobody has looked. `begun`: what became of the first
+    places of a request for reassignments in the turns of an owner before this one.
     """
 
     link: LinkId
     frame: FromBroker
     fresh: UUID
     unread: tuple[Unread, ...] | None = None
+    begun: tuple[ReassignmentResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

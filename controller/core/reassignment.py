@@ -13,8 +13,8 @@ import msgspec
 
 from controller.core.draft import Draft
 from controller.core.election import never_led
-from controller.core.events import LinkId, Say
-from controller.core.records import Phase, Reassignment
+from controller.core.events import Heard, LinkId, RequestSeat, Say
+from controller.core.records import Phase, Reassignment, RequestBegun
 from controller.core.settings import ControllerSettings
 from controller.core.state import Altering
 from controller.core.topics import Refused, check_version
@@ -34,16 +34,19 @@ LOOKS_PER_TURN: Final = 1_000
 """How many that have not begun one turn looks at; the next goes on."""
 
 
-def alter(draft: Draft, link: LinkId, frame: AlterReassignments, fresh: UUID) -> None:
+def alter(draft: Draft, asked: Heard) -> None:
     """Ask for, replace or cancel one reassignment for each partition, a slice a turn; then it is answered.
 
     Conformance 186 to 197. Ids follow from `fresh`, which nobody else has. What is more than
-    one request may name is refused. Each partition is judged by itself, as it is in its turn: a new owner
-    goes on with nothing, whoever asked hears nothing, and may ask again.
+    one request may name is refused. Each partition is judged by itself, as it is in its turn. A new owner
+    goes on with what stands in a row, behind what was done of it; who asked on a link hears nothing, and may
+    ask again.
     """
+    frame = asked.frame
+    assert isinstance(frame, AlterReassignments)
     named = Counter((one.topic, one.partition) for one in frame.partitions)
     twice = frozenset(name for name, count in named.items() if count > 1)
-    draft.memory.altering.append(Altering(link, frame, fresh, twice))
+    draft.memory.altering.append(Altering(asked.link, frame, asked.fresh, twice, asked.begun))
     go_on_altering(draft)
 
 
@@ -53,8 +56,11 @@ def go_on_altering(draft: Draft) -> None:
     for place, one in enumerate(waiting):
         upto = min(len(one.results) + draft.alterations_left, len(one.frame.partitions))
         draft.alterations_left -= upto - len(one.results)
-        results = (*one.results, *_altered(draft, one, range(len(one.results), upto)))
+        altered = _altered(draft, one, range(len(one.results), upto))
+        results = (*one.results, *altered)
         if upto < len(one.frame.partitions):
+            if altered and isinstance(one.link, RequestSeat):
+                draft.begun.append(RequestBegun(one.link.id, tuple(altered)))
             draft.memory.altering = [replace(one, results=results), *waiting[place + 1 :]]
             return
         answer = ReassignmentResults(correlation_id=one.frame.correlation_id, results=results)

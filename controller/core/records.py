@@ -13,7 +13,7 @@ from controller.core.loss_rows import Loss
 from controller.core.plan_rows import Plan, PlanStep, StepState
 from muster.messages.link.quotas import QuotaRow
 from muster.messages.link.rows import AlikePartitions, BrokerConfigs, BrokerRow, PartitionKey, TopicRow
-from muster.messages.link.to_broker import WishAnswer
+from muster.messages.link.to_broker import ReassignmentResult, WishAnswer
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="record", tag=True):
@@ -264,6 +264,16 @@ class RequestAnswered(Record, frozen=True):
     answer: WishAnswer
 
 
+class RequestBegun(Record, frozen=True):
+    """A request for reassignments goes on in the next turn: `results` of what of it this turn did.
+
+    It stands in the request's row, so that the next owner goes on behind it.
+    """
+
+    request_id: str
+    results: tuple[ReassignmentResult, ...]
+
+
 ClusterRecord: TypeAlias = (
     TurnStamped
     | BrokerChanged
@@ -290,4 +300,5 @@ ClusterRecord: TypeAlias = (
     | WorkOffered
     | WorkAdopted
     | RequestAnswered
+    | RequestBegun
 )

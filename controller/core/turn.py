@@ -152,7 +152,7 @@ def _heard(draft: Draft, event: Heard) -> None:
         case RemovePartitions():
             shrinking.remove(draft, event.link, event.frame, event.unread)
         case AlterReassignments():
-            reassignment.alter(draft, event.link, event.frame, event.fresh)
+            reassignment.alter(draft, event)
         case ListReassignments():
             reassignment.answer_list(draft, event.link, event.frame)
         case ElectLeaders():
@@ -205,7 +205,7 @@ def _finish(draft: Draft) -> ClusterDecision:
             if session.link is not None and session.link not in welcomed:
                 commands += [Say(session.link, frame) for frame in frames_for(broker_id, turn)]
     return ClusterDecision(
-        records=(*records, *answers),
+        records=(*records, *answers, *draft.begun),
         replies=replies,
         commands=tuple(commands),
         look_again_at=draft.now if draft.memory.is_unfinished else brokers.next_deadline(draft),
@@ -254,7 +254,7 @@ def not_written(event: Event) -> Saying | None:
         case Heard(frame=RemovePartitions() as frame):
             return Say(event.link, shrinking.not_written(frame))
         case Heard(frame=AlterReassignments() as frame):
-            return Say(event.link, reassignment.not_written(frame))
+            return Say(event.link, reassignment.not_written(frame, event.begun))
         case Heard(frame=ElectLeaders() as frame):
             return Say(event.link, preferred.not_written(frame))
         case Heard(frame=AlterConfigs() as frame):

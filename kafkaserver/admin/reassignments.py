@@ -28,7 +28,7 @@ from muster.messages.link.to_broker import (
 )
 
 MOST_PARTITIONS: Final = 10_000
-"""In one request: all of them are one turn of the controller."""
+"""In one request; the controller does a slice of them a turn."""
 
 READ_PARTITIONS: Final = 12_500
 """Who names more is not answered one by one: 50,000 refusals held the loop for a third of a second."""

@@ -215,7 +215,7 @@ def test_a_partition_that_is_named_twice_is_refused_in_whatever_turn_it_is_named
     assert refused == [0, 12] and "twice" in answer.results[12].text
 
 
-def test_a_new_owner_goes_on_with_no_request_and_keeps_what_was_asked_for() -> None:
+def test_a_new_owner_goes_on_with_no_request_of_a_link_and_keeps_what_was_asked_for() -> None:
     ten = replace(ControllerSettings(), max_altered_in_a_turn=10)
     cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(24)], brokers=4, settings=ten)
     cluster.turn(heard("link-1a", wanted(24)))
