@@ -161,11 +161,11 @@ class ProduceHandler:
             if isinstance(hosted, ErrorCode):
                 outcome.refuse(hosted)
             else:
-                next_offset = self._append(hosted, records, outcome)
+                next_offset = self._append(hosted, records, outcome, reply.peer)
                 if next_offset > hosted.high_watermark:
                     waiting.append((hosted, next_offset, outcome))
             if outcome.error_code in SENT_AGAIN:
-                self._note_refused(records, outcome.error_code)
+                self._note_refused(records, reply.peer, outcome.error_code)
         if request.acks == 0:
             self._answer_nobody(outcomes, reply)
         elif waiting and request.acks == ALL_IN_SYNC:
@@ -181,7 +181,9 @@ class ProduceHandler:
         else:
             reply.send()
 
-    def _append(self, hosted: HostedPartition, produced: PartitionRecords, outcome: _Outcome) -> int:
+    def _append(
+        self, hosted: HostedPartition, produced: PartitionRecords, outcome: _Outcome, peer: str
+    ) -> int:
         """The offset behind what was stored; -1 if it was refused."""
         records = produced.records
         if records is None:
@@ -191,7 +193,7 @@ class ProduceHandler:
             hosted.on_trouble(hosted, True)
             outcome.refuse(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of this broker is nearly full")
             return _NO_OFFSET
-        in_the_way = self._in_the_way(hosted, produced) if len(self._refused) else None
+        in_the_way = self._in_the_way(hosted, produced, peer) if len(self._refused) else None
         if in_the_way:
             outcome.refuse(in_the_way)
             return _NO_OFFSET
@@ -233,17 +235,18 @@ class ProduceHandler:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return hosted
 
-    def _in_the_way(self, hosted: HostedPartition, records: PartitionRecords) -> ErrorCode | None:
+    def _in_the_way(self, hosted: HostedPartition, records: PartitionRecords, peer: str) -> ErrorCode | None:
         """Why a batch before this one was refused; NONE: this one was; None: none, or it matters no more."""
         header = _header_of(records)
         if header is None:
             return None
-        return self._refused.in_the_way((records.topic, records.partition), header, hosted.log.producers)
+        place = records.topic, records.partition
+        return self._refused.in_the_way(place, peer, header, hosted.log.producers)
 
-    def _note_refused(self, records: PartitionRecords, error_code: ErrorCode) -> None:
+    def _note_refused(self, records: PartitionRecords, peer: str, error_code: ErrorCode) -> None:
         header = _header_of(records)
         if header is not None:
-            self._refused.note((records.topic, records.partition), header, error_code)
+            self._refused.note((records.topic, records.partition), peer, header, error_code)
 
 
 def _header_of(records: PartitionRecords) -> BatchHeader | None:

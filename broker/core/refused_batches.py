@@ -6,7 +6,8 @@ so, a client begins a new epoch and sends again, under new numbers, all that is 
 partitions, too: what of it is stored is stored twice then (`gap_is_told`). And of a producer that is not
 known yet any sequence is taken: its client concludes that the batch before is stored as well, and
 acknowledges what was refused (`gap_is_taken`). So whoever stands behind a refused batch is refused for the
-same reason until that one comes again: clients send all of them once more, in their order.
+same reason until that one comes again: clients send all of them once more, in their order. Each connection
+has its own line: what lies in one that its producer gave up says nothing of the next one.
 """
 
 from collections import OrderedDict
@@ -28,10 +29,13 @@ SENT_AGAIN: Final = frozenset(
 """Errors that say that nothing was stored, and after which a producer sends the same batch again."""
 
 MOST_REFUSED: Final = 10_000
-"""So many are remembered, one for each partition of a producer; the oldest is forgotten first."""
+"""So many are remembered, two for each partition of a producer; the oldest is forgotten first."""
 
 _LONGEST_NAME: Final = 249
 """No topic has a longer one, whatever a stranger asks for."""
+
+_MOST_BEHIND: Final = REMEMBERED_BATCHES - 1
+_ANYWHERE: Final = ""
 
 _HALF: Final = SEQUENCE_MASK // 2
 
@@ -49,44 +53,52 @@ class _Refused(NamedTuple):
 
 
 class RefusedBatches:
-    """The refused batches of one broker, by partition and producer."""
+    """The refused batches of one broker, by partition, producer and the address that it sends from."""
 
     __slots__ = ("_most", "_refused")
 
     def __init__(self, most: int = MOST_REFUSED) -> None:
         self._most = most
-        self._refused: OrderedDict[tuple[Place, int], _Refused] = OrderedDict()
+        self._refused: OrderedDict[tuple[Place, int, str], _Refused] = OrderedDict()
+        """From _ANYWHERE as well: who comes over another connection each time may insist, too."""
 
     def __len__(self) -> int:
         return len(self._refused)
 
-    def note(self, place: Place, header: BatchHeader, error_code: ErrorCode) -> None:
-        """This batch was refused with an error of SENT_AGAIN."""
+    def note(self, place: Place, peer: str, header: BatchHeader, error_code: ErrorCode) -> None:
+        """This batch, which came from `peer`, was refused with an error of SENT_AGAIN."""
         if header.producer_id == NO_PRODUCER or len(place[0]) > _LONGEST_NAME:
             return
-        key, sequence, left = (place, header.producer_id), header.base_sequence, REMEMBERED_BATCHES - 1
-        before = self._refused.get(key)
-        if before is not None and before.left and _is_behind(header, before):
-            sequence, left = before.sequence, before.left - 1
-        self._refused[key] = _Refused(header.producer_epoch, sequence, error_code, left)
-        self._refused.move_to_end(key)
-        if len(self._refused) > self._most:
+        for whence in (peer, _ANYWHERE):
+            key, sequence, left = (place, header.producer_id, whence), header.base_sequence, _MOST_BEHIND
+            before = self._refused.get(key)
+            if before is not None and before.left and _is_behind(header, before):
+                sequence, left = before.sequence, before.left - 1
+            self._refused[key] = _Refused(header.producer_epoch, sequence, error_code, left)
+            self._refused.move_to_end(key)
+        while len(self._refused) > self._most:
             self._refused.popitem(last=False)
 
-    def in_the_way(self, place: Place, header: BatchHeader, producers: Producers) -> ErrorCode | None:
+    def in_the_way(
+        self, place: Place, peer: str, header: BatchHeader, producers: Producers
+    ) -> ErrorCode | None:
         """Why this batch is to be refused, too; None: by what is known here it may be judged.
 
         NONE: so it may, and is the one that was refused. `producers` are those of the partition's log.
         """
-        key = (place, header.producer_id)
-        before = self._refused.get(key)
-        if before is None:
-            return None
-        if before.left and _is_behind(header, before) and producers.leaves_a_gap(header):
-            return before.error_code
-        # It is the refused one, or the log has gone past it, or its producer begins again, here or anew.
-        del self._refused[key]
-        is_sent_again = (header.producer_epoch, header.base_sequence) == (before.epoch, before.sequence)
+        is_sent_again = False
+        for whence in (peer, _ANYWHERE):
+            key = (place, header.producer_id, whence)
+            before = self._refused.get(key)
+            if before is None:
+                continue
+            if before.left and _is_behind(header, before) and producers.leaves_a_gap(header):
+                if whence == peer:
+                    return before.error_code
+                continue
+            # It is the refused one, or the log has gone past it, or its producer begins again, here or anew.
+            del self._refused[key]
+            is_sent_again |= (header.producer_epoch, header.base_sequence) == (before.epoch, before.sequence)
         return ErrorCode.NONE if is_sent_again else None
 
 

@@ -75,6 +75,27 @@ async def test_one_whose_first_batches_were_never_stored_here_goes_on_when_it_in
         assert await answer(ann, 10) == (0, 1)
 
 
+async def test_one_that_comes_over_another_connection_insists_as_well(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as first, client(one.client_port) as second:
+        one.obey(1)
+        assert [await answer(to, 9) for to in (first, second)] == [(NOT_LEADER, -1), (0, 0)]
+
+
+async def test_what_lies_in_a_connection_that_was_given_up_stands_in_a_line_of_its_own(
+    tmp_path: Path,
+) -> None:
+    """It is the batch that was refused, but its producer has not begun to send again (producing seed 352)."""
+    async with broker(tmp_path) as one, client(one.client_port) as left, client(one.client_port) as ann:
+        one.obey(1)
+        assert await answer(left, 0) == (0, 0)
+        one.obey(2, leader=2, epoch=2, replicas=(1, 2))
+        assert [await answer(ann, sequence) for sequence in (1, 2)] == [(NOT_LEADER, -1)] * 2
+        one.obey(3, epoch=3)
+        assert await answer(left, 1) == (0, 1)
+        assert await answer(ann, 3) == (NOT_LEADER, -1)
+        assert [await answer(ann, sequence) for sequence in (1, 2, 3)] == [(0, 1), (0, 2), (0, 3)]
+
+
 async def test_one_whose_records_were_deleted_goes_on_at_once(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1)
