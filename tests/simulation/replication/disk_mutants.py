@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from broker.core import producers
 from broker.core.producers import Append, Producers, Refused
+from broker.core.refused_batches import RefusedBatches
 from broker.core.replica import Replica, Role
 from broker.core.replica_log import EpochEnd
 from broker.hosted import HostedPartition
@@ -208,6 +209,24 @@ MUTANTS["gap_is_told"] = lambda: patch.object(
 MUTANTS["gap_is_taken"] = lambda: patch.object(
     Producers, "leaves_a_gap", lambda self, header: isinstance(self.judge(header), Refused)
 )
+
+
+@mutant("one_line_for_all")
+def _() -> Iterator[None]:
+    """What comes over one connection clears what was refused on another."""
+    note, in_the_way = RefusedBatches.note, RefusedBatches.in_the_way
+
+    def note_for_all(self: RefusedBatches, place: Any, _peer: str, *told: Any) -> None:
+        note(self, place, "anybody", *told)
+
+    def in_the_way_of_all(self: RefusedBatches, place: Any, _peer: str, *told: Any) -> Any:
+        return in_the_way(self, place, "anybody", *told)
+
+    with (
+        patch.object(RefusedBatches, "note", note_for_all),
+        patch.object(RefusedBatches, "in_the_way", in_the_way_of_all),
+    ):
+        yield
 
 
 @mutant("stranger_is_taken")

@@ -45,8 +45,9 @@ class Stream:
         self.under_way: list[Batch] = []
         self.acknowledged: dict[int, int] = {}
         """Offset by value; −1: only a later batch was said to be stored."""
+        self.first_values = {0: 1}
+        """By producer epoch: where its numbers begin. What lies from there on was in doubt until then."""
         self._epoch = 0
-        self._first_value = 1
         self._sent_to = 0
         self._drains = False
 
@@ -61,12 +62,12 @@ class Stream:
 
     def send(self, epoch: int) -> Batch:
         if epoch != self._epoch:
-            self._epoch, self._first_value = epoch, self.waiting[0]
+            self._epoch, self.first_values[epoch] = epoch, self.waiting[0]
         if not self.under_way:
             self._drains = False
         value = self.waiting.pop(0)
         self._sent_to = max(self._sent_to, value)
-        batch = Batch(value, epoch, value - self._first_value)
+        batch = Batch(value, epoch, value - self.first_values[epoch])
         insort(self.under_way, batch)
         return batch
 

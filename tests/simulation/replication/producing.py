@@ -3,10 +3,16 @@
 Brokers, logs and disks are those of `disks`; the producer speaks to the product's handler of Produce in
 frames, over connections that are cut, to brokers of which it has heard that they lead. Whatever is committed
 is what it wrote, each record once, in order; whatever it was told to be stored is there.
+
+Two things no broker can prevent, here as in Kafka. A producer that begins a new epoch while it is in doubt of
+records sends them again under numbers that nobody knows, and of what was deleted nobody knows that it was
+stored: who asks after that again has it stored again. No broker gives cause for the first by a gap of its own
+making.
 """
 
 import asyncio
 from collections import deque
+from itertools import count
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -24,13 +30,20 @@ from kafkaserver.quotas import ClientQuotas
 from kafkaserver.replies import Reply
 from muster.kafkawire import batches
 from muster.kafkawire.api_table import ApiKey, read_request_header
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker
 from tests.simulation.replication.disk_harm import refusing
 from tests.simulation.replication.disk_log import DiskLog
 from tests.simulation.replication.disks import IN_MEMORY, DiskWorld
-from tests.simulation.replication.idempotent_producer import IN_FLIGHT, Batch, IdempotentProducer, Stream
+from tests.simulation.replication.idempotent_producer import (
+    IN_FLIGHT,
+    SENT_AGAIN,
+    Batch,
+    IdempotentProducer,
+    Stream,
+)
 from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, mark_of
 from tests.simulation.replication.runner import Outcome, next_action, settle
 from tests.simulation.replication.wishes import Broken
@@ -67,6 +80,11 @@ class ProducingBroker(DiskBroker):
         return ProducedLog(log, deleted)
 
 
+NOT_STORED = SENT_AGAIN - {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+_NUMBERS = count()
+"""Of connections, whose names only differ."""
+
+
 class Asked(NamedTuple):
     """A request on its way."""
 
@@ -84,10 +102,12 @@ class Wire:
         self.requests: deque[Asked] = deque()
         self.unanswered: deque[Asked] = deque()
         self.answers: deque[bytes] = deque()
-        self.peer = "producer"
+        self.peer = f"producer-{next(_NUMBERS)}"
         self.identity: object = None
         self.session: Any = None
         self.is_closed = False
+        self.told: dict[tuple[PartitionKey, int, int], int] = {}
+        """By partition, epoch and value of a batch: the error code that it was answered with last."""
         self._replies: deque[Reply] = deque()
         self._client = ClientConnection("producer")
 
@@ -157,6 +177,7 @@ class ProducingWorld(DiskWorld):
         self.leaders: dict[PartitionKey, tuple[int, int]] = {}
         """Leader epoch and leader, as the producer heard last."""
         self._looked_to: dict[PartitionKey, int] = {}
+        self._deleted_to: dict[PartitionKey, int] = {}
         self.producer = IdempotentProducer(is_eager=self._rng.random() < 0.3)
         super()._begin(assignments)
         for key in self.keys:
@@ -237,7 +258,12 @@ class ProducingWorld(DiskWorld):
         self._runner.run(self.ghosts[index].arrive())
 
     def _answer(self, b: int) -> None:
-        (key, batch, _), error_code, offset = self.wires[b].answered()
+        wire = self.wires[b]
+        (key, batch, _), error_code, offset = wire.answered()
+        wire.told[key, batch.epoch, batch.value] = error_code
+        before = wire.told.get((key, batch.epoch, batch.value - 1))
+        if error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and before in NOT_STORED:
+            raise Broken("the producer is told of a gap that the broker made")
         self.producer.heard(key, batch, error_code, offset)
 
     def _cut(self, b: int) -> None:
@@ -256,13 +282,25 @@ class ProducingWorld(DiskWorld):
         super()._look()
         for key, stream in self.producer.streams.items():
             committed = self.committed[key]
+            starts = [broker.logs[key].start_offset for _, broker in self._up() if key in broker.logs]
+            self._deleted_to[key] = max(self._deleted_to.get(key, 0), *starts, 0)
             for offset in range(self._looked_to.get(key, 0), len(committed)):
-                if committed[offset].value != offset + 1:
-                    raise Broken(f"offset {offset} holds record {committed[offset].value}")
+                self._look_at_place(key, stream, offset)
             self._looked_to[key] = len(committed)
+            last = max((stored.value for stored in committed), default=0)
             for value, offset in stream.acknowledged.items():
-                if value > len(committed) or offset not in (value - 1, -1):
+                if value > last or (offset >= 0 and committed[offset].value != value):
                     raise Broken(f"record {value} is said to lie at {offset}")
+
+    def _look_at_place(self, key: PartitionKey, stream: Stream, offset: int) -> None:
+        """What lies there follows what lies before it, or is there again for one of two reasons."""
+        stored = self.committed[key][offset]
+        before = self.committed[key][offset - 1] if offset else Stored(0, 0, (0, 0))
+        (epoch, _), (epoch_before, _) = stored.appended_by, before.appended_by
+        was_in_doubt = epoch > epoch_before and stored.value == stream.first_values[epoch]
+        is_again = stored.value <= before.value and (was_in_doubt or offset <= self._deleted_to[key])
+        if stored.value != before.value + 1 and not is_again:
+            raise Broken(f"offset {offset} holds record {stored.value}")
 
     def waits_for_a_pass(self) -> bool:
         """True once: now leaders judge again who asks for nothing new."""
