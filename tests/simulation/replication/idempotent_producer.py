@@ -113,11 +113,11 @@ class IdempotentProducer:
     def __init__(self, *, is_eager: bool) -> None:
         self.streams: dict[PartitionKey, Stream] = {}
         self.epoch = 0
-        self._is_eager = is_eager
+        self.is_eager = is_eager
         self._wants_epoch = False
 
     def may_send(self, key: PartitionKey) -> bool:
-        return not self._wants_epoch and self.streams[key].may_send(self.epoch, is_eager=self._is_eager)
+        return not self._wants_epoch and self.streams[key].may_send(self.epoch, is_eager=self.is_eager)
 
     def send(self, key: PartitionKey) -> Batch:
         return self.streams[key].send(self.epoch)
@@ -134,7 +134,7 @@ class IdempotentProducer:
             stream.stored(batch, offset)
         elif error_code in SENT_AGAIN:
             stream.again(batch)
-        elif error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_eager:
+        elif error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.is_eager:
             stream.out_of_sequence(batch)
         elif error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not stream.is_next(batch):
             stream.again(batch)
