@@ -7,7 +7,7 @@ and two must hold what is acknowledged: one process may be away at any moment, a
 import asyncio
 import signal
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -58,7 +58,7 @@ class ChaosCluster(Cluster):
     ) -> None:
         super().__init__(home, database_url, redis, **{**SETTINGS, **settings})
         self.postgres = postgres
-        self.proxies = Proxies(self._pids)
+        self.proxies = Proxies()
         self.doors: dict[str, int] = {}
         """Where the node's own Kafka listeners are."""
         self._fixed: dict[str, dict[str, str]] = {}
@@ -116,10 +116,6 @@ class ChaosCluster(Cluster):
     def _is_ready(self, name: str) -> bool:
         """By its own port: who looks does not pass the proxy."""
         return answers(f"http://{self._fixed[name]['MUSTER_NODE_LISTEN']}/readyz")
-
-    def _pids(self) -> Mapping[str, int]:
-        everybody = [*self.nodes.values(), *self.brokers.values()]
-        return {process.name: process.popen.pid for process in everybody if not process.ended}
 
     def end_in_order(self, name: str) -> None:
         """SIGTERM; returns when it has ended as it should."""

@@ -36,12 +36,7 @@ class Deeds:
         self._cluster.process(name).kill()
 
     def _how(self) -> Cut:
-        """Of a door, for everybody."""
         return self._dice.choice(list(Cut))
-
-    def _how_for_one(self) -> Cut:
-        """Of the links of one process."""
-        return self._dice.choice((Cut.CLOSED, Cut.SILENT))
 
     def _start_all(self) -> None:
         for name in [*self._cluster.nodes, *(f"broker-{number}" for number in FOUR)]:

@@ -1,26 +1,27 @@
 """This room is a small TCP proxy before each door of a cluster: its links can be cut, or hang, and be mended.
 
-Who comes is known by the process that owns the other end, so one broker loses the others while they keep
-each other. Everything runs on an event loop in a thread of its own.
+Brokers say first who they are, so one of them loses the others while they keep each other.
+Everything runs on an event loop in a thread of its own.
 """
 
 import asyncio
 import contextlib
+import re
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-import psutil
-
+from broker.core.peer_proof import _INTRODUCTION, _MAGIC
+from muster.kafkawire.framing import LENGTH_BYTES
 from standalone.children import free_ports
 
 T = TypeVar("T")
 EVERYBODY: Final = ""
 CHUNK_BYTES: Final = 256 * 1024
+BEARER: Final = re.compile(rb"Bearer (\d+):")
 
 
 class Cut(Enum):
@@ -47,19 +48,16 @@ class _Door:
     links: "set[_Link]" = field(default_factory=set)
 
     def cut_of(self, link: "_Link") -> Cut | None:
-        """How this link is broken. Whose it is is looked up only while somebody's links are."""
-        return (self.cuts.get(link.source) or self.cuts.get(EVERYBODY)) if self.cuts else None
+        """How this link is broken."""
+        return self.cuts.get(link.source) or self.cuts.get(EVERYBODY)
 
 
 @dataclass(eq=False)
 class _Link:
     near: asyncio.StreamWriter
-    source_of: Callable[[int], str]
+    source: str = EVERYBODY
+    """Who came, once that was said."""
     far: asyncio.StreamWriter | None = None
-
-    @cached_property
-    def source(self) -> str:
-        return self.source_of(self.near.get_extra_info("peername")[1])
 
     def reset(self) -> None:
         for writer in (self.near, self.far):
@@ -68,10 +66,9 @@ class _Link:
 
 
 class Proxies:
-    """Doors by name; `processes` says which processes live, by name: their pids."""
+    """Doors by name."""
 
-    def __init__(self, processes: Callable[[], Mapping[str, int]]) -> None:
-        self._processes = processes
+    def __init__(self) -> None:
         self._doors: dict[str, _Door] = {}
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,7 +95,7 @@ class Proxies:
         return door.port
 
     def cut(self, name: str, how: Cut, source: str = EVERYBODY) -> None:
-        """Break the links of this process, or of everybody, to that door."""
+        """Break the links of this broker, or of everybody, to that door."""
         self._run(self._set(self._doors[name], source, how))
 
     def mend(self) -> None:
@@ -137,7 +134,7 @@ class Proxies:
         changed.set()
 
     async def _pass(self, door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link = _Link(writer, self._source)
+        link = _Link(writer)
         if door.cut_of(link) is Cut.CLOSED:
             return
         far_reader, far = await asyncio.open_connection(*door.target)
@@ -164,19 +161,13 @@ class Proxies:
         """Returns when one side has ended, or neither can be reached."""
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK_BYTES):
+                link.source = link.source or introduced(data)
+                if door.cut_of(link) is Cut.CLOSED:
+                    return
                 while door.cut_of(link) in held_by:
                     await door.changed.wait()
                 writer.write(data)
                 await writer.drain()
-
-    def _source(self, port: int) -> str:
-        """The name of the process that this port belongs to, if it is one of the cluster."""
-        for name, pid in self._processes().items():
-            with contextlib.suppress(psutil.Error):
-                for one in psutil.Process(pid).net_connections("tcp4"):
-                    if one.laddr and one.laddr.port == port:
-                        return name
-        return EVERYBODY
 
     async def _end(self) -> None:
         for server in self._servers:
@@ -187,6 +178,14 @@ class Proxies:
             for link in list(door.links):
                 link.reset()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def introduced(first: bytes) -> str:
+    """Which broker says this first, to a node or to another broker; EVERYBODY: no broker does."""
+    if first[LENGTH_BYTES:].startswith(_MAGIC):
+        return f"broker-{_INTRODUCTION.unpack_from(first, LENGTH_BYTES)[1]}"
+    to_node = BEARER.search(first)
+    return f"broker-{int(to_node[1])}" if to_node else EVERYBODY
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:

@@ -32,6 +32,7 @@ class ControllerSide:
         self.links: asyncio.Queue[ServerConnection] = asyncio.Queue()
         self.serving: ssl.SSLContext | None = None
         """What its door speaks TLS with, if it does."""
+        self.session_timeout_ms = 9_000
         self.proposed: list[tuple[UUID, int]] = []
         self._unusable: deque[UnusableLogs] = deque()
 
@@ -51,7 +52,7 @@ class ControllerSide:
         accepted = HelloAccepted(
             cluster_id=KEY.cluster_id,
             broker_epoch=1,
-            session_timeout_ms=9_000,
+            session_timeout_ms=self.session_timeout_ms,
             replication_key=KEY.secret.hex(),
             min_insync_replicas=2,
         )
