@@ -368,7 +368,8 @@ class DataPlane:
         if hosted is None or not hosted.replica.accepts(request_leader_epoch, fetch_offset):
             return False
         if self.losses.is_asked(key):
-            self.losses.settled(key, hosted.replica, fetch_offset, hosted.log.size_bytes)
+            size_bytes = hosted.log.size_bytes
+            self.losses.settled(key, hosted.replica, fetch_offset, size_bytes, leader_start_offset)
         hosted.append_fetched(records, leader_high_watermark, leader_start_offset, self.wall_clock_ms())
         return True
 
@@ -379,17 +380,15 @@ class DataPlane:
         leaders: EpochEnd,
         leader_start_offset: int = 0,
     ) -> int | None:
-        """Cut log and producers as the leader's answer demands; the new end, None if it is out of date.
-
-        If nothing is left that the leader still has, the log begins again at its start. Raises StorageFailed.
-        """
+        """Cut as the leader's answer demands; the new end, None if it is late. Raises StorageFailed."""
         hosted = self._hosted.get(key)
         if hosted is None:
             return None
         end_offset = hosted.replica.heed_diverging(request_leader_epoch, leaders)
         if end_offset is not None:
-            if leader_start_offset > 0 and end_offset <= leader_start_offset:
+            if hosted.replica.must_begin_again(end_offset, leader_start_offset):
                 end_offset = leader_start_offset
+                self.losses.emptied(key)
                 hosted.start_again_at(end_offset, self.wall_clock_ms())
             else:
                 hosted.log.truncate_to(end_offset, self.wall_clock_ms())
@@ -407,6 +406,7 @@ class DataPlane:
         is_behind = leader_start_offset > hosted.log.end_offset
         if hosted.replica.leader_epoch != request_leader_epoch or not is_behind:
             return False
+        self.losses.emptied(key)
         hosted.start_again_at(leader_start_offset, self.wall_clock_ms())
         return True
 

@@ -189,8 +189,12 @@ def _loss(changed: facts.LossChanged) -> str:
         where = "does not know where it began" if row.start_offset < 0 else f"began at {row.start_offset}"
         said.append(f"broker {row.leader} {where}")
     for cut in row.cuts:
-        lost = cut.cut_to < cut.end_offset
-        words = f"was cut from {cut.end_offset} to {cut.cut_to}" if lost else "had nothing to lose"
+        if cut.cut_to < 0:
+            words = f"held {cut.end_offset} and does not know from where on they were not its leader's"
+        elif cut.cut_to < cut.end_offset:
+            words = f"was cut from {cut.end_offset} to {cut.cut_to}"
+        else:
+            words = "had nothing to lose"
         said.append(f"broker {cut.broker_id} {words}")
     if row.acknowledged:
         said.append(f"acknowledged by {row.acknowledged_by or ANONYMOUS}")

@@ -19,13 +19,14 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     broker_id: int
     end_offset: int
     cut_to: int
+    """-1: not known, for the new leader had deleted by then what both may have held."""
     high_watermark: int = -1
     size_bytes: int = -1
 
     @property
-    def records(self) -> int:
-        """How many offsets it gave up; of a compacted log fewer records."""
-        return max(0, self.end_offset - self.cut_to)
+    def records(self) -> int | None:
+        """How many offsets it gave up; of a compacted log fewer records. None: not known."""
+        return max(0, self.end_offset - self.cut_to) if self.cut_to >= 0 else None
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,22 @@ class LossRow:
         return max(known, default=None)
 
     @property
-    def lost(self) -> int | None:
-        """How many committed records are lost, at least; None: nobody can tell yet, or any more."""
-        if self.row.start_offset is None or self.committed is None:
-            return None
-        return max(0, self.committed - self.row.start_offset)
+    def gone_from(self) -> int | None:
+        """From where on the new leader has nothing of what was committed, at most; None: nobody has said.
+
+        Where its log ended, or before that: it may have ended in records that never were committed, and who
+        held those that were was cut to where both parted.
+        """
+        parted = [one.cut_to for one in self.cuts if 0 <= one.cut_to < one.high_watermark]
+        known = [*parted, *([] if self.row.start_offset is None else [self.row.start_offset])]
+        return min(known, default=None)
 
     @property
-    def cut(self) -> int:
-        """How many records were cut of the replica that held most."""
-        return max((one.records for one in self.cuts), default=0)
+    def lost(self) -> int | None:
+        """How many committed records are lost, at least; None: nobody can tell yet, or any more."""
+        if self.gone_from is None or self.committed is None:
+            return None
+        return max(0, self.committed - self.gone_from)
 
     @property
     def waits_for(self) -> list[int]:

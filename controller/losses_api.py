@@ -24,12 +24,15 @@ LOSSES_MAX = 1_000
 
 
 class CutShape(serializers.Serializer[Any]):
-    """What one replica held when it came to follow, and to where it was cut; null: it did not say."""
+    """What one replica held when it came to follow, and to where it was cut; null: it did not say.
+
+    `cut_to` is null where the new leader had deleted, by then, what both may have held.
+    """
 
     broker_id = Int32Field()
     end_offset = Int64Field()
-    cut_to = Int64Field()
-    records = Int64Field()
+    cut_to = Int64Field(allow_null=True)
+    records = Int64Field(allow_null=True)
     high_watermark = Int64Field(allow_null=True)
     size_bytes = Int64Field(allow_null=True)
 
@@ -190,7 +193,7 @@ def _shown(one: losses.LossRow) -> dict[str, Any]:
             {
                 "broker_id": cut.broker_id,
                 "end_offset": cut.end_offset,
-                "cut_to": cut.cut_to,
+                "cut_to": cut.cut_to if cut.cut_to >= 0 else None,
                 "records": cut.records,
                 "high_watermark": cut.high_watermark if cut.high_watermark >= 0 else None,
                 "size_bytes": cut.size_bytes if cut.size_bytes >= 0 else None,

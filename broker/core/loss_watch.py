@@ -25,6 +25,7 @@ class Held(NamedTuple):
     end_offset: int
     high_watermark: int
     size_bytes: int
+    """NOT_KNOWN: the log was emptied since, so nobody knows where it parted from the leader's."""
 
 
 class Notes(Protocol):
@@ -87,14 +88,29 @@ class LossWatch:
                 if self._notes is not None:
                     self._notes.add(told, held)
 
-    def settled(self, key: PartitionKey, replica: Replica, offset: int, size_bytes: int) -> None:
-        """A leader answered a fetch of `offset`: up to there this log is that of the leader."""
+    def settled(
+        self, key: PartitionKey, replica: Replica, offset: int, size_bytes: int, leaders_start_offset: int = 0
+    ) -> None:
+        """A leader answered a fetch of `offset`: up to there this log is that of the leader.
+
+        Where the leader's begins no lower, nothing of the two was compared: what this log held may be what
+        the leader has deleted by now, or not, so nobody knows where they parted (`parting_is_guessed`).
+        """
+        is_compared = offset > leaders_start_offset or not leaders_start_offset
         for epoch in self._asked.get(key, ()):
             told = (*key, epoch)
             held = self._held.get(told)
             if held is None or told in self._reports or replica.leader_epoch < epoch:
                 continue
-            self._say_cut(told, held, offset, size_bytes)
+            self._say_cut(told, held, offset if is_compared else NOT_KNOWN, size_bytes)
+
+    def emptied(self, key: PartitionKey) -> None:
+        """The log begins again where its leader's does; called before, as a process may die behind it."""
+        told = [(*key, epoch) for epoch in self._asked.get(key, ()) if (*key, epoch) in self._held]
+        for one in told:
+            self._held[one] = self._held[one]._replace(size_bytes=NOT_KNOWN)
+        if told:
+            self._note_all()
 
     def is_asked(self, key: PartitionKey) -> bool:
         """False for nearly every partition."""
@@ -146,8 +162,10 @@ class LossWatch:
             self._notes.keep(self._held)
 
     def _say_cut(self, told: LossKey, held: Held, goes_on_at: int, size_bytes: int) -> None:
-        cut_to = min(goes_on_at, held.end_offset)
+        is_known = goes_on_at != NOT_KNOWN != held.size_bytes
+        cut_to = min(goes_on_at, held.end_offset) if is_known else NOT_KNOWN
         cut_bytes = max(0, held.size_bytes - size_bytes) if cut_to < held.end_offset else 0
+        cut_bytes = cut_bytes if is_known else NOT_KNOWN
         self._say(LossReport(*told, held.end_offset, cut_to, held.high_watermark, cut_bytes))
 
     def _say(self, report: LossReport) -> None:

@@ -84,6 +84,21 @@ def test_what_the_old_leader_was_cut_of_is_told_and_corrects_what_was_said_befor
     assert "not back yet" not in page
 
 
+def test_a_leader_that_ended_in_records_of_its_own_lost_what_was_committed_in_their_place(
+    operator: Client, orders: Topic
+) -> None:
+    lose(orders, start_offset=1_020, told_at=timezone.now(), cuts=[[1, 1_015, 940, 1_010, 7_500]])
+    page = shown(operator, "/losses/")
+    assert "at least 70: broker 2 had others from 940 on, committed were 1 010" in page
+
+
+def test_what_the_new_leader_deleted_before_is_not_told_as_nothing(operator: Client, orders: Topic) -> None:
+    lose(orders, start_offset=940, told_at=timezone.now(), cuts=[[1, 1_015, -1, 1_010, -1]])
+    page = shown(operator, "/losses/")
+    assert "at least 70: broker 2 began at 940, committed were 1 010" in page
+    assert "broker 1: it held 1 015; what of that is lost it cannot tell" in page
+
+
 def test_a_leader_that_does_not_know_says_so(operator: Client, orders: Topic) -> None:
     lose(orders, told_at=timezone.now())
     page = shown(operator, "/losses/")

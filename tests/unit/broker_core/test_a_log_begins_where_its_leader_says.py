@@ -47,6 +47,23 @@ def test_whoever_is_below_the_start_begins_again_there_whatever_its_epoch_was() 
     assert fetch(replica, 2, 5) is None
 
 
+def test_whoever_deleted_in_a_history_that_was_lost_begins_again_where_its_leader_does() -> None:
+    log = Log()
+    log.append(3, 60)
+    log.start_offset = 50
+    log.epochs.begin_at(50)
+    replica = Replica(2, log)
+    replica.obey(row(epoch=5, isr=(1,)), NOW)
+    assert replica.heed_diverging(5, EpochEnd(2, 55)) == 50, "all that it has not deleted"
+    assert replica.must_begin_again(50, leader_start_offset=0)
+    assert replica.must_begin_again(40, leader_start_offset=40)
+    assert not replica.must_begin_again(55, leader_start_offset=0)
+
+    replica.obey(row(epoch=5, isr=(1, 2), version=2), NOW)
+    assert not replica.must_begin_again(50, leader_start_offset=0), "in sync: its leader holds the same"
+    assert replica.must_begin_again(50, leader_start_offset=50)
+
+
 def test_whoever_stands_where_a_forgotten_epoch_ended_lacks_nothing() -> None:
     replica, log = leader_of(first=row(epoch=3))
     log.append(1, 5)

@@ -54,11 +54,17 @@ class Told:
         self.replica.obey(row(leader=leader, epoch=epoch, isr=(leader,), version=epoch), NOW)
         self.watch.look(KEY, self.replica, BYTES)
 
-    def follows(self, cut_to: int, size_bytes: int = BYTES) -> None:
+    def follows(self, cut_to: int, size_bytes: int = BYTES, leader_begins: int = 0) -> None:
         """The leader made it cut its log, and answered the fetch behind that."""
         self.log.epochs.truncate(cut_to)
         self.log.end_offset = cut_to
-        self.watch.settled(KEY, self.replica, cut_to, size_bytes)
+        self.watch.settled(KEY, self.replica, cut_to, size_bytes, leader_begins)
+
+    def begins_again(self, start: int) -> None:
+        """The leader's log begins there, and shares nothing that it still has."""
+        self.watch.emptied(KEY)
+        self.log.epochs.truncate(0)
+        self.log.start_offset = self.log.end_offset = start
 
 
 def log_of(*batches: tuple[int, int]) -> Log:
@@ -113,6 +119,48 @@ def test_who_held_nothing_more_says_that() -> None:
     told.snapshot(ASKED)
     told.follows(cut_to=80)
     assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 80, 80, 80, 0),)
+
+
+def test_where_the_leader_has_deleted_nobody_knows_what_was_lost_and_nobody_says_nothing() -> None:
+    unknown = LossReport(ORDERS, 0, 5, 120, NOT_KNOWN, 120, NOT_KNOWN)
+    for start in (100, 120, 500):
+        told = Told(2, log_of((3, 120)))
+        told.snapshot(ASKED)
+        told.begins_again(start)
+        told.follows(cut_to=start, leader_begins=start)
+        assert told.watch.reports() == (unknown,), start
+
+        elected = Told(2, log_of((3, 120)))
+        elected.snapshot(ASKED)
+        elected.begins_again(start)
+        elected.obeys(leader=2, epoch=6)
+        assert elected.watch.reports() == (unknown,), start
+
+
+def test_who_had_deleted_what_its_leader_holds_does_not_know_either_nor_does_its_next_process() -> None:
+    notes = Notes()
+    first = Told(2, log_of((3, 120)), notes)
+    first.snapshot(ASKED)
+    first.begins_again(0)
+
+    second = Told(2, first.log, notes)
+    second.snapshot(ASKED)
+    second.follows(cut_to=0)
+    assert second.watch.reports() == (LossReport(ORDERS, 0, 5, 120, NOT_KNOWN, 120, NOT_KNOWN),)
+
+
+def test_who_stands_where_its_leader_begins_was_not_compared() -> None:
+    told = Told(2, log_of((3, 120)))
+    told.snapshot(ASKED)
+    told.follows(cut_to=120, leader_begins=120)
+    assert told.watch.reports()[0].cut_to == NOT_KNOWN
+
+
+def test_what_the_leader_deleted_below_the_place_where_they_parted_hides_nothing() -> None:
+    told = Told(2, log_of((3, 120)))
+    told.snapshot(ASKED)
+    told.follows(cut_to=90, size_bytes=800, leader_begins=50)
+    assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 120, 90, 120, 200),)
 
 
 def test_who_is_elected_later_without_having_followed_was_cut_by_nobody() -> None:
