@@ -5,14 +5,9 @@ import os
 import sys
 from pathlib import Path
 
-import django_stubs_ext
-
 from access.rest.settings import REST_FRAMEWORK, SPECTACULAR_SETTINGS  # noqa: F401  (settings are read by name)
 from config import environment, log_lines
 from muster.kernel.addresses import is_loopback
-
-# Lets generic classes such as ModelAdmin[Group] be written where mypy asks for them.
-django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 PROCESS_ROLE = environment.process_role(sys.argv)
