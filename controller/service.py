@@ -244,8 +244,11 @@ class ControllerService:
             self._tell(heard)
 
     async def _look_what_is_unread(self, heard: told.Heard, wish: RemovePartitions) -> None:
-        """Hand the wish in with what was found; another owner looks by itself."""
+        """Hand the wish in with what was found of the topic as it was then; another owner looks by itself."""
         lane = self.cluster.lane
+        if wish.expected_version is None:
+            seen = self.cluster.version_of_topic(wish.topic)
+            heard = replace(heard, frame=msgspec.structs.replace(wish, expected_version=seen))
         if not wish.validate_only:
             await self._hear_how_far_logs_are()
 

@@ -90,6 +90,11 @@ class Cluster:
             return None
         return self._state.rows.brokers.get(link.broker_id)
 
+    def version_of_topic(self, name: str) -> int | None:
+        """The version of this topic's row; None: it is not known, or there is no such topic."""
+        topics = self._state.rows.topics.values() if self._state is not None else ()
+        return next((one.version for one in topics if one.name == name), None)
+
     def decide(
         self, key: str, state: ClusterState, events: Sequence[told.Event], now: Instant
     ) -> Decision[ClusterRecord, told.Saying]:
