@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from coordinator.core.decide import decide
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import (
@@ -22,14 +20,14 @@ from coordinator.core.events import (
 )
 from coordinator.core.memory import ClassicMemory, GroupState
 from groups.core import records
-from groups.core.classic import CLASSIC, ClassicMember
+from groups.core.classic import ClassicMember
 from groups.core.phases import Phase
 from groups.core.requests import GroupRequest, Verdict
-from groups.core.rows import apply
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from tests.simulation.native.rows import GROUP
+from tests.simulation.native.turn_checks import CLOCKS_APART, TurnChecks
 from tests.simulation.native.world import SESSION_MS
 
 if TYPE_CHECKING:
@@ -37,34 +35,23 @@ if TYPE_CHECKING:
     from tests.simulation.classic.cluster import Cluster
     from tests.simulation.native.node import Node
 
-CLOCKS_APART = 0.99
-"""Clocks run at most a third of a percent fast or slow."""
-
-LEAPS_MS = 300
-"""Of a leap of its clock a node gives back all but what had passed of a tick."""
-
 LEAVES_A_TRACE = frozenset({ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.GROUP_MAX_SIZE_REACHED})
 """A Join that hears one of these may have changed something."""
 
 LIVES = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
-_encode = msgspec.json.encode
-_decode = msgspec.json.Decoder(tuple[records.GroupRecord, ...]).decode
 
 
-class Checks:
+class Checks(TurnChecks):
     """What was written of each generation, beside what clients hear of it."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.world = cluster, cluster.world
+        super().__init__(cast(Any, cluster))
+        self.kafka = cluster
         self.leaders: dict[int, str] = {}
         self.assigned: dict[int, Mapping[str, bytes]] = {}
         self.replaced: dict[str, str] = {}
         self.loaded_at = 0.0
-        self.folded = self.world.rows.rows
-        self.requests: dict[str, records.RequestDecided] = {}
-        self.deletions = 0
         self.decided_at: dict[Waiter, float] = {}
-        self._kept_out_since: dict[str, float] = {}
         self._silent_ms: dict[tuple[Node, str], float] = {}
         """For how long a member had been silent when a node decided that its session is over."""
 
@@ -79,7 +66,7 @@ class Checks:
             if isinstance(one, Say) and isinstance(one.message, JoinAnswer | SyncAnswer):
                 self.decided_at[one.message.waiter] = self.world.now
         gone = set(map(_expired, decision.records))
-        for client in self.cluster.alive():
+        for client in self.kafka.alive():
             if client.member_id in gone:
                 self._silent_ms[node, client.member_id] = self._silence_of(client)
 
@@ -128,12 +115,11 @@ class Checks:
         """The world tells of offsets, which the ledger looks at."""
 
     def committed(self, node: Node, turn: Sequence[Any], before: GroupRows, rows: GroupRows) -> None:
-        """A turn is durable."""
+        super().committed(node, turn, before, rows)
         generation = before.generation
         for record in turn:
             match record:
                 case records.GenerationOpened() | records.GenerationSkipped():
-                    self.world.forbid(record.generation != generation + 1, "a generation was left out")
                     generation = record.generation
                 case records.ProtocolChosen(leader=leader) if leader and record.protocol_name is not None:
                     self.world.forbid(generation in self.leaders, f"generation {generation} has two leaders")
@@ -149,41 +135,13 @@ class Checks:
                     self._check_admission(record.member, before)
                 case records.MemberRemoved():
                     self._removed(node, record)
-                case records.MemberQuarantined():
-                    self._kept_out_since[record.member_id] = self.world.now
-                case records.QuarantineEnded():
-                    self._quarantine_ended(record, before, turn)
-                case records.RequestDecided():
-                    self._request_decided(record, before, rows, turn)
-                case records.OffsetsSet():
-                    # Requests come last in a turn: who left in it is gone by then.
-                    members = rows.members or (rows.classic.members if rows.classic else ())
-                    self.world.forbid(members, "offsets were set under members that commit over them")
-                case records.GroupDeleted():
-                    self.deletions += 1
-                    self._kept_out_since.clear()
         self._check_rows(before, rows)
-        self._fold(turn, rows)
-
-    def _fold(self, turn: Sequence[Any], rows: GroupRows) -> None:
-        """The journal tells what is stored (S11); offsets in batches are told by nobody but the rows."""
-        if isinstance(turn[-1], records.GroupDeleted):
-            self.folded = rows
-            return
-        self.folded = apply(self.folded, _decode(_encode(turn)))
-        self.world.forbid(self.folded != rows, "the journal tells of another group than is stored")
-
-    def batch(self, rows: GroupRows) -> None:
-        """A batch raises no version and tells no record."""
-        self.folded = rows
 
     def _check_rows(self, before: GroupRows, rows: GroupRows) -> None:
         classic = rows.classic
-        self.world.forbid((classic is None) != (rows.protocol != CLASSIC), "a group is in two worlds")
         if classic is None:
             return
         members = classic.members
-        self.world.forbid(rows.members or rows.owned, "a classic group has native members")
         self.world.forbid(classic.leader is not None and classic.leader not in members, "a stranger leads")
         self.world.forbid(rows.phase is Phase.EMPTY and members, "an Empty group has members")
         instances = [one.group_instance_id for one in members.values() if one.group_instance_id is not None]
@@ -199,49 +157,12 @@ class Checks:
 
     def _removed(self, node: Node, record: records.MemberRemoved) -> None:
         decided = self._silent_ms.pop((node, record.member_id), None)
-        for client in self.cluster.alive():
+        for client in self.kafka.alive():
             if client.member_id == _expired(record):
                 silent_ms = self._silence_of(client) if decided is None else decided
                 self.world.forbid(
                     silent_ms < SESSION_MS * CLOCKS_APART, f"{client.name} expired after {silent_ms:.0f} ms"
                 )
-
-    def _quarantine_ended(
-        self, record: records.QuarantineEnded, before: GroupRows, turn: Sequence[Any]
-    ) -> None:
-        asked = {one.asked for one in turn if isinstance(one, records.RequestDecided)}
-        kept = before.quarantined.get(record.member_id)
-        since = self._kept_out_since.pop(record.member_id, None)
-        if "lift_quarantine" in asked or kept is None or since is None:
-            return
-        lasted = self.world.now - since
-        self.world.forbid(
-            lasted < kept.length_ms * CLOCKS_APART - LEAPS_MS,
-            f"{record.member_id} was kept out for {lasted:.0f} ms of {kept.length_ms}",
-        )
-
-    def _request_decided(
-        self, record: records.RequestDecided, before: GroupRows, rows: GroupRows, turn: Sequence[Any]
-    ) -> None:
-        """Each request is answered once, and what it is told is so."""
-        name, answer = record.request_id, record.answer
-        self.world.forbid(name in self.requests, f"request {name} was decided twice")
-        self.requests[name] = record
-        self.world.tell(f"        request {record.asked}: {answer.verdict} {answer.text}")
-        if answer.verdict is not Verdict.DONE:
-            return
-        asked = self.cluster.operators.asked[name]
-        self.world.forbid(asked.dry_run, f"a dry run of {record.asked} was carried out")
-        as_expected = asked.expected in (None, before.key)
-        self.world.forbid(not as_expected, f"{record.asked} was carried out on another version")
-        ended = isinstance(turn[-1], records.GroupDeleted)
-        if record.asked == "delete_group":
-            self.world.forbid(not ended, "a group was not deleted that was said to be")
-        for change in answer.changes:
-            stored = {(one.topic_id, one.number): offset for one, offset in rows.offsets.items()}
-            at = stored.get((change.topic_id, change.partition), -1)
-            later = sum(isinstance(one, records.RequestDecided) for one in turn) > 1 or ended
-            self.world.forbid(at != change.after and not later, f"request {name} is told of other offsets")
 
     # -- what clients hear ------------------------------------------------------------------
 
@@ -258,7 +179,7 @@ class Checks:
 
     def beaten(self, node: Node, member_id: str, generation: int, error: ErrorCode) -> None:
         """The owner says that a member lives, or is none: so it is stored (S4), also while it loads (L4)."""
-        if node is not self.cluster.owner or node.groups.in_turn(GROUP):
+        if node is not self.kafka.owner or node.groups.in_turn(GROUP):
             return
         rows = self.world.rows.rows
         members = rows.classic.members if rows.classic else {}
@@ -317,7 +238,7 @@ class Checks:
         held: dict[tuple[int, int], Client] = {}
         rows = self.world.rows.rows
         members = rows.classic.members if rows.classic else {}
-        for client in self.cluster.alive():
+        for client in self.kafka.alive():
             if not client.shares:
                 continue
             self.world.forbid(

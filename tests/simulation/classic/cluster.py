@@ -134,7 +134,6 @@ class KafkaWorld(World):
 
     def turn_committed(self, node: Node, before: GroupRows, written: Sequence[Any]) -> None:
         super().turn_committed(node, before, written)
-        self.checks.committed(node, written, before, self.rows.rows)
         self.ledger.turn(node, before, written, self.rows.rows)
 
     def batch_committed(self, node: Node, written: GroupOffsets) -> None:

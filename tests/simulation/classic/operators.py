@@ -2,175 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from coordinator.core.events import ConnectionId, Leave, Leaver, Waiter
 from coordinator.core.requests import names
-from groups.core.requests import (
-    KIND,
-    Asked,
-    DeleteGroup,
-    DeleteOffsets,
-    Findings,
-    Found,
-    LiftQuarantine,
-    Rebalance,
-    RemoveMember,
-    ResetOffsets,
-    Scope,
-    SetStrategy,
-    Wish,
-)
-from groups.core.state import GroupRows
+from groups.core.requests import SetStrategy
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import LeaveRequest, RegisterConsumerRequest, RegisterConsumerResponse, TopicCount
-from runtime.work_table import WorkRow
+from muster.messages.partitions import Partition
 from tests.simulation.classic.reader import NEVER_READ, OFFSETS, PARTITIONS
 from tests.simulation.classic.seat import Seat
-from tests.simulation.native.rows import GROUP, LANE
+from tests.simulation.native import operators as native
+from tests.simulation.native.rows import GROUP
 from tests.simulation.native.world import SESSION_MS
 
 if TYPE_CHECKING:
     from tests.simulation.classic.cluster import Cluster
     from tests.simulation.native.node import Node
 
-QUARANTINES_MS = (0, 0, 2_000, 7_000)
 
+class Operators(native.Operators):
+    """As in the native simulation; and tools that only classic groups know."""
 
-class Operators:
-    """What they ask goes into rows, as doors store it; some wake-ups are lost."""
+    offsets_max = OFFSETS
+    cluster: Cluster  # type: ignore[assignment]
 
     def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.world, self.chance = cluster, cluster.world, cluster.world.chance
-        self._link = self.world.rows.connect("operators", "door")
-        self.asked: dict[str, Asked] = {}
+        super().__init__(cast(Any, cluster))
 
-    # -- requests ---------------------------------------------------------------------------
+    def _topics(self) -> tuple[str, ...]:
+        return ("orders", NEVER_READ)
 
-    def ask_something(self) -> str:
-        """One request, of any kind, about the group as it is now or was a moment ago."""
-        rows = self.world.rows.rows
-        wish, findings = self._wish(rows)
-        expected = (rows.generation, rows.version) if self.chance.random() < 0.3 else None
-        self.ask(wish, findings, expected=expected, dry_run=self.chance.random() < 0.2)
-        return f"an operator asks: {type(wish).__name__}"
+    def _strategy(self) -> SetStrategy:
+        return SetStrategy(assignor="range")
 
-    def ask(
-        self,
-        wish: Any,
-        findings: Findings | None = None,
-        *,
-        expected: tuple[int, int] | None = None,
-        dry_run: bool = False,
-    ) -> str:
-        """Store a request; returns its id."""
-        name = f"request-{self.cluster.next_number()}"
-        asked = self.asked[name] = Asked(wish, expected, dry_run)
-        row = WorkRow(
-            id=name,
-            kind=KIND,
-            lane=LANE,
-            key=GROUP,
-            based_on=None,
-            payload=msgspec.to_builtins(asked),
-            state="done",
-            result=None if findings is None else msgspec.to_builtins(findings),
-            principal="olga",
-            reason="it is stuck",
-        )
-        self._link.transaction(lambda connection: connection.work_table.insert(row))
-        if self.chance.random() < 0.7:
-            self.world.soon(lambda: self.world.woken("work", f"{KIND} {GROUP}"))
-        return name
+    def _partitions(self) -> list[Partition]:
+        return [
+            self.cluster.partition("orders", number) for number in self.chance.sample(range(PARTITIONS), 3)
+        ]
 
-    def _wish(self, rows: GroupRows) -> tuple[Wish, Findings | None]:
-        kind = self.chance.choice("mmmmqrrdooossst")
-        members = [*rows.classic.members, *rows.members] if rows.classic else [*rows.members]
-        if not members and kind in "mr":
-            # Only a group without members is given other offsets, and it is seldom without.
-            kind = "s"
-        if kind == "m":
-            member = self.chance.choice([*members, "nobody"])
-            return RemoveMember(member, self.chance.choice(QUARANTINES_MS)), None
-        if kind == "q":
-            return LiftQuarantine(self.chance.choice([*rows.quarantined, "nobody"])), None
-        if kind == "r":
-            return Rebalance(), None
-        if kind == "d":
-            return DeleteGroup(), None
-        if kind == "o":
-            return DeleteOffsets((Scope(self.chance.choice(("orders", NEVER_READ)), ()),)), None
-        if kind == "s":
-            return self._reset()
-        return SetStrategy(assignor="range"), None
-
-    def _reset(self) -> tuple[Wish, Findings]:
-        to = self.chance.choice(("earliest", "offset", "shift"))
-        numbers = self.chance.sample(range(PARTITIONS), 3)
-        found = []
-        for number in numbers:
-            partition = self.cluster.partition("orders", number)
-            found.append(Found(partition.topic, partition.topic_id, number, 0, OFFSETS))
-        return ResetOffsets(to, value=self.chance.randrange(OFFSETS)), Findings(tuple(found))
-
-    def unanswered(self) -> list[str]:
-        """Requests that wait for their owner."""
-        work = self.world.rows.tables["work"]
-        return [name for name in self.asked if work[name].state != "adopted"]
-
-    def answered_wrongly(self) -> str:
-        """A row says what its turn decided, or that no turn could be taken; never both."""
-        work, decided = self.world.rows.tables["work"], self.cluster.checks.requests
-        for name in self.asked:
-            row = work[name]
-            if name in decided and row.error:
-                return f"{name} was decided, and is said not to be"
-            if name not in decided and not row.error:
-                return f"nobody decided {name}"
-        return ""
+    def _deletable(self) -> list[Partition]:
+        return [self.cluster.partition("orders", 0), self.cluster.partition(NEVER_READ, 0)]
 
     # -- Kafka's tools ----------------------------------------------------------------------
 
-    def _node(self) -> Node | None:
-        serving = [node for node in self.cluster.nodes if node.status == "up" and node.epoch]
-        return max(serving, key=lambda node: node.epoch) if serving else None
-
-    def use_a_tool(self) -> str:
-        """DeleteGroups, OffsetDelete, a commit from outside, or several members taken out at once."""
-        node = self._node()
-        if node is None:
-            return ""
-        tool = self.chance.choice((self._delete_group, self._delete_offsets, self._commit, self._take_out))
-        return tool(node)
-
-    def _delete_group(self, node: Node) -> str:
-        before, checks = self.cluster.checks.deletions, self.cluster.checks
-
-        async def ask() -> None:
-            error = await node.service.delete_group(GROUP)
-            self.world.forbid(
-                error is ErrorCode.NONE and checks.deletions == before,
-                "a tool hears of a deletion that was none",
-            )
-
-        node.loop.perform(node.loop.create_task, ask())
-        return "a tool deletes the group"
-
-    def _delete_offsets(self, node: Node) -> str:
-        partitions = [self.cluster.partition("orders", 0), self.cluster.partition(NEVER_READ, 0)]
-
-        async def ask() -> None:
-            await node.service.delete_offsets(GROUP, partitions)
-
-        node.loop.perform(node.loop.create_task, ask())
-        return "a tool deletes offsets"
-
-    def commit_from_outside(self) -> str:
-        """Somebody who is no member commits, as administrators do."""
-        node = self._node()
-        return "" if node is None else self._commit(node)
+    def _tools(self) -> tuple[Callable[[Node], str], ...]:
+        return (*super()._tools(), self._take_out)
 
     def _commit(self, node: Node) -> str:
         seat = Seat(self.cluster, node, "outside")

@@ -17,6 +17,7 @@ from muster.messages.partitions import Partition
 from tests.simulation.native.checks import Checks
 from tests.simulation.native.network import Connection
 from tests.simulation.native.node import Node
+from tests.simulation.native.operators import Operators
 from tests.simulation.native.process import Process
 from tests.simulation.native.world import World
 
@@ -29,11 +30,13 @@ class Cluster:
     def __init__(self, seed: int, settings: GroupSettings | None = None) -> None:
         self.world = World(seed, settings)
         self.checks = Checks(self)
+        self.operators = Operators(self)
         self.processes: list[Process] = []
         self.nodes: list[Node] = []
         self.progress: Counter[Partition] = Counter()
         self.last_to_fetch: dict[Partition, Process] = {}
         self.kept = 0
+        self._numbers = 0
         self._connections = 0
         self._tokens = 0
         self.world.woken = self.woken
@@ -63,6 +66,15 @@ class Cluster:
         """A notification reaches every process."""
         for node in self.nodes:
             node.woken(name, key)
+
+    def next_number(self) -> int:
+        """Names requests, connections and waiters of whoever is no member."""
+        self._numbers += 1
+        return self._numbers
+
+    def partition(self, topic: str, number: int) -> Partition:
+        """As whoever is no member finds it by name."""
+        return Partition(topic, self.world.layouts[TopicName(topic)].topic_id, number)
 
     # -- members ----------------------------------------------------------------------------
 
@@ -151,6 +163,8 @@ class Cluster:
         memory, rows = owner.state.memory, owner.state.rows
         if memory.attempt or memory.wanted or memory.finished or rows.handler_asked:
             return "a rebalance is under way"
+        if unanswered := self.operators.unanswered():
+            return f"nobody answered {unanswered}"
         by_id = {process.member_id: process for process in self.alive()}
         if by_id.keys() != rows.members.keys():
             return f"members are {sorted(rows.members)}, alive are {sorted(by_id)}"

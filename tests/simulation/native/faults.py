@@ -49,6 +49,15 @@ class Faults:
             (1, self._grow),
         )
 
+        if self.world.is_operated:
+            operators = self.cluster.operators
+            self._kinds += (
+                (8, operators.ask_something),
+                (4, operators.use_a_tool),
+                (2, operators.knock),
+                (4, self._everybody_away),
+            )
+
     def unleash(self, chaos_ms: float) -> None:
         """Draw faults over the time to come; heat says how dense they are."""
         gap = self.chance.choice((400, 1_200, 4_000))
@@ -143,6 +152,23 @@ class Faults:
         length = self.chance.choice((200, 2_000, 7_000, 12_000))
         self.world.later(length, process.wake)
         return f"{process.member_id} is paused for {length} ms"
+
+    def _everybody_away(self) -> str:
+        """Long enough for their sessions to end; meanwhile offsets are changed."""
+        length = self.chance.choice((9_000, 14_000))
+        for process in self.cluster.alive():
+            if process.status == "up":
+                process.pause()
+                self.world.later(length, process.wake)
+        for _ in range(3):
+            self.world.later(self.chance.uniform(7_500, length), self._change_offsets)
+        return f"everybody is away for {length} ms"
+
+    def _change_offsets(self) -> None:
+        operators = self.cluster.operators
+        if not self.world.quiet:
+            kinds = (operators.reset_offsets, operators.commit_from_outside, operators.knock)
+            self.world.tell(self.chance.choice(kinds)())
 
     def _leave(self) -> str:
         process = self._someone()

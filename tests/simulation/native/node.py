@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from access.grants import Role
 from access.tokens import Caller
+from coordinator import cluster_view
 from coordinator.callers import Callers
 from coordinator.commits import Commit
 from coordinator.core.draft import GroupDecision
@@ -211,7 +212,9 @@ class Node:
         return self.keeper.owners()
 
     async def query(self, function: Callable[[DatabaseConnection], Result]) -> Result:
-        """What a shard asks of the other tables is how many partitions its topics have."""
+        """What a shard asks of the other tables: how many partitions topics have, and what operators wish."""
+        if self.world.is_operated and function.__module__ != cluster_view.__name__:
+            return await self.side.query(function)
         await asyncio.sleep(0.002)
         return cast(Result, (dict(self.world.layouts), ()))
 
@@ -257,9 +260,11 @@ class Node:
         groups, service, cluster = self.groups, self.service, self.cluster
         decide, revive, settle = groups.decide, groups.revive, groups.settle
         hear, commit, hear_at_once = service.hear, service.commit, groups.hear_at_once
+        commit_batch = service._commits.committed
 
         def decided(key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant) -> Any:
             self.decision = cast(GroupDecision, decide(key, state, events, now))
+            cluster.checks.left_a_trace(self, state, events, now, self.decision)
             return self.decision
 
         def revived(key: str, loaded: GroupRows, now: Instant) -> Any:
@@ -274,6 +279,11 @@ class Node:
                 settle(key, state, decision)
             finally:
                 self.settling = False
+            cluster.checks.remembered(self)
+
+        def committed(rows: Mapping[Any, Any]) -> None:
+            commit_batch(rows)
+            cluster.checks.remembered(self)
 
         def heard(caller: Any, key: str, message: Any, client_host: str = "") -> bool:
             cluster.checks.heard(message)
@@ -294,6 +304,7 @@ class Node:
             (groups, "hear_at_once", heard_at_once),
             (service, "hear", heard),
             (service, "commit", asked),
+            (service._commits, "committed", committed),
         ):
             setattr(owner, name, watched)
 

@@ -68,6 +68,8 @@ class Process:
         self._lost = False
         self._commits: dict[int, dict[Partition, int]] = {}
         self._in_hand: dict[Partition, Position] = {}
+        self._started_at: dict[Partition, float] = {}
+        self._out_of_range: set[Partition] = set()
         self._truth: dict[Partition, int] = {}
         self._connecting = False
         self._obey([Rediscover(self.clock.now())])
@@ -132,6 +134,7 @@ class Process:
         self._obey(self.session.subscribe(topic_count, self.clock.now()))
 
     def out_of_range(self, partition: Partition) -> None:
+        self._out_of_range.add(partition)
         self._obey(self.session.out_of_range(partition, self.clock.now()))
 
     def commit_in_hand(self) -> None:
@@ -233,7 +236,9 @@ class Process:
                 for correlation_id in directive.correlation_ids:
                     self._commits.pop(correlation_id, None)
             case Refused():
-                raise AssertionError(f"{self.member_id} was refused: {directive.text}")
+                full = directive.error_code is ErrorCode.GROUP_SIZE_EXCEEDED
+                self.world.forbid(not full, f"{self.member_id} was refused: {directive.text}")
+                self.status = "over"
             case Left():
                 self.status = "over"
                 self.fetchers.clear()
@@ -273,16 +278,28 @@ class Process:
                     f"{partition} starts at {offset}, before the hand-over at "
                     f"{self.world.floor.get(partition)}",
                 )
+                begins_at = self.cluster.checks.begins_at.get(partition, offset)
+                self.world.forbid(
+                    offset != begins_at and partition not in self._out_of_range,
+                    f"{partition} starts at {offset}, and was set to {begins_at}",
+                )
+            self.cluster.checks.begins_at.pop(partition, None)
+            self._out_of_range.discard(partition)
             offset = max(offset, self.world.floor.get(partition, 0)) if offset < 0 else offset
             if partition in directive.kept:
                 self.world.forbid(
                     self.cluster.last_to_fetch.get(partition) is not self,
                     f"{self.member_id} keeps {partition}, which another fetched meanwhile",
                 )
+                self.world.forbid(
+                    self._started_at[partition] < self.cluster.checks.changed_at.get(partition, 0),
+                    f"{self.member_id} keeps {partition}, which somebody changed meanwhile",
+                )
                 self.cluster.kept += 1
                 # What the application was given meanwhile needs not come again.
                 offset = max(offset, self._in_hand[partition].offset if partition in self._in_hand else 0)
             self.cluster.last_to_fetch[partition] = self
+            self._started_at[partition] = self.world.now
             self.fetchers[partition] = max(offset, 0)
             self._truth[partition] = self._starting_generation
             self.session.advance(partition, max(offset, 0))

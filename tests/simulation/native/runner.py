@@ -104,7 +104,7 @@ def _run(cluster: Cluster, calm_ms: int) -> tuple[str, int]:
         if world.attempts - before > 3 * len(CAST) + 3:
             return f"{world.attempts - before} rebalances closed in the calm", world.attempts - before
     attempts = world.attempts - before
-    return _why_standing_still(cluster), attempts
+    return _why_standing_still(cluster) or cluster.operators.answered_wrongly(), attempts
 
 
 def _why_standing_still(cluster: Cluster) -> str:

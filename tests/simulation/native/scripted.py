@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 
-from tests.simulation.native.cluster import Cluster
+from groups.core.requests import DeleteOffsets, Scope
+from muster.kernel.ids import TopicName
+from muster.messages.member import TopicCount
+from tests.simulation.native.cluster import EVERYTHING, Cluster
 from tests.simulation.native.runner import simulated
 from tests.simulation.native.world import Violation
 
@@ -28,6 +31,62 @@ def who_is_stopped_commits_the_step_in_hand_behind_its_answer(cluster: Cluster) 
         cluster.world.run_until(cluster.world.now + SETTLED_MS)
         cluster.start(name).finishes_a_step = True
     cluster.world.run_until(cluster.world.now + SETTLED_MS)
+
+
+def offsets_are_reset_while_everybody_is_away(cluster: Cluster) -> None:
+    """By an operator."""
+
+    def change() -> None:
+        cluster.operators.reset_offsets()
+
+    _while_everybody_is_away(cluster, change)
+
+
+def offsets_are_committed_by_nobody_while_everybody_is_away(cluster: Cluster) -> None:
+    """By Kafka's tool; twice, for what was skipped the first time is of no use the second."""
+    for _ in range(2):
+        _while_everybody_is_away(cluster, lambda: _commit_as_nobody(cluster))
+
+
+def a_kafka_consumer_knocks_before_offsets_change(cluster: Cluster) -> None:
+    """The group is a classic one by then, in which nothing is skipped."""
+
+    def change() -> None:
+        cluster.operators.knock()
+        cluster.world.later(1_000, lambda: _commit_as_nobody(cluster))
+
+    _while_everybody_is_away(cluster, change)
+
+
+def offsets_are_deleted_of_a_topic_that_is_not_given_up_yet(cluster: Cluster) -> None:
+    """It is not subscribed to any more; whoever owns it commits there until it has answered StopFetcher."""
+    ann = cluster.start("ann")
+    cluster.world.run_until(SETTLED_MS)
+    ann.mute = True
+    ann.subscribe((TopicCount("clicks"),))
+    cluster.world.run_until(cluster.world.now + 1_000)
+    cluster.operators.ask(DeleteOffsets((Scope("orders"),)))
+    cluster.world.run_until(cluster.world.now + 3_000)
+    ann.unmute()
+    cluster.world.run_until(cluster.world.now + SETTLED_MS)
+    ann.subscribe(EVERYTHING)
+    cluster.world.run_until(cluster.world.now + SETTLED_MS)
+
+
+def _while_everybody_is_away(cluster: Cluster, change: Callable[[], None]) -> None:
+    ann = cluster.alive()[0] if cluster.alive() else cluster.start("ann")
+    cluster.world.run_until(cluster.world.now + SETTLED_MS)
+    ann.pause()
+    cluster.world.later(9_000, change)
+    cluster.world.later(12_000, ann.wake)
+    cluster.world.run_until(cluster.world.now + 12_000 + SETTLED_MS)
+
+
+def _commit_as_nobody(cluster: Cluster) -> None:
+    layout = cluster.world.layouts[TopicName("orders")]
+    partitions = [cluster.partition("orders", number) for number in range(layout.partition_count)]
+    assert cluster.owner is not None
+    cluster.operators.commit_as_nobody(cluster.owner, partitions)
 
 
 def violation_of(script: Callable[[Cluster], None], seed: int) -> str:

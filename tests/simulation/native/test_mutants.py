@@ -7,18 +7,29 @@ import pytest
 from coordinator.core.native import attempts, handle
 from muster.kernel.invariants import InvariantViolation
 from tests.scenarios.native.transcripts import FOLDER, played
+from tests.simulation.native import operator_mutants
 from tests.simulation.native.cluster import Cluster
 from tests.simulation.native.mutants import MUTANTS, Mutant, Patch, applied
 from tests.simulation.native.runner import run_seed
 from tests.simulation.native.scripted import (
+    a_kafka_consumer_knocks_before_offsets_change,
     a_member_comes_back_after_another_had_its_share,
+    offsets_are_committed_by_nobody_while_everybody_is_away,
+    offsets_are_deleted_of_a_topic_that_is_not_given_up_yet,
+    offsets_are_reset_while_everybody_is_away,
     violation_of,
     who_is_stopped_commits_the_step_in_hand_behind_its_answer,
 )
 
-NOTICED = [mutant for mutant in MUTANTS if mutant.seeds]
+ALL = (*MUTANTS, *operator_mutants.MUTANTS)
+NOTICED = [mutant for mutant in ALL if mutant.seeds]
 SCRIPTS: dict[str, tuple[Callable[[Cluster], None], int]] = {
     "kept_too_long": (a_member_comes_back_after_another_had_its_share, 0),
+    "reset_skips_nothing": (offsets_are_reset_while_everybody_is_away, 5),
+    "nobody_skips": (offsets_are_committed_by_nobody_while_everybody_is_away, 5),
+    "skipped_for_ever": (offsets_are_committed_by_nobody_while_everybody_is_away, 5),
+    "world_keeps": (a_kafka_consumer_knocks_before_offsets_change, 5),
+    "owned_is_deleted": (offsets_are_deleted_of_a_topic_that_is_not_given_up_yet, 5),
     "no_order": (who_is_stopped_commits_the_step_in_hand_behind_its_answer, 11),
 }
 """For mutants without a seed: the script that notices, and the seed that it is played on."""
@@ -67,7 +78,7 @@ def test_the_simulation_notices(mutant: Mutant) -> None:
 
 
 @pytest.mark.parametrize(
-    "mutant", [mutant for mutant in MUTANTS if not mutant.seeds], ids=lambda mutant: mutant.name
+    "mutant", [mutant for mutant in ALL if not mutant.seeds], ids=lambda mutant: mutant.name
 )
 def test_the_script_notices(mutant: Mutant) -> None:
     script, seed = SCRIPTS[mutant.name]

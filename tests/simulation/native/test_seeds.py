@@ -52,5 +52,13 @@ def test_the_seeds_contain_what_they_are_meant_to_survive() -> None:
         "is out of range",
         "grows",
         "PreparingRebalance",
+        "everybody is away",
+        "commits from outside",
+        "knocks",
+        "tool deletes",
+        "request remove_member: done",
+        "request rebalance: done",
+        "request reset_offsets: refused",
+        "QuarantineEnded",
     ):
         assert fault in trails, fault

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.simulation.native.node import Node
 
 SESSION_MS = 6_000
+OPERATED = (5, 15)
+"""In these of twenty seeds operators ask, tools delete, and outsiders commit."""
 WORDY = range(10, 17)
 """In these of twenty seeds nodes speak in slices, with time between them."""
 UNTOLD = frozenset({"item_id", "token_hash", "client_id", "client_host", "auto_commit", "auto_offset_reset"})
@@ -63,10 +65,14 @@ class World:
         mode = "eager" if self.chance.random() < 0.15 else "incremental"
         # Told by the seed alone, so that all other seeds play as they did before.
         self.redundant = seed % 20 == 11
+        self.is_operated = seed % 20 in OPERATED
         assignor, copies = ("redundant", 2 + seed // 20 % 2) if self.redundant else ("sticky", 2)
         self.rows = Rows(self, GroupRows(GROUP, rebalance_mode=mode, assignor=assignor, copies=copies))
         self.workers = Workers(self)
-        self.settings = settings or GroupSettings(lease_ttl_ms=LEASE_TTL_MS, rebalance_max_retries=1)
+        crowded = self.is_operated and seed // 20 % 3 == 0
+        self.settings = settings or GroupSettings(
+            lease_ttl_ms=LEASE_TTL_MS, rebalance_max_retries=1, group_max_size=3 if crowded else 100
+        )
         self.surroundings = Surroundings(matches=matches)
         self.layouts = layouts(
             layout("orders", 1, self.chance.randint(2, 6)), layout("clicks", 2, self.chance.randint(0, 3))
@@ -140,11 +146,13 @@ class World:
         }
         node.cluster.checks.written(flushed)
         self._check_rows(before, after)
+        node.cluster.checks.committed(node, written, before, after)
 
     def batch_committed(self, node: Node, written: GroupOffsets) -> None:
         """A batch is durable, whether or not its node will hear of it."""
         offsets = {one: stored for (_, one), stored in written.items() if isinstance(stored, int)}
         node.cluster.checks.written(offsets)
+        node.cluster.checks.batch(self.rows.rows, offsets)
 
     def _note(self, record: records.GroupRecord, before: GroupRows, decision: GroupDecision) -> None:
         match record:
