@@ -386,7 +386,8 @@ class DataPlane:
             return None
         end_offset = hosted.replica.heed_diverging(request_leader_epoch, leaders)
         if end_offset is not None:
-            if hosted.replica.must_begin_again(end_offset, leader_start_offset):
+            after_loss = self.losses.is_asked(key)
+            if hosted.replica.must_begin_again(end_offset, leader_start_offset, after_loss=after_loss):
                 end_offset = leader_start_offset
                 self.losses.emptied(key)
                 hosted.start_again_at(end_offset, self.wall_clock_ms())

@@ -443,14 +443,14 @@ class Replica:
         self.high_watermark = min(self.high_watermark, end_offset)
         return end_offset
 
-    def must_begin_again(self, end_offset: int, leader_start_offset: int) -> bool:
+    def must_begin_again(self, end_offset: int, leader_start_offset: int, *, after_loss: bool) -> bool:
         """True if a log that is cut to `end_offset` begins again, empty, where the leader's does.
 
         Nothing is left of it that the leader still has. Or nothing at all, and what it deleted was perhaps of
-        a history that an unclean election lost: the leader may hold other records there, which count now
-        (`deleted_stays_away`). A member of the ISR has deleted only what counts (`insync_begins_again`).
+        a history that an election lost (`after_loss`): the leader may hold other records there, which count
+        now (`deleted_stays_away`). A member of the ISR has deleted only what counts (`insync_begins_again`).
         """
-        own_start_offset = 0 if self.broker_id in self.isr else self.log.start_offset
+        own_start_offset = self.log.start_offset if after_loss and self.broker_id not in self.isr else 0
         return 0 < max(leader_start_offset, own_start_offset) >= end_offset
 
     def accepts(self, request_leader_epoch: int, offset: int) -> bool:

@@ -55,13 +55,15 @@ def test_whoever_deleted_in_a_history_that_was_lost_begins_again_where_its_leade
     replica = Replica(2, log)
     replica.obey(row(epoch=5, isr=(1,)), NOW)
     assert replica.heed_diverging(5, EpochEnd(2, 55)) == 50, "all that it has not deleted"
-    assert replica.must_begin_again(50, leader_start_offset=0)
-    assert replica.must_begin_again(40, leader_start_offset=40)
-    assert not replica.must_begin_again(55, leader_start_offset=0)
+    assert replica.must_begin_again(50, leader_start_offset=0, after_loss=True)
+    assert replica.must_begin_again(40, leader_start_offset=40, after_loss=False)
+    assert not replica.must_begin_again(55, leader_start_offset=0, after_loss=True)
+    assert not replica.must_begin_again(50, leader_start_offset=0, after_loss=False)
 
     replica.obey(row(epoch=5, isr=(1, 2), version=2), NOW)
-    assert not replica.must_begin_again(50, leader_start_offset=0), "in sync: its leader holds the same"
-    assert replica.must_begin_again(50, leader_start_offset=50)
+    in_sync = replica.must_begin_again(50, leader_start_offset=0, after_loss=True)
+    assert not in_sync, "its leader holds the same"
+    assert replica.must_begin_again(50, leader_start_offset=50, after_loss=True)
 
 
 def test_whoever_stands_where_a_forgotten_epoch_ended_lacks_nothing() -> None:
