@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controller import catching_up, conditions, leases, losses, move_queries, queries
@@ -14,6 +14,8 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _READ = 200
 _FENCED_ONE_BY_ONE = 4
 """So many brokers are a finding each; more are one."""
+_LEAVES_WITHIN = timedelta(minutes=1)
+"""Who is stopped leaves the in-sync replicas first, and is fenced when its process has ended."""
 _PARTITION_FINDINGS = (
     ("partitions_offline", CRITICAL, "offline"),
     ("partitions_under_min_isr", CRITICAL, "under-min-isr"),
@@ -231,5 +233,6 @@ def _about(
 
 
 def _is_cause(row: queries.BrokerRow, partition: queries.PartitionRow) -> bool:
-    """A broker that was lost after the trouble began did not begin it."""
-    return row.broker.broker_id in partition.assigned and row.broker.changed_at <= partition.since
+    """A broker that was lost long after the trouble began did not begin it."""
+    lost_by = partition.since + _LEAVES_WITHIN
+    return row.broker.broker_id in partition.assigned and row.broker.changed_at <= lost_by

@@ -20,6 +20,9 @@ _ORPHANS = f"""
     LEFT JOIN node_session AS session ON session.run = lease.run
     WHERE session.run IS NULL OR NOT ({_ALIVE}) ORDER BY lease.name
 """
+_LAST_HEARD = f"SELECT max(renewed_at) FROM node_session AS session HAVING bool_and(NOT ({_ALIVE}))"
+"""When the last node was heard, if none is left: one that stops in order gives its leases back."""
+
 _WAITING = """
     SELECT count(*), min(offered_at), array_agg(DISTINCT key) FILTER (WHERE kind = 'rebalance')
     FROM work_item
@@ -81,7 +84,10 @@ def orphans() -> Orphans:
     with connection.cursor() as cursor:
         cursor.execute(_ORPHANS)
         rows = cursor.fetchall()
-    heard = [at for _, at in rows if at is not None]
+        heard = [at for _, at in rows if at is not None]
+        if rows and not heard:
+            cursor.execute(_LAST_HEARD)
+            heard = [at for (at,) in cursor.fetchall() if at is not None]
     return Orphans(tuple(name for name, _ in rows), max(heard) if heard else None)
 
 

@@ -74,9 +74,9 @@ class BrokerRow:
 
     @property
     def disk_bytes(self) -> int | None:
-        """The room that is left on its disk; None: it did not say."""
+        """The room that is left on its disk; None: it did not say, or is away: what it said then is old."""
         told = self.condition
-        return told.disk_usable_bytes if told else None
+        return told.disk_usable_bytes if told and not self.broker.fenced else None
 
     @property
     def troubled(self) -> bool:

@@ -92,7 +92,8 @@ class OneProcessCommand(StackCommand):
         self.change(supervision, name)
         states = supervision.states()
         update_info(supervision.home, states)
-        self.say(f"{name} {states[name].text} (pid {states[name].pid})")
+        pid = states[name].pid
+        self.say(f"{name} {states[name].text}" + (f" (pid {pid})" if pid else ""))
 
     @abstractmethod
     def change(self, supervision: Supervision, name: str) -> None:

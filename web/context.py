@@ -90,7 +90,7 @@ def board(request: HttpRequest) -> list[Tile]:
             "overview",
             "Overview",
             reverse("overview"),
-            _need(attention),
+            _plural(attention, "finding") if attention else "all is well",
         ),
         _tile("groups", "Groups", reverse("groups"), f"{troubled} of {count(groups.total)}", False)
         if troubled
@@ -129,10 +129,6 @@ def _moves(counts: MoveCounts) -> Tile:
 
 def _plural(number: int, word: str) -> str:
     return f"{count(number)} {word}{'' if number == 1 else 's'}"
-
-
-def _need(number: int) -> str:
-    return f"{count(number)} need{'s' if number == 1 else ''} attention" if number else "all is well"
 
 
 def _tile(section: str, name: str, address: str, fact: str, bad: bool) -> Tile:

@@ -98,7 +98,8 @@ def show_plan(session: Session, plan_id: str) -> None:
 def _too_slow(one: dict[str, Any]) -> str:
     """Where a throttle lets less through than producers write."""
     text = f"Broker {one['broker']}: the throttle of {size(one['throttle'])}/s is not above the"
-    text = f"{text} {size(one['produced'])}/s that producers write to {shown(one['partitions'])}."
+    what = "partition" if one["partitions"] == 1 else "partitions"
+    text = f"{text} {size(one['produced'])}/s that producers write to {shown(one['partitions'])} {what}."
     return f"{text} {'The copy never ends.' if one['never'] else 'The copies fall behind.'} Give it more."
 
 

@@ -63,6 +63,8 @@ def size(count: Any) -> str:
     value, unit = float(count), 0
     while abs(value) >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
+    if count == 1:
+        return "1 byte"
     return f"{count} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 

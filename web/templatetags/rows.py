@@ -38,7 +38,7 @@ def group_row(row: Any, finding: Any) -> SafeString:
         told = {
             "tone": "t-bad" if critical else "t-warn",
             "mark": mark(finding.severity),
-            "words": render_to_string("parts/finding_words.html", {"finding": finding}),
+            "words": render_to_string("parts/finding_words.html", {"finding": finding, "about": row.name}),
         }
         attention = format_html(' class="{}"', "bad" if critical else "warn")
         note, words = format_html(_NOTE, **told), format_html(_WORDS, **told)

@@ -7,6 +7,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from controller.findings import Finding
 from web import wording
 
 register = template.Library()
@@ -28,6 +29,9 @@ MARKS = {
     "Fenced": "warn",
     "Never connected": "empty",
 }
+_END = 5
+"""Letters of an id that stand whatever the width."""
+
 SEVERITY_MARKS = {"critical": "bad", "warning": "warn"}
 
 
@@ -35,6 +39,12 @@ SEVERITY_MARKS = {"critical": "bad", "warning": "warn"}
 def mark(state: str) -> str:
     """The shape of a state; an unknown state is a dashed ring, never a disc."""
     return MARKS.get(state, SEVERITY_MARKS.get(state, "unknown"))
+
+
+@register.filter
+def offline_for(finding: Finding, group: str) -> int:
+    """How many of the partitions that a finding says are offline the group waits for."""
+    return len(finding.facts["waits"].get(group, ()))
 
 
 @register.simple_tag
@@ -59,6 +69,25 @@ def age(at: datetime | None) -> SafeString | str:
     return format_html(
         '<span data-since="{}">{}</span>', int(at.timestamp() * 1000), wording.age(at, timezone.now())
     )
+
+
+@register.simple_tag
+def ended(identifier: str, longest: int) -> SafeString | str:
+    """An id with its middle left out; where there is less room its beginning goes: ends tell ids apart."""
+    text = wording.middle_cut(identifier, longest)
+    if len(text) <= _END:
+        return text
+    return format_html(
+        '<span class="ended"><span class="stem">{}</span>{}</span>', text[:-_END], text[-_END:]
+    )
+
+
+@register.simple_tag
+def near(word: str, member: str) -> SafeString | str:
+    """`from ann`; of a long id the last letters, which tell it from others, where no more have room."""
+    if len(member) <= _END:
+        return f"{word} {member}"
+    return format_html('<span class="vh">{} </span>…{}', word, member[-_END:])
 
 
 @register.simple_tag

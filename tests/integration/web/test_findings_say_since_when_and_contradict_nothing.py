@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controller import findings, leases, queries
+from controller import findings, leases, move_queries, queries
 from controller.models import Broker, Partition
 from groups.models import ConsumerGroup
 from runtime.models import Lease, NodeSession, WorkItem
@@ -58,6 +58,24 @@ def test_a_broker_that_was_lost_later_is_no_cause() -> None:
     cast.add_topic("orders", 1, [(1, 2)], out=[2], configs={"min.insync.replicas": "2"}, since=began)
     finding = found()["partitions_under_min_isr"]
     assert (finding.since, finding.facts["because"]) == (began, [])
+
+
+def test_a_broker_that_was_stopped_in_order_is_the_cause() -> None:
+    """It leaves the in-sync replicas first, and is fenced when its process has ended."""
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
+    cast.add_topic("orders", 1, [(1, 2)], out=[2], since=cast.ago(minutes=3, seconds=10))
+    assert "Broker 2 is fenced." in words("partitions_one_copy")
+
+
+def test_lanes_that_the_last_node_gave_back_have_no_owner_since_it_was_heard() -> None:
+    cast.add_cluster()
+    heard = cast.ago(minutes=4)
+    NodeSession.objects.update(ended=True, renewed_at=heard)
+    Lease.objects.update(run=None)
+    assert found()["lanes_without_owner"].since == heard
+    NodeSession.objects.create(run="run-2", node="node-2", pid=2, backend_start=heard)
+    assert found()["lanes_without_owner"].since is None, "node-2 is there: nobody knows"
 
 
 def test_lanes_have_no_owner_since_their_last_owner_was_heard(client: Client) -> None:
@@ -171,14 +189,14 @@ def words(kind: str) -> str:
     return " ".join(_words(found()[kind], part) for part in ("what", "means", "because", "may"))
 
 
-def test_where_all_brokers_are_gone_nobody_is_told_that_it_is_not_so_bad() -> None:
+def test_where_all_brokers_are_gone_nobody_is_told_that_it_is_not_so_bad(viewer: Client) -> None:
     for broker in (1, 2):
         cast.add_broker(broker, fenced=True, since=cast.ago(minutes=3))
     cast.add_topic("orders", 2, [(1, 2)])
     Partition.objects.update(leader=-1, isr=[2])
     told = words("broker_fenced")
     assert "No broker is live. 2 partitions are under-replicated; 2 offline." in told
-    assert "min ISR" not in told
+    assert "min ISR" not in told and "min ISR" not in text(viewer, "/cluster/").split("Partitions by")[0]
     assert "elect any live replica" not in words("partitions_offline"), "there is none"
 
 
@@ -204,6 +222,37 @@ def test_offline_partitions_beside_others_under_min_isr_are_both_counted() -> No
     assert "2 partitions are under-replicated; 1 offline, 1 under min ISR." in words("broker_fenced")
     assert "elect any live replica" in words("partitions_offline")
     assert "One more failure takes it offline" in words("partitions_one_copy")
+
+
+def test_each_group_is_told_how_many_of_its_partitions_are_offline(viewer: Client) -> None:
+    cast.add_broker(1, fenced=True, since=cast.ago(minutes=3))
+    for name, count in (("orders", 2), ("clicks", 3)):
+        topic, group = cast.add_topic(name, count, [(1,)]), cast.add_group(f"{name}-readers")
+        cast.add_member(group, "ann")
+        cast.own(group, topic, "ann", range(count))
+    Partition.objects.update(leader=-1)
+    page = text(viewer, "/")
+    assert "5 partitions are offline" in page
+    for address in ("/", "/groups/"):
+        page = text(viewer, address)
+        assert "orders-readers 2 offline" in page and "clicks-readers 3 offline" in page, address
+
+
+def test_nobody_serves_on_where_nobody_leads() -> None:
+    topic = cast.add_topic("orders", 2, [(1, 2)])
+    for broker in (1, 2, 3):
+        cast.add_broker(broker, fenced=True, since=cast.ago(minutes=3))
+    for number in (0, 1):
+        cast.move(topic, number, [1, 3])
+    Partition.objects.update(leader=-1)
+
+    def told() -> str:
+        [finding] = findings.of_moves(move_queries.counts())
+        return _words(finding, "means")
+
+    assert told().startswith("Nobody leads them: produce and fetch are refused.")
+    Partition.objects.filter(partition=0).update(leader=1)
+    assert told().startswith("The old replicas serve on where one of them leads.")
 
 
 def test_of_a_thousand_lost_brokers_the_first_are_named() -> None:

@@ -52,6 +52,8 @@ def test_a_full_disk_is_a_finding_and_lights_the_board(operator: Client) -> None
     page = shown(operator, "/brokers/2/")
     assert "takes no records" not in page, "who is away takes none for another reason"
     assert "as of" in page
+    for address in ("/", "/cluster/", "/brokers/"):
+        assert "200 MB" not in shown(operator, address), "what it said then is no more said of now"
 
 
 def test_a_log_that_is_offline_is_told_where_the_partition_is_told(operator: Client) -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from web.templatetags.written import ended, near
 from web.wording import age, clock, count, duration, length, listed, middle_cut
 
 NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
@@ -52,6 +53,19 @@ def test_long_ids_are_cut_in_the_middle() -> None:
     cut = middle_cut("com.example.platform.billing.reconciliation.payments-v2", 20)
     assert (len(cut), cut[0], cut[-2:]) == (20, "c", "v2")
     assert middle_cut("ann") == "ann"
+
+
+def test_where_ids_have_no_room_their_ends_are_kept() -> None:
+    """What a client makes up begins alike: a column of them says nothing by its beginnings."""
+    name = "muster-python-6759882cc9ba87aec"
+    assert ended("ann", 20) == "ann"
+    assert (
+        ended(name, 40)
+        == '<span class="ended"><span class="stem">muster-python-6759882cc9ba</span>87aec</span>'
+    )
+    assert near("from", "ann") == "from ann"
+    assert near("to", name) == '<span class="vh">to </span>…87aec'
+    assert near("to", "<ann's>") == '<span class="vh">to </span>…nn&#x27;s&gt;'
 
 
 def test_lists_are_read_as_sentences() -> None:
