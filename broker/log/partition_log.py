@@ -19,6 +19,7 @@ from broker.log.accepting import Placed, from_leader, from_producer, in_sequence
 from broker.log.checkpoints import LEADER_EPOCHS, LOG_START, save_epochs, save_start
 from broker.log.cleaning import Cleaning
 from broker.log.compaction import Cleaned
+from broker.log.damage import DamageFound, NotUndone
 from broker.log.files import OpenFiles, require_descriptors, sync_with_folder
 from broker.log.outcomes import (
     Appended,
@@ -28,8 +29,8 @@ from broker.log.outcomes import (
     StoredRecords,
     TimestampedOffset,
 )
-from broker.log.segment import INDEX_INTERVAL_BYTES, NotUndone, Segment
-from broker.log.segments import DamageFound, Segments
+from broker.log.segment import INDEX_INTERVAL_BYTES, Segment
+from broker.log.segments import Segments
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.errors import CorruptBatch

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from broker.log.damage import NotUndone
 from broker.log.files import DamagedFile, LogFile, OpenFiles, read_sealed, replace_sealed
 from broker.log.outcomes import StoredRecords
 from kafkaserver.outbox import FileRegion
@@ -26,10 +27,6 @@ _SCAN_BYTES: Final = 256 * 1024
 _HINTS: Final = 64
 _NO_TIME: Final = -1
 _NOT_SAVED: Final = -1
-
-
-class NotUndone(OSError):
-    """A write failed in its middle, and what it left cannot be cut off."""
 
 
 class Segment:

@@ -7,20 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from broker.log.compaction import Cleaned
+from broker.log.damage import DamageFound
 from broker.log.files import OpenFiles
 from broker.log.outcomes import SWAP, StoredRecords, TimestampedOffset
 from broker.log.segment import Segment
 from muster.kafkawire.batches import BatchHeader
 
 _NO_TIME: Final = -1
-
-
-class DamageFound(OSError):
-    """A batch that the log holds cannot be found in its file; `offset` is where it should be."""
-
-    def __init__(self, path: Path, offset: int) -> None:
-        super().__init__(f"{path.name}: no batch where offset {offset} should be")
-        self.offset = offset
 
 
 class Segments:
