@@ -28,7 +28,7 @@ JOBS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
-.PHONY: help setup runtime jars browser built-clients demo up stop start status login test lint bench sim \
+.PHONY: help setup runtime compiled plain jars browser built-clients demo up stop start status login test lint bench sim \
 	clients fuzz soak chaos accept docs lock clean
 
 help:  ## list the verbs
@@ -77,6 +77,12 @@ test: setup jars browser built-clients lint  ## everything: lint, then all tests
 
 clients: setup jars built-clients  ## run members by every Kafka client, each with 10,000 records, kills and drains
 	WHOLE=1 $(PY) -m pytest tests/acceptance/test_kafka_consumers_share_a_group.py
+
+compiled: setup  ## compile the hot modules with mypyc, for brokers and nodes that start from now on (needs gcc)
+	@$(PY) .ci/compiled.py
+
+plain:  ## take away what `make compiled` compiled
+	rm -rf build/compiled
 
 bench: setup jars  ## measure beside Apache Kafka in the same run, with BESIDE=FOLDER also beside another checkout
 	$(PY) -m tests.benchmarks

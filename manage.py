@@ -4,6 +4,7 @@
 import os
 import sys
 
+from kafkaserver.compiled import use_what_is_compiled
 from muster.kernel.environment import SettingError
 from muster.kernel.lean_imports import leave_out_what_serves_nobody
 from standalone.surroundings import STACK_COMMANDS, keep_what_reaches_a_stack
@@ -23,6 +24,8 @@ def main() -> None:
     from psycopg.errors import UndefinedTable
 
     try:
+        if command == "run_node":
+            use_what_is_compiled(os.environ)
         execute_from_command_line(sys.argv)
     except SettingError as error:
         sys.exit(f"manage.py: {error}")

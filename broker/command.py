@@ -14,6 +14,7 @@ from broker.log.outcomes import StorageFailed
 from broker.process import BrokerProcess
 from broker.settings import BrokerSettings, from_environment, guard_of, reader, refuse_open_doors
 from kafkaserver import open_files
+from kafkaserver.compiled import running
 from kafkaserver.guard import Guard
 from muster.kernel.environment import SettingError
 
@@ -33,6 +34,7 @@ def main() -> int:
         print(f"broker: {error}", file=sys.stderr)
         return BAD_SETTING
     _log_as_json(settings, level)
+    structlog.get_logger().info("broker runs", how=str(running))
     for line in reader().unknown():
         structlog.get_logger().warning(line)
     open_files.allow_many_files()

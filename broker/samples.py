@@ -4,6 +4,7 @@ from broker.core.replica import Role
 from broker.listener import ClientListener
 from broker.replicas import DataPlane
 from broker.replication import Replication
+from kafkaserver.compiled import running
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.strangers import IN_ALL, OF_ONE_ADDRESS
 
@@ -29,6 +30,7 @@ def samples_of_clients(listener: ClientListener, quotas: ClientQuotas) -> dict[s
     counters = server.counters
     waits = quotas.throttled.items()
     return {
+        "muster_broker_compiled_modules": running.modules,
         "muster_broker_client_connections": server.connection_count,
         "muster_broker_client_connections_total": counters.accepted,
         "muster_broker_client_connections_refused_total": counters.refused,

@@ -31,6 +31,10 @@ class FileRegion:
     def __len__(self) -> int:
         return self.size_bytes
 
+    def copied(self) -> bytes:
+        """The bytes themselves. Raises OSError."""
+        return os.pread(self.file.fileno(), self.size_bytes, self.position)
+
 
 Piece = bytes | memoryview | FileRegion
 

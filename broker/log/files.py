@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 
 class LogFile:
-    """A file that is closed when nobody holds it any more.
+    """A file that is closed when nobody holds it any more; its methods hold it for as long as they take.
 
     Answers that are being sent hold the file they were promised from, so that neither retention
     nor the bound on open files can pull it away from under a sendfile.
@@ -29,6 +29,22 @@ class LogFile:
     def fileno(self) -> int:
         """The descriptor, open as long as this object lives."""
         return self._descriptor
+
+    def write(self, data: memoryview, position: int) -> int:
+        """Write some of `data`; returns how many bytes. Raises OSError."""
+        return os.pwrite(self._descriptor, data, position)
+
+    def read(self, size_bytes: int, position: int) -> bytes:
+        """At most so many bytes. Raises OSError."""
+        return os.pread(self._descriptor, size_bytes, position)
+
+    def cut(self, position: int) -> None:
+        """Drop what lies behind `position`. Raises OSError."""
+        os.ftruncate(self._descriptor, position)
+
+    def sync(self) -> None:
+        """Make the bytes durable. Raises OSError."""
+        os.fsync(self._descriptor)
 
     def __del__(self) -> None:
         if self._descriptor >= 0:

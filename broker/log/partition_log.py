@@ -220,8 +220,7 @@ class PartitionLog:
         try:
             if leader_epoch != self._epochs.last_epoch or self._stated_ahead:
                 self._state_epoch(leader_epoch)
-            newest_ms = placed[-1].header.max_timestamp_ms
-            segment = self._segment_for(len(records), newest_ms, now_ms)
+            segment = self._segment_for(len(records), placed[-1].header.max_timestamp_ms, now_ms)
             position = segment.write(records)
         except NotUndone as error:
             self._fail(error)

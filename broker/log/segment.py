@@ -81,13 +81,13 @@ class Segment:
     def write(self, data: memoryview) -> int:
         """Append bytes at the end, all or nothing; returns their position. Raises OSError, NotUndone."""
         position, file = self.size_bytes, self.file
-        descriptor, written = file.fileno(), 0
+        written = 0
         try:
             while written < len(data):
-                written += os.pwrite(descriptor, data[written:] if written else data, position + written)
+                written += file.write(data[written:] if written else data, position + written)
         except OSError:
             try:
-                os.ftruncate(descriptor, position)
+                file.cut(position)
             except OSError as error:
                 raise NotUndone(error.errno, error.strerror) from error
             raise
@@ -130,15 +130,13 @@ class Segment:
             self.max_timestamp_ms = max(self.max_timestamp_ms, header.max_timestamp_ms)
 
     def _cut_file(self, position: int) -> None:
-        file = self.file
-        os.ftruncate(file.fileno(), position)
+        self.file.cut(position)
         self.size_bytes = position
         self._saved_at_bytes = _NOT_SAVED
 
     def sync(self) -> None:
         """Make the batches durable. Raises OSError."""
-        file = self.file
-        os.fsync(file.fileno())
+        self.file.sync()
 
     def delete(self) -> None:
         """Take the files away; answers that are being sent keep theirs open. Raises OSError.
@@ -192,7 +190,7 @@ class Segment:
         while position + batches.HEADER_BYTES <= self.size_bytes:
             if position + batches.HEADER_BYTES > chunk_start + len(chunk):
                 chunk_start = position
-                chunk = os.pread(file.fileno(), min(_SCAN_BYTES, self.size_bytes - position), position)
+                chunk = file.read(min(_SCAN_BYTES, self.size_bytes - position), position)
             try:
                 header = batches.read_header(chunk, position - chunk_start)
             except CorruptBatch:
@@ -230,8 +228,7 @@ class Segment:
 
     def read(self, position: int, size_bytes: int) -> bytes:
         """Bytes of the file. Raises OSError."""
-        file = self.file
-        return os.pread(file.fileno(), size_bytes, position)
+        return self.file.read(size_bytes, position)
 
     def records(self, position: int, size_bytes: int) -> StoredRecords:
         """Bytes of the file to be sent: where they lie, or a copy if no file can be held. Raises OSError."""

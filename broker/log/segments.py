@@ -104,7 +104,7 @@ class Segments:
         found = self.read(offset, 0, end_offset, end_offset, at_least_one=True)
         if found is None or isinstance(found, bytes):
             return found or b""
-        return os.pread(found.file.fileno(), found.size_bytes, found.position)
+        return found.copied()
 
     def _end_position(self, index: int, limit_offset: int, end_offset: int) -> int:
         """Where reading of segment `index` must end so that nothing at `limit_offset` is read."""

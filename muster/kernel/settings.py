@@ -48,6 +48,11 @@ EVERY_PROCESS = (
         choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
         meaning="Log lines below this level are not written.",
     ),
+    _switch(
+        "MUSTER_COMPILED",
+        "Brokers and nodes run the modules that `make compiled` has compiled, where they fit the sources.",
+        default=True,
+    ),
     _text("MUSTER_HOME", ".muster", "Folder of the stack that `make up` runs; tools work on that stack."),
     _count(
         "MUSTER_STRANGERS_PER_ADDRESS",

@@ -87,9 +87,10 @@ class Contestant(ABC):
 
 
 class Muster(Contestant):
-    """This code."""
+    """This code; `runs` says whether as compiled modules."""
 
     name = "Muster"
+    runs = ""
 
     def new_topic(self, name: str, partitions: int = 1) -> None:
         self._create(name, partitions)
@@ -105,13 +106,14 @@ class ApacheKafka(Contestant):
 
 
 @contextmanager
-def muster(folder: Path) -> Iterator[Contestant]:
+def muster(folder: Path) -> Iterator[Muster]:
     """A running data plane with its logs in `folder`."""
-    command = [sys.executable, "-m", "tests.benchmarks.produce_consume_broker", str(folder)]
+    command = [sys.executable, "-m", "tests.benchmarks.lone_broker", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    port = process.stdout.readline().split()[1]
+    _, port, runs = process.stdout.readline().split(maxsplit=2)
     contestant = Muster(process, f"127.0.0.1:{port}")
+    contestant.runs = runs.strip()
     try:
         yield contestant
     finally:

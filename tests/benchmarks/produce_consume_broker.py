@@ -26,6 +26,7 @@ from broker.replicas import DataPlane, DataPlaneSettings
 from broker.settings import guard_of, reader
 from kafkaserver.admin.asking import ControllerUnreachable
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
+from kafkaserver.compiled import running
 from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kernel.instants import Instant
 from muster.messages.link.callers import CallerRow
@@ -91,7 +92,7 @@ class LoneController:
 
 
 async def serve(folder: Path, topics: dict[str, int], port: int) -> None:
-    """Serve until SIGTERM; prints `ready PORT` when clients may come."""
+    """Serve until SIGTERM; prints `ready PORT` and how it runs when clients may come."""
     shelf = LogShelf(folder, was_clean=False)
     shelf.scan()
     plane = DataPlane(
@@ -111,7 +112,7 @@ async def serve(folder: Path, topics: dict[str, int], port: int) -> None:
         listener.know_callers(msgspec.json.decode(rows, type=tuple[CallerRow, ...]))
     controller.endpoint = ("127.0.0.1", listener.listen("127.0.0.1", port))
     controller.publish()
-    print(f"ready {controller.endpoint[1]}", flush=True)
+    print(f"ready {controller.endpoint[1]} {running}", flush=True)
     stopped, wanted = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)

@@ -12,7 +12,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from kafkaserver.compiled import running
 from muster.kernel.environment import SettingError
+from runtime import metrics
 from runtime.cluster import WrongDatabase
 from runtime.collecting import calm_collector
 from runtime.ports import ConnectionLost
@@ -58,6 +60,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 async def _run() -> None:
     from node.serve import Node
 
+    log.info("node runs", how=str(running))
+    metrics.compiled_modules.set(running.modules)
     node = Node()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     calm_collector()

@@ -1,0 +1,69 @@
+"""This room compiles what pyproject.toml names with mypyc, into build/compiled; `make plain` takes it away.
+
+A build is made beside the one before and takes its place when it is whole.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from mypyc.build import mypycify  # noqa: E402
+from setuptools import Distribution  # noqa: E402
+from setuptools.command.build_ext import build_ext  # noqa: E402
+
+from kafkaserver.compiled import BUILD, SEAL, made_of  # noqa: E402
+
+SHARED = "muster_compiled"
+
+
+def modules() -> list[str]:
+    """The modules to compile."""
+    return list(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["muster"]["compiled"])
+
+
+def compile_into(folder: Path, scratch: Path, names: list[str]) -> None:
+    """Leave the extension modules in `folder`. Ends the process with what mypyc or the compiler said."""
+    sources = [name.replace(".", "/") + ".py" for name in names]
+    flags = ["--config-file=", "--explicit-package-bases", "--ignore-missing-imports"]
+    flags.append(f"--cache-dir={scratch / 'mypy'}")
+    made = mypycify(
+        [*flags, *sources],
+        opt_level="1",
+        debug_level="0",
+        multi_file=True,
+        group_name=SHARED,
+        target_dir=str(scratch / "c"),
+    )
+    command = build_ext(Distribution({"name": SHARED, "ext_modules": made}))
+    command.build_lib, command.build_temp = str(folder), str(scratch / "objects")
+    command.parallel = os.cpu_count()
+    command.ensure_finalized()
+    command.run()
+
+
+def main() -> None:
+    """`python .ci/compiled.py`"""
+    os.chdir(ROOT)
+    BUILD.parent.mkdir(exist_ok=True)
+    names = modules()
+    made_from = made_of(ROOT, names)
+    with tempfile.TemporaryDirectory(prefix="compiling-", dir=BUILD.parent) as scratch:
+        folder = Path(scratch, "made")
+        compile_into(folder, Path(scratch), names)
+        if made_of(ROOT, names) != made_from:
+            sys.exit("compiled: the sources changed meanwhile; nothing was replaced")
+        every = [*names, f"{SHARED}__mypyc"]
+        (folder / SEAL).write_text("\n".join([made_from, *every]) + "\n", "utf-8")
+        shutil.rmtree(BUILD, ignore_errors=True)
+        folder.rename(BUILD)
+    print(f"{len(every)} compiled modules; brokers and nodes that start from now on run them.")
+
+
+if __name__ == "__main__":
+    main()
