@@ -4,14 +4,24 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker.core.cluster_view import ClusterView, Heeded, PartitionKey
-from broker.core.replica import FetchPosition, Obeyed, Replica
+from broker.core.loss_watch import LossWatch
+from broker.core.replica import FetchPosition, Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd
+from broker.core.replica_log import PartitionKey as LogKey
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
-from muster.messages.link.from_broker import AlterPartition, BrokerHello, IsrProposal, Leaving
+from muster.messages.link.from_broker import (
+    AlterPartition,
+    BrokerHello,
+    BrokerPing,
+    IsrProposal,
+    Leaving,
+)
 from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import (
+    AlterPartitionAnswer,
+    Changes,
     HelloAccepted,
     HelloRefused,
     MayLeave,
@@ -19,6 +29,7 @@ from muster.messages.link.to_broker import (
     WishAnswer,
 )
 from tests.simulation.replication.controller_process import Controller, Link
+from tests.simulation.replication.losses import HeldOnDisk
 from tests.simulation.replication.memory_log import MemoryLog, Stored, mark_of
 
 ALWAYS_LAGS, NEVER_LAGS = -1, 10**9
@@ -42,6 +53,10 @@ class FetchAnswer(NamedTuple):
     diverging: EpochEnd | None
     records: tuple[Stored, ...]
     high_watermark: int
+    start_offset: int = 0
+    below: tuple[Stored, ...] = ()
+    """What the leader holds, or held, below `offset`; the rules do not see it."""
+    is_out_of_range: bool = False
 
 
 def incarnation(run: int) -> str:
@@ -66,6 +81,9 @@ class Broker:
         """1: crashed and not registered since; 2: registered, not yet back in every ISR (for the checks)."""
         self.crashed_in = ""
         self.links_opened = 0
+        self.notes = HeldOnDisk()
+        self.level: dict[PartitionKey, int] = {}
+        """The highest epoch whose leader found a log here level, or that was led here (for the checks)."""
         self.start()
 
     def start(self) -> None:
@@ -77,7 +95,9 @@ class Broker:
         self.replicas: dict[PartitionKey, Replica] = {}
         self.answers: list[FetchAnswer] = []
         self.link: Link | None = None
-        self.logs = {key: MemoryLog(tuple(log.records)) for key, log in self.logs.items()}
+        self.logs = {key: MemoryLog(tuple(log.records), log.start_offset) for key, log in self.logs.items()}
+        self.losses = LossWatch(self.broker_id)
+        self.losses.begin(self.notes, _nobody_is_rung)
 
     def kill(self) -> None:
         self.up = False
@@ -160,7 +180,18 @@ class Broker:
         if heeded.hang_up:
             self._leave_link()
             return
+        self._hear_of_losses(frame)  # type: ignore[arg-type]
         self._perform(heeded, now)
+
+    def _hear_of_losses(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
+        self.losses.hear(frame)
+
+    def tell_losses(self) -> None:
+        """With a ping."""
+        assert self.link is not None
+        self.link.say_to_controller(
+            BrokerPing(number=1, metadata_version=self.view.metadata_version, losses=self.losses.reports())
+        )
 
     def _perform(self, heeded: Heeded, now: Instant) -> None:
         for key in heeded.deleted:
@@ -188,6 +219,7 @@ class Broker:
             replica = Replica(self.broker_id, log, 0, self.min_insync(row.key))
             self.replicas[row.key] = replica
         obeyed = replica.obey(row, now, from_snapshot)
+        self.losses.look(LogKey(*row.key), replica, replica.log.end_offset)
         if obeyed in (Obeyed.STOPPED, Obeyed.ANOTHER):
             self._discard(row.key)
         if obeyed is Obeyed.ANOTHER:
@@ -197,6 +229,8 @@ class Broker:
         """The log is stray: never used again under this key."""
         self.replicas.pop(key, None)
         self.logs.pop(key, None)
+        self.level.pop(key, None)
+        self.losses.stopped(LogKey(*key))
 
     def propose(self, key: PartitionKey, now: Instant, lag_time_max_ms: int) -> IsrProposal | None:
         link = self.link
@@ -228,12 +262,23 @@ class Broker:
             position.offset,
             position.last_epoch,
             now,
+            position.start_offset,
         )
-        if isinstance(verdict, ErrorCode):
+        is_out_of_range = verdict is ErrorCode.OFFSET_OUT_OF_RANGE
+        if isinstance(verdict, ErrorCode) and not is_out_of_range:
             return None
-        records = tuple(self.logs[request.key].records[position.offset :]) if verdict is None else ()
+        log = self.logs[request.key]
+        is_level = verdict is None
         return FetchAnswer(
-            request.key, position.leader_epoch, position.offset, verdict, records, replica.high_watermark
+            request.key,
+            position.leader_epoch,
+            position.offset,
+            verdict if isinstance(verdict, EpochEnd) else None,
+            tuple(log.records[position.offset :]) if is_level else (),
+            replica.high_watermark,
+            log.start_offset,
+            tuple(log.records[: position.offset if is_level else log.start_offset]),
+            is_out_of_range,
         )
 
     def receive(self, answer: FetchAnswer) -> int | None:
@@ -242,16 +287,45 @@ class Broker:
         if replica is None:
             return None
         log = self.logs[answer.key]
-        if answer.diverging is not None:
+        if answer.is_out_of_range:
+            is_behind = answer.start_offset > log.end_offset and replica.role is Role.FOLLOWER
+            if is_behind and replica.leader_epoch == answer.leader_epoch:
+                self._begin_again(replica, log, answer)
+        elif answer.diverging is not None:
             end_offset = replica.heed_diverging(answer.leader_epoch, answer.diverging)
-            if end_offset is not None:
+            start, is_asked = answer.start_offset, self.losses.is_asked(LogKey(*answer.key))
+            if end_offset is not None and replica.must_begin_again(end_offset, start, after_loss=is_asked):
+                self._begin_again(replica, log, answer)
+            elif end_offset is not None:
                 log.truncate(end_offset)
             return end_offset
-        if replica.accepts(answer.leader_epoch, answer.offset):
-            for record in answer.records:
-                log.append(record)
-            replica.followed(answer.high_watermark)
+        elif replica.accepts(answer.leader_epoch, answer.offset):
+            self._follow(replica, log, answer)
         return None
+
+    def _begin_again(self, replica: Replica, log: MemoryLog, answer: FetchAnswer) -> None:
+        self.losses.emptied(LogKey(*answer.key))
+        log.begin_again(answer.below)
+        self.level[answer.key] = answer.leader_epoch
+        replica.began_again()
+
+    def _follow(self, replica: Replica, log: MemoryLog, answer: FetchAnswer) -> None:
+        key, size = LogKey(*answer.key), log.end_offset
+        if self.losses.is_asked(key):
+            self.losses.settled(key, replica, answer.offset, size, answer.start_offset)
+        self.level[key] = max(self.level.get(key, 0), answer.leader_epoch)
+        start_offset = replica.start_to_follow(answer.start_offset)
+        if start_offset > log.start_offset:
+            log.records[:start_offset] = answer.below[:start_offset]
+            log.begin_at(start_offset)
+            replica.began_later()
+        for record in answer.records:
+            log.append(record)
+        replica.followed(answer.high_watermark)
+
+    def delete_below(self, key: PartitionKey, offset: int) -> None:
+        """The leader deletes what lies below `offset`, which is committed."""
+        self.logs[key].begin_at(offset)
 
     def append(self, key: PartitionKey, value: int) -> None:
         """The leader stores the producer's next batch."""
@@ -260,3 +334,7 @@ class Broker:
         mark = mark_of(key[0], replica.row.base_epoch)
         log.append(Stored(replica.leader_epoch, value, (self.broker_id, self.run), mark))
         replica.appended()
+
+
+def _nobody_is_rung() -> None:
+    """It pings when the walk says so."""

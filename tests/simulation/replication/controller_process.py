@@ -31,7 +31,14 @@ from controller.core.state import ClusterRows, ClusterState, Memory, after_recor
 from controller.core.turn import decide
 from muster.kernel.instants import Instant
 from muster.messages.codec import decode_from_broker, decode_to_broker, encode
-from muster.messages.link.from_broker import AlterPartition, BrokerHello, FromBroker, Leaving, UnusableLogs
+from muster.messages.link.from_broker import (
+    AlterPartition,
+    BrokerHello,
+    BrokerPing,
+    FromBroker,
+    Leaving,
+    UnusableLogs,
+)
 from muster.messages.link.rows import EVERY_BROKER
 from muster.messages.link.to_broker import ToBroker
 from tests.simulation.replication.plan_walks import compute_plan
@@ -182,7 +189,7 @@ class Controller:
                     events.append(LinkClosed(link.link_id))
                 case BrokerHello():
                     events.append(Hello(link.link_id, frame))
-                case AlterPartition() | Leaving() | UnusableLogs():
+                case AlterPartition() | Leaving() | UnusableLogs() | BrokerPing():
                     events.append(Heard(link.link_id, frame, UUID(int=0)))
                 case _:
                     raise AssertionError(f"the simulation sends no {frame}")

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from broker.core.cluster_view import ClusterView, Heeded
+from broker.core.loss_watch import LossWatch
 from broker.core.replica import FetchPosition, Replica
 from broker.core.replica_log import PartitionKey
 from broker.fetch_session import FetchLimits, FetchRefused, FetchSession
@@ -74,6 +75,8 @@ class Answered(NamedTuple):
     leader_epoch: int
     data: bytes
     connection: "Connection"
+    diverging: None = None
+    """In its bytes."""
 
 
 class Connection:
@@ -116,6 +119,7 @@ class DiskBroker(Broker):
         """A disk did something that only another start makes good."""
         self.is_flipped = False
         """A batch in memory or on disk is not what was stored; a clean stop would vouch for it."""
+        self.level = {}
         self._rotten: Rotten | None = None
         self._runner = runner
         self._now = now
@@ -159,6 +163,10 @@ class DiskBroker(Broker):
     @property
     def lost_tail(self) -> bool:  # type: ignore[override]
         return self.data.lost_tail
+
+    @property
+    def losses(self) -> LossWatch:  # type: ignore[override]
+        return self.plane.losses
 
     @property
     def replicas(self) -> dict[Any, Replica]:  # type: ignore[override]

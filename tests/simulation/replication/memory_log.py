@@ -34,17 +34,26 @@ def header(value: int, epoch: int = 0, base_offset: int = 0) -> BatchHeader:
 class MemoryLog:
     """Records with their leader epochs and producer state, built from what is stored and nothing else."""
 
-    def __init__(self, records: tuple[Stored, ...] = ()) -> None:
+    def __init__(self, records: tuple[Stored, ...] = (), start_offset: int = 0) -> None:
         self.records: list[Stored] = []
+        """Deleted ones, too: the checks see them, the rules do not."""
+        self.start_offset = 0
         self.epochs = LeaderEpochs()
         self.producers = Producers()
         for record in records:
             self.append(record)
+        self.begin_at(start_offset)
 
-    @property
-    def start_offset(self) -> int:
-        """Nothing is deleted here; worlds with disks do."""
-        return 0
+    def begin_at(self, start_offset: int) -> None:
+        """What lies below is deleted."""
+        self.start_offset = start_offset
+        self.epochs.begin_at(start_offset)
+
+    def begin_again(self, deleted: tuple[Stored, ...]) -> None:
+        """It is emptied, and goes on behind what the leader has `deleted`."""
+        self.__init__(deleted)  # type: ignore[misc]
+        self.epochs = LeaderEpochs()
+        self.start_offset = len(deleted)
 
     @property
     def end_offset(self) -> int:

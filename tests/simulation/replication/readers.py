@@ -12,6 +12,7 @@ from broker.core.replica import Replica
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.rows import PartitionRow
 from tests.simulation.replication.broker_process import NEVER_LAGS, Broker
+from tests.simulation.replication.losses import is_unclean
 from tests.simulation.replication.memory_log import Stored
 from tests.simulation.replication.over_time import Identity, identity
 from tests.simulation.replication.wishes import Broken
@@ -45,12 +46,15 @@ class Readers:
         """Some of them read; raises Broken."""
         for reader in self.readers:
             for row in world.rows().partitions.values():
+                # Where elections may lose records, readers may see what is lost.
+                if is_unclean(world, row):
+                    continue
                 if rng.random() < 0.5:
                     self._read(world, reader, row, rng.randint(1, 3))
 
     def read_on(self, world: "World") -> str:
         """Everybody reads to the end; what hinders somebody, "" if nothing does. Raises Broken."""
-        rows = world.rows().partitions.values()
+        rows = [row for row in world.rows().partitions.values() if not is_unclean(world, row)]
         for reader in self.readers:
             for row in rows:
                 for _ in range(TURNS):

@@ -7,6 +7,7 @@ from random import Random
 from controller.core.election import never_led
 from muster.kernel.invariants import InvariantViolation
 from tests.simulation.replication.broker_process import NEVER_LAGS, incarnation
+from tests.simulation.replication.losses import is_unclean
 from tests.simulation.replication.readers import Readers
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action, World, laggards
@@ -16,6 +17,7 @@ TOPICS_IN_EACH = 3
 UNREGISTERED_IN_EACH = 8
 SHRUNK_IN_EACH = 10
 PLANNED_IN_EACH = 9
+UNCLEAN_IN_EACH = 10
 """One world of so many."""
 ROUNDS_AT_MOST = 80
 FAIR_ORDER = (
@@ -24,6 +26,7 @@ FAIR_ORDER = (
     "hello",
     "heed",
     "ping",
+    "tell_losses",
     "control",
     "work",
     "finish",
@@ -74,6 +77,16 @@ def plan_budget(rng: Random) -> dict[str, int]:
     }
 
 
+def unclean_budget(rng: Random) -> dict[str, int]:
+    """Of worlds in which elections lose records, and leaders delete some meanwhile."""
+    return {
+        "power": 0,
+        "kill": rng.randint(2, 5),
+        "expire": rng.randint(2, 5),
+        "trim": rng.choice((0, 1, 3)),
+    }
+
+
 def random_world(rng: Random, seed: int) -> World:
     """Three or four brokers, one or two partitions, and a budget for each kind of fault."""
     brokers = rng.choice((3, 3, 3, 4))
@@ -107,12 +120,16 @@ def random_world(rng: Random, seed: int) -> World:
         # One that holds nothing is there to be unregistered, and dies.
         brokers = 4
         budget |= {"unregister": rng.randint(2, 6), "kill": rng.randint(2, 4)}
+    is_unclean = seed % UNCLEAN_IN_EACH == 4
+    if is_unclean:
+        budget |= unclean_budget(rng)
     return World(
         assignments,
         brokers=brokers,
         min_insync=2 if power else rng.choice((1, 1, 2)),
         budget=budget,
         in_the_turn=rng.choice((0, 200)),
+        is_lossy=is_unclean,
     )
 
 
@@ -167,6 +184,11 @@ def settle(world: World, revive: bool, readers: Readers | None = None) -> str:
                     world.do(("start", b))
         if not _rest(world):
             return "never comes to rest"
+        if world.losses.is_lossy:
+            # Where nobody may lead but uncleanly, the next pass elects.
+            world.do(("balance",))
+            if not _rest(world):
+                return "never comes to rest"
         world.values += 1
         for key in world.keys:
             leader = world.brokers.get(world.rows().partitions[key].leader)
@@ -181,7 +203,12 @@ def settle(world: World, revive: bool, readers: Readers | None = None) -> str:
     if world.database.folded() != world.rows() or world.database.load() != world.rows():
         return "journal, rows and load differ"
     unsettled = (text for key in world.keys if (text := _unsettled(world, key)))
-    return next(unsettled, "") or world.over_time.left_over(world) or world.plan_walks.left_over(world)
+    return next(unsettled, "") or _left_over(world)
+
+
+def _left_over(world: World) -> str:
+    trackers = (world.over_time, world.plan_walks, world.losses)
+    return next(filter(None, (one.left_over(world) for one in trackers)), "")
 
 
 def _rest(world: World) -> bool:
@@ -240,7 +267,8 @@ def _unsettled(world: World, key: tuple) -> str:  # type: ignore[type-arg]
     row = world.rows().partitions[key]
     up = {b for b, broker in world.brokers.items() if broker.up}
     if row.leader not in up:
-        return "no leader" if up & set(row.assigned if never_led(row) else row.isr) else ""
+        any_leads = never_led(row) or is_unclean(world, row)
+        return "no leader" if up & set(row.assigned if any_leads else row.isr) else ""
     leader = world.brokers[row.leader]
     replica = leader.replicas.get(key)
     if replica is None or not replica.leads or replica.leader_epoch != row.leader_epoch:

@@ -23,12 +23,13 @@ from tests.scenarios.replication import (
 from tests.scenarios.replication import (
     test_who_was_fenced_stays_fenced as fenced,
 )
-from tests.simulation.replication.registration_mutants import MUTANTS
+from tests.simulation.replication.loss_mutants import MUTANTS
 from tests.simulation.replication.runner import run_seed
 from tests.simulation.replication.test_small_worlds_of_moves_are_searched_whole import (
     SEARCHED,
     search_through,
 )
+from tests.unit.broker_core import test_a_log_begins_where_its_leader_says as begins
 from tests.unit.broker_core import test_a_reader_is_sent_to_the_nearest_replica as reading
 from tests.unit.broker_core import test_replicas_that_come_are_throttled as throttling
 from tests.unit.controller_core import test_a_broker_leaves as leaving
@@ -45,10 +46,14 @@ KILLED_BY = {
     "adopt_anything": 30,
     "ap_no_version": 785,
     "bep_ap": 81,
+    "cut_too_far": 84,
+    "deleted_stays_away": 114,
+    "held_is_forgotten": 334,
     "hw_under_min": 47,
     "inc_not_death": 39,
     "lost_kept": 39,
     "no_floor": 36,
+    "parting_is_guessed": 114,
     "pend_dropped": 33,
     "plan_ends_without_its_moves": 59,
     "plan_runs_on_in_a_pause": 5,
@@ -83,6 +88,9 @@ SCENES: dict[str, Callable[[], None]] = {
     "plan_runs_unapproved": plans.test_a_plan_is_computed_reviewed_and_moves_nothing_before_it_runs,
     "request_forgotten": bounded.test_a_partition_that_is_named_twice_is_refused_in_whatever_turn_it_is_named,
     "switch_no_epoch": moves.test_a_leader_that_stays_keeps_leading_under_another_epoch,
+    "insync_begins_again": (
+        begins.test_whoever_deleted_in_a_history_that_was_lost_begins_again_where_its_leader_does
+    ),
     "let_go_early": leaving.test_what_one_turn_has_no_room_for_is_moved_in_the_next,
     "removed_unread": removals.test_what_a_group_has_not_read_stays_unless_it_is_forced,
     "removed_unheeded": removals.test_as_long_as_a_live_broker_has_not_linked_nothing_is_removed,

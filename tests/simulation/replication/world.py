@@ -19,6 +19,7 @@ from controller.core.events import PlanComputed, ProposalsReady
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, folded
 from muster.kernel.instants import Instant
+from muster.kernel.topic_configs import UNCLEAN_LEADER_ELECTION
 from muster.messages.link.rows import NO_LEADER, PartitionRow, TopicRow
 from tests.simulation.replication.broker_process import (
     ALWAYS_LAGS,
@@ -29,6 +30,7 @@ from tests.simulation.replication.broker_process import (
 )
 from tests.simulation.replication.controller_process import Controller, Database, Link, compute
 from tests.simulation.replication.leaving import Leavers
+from tests.simulation.replication.losses import Held, Losses, match, may_trim
 from tests.simulation.replication.memory_log import Stored
 from tests.simulation.replication.over_time import OverTime
 from tests.simulation.replication.plan_walks import PlanWalks
@@ -58,6 +60,7 @@ class World(Wishes):
         values: int = 6,
         budget: dict[str, int] | None = None,
         in_the_turn: int = 200,
+        is_lossy: bool = False,
     ) -> None:
         self.now = Instant(0)
         self.values = values
@@ -84,6 +87,7 @@ class World(Wishes):
         self.registrations = Registrations()
         self.over_time = OverTime()
         self.plan_walks = PlanWalks()
+        self.losses = Losses(is_lossy)
         self._begin(assignments)
 
     def _machine(self, broker_id: int) -> Broker:
@@ -97,7 +101,8 @@ class World(Wishes):
         for broker_id in self.brokers:
             self.do(("hello", broker_id))
         self._deliver_everything()
-        topic = TopicRow(TOPIC, "orders", len(assignments), len(assignments[0]), dict(self.configs))
+        configs = dict(self.configs) | ({UNCLEAN_LEADER_ELECTION: "true"} if self.losses.is_lossy else {})
+        topic = TopicRow(TOPIC, "orders", len(assignments), len(assignments[0]), configs)
 
         def create(draft: Draft) -> None:
             draft.topics[TOPIC] = topic
@@ -143,6 +148,8 @@ class World(Wishes):
                 found.append(("heed", b))
             if self.leavers.may_ping(self, b):
                 found.append(("ping", b))
+            if self.losses.may_be_told(broker):
+                found.append(("tell_losses", b))
             if broker.link is None or broker.link.controller is not self.controller:
                 found.append(("hello", b))
             found += [("receive", b, i) for i in range(len(broker.answers))]
@@ -196,6 +203,8 @@ class World(Wishes):
                 if replica.next_fetch() is not None:
                     found += [(name, b, key) for name in ("slow", "late") if self.left(name)]
                 row = self.rows().partitions.get(key)
+                if self.losses.is_lossy and self.left("trim") and may_trim(replica):
+                    found.append(("trim", b, key))
                 may_lead = row is not None and b in row.isr and row.leader not in (NO_LEADER, b)
                 if self.left("move") and may_lead:
                     found.append(("move", b, key))
@@ -259,6 +268,18 @@ class World(Wishes):
 
     def _ping(self, b: int) -> None:
         self.leavers.ping(self, b)
+
+    def _tell_losses(self, b: int) -> None:
+        self.brokers[b].tell_losses()
+
+    def _trim(self, b: int, key: PartitionKey) -> None:
+        """The leader deletes what is committed, or half of it."""
+        replica = self.brokers[b].replicas[key]
+        span = replica.high_watermark - replica.log.start_offset
+        self.losses.has_trimmed = True
+        self.brokers[b].delete_below(
+            key, replica.high_watermark - (span // 2 if self.left("trim") % 2 else 0)
+        )
 
     def _hello(self, b: int) -> None:
         self.links.append(self.brokers[b].open_link(self.controller))
@@ -325,11 +346,8 @@ class World(Wishes):
         self._take(b, self.brokers[b].answers.pop(index))
 
     def _take(self, b: int, answer: FetchAnswer) -> None:
-        replica = self.brokers[b].replicas.get(answer.key)
-        before = replica.high_watermark if replica is not None else 0
-        cut = self.brokers[b].receive(answer)
-        if cut is not None and cut < before:
-            raise Broken("truncated below the high watermark")
+        held = Held(self, b, answer)
+        held.look_at_cut(self, self.brokers[b].receive(answer))
 
     def _work(self, index: int) -> None:
         self.finished_work.append(compute(self.database, self.settings, self.database.work.pop(index)))
@@ -376,6 +394,7 @@ class World(Wishes):
         return committed[-1].value if committed else 0
 
     def _look(self) -> None:
+        self.losses.begin(self)
         for row in self.rows().partitions.values():
             key = row.key
             self._look_at_row(row)
@@ -386,10 +405,14 @@ class World(Wishes):
             ]
             # Leaders first: in one step a leader may commit and its follower hear of it.
             for b, replica in sorted(hosted, key=lambda one: not one[1].leads):
-                self._look_at_replica(b, key, replica, row)
+                if not self.losses.is_of_before(self.brokers[b], key, replica):
+                    self._look_at_replica(b, key, replica, row)
             self._look_at_members(key, row)
-            self._look_at_logs(key)
-        for one in (self.plan_walks, self.leavers, self.over_time, self.registrations):
+            if not match(
+                [broker.logs[key].records for broker in self.brokers.values() if key in broker.logs]
+            ):
+                raise Broken("same offset and epoch, other record or prefix")
+        for one in (self.plan_walks, self.leavers, self.over_time, self.registrations, self.losses):
             if text := one.look(self):
                 raise Broken(text)
         if not self.controller.deposed and self.controller.state.rows != self.rows():
@@ -460,16 +483,6 @@ class World(Wishes):
             copies += held or bool(other.crashed and other_id in replica.isr)
         if copies < min(self.min_insync, self.rows().partitions[key].settled_count):
             raise Broken("committed with fewer copies than min.insync.replicas")
-
-    def _look_at_logs(self, key: PartitionKey) -> None:
-        logs = [broker.logs[key].records for broker in self.brokers.values() if key in broker.logs]
-        for n, one in enumerate(logs):
-            for other in logs[:n]:
-                for i in range(min(len(one), len(other)) - 1, -1, -1):
-                    if one[i].epoch == other[i].epoch:
-                        if one[: i + 1] != other[: i + 1]:
-                            raise Broken("same offset and epoch, other record or prefix")
-                        break
 
 
 def is_of(replica: Replica, row: PartitionRow) -> bool:

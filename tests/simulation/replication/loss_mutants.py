@@ -1,0 +1,51 @@
+"""This room switches off rules of what is told and taken over behind an election that may lose records."""
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+from broker.core.loss_watch import LossWatch
+from broker.core.replica import Replica
+from tests.simulation.replication.losses import HeldOnDisk
+from tests.simulation.replication.mutants import mutant, replaced
+from tests.simulation.replication.registration_mutants import MUTANTS
+
+__all__ = ["MUTANTS"]
+
+MUTANTS["deleted_stays_away"] = replaced(
+    Replica,
+    "must_begin_again",
+    lambda must: lambda self, end, start, *, after_loss: must(self, end, start, after_loss=False),
+)
+MUTANTS["cut_too_far"] = replaced(
+    Replica,
+    "heed_diverging",
+    lambda heed: (
+        lambda self, epoch, leaders: (
+            end and end - 1 if (end := heed(self, epoch, leaders)) is not None else None
+        )
+    ),
+)
+MUTANTS["held_is_forgotten"] = replaced(HeldOnDisk, "load", lambda _: lambda self: {})
+
+
+@mutant("parting_is_guessed")
+def _() -> Iterator[None]:
+    settled = LossWatch.settled
+
+    def settled_somewhere(self: LossWatch, *arguments: object) -> None:
+        settled(self, *arguments[:4])  # type: ignore[arg-type]
+
+    with (
+        patch.object(LossWatch, "settled", settled_somewhere),
+        patch.object(LossWatch, "emptied", lambda self, key: None),
+    ):
+        yield
+
+
+@mutant("insync_begins_again")
+def _() -> Iterator[None]:
+    def must_begin_again(self: Replica, end: int, start: int, *, after_loss: bool) -> bool:
+        return 0 < max(start, self.log.start_offset if after_loss else 0) >= end
+
+    with patch.object(Replica, "must_begin_again", must_begin_again):
+        yield

@@ -1,0 +1,242 @@
+"""This room looks whether elections lose records only where that is journalled, and tell all that they lost.
+
+With an unclean election the records that only others held are lost: from then on another history counts.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core import loss_watch
+from broker.core.loss_watch import LossKey
+from broker.core.replica import Replica
+from controller.core.records import PossibleLoss
+from muster.kernel.topic_configs import UNCLEAN_LEADER_ELECTION
+from muster.messages.link.losses import NOT_KNOWN, LossReport
+from muster.messages.link.rows import PartitionKey, PartitionRow
+from tests.simulation.replication.memory_log import MemoryLog, Stored
+from tests.simulation.replication.wishes import Broken
+
+if TYPE_CHECKING:
+    from tests.simulation.replication.broker_process import Broker, FetchAnswer
+    from tests.simulation.replication.world import World
+
+
+class Election(NamedTuple):
+    """One that may have lost records: what was committed before it, by its epoch."""
+
+    epoch: int
+    leader: int
+    committed: list[Stored]
+
+
+class HeldOnDisk:
+    """A machine's notes of what its logs held: they outlive its processes."""
+
+    def __init__(self) -> None:
+        self.held: dict[LossKey, loss_watch.Held] = {}
+
+    def load(self) -> dict[LossKey, loss_watch.Held]:
+        return dict(self.held)
+
+    def add(self, key: LossKey, held: loss_watch.Held) -> None:
+        self.held[key] = held
+
+    def keep(self, held: Mapping[LossKey, loss_watch.Held]) -> None:
+        self.held = dict(held)
+
+
+class Losses:
+    """The elections of one world that may have lost records, and what brokers told of them."""
+
+    def __init__(self, is_lossy: bool) -> None:
+        self.is_lossy = is_lossy
+        """In other worlds no election may lose anything, whatever is journalled."""
+        self.told = self.unknown = 0
+        self.has_trimmed = False
+        self.lost = 0
+        self._journal_read = 0
+        self._elections: dict[PartitionKey, list[Election]] = defaultdict(list)
+        self._held: dict[tuple[int, LossKey], list[Stored]] = {}
+        """What a log held when the broker noted that."""
+        self._began: dict[LossKey, int] = {}
+        """Where the elected one's log ended when it began to lead."""
+        self._looked_at: set[tuple[int, LossKey]] = set()
+
+    def begin(self, world: "World") -> None:
+        """Before the rest is looked at: what only others held than who was elected counts no more."""
+        journal = world.database.journal
+        for record in journal[self._journal_read :] if self.is_lossy else ():
+            if isinstance(record, PossibleLoss):
+                key = record.topic_id, record.partition
+                committed = world.committed[key]
+                self._elections[key].append(Election(record.leader_epoch, record.leader, list(committed)))
+                log = world.brokers[record.leader].logs.get(key)
+                kept = common(committed, log.records if log is not None else [])
+                world.committed[key] = committed[:kept]
+                self.lost += len(committed) - kept
+        self._journal_read = len(journal)
+        for row in world.rows().partitions.values():
+            self._restore(world, row)
+
+    def _restore(self, world: "World", row: PartitionRow) -> None:
+        """Until who was elected has heard of it, it may fetch on, and hold more of what was committed.
+
+        Or it dies before, and the next one holds what it lacked.
+        """
+        last = next(reversed(self._elections[row.key]), None)
+        log = world.brokers[row.leader].logs.get(row.key) if row.leader in world.brokers else None
+        if last is None or log is None or world.brokers[row.leader].level.get(row.key, 0) < last.epoch:
+            return
+        for one in self._elections[row.key]:
+            kept, committed = common(one.committed, log.records), world.committed[row.key]
+            if kept > len(committed) and committed == one.committed[: len(committed)]:
+                self.lost -= kept - len(committed)
+                world.committed[row.key] = one.committed[:kept]
+
+    def may_be_told(self, broker: "Broker") -> bool:
+        """True if this broker has something to say of it, and somebody to say it to."""
+        return (
+            self.is_lossy and broker.link is not None and broker.view.ready and bool(broker.losses.reports())
+        )
+
+    def is_of_before(self, broker: "Broker", key: PartitionKey, replica: Replica) -> bool:
+        """True for a replica that has not joined what counts since an election; raises Broken."""
+        if replica.leads:
+            broker.level[key] = max(broker.level.get(key, 0), replica.leader_epoch)
+        missed = [one for one in self._elections[key] if one.epoch > broker.level.get(key, 0)]
+        if not missed:
+            return False
+        seen = broker.logs[key].records[: replica.high_watermark]
+        if replica.leads:
+            # It has not heard that it leads no more, and goes on alone: what it commits is lost, too.
+            first = missed[0]
+            if len(seen) > len(first.committed) and seen[: len(first.committed)] == first.committed:
+                first.committed[:] = seen
+        if not any(seen == one.committed[: len(seen)] for one in missed):
+            raise Broken("exposed what neither counts nor was committed before an election that lost it")
+        return True
+
+    def may_cut_committed(self, broker: "Broker", key: PartitionKey) -> bool:
+        """True for who comes from before an election that may have lost records."""
+        return any(one.epoch > broker.level.get(key, 0) for one in self._elections[key])
+
+    def removed(self, key: PartitionKey) -> None:
+        """Another partition may have the number."""
+        self._elections.pop(key, None)
+
+    # ------------------------------------------------------------------------------ what is told
+
+    def look(self, world: "World") -> str:
+        """What is broken of what brokers noted and told; "" if nothing is."""
+        if not self.is_lossy:
+            return ""
+        for b, broker in world.brokers.items():
+            if not broker.up:
+                continue
+            for told in broker.losses._held.keys() - {key for at, key in self._held if at == b}:
+                self._held[b, told] = list(broker.logs[told[:2]].records)
+            for key, replica in broker.replicas.items():
+                if replica.leads:
+                    self._began.setdefault((*key, replica.leader_epoch), replica.epoch_start_offset)
+            for report in broker.losses.reports():
+                made = b, (report.topic_id, report.partition, report.leader_epoch)
+                if made not in self._looked_at:
+                    self._looked_at.add(made)
+                    if text := self._judge(b, report, broker.logs[report.topic_id, report.partition]):
+                        return text
+        return ""
+
+    def _judge(self, b: int, report: LossReport, log: MemoryLog) -> str:
+        """A report was made just now: `log` is level with the leader's, or it is the leader's."""
+        told = report.topic_id, report.partition, report.leader_epoch
+        self.told += 1
+        elections = self._elections[told[:2]]
+        if any(one.epoch == report.leader_epoch and one.leader == b for one in elections):
+            known = self._began.get(told)
+            return "" if report.end_offset in (NOT_KNOWN, known) else "it began elsewhere than it tells"
+        held = self._held.get((b, told), log.records)
+        if report.end_offset != len(held):
+            return "told of another end than it had"
+        if report.cut_to == NOT_KNOWN:
+            self.unknown += 1
+            return "" if self.has_trimmed else "told that it does not know what nobody has deleted"
+        parted = common(held, log.records)
+        if report.cut_to > parted:
+            return f"told that it was cut to {report.cut_to}, and was cut to {parted}"
+        # What was cut comes back where an election behind it is won by somebody who held it still.
+        is_known = len(elections) > 1 or report.cut_to == parted
+        return "" if is_known else f"told that it was cut to {report.cut_to}, and held {parted} still"
+
+    def left_over(self, world: "World") -> str:
+        """At rest everybody that is there and is asked has told, and was heard."""
+        rows = world.rows()
+        for loss in rows.losses.values() if self.is_lossy else ():
+            row = rows.partitions.get(loss.key[:2])
+            asked = {loss.leader, *loss.isr} & set(row.assigned) if row is not None else set()
+            if any(world.brokers[b].up and b not in loss.told for b in asked):
+                return "a loss is not told"
+            if row is not None and (text := self._uncovered(world, loss.key, row)):
+                return text
+        return ""
+
+    def _uncovered(self, world: "World", told: LossKey, row: PartitionRow) -> str:
+        """Who was in sync before held all that was committed: so it tells of an end no lower."""
+        loss = world.rows().losses[told]
+        before = next((one for one in self._elections[row.key] if one.epoch == loss.leader_epoch), None)
+        for cut in loss.cuts:
+            if before is not None and cut.broker_id in loss.isr and cut.end_offset < len(before.committed):
+                return "who held all that was committed tells of less"
+        return ""
+
+
+class Held:
+    """What a follower held before it takes an answer over."""
+
+    def __init__(self, world: "World", b: int, answer: "FetchAnswer") -> None:
+        self._broker, self._key = world.brokers[b], answer.key
+        self._replica = self._broker.replicas.get(answer.key)
+        if self._replica is not None:
+            self._high_watermark = self._replica.high_watermark
+            self._start = self._replica.log.start_offset
+            self._records = list(self._broker.logs[answer.key].records) if answer.diverging else []
+            self._is_of_before = world.losses.may_cut_committed(self._broker, answer.key)
+
+    def look_at_cut(self, world: "World", cut: int | None) -> None:
+        """S29, after the log was cut to `cut`; raises Broken."""
+        if cut is None or self._replica is None:
+            return
+        if cut < self._high_watermark and not self._is_of_before:
+            raise Broken("truncated below the high watermark")
+        leaders = world.brokers[self._replica.leader].logs.get(self._key)
+        if leaders is not None and max(cut, self._start) < common(self._records, leaders.records):
+            raise Broken("cut what the leader holds, too")
+
+
+def match(logs: list[list[Stored]]) -> bool:
+    """S24: equal offset and epoch means equal record and prefix."""
+    for n, one in enumerate(logs):
+        for other in logs[:n]:
+            for i in range(min(len(one), len(other)) - 1, -1, -1):
+                if one[i].epoch == other[i].epoch:
+                    if one[: i + 1] != other[: i + 1]:
+                        return False
+                    break
+    return True
+
+
+def may_trim(replica: Replica) -> bool:
+    """True for a leader with something that may be deleted."""
+    return replica.leads and replica.high_watermark > replica.log.start_offset
+
+
+def common(one: list[Stored], other: list[Stored]) -> int:
+    """How many records both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))
+
+
+def is_unclean(world: "World", row: PartitionRow) -> bool:
+    """True if an election of this partition may lose records."""
+    topic = world.rows().topics[row.topic_id]
+    return topic.configs.get(UNCLEAN_LEADER_ELECTION) == "true"
