@@ -9,9 +9,11 @@ from controller.core.records import (
     MovesFailed,
     PartitionsRemoved,
     Phase,
+    PossibleLoss,
     Reassignment,
     ReassignmentChanged,
 )
+from muster.kernel.topic_configs import floor
 from muster.messages.link.rows import NO_LEADER, PartitionKey, PartitionRow
 from tests.simulation.replication.memory_log import Stored, mark_of
 
@@ -53,6 +55,7 @@ class OverTime:
         partitions = {row.key: row for row in rows.partitions.values()}
         text = self._look_at_numbers(world, partitions)
         text = text or self._look_at_admissions(world, partitions)
+        text = text or self._look_at_floors(world, partitions)
         text = text or self._look_at_topics(world, partitions)
         text = text or self._look_at_moves(world, partitions)
         text = text or self._look_at_logs(world)
@@ -90,6 +93,19 @@ class OverTime:
             before = self._rows.get(key)
             if before is not None and before is not row and not set(row.isr) - set(before.isr) <= lived:
                 return "a broker without a session was admitted"
+        return ""
+
+    def _look_at_floors(self, world: "World", partitions: dict[PartitionKey, PartitionRow]) -> str:
+        """No shrink goes below the floor, but for a lost tail or an election that may lose records."""
+        if any(broker.crashed for broker in world.brokers.values()):
+            return ""
+        lossy = {(r.topic_id, r.partition) for r in self._new_records(world) if isinstance(r, PossibleLoss)}
+        for key, row in partitions.items():
+            before = self._rows.get(key)
+            if before is None or before is row or key in lossy or len(row.isr) >= len(before.isr):
+                continue
+            if len(row.isr) < floor(world.min_insync, row.settled_count):
+                return "an ISR shrank below its floor"
         return ""
 
     def _look_at_topics(self, world: "World", partitions: dict[PartitionKey, PartitionRow]) -> str:

@@ -273,12 +273,14 @@ def _unsettled(world: World, key: tuple) -> str:  # type: ignore[type-arg]
     replica = leader.replicas.get(key)
     if replica is None or not replica.leads or replica.leader_epoch != row.leader_epoch:
         return "the leader does not know it"
+    if replica.min_insync_replicas != world.min_insync:
+        return "the leader has another min.insync.replicas than its topic"
     if replica.pending is not None:
         return "a proposal is pending for ever"
     if not set(row.assigned) & up <= set(row.isr):
         return "a live replica stays out of the ISR"
     if set(row.isr) <= up:
-        enough = len(row.isr) >= min(world.min_insync, row.settled_count)
+        enough = len(row.isr) >= min(replica.min_insync_replicas, row.settled_count)
         if enough and replica.high_watermark != replica.log.end_offset:
             return "the high watermark stands still"
         records = leader.logs[key].records
