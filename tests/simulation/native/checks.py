@@ -74,7 +74,7 @@ class Checks(TurnChecks):
         self.changed_at: dict[Partition, float] = {}
         self.begins_at: dict[Partition, int] = {}
         self._arrivals = 0
-        self._changed_after: dict[Partition, int] = {}
+        self._changed_after: dict[Partition, tuple[int, int]] = {}
         self._hearing: Truth = {}
         self._truth: dict[int, tuple[object, Truth]] = {}
         self._said: dict[Partition, dict[int, int]] = defaultdict(dict)
@@ -134,8 +134,10 @@ class Checks(TurnChecks):
         """These offsets are durable; none may be older than what was acknowledged."""
         for partition, offset in rows.items():
             said_at = self._said[partition].get(offset, 0)
+            changed_after, changed_to = self._changed_after.get(partition, (-1, offset))
+            # A batch of unknown outcome is written again.
             self.world.forbid(
-                said_at <= self._changed_after.get(partition, -1),
+                said_at <= changed_after and offset != changed_to,
                 f"{offset} of {partition} was written, said before it was changed from outside",
             )
             acknowledged_at, acknowledged = self._acknowledged.get(partition, (0, -1))
@@ -174,7 +176,8 @@ class Checks(TurnChecks):
         for partition, offset in offsets_of.items():
             self.changed_at[partition] = self.world.now
             self.begins_at[partition] = self.world.floor[partition] = offset
-            self._changed_after[partition] = self._said[partition][offset] = self._arrivals
+            self._said[partition][offset] = self._arrivals
+            self._changed_after[partition] = self._arrivals, offset
             self._acknowledged.pop(partition, None)
 
     def remembered(self, node: Node) -> None:
