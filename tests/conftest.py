@@ -24,9 +24,10 @@ HOME_PREFIX = "muster-tests-"
 TEMPLATE = "muster_template"
 _numbers = itertools.count(1)
 
-# A shell that starts the suite in its background has it ignore SIGINT, and all that tests start inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background has the suite ignore SIGINT, nohup SIGHUP, and all that tests start inherit that.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 # A machine that does other work as well makes nothing wrong: no example is judged by the clock.
 settings.register_profile("muster", deadline=None, suppress_health_check=[HealthCheck.too_slow])
