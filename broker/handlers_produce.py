@@ -246,7 +246,10 @@ class ProduceHandler:
     def _note_refused(self, records: PartitionRecords, peer: str, error_code: ErrorCode) -> None:
         header = _header_of(records)
         if header is not None:
-            self._refused.note((records.topic, records.partition), peer, header, error_code)
+            place = records.topic, records.partition
+            hosted = self._plane.named(*place)
+            producers = hosted.log.producers if hosted is not None else None
+            self._refused.note(place, peer, header, error_code, producers)
 
 
 def _header_of(records: PartitionRecords) -> BatchHeader | None:

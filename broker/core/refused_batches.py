@@ -65,14 +65,26 @@ class RefusedBatches:
     def __len__(self) -> int:
         return len(self._refused)
 
-    def note(self, place: Place, peer: str, header: BatchHeader, error_code: ErrorCode) -> None:
-        """This batch, which came from `peer`, was refused with an error of SENT_AGAIN."""
+    def note(
+        self,
+        place: Place,
+        peer: str,
+        header: BatchHeader,
+        error_code: ErrorCode,
+        producers: Producers | None = None,
+    ) -> None:
+        """This batch, which came from `peer`, was refused with an error of SENT_AGAIN.
+
+        `producers` are those of the partition's log, if there is one: where it has gone past the line that
+        is known, another one begins.
+        """
         if header.producer_id == NO_PRODUCER or len(place[0]) > _LONGEST_NAME:
             return
+        is_past = producers is not None and not producers.leaves_a_gap(header)
         for whence in (peer, _ANYWHERE):
             key, sequence, left = (place, header.producer_id, whence), header.base_sequence, _MOST_BEHIND
             before = self._refused.get(key)
-            if before is not None and before.left and _is_behind(header, before):
+            if before is not None and before.left and _is_behind(header, before) and not is_past:
                 sequence, left = before.sequence, before.left - 1
             self._refused[key] = _Refused(header.producer_epoch, sequence, error_code, left)
             self._refused.move_to_end(key)

@@ -78,6 +78,14 @@ def test_each_connection_has_a_line_of_its_own() -> None:
     assert batches.in_the_way(HERE, ANN, batch(7), stored(3, 4)) is TOO_FEW
 
 
+def test_another_line_begins_where_the_log_has_gone_past_the_one_that_is_known() -> None:
+    """Another leader stored meanwhile what was refused here first (producing seed 6214)."""
+    batches = refused(0, 1)
+    for sequence in (1, 2, 3):
+        batches.note(HERE, ANN, batch(sequence), TOO_FEW, stored(0))
+    assert batches.in_the_way(HERE, ANN, batch(4), stored(0)) is TOO_FEW
+
+
 def test_who_insists_over_another_connection_is_known_again() -> None:
     assert refused(5).in_the_way(HERE, BEN, batch(5), stored()) is ErrorCode.NONE
 
