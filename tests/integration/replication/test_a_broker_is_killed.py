@@ -134,9 +134,9 @@ def test_who_asks_after_the_death_is_told_of_the_new_leader_and_where_the_old_on
     victim = cluster.leader_of("orders")
     others = [broker_id for broker_id in BROKERS if broker_id != victim]
     told = ",".join(f"127.0.0.1:{cluster.ports[broker_id][0]}" for broker_id in others)
-    admin = AdminClient({"bootstrap.servers": told, "log_level": 0})
-    assert admin.list_topics("orders", timeout=30).topics["orders"].partitions[0].leader == victim
     cluster.brokers[victim].kill()
+    # Its first question goes to one that lives: librdkafka would wait for the dead one if it had met it.
+    admin = AdminClient({"bootstrap.servers": told, "log_level": 0})
     answer = admin.list_topics("orders", timeout=30)
     assert answer.topics["orders"].partitions[0].leader in others
     assert set(BROKERS) <= set(answer.brokers)
