@@ -21,10 +21,9 @@ ROUNDS ?= 1
 SEED ?= 0
 BESIDE ?=
 WHAT ?=
-# Of the tests: what to hand to pytest, such as TESTS=tests/unit, and how many files of them at a time: whole
-# stacks wait for one another half of their time, so that two cores bear three.
+# Of the tests: what to hand to pytest, such as TESTS=tests/unit, and how many files of them at a time.
 TESTS ?= tests
-JOBS ?= 3
+JOBS ?= 2
 # Hundreds of processes are started here: each would compile its modules anew where no bytecode may be kept.
 export PYTHONDONTWRITEBYTECODE :=
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
