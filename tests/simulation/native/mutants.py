@@ -311,7 +311,7 @@ MUTANTS = (
         "refused_keeps_cache",
         "the cache outlives a refused batch, which may be stored nevertheless",
         (Patch(Commits.refused, "self._groups.drop(key)", "pass"),),
-        seeds=(3723,),
+        seeds=(4235,),
     ),
     Mutant(
         "speak_early",
