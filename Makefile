@@ -21,9 +21,10 @@ ROUNDS ?= 1
 SEED ?= 0
 BESIDE ?=
 WHAT ?=
-# Of the tests: what to hand to pytest, such as TESTS=tests/unit, and how many files of them at a time.
+# Of the tests: what to hand to pytest, such as TESTS=tests/unit, and how many files of them at a time: whole
+# stacks often wait, and two cores are through a fifth sooner with three.
 TESTS ?= tests
-JOBS ?= 2
+JOBS ?= 3
 # Hundreds of processes are started here: each would compile its modules anew where no bytecode may be kept.
 export PYTHONDONTWRITEBYTECODE :=
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE

@@ -21,7 +21,11 @@ BROKERS = (1, 2, 3)
 PATIENCE_S = 120.0
 """Costs nothing where things go well: a machine may be slow, but not for so long."""
 
-ASK_AGAIN = ("NOT_CONTROLLER", "REQUEST_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT")
+ASK_AGAIN = (
+    *("NOT_CONTROLLER", "REQUEST_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT"),
+    # A broker that did not get a processor for a whole session is fenced, and comes back.
+    "INVALID_REPLICATION_FACTOR",
+)
 
 QUICK = {
     # Whoever only stands in the queue for a processor is not missed, and does not lag: tests that want
