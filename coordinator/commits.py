@@ -196,9 +196,11 @@ class Commits:
             return
         states = self._groups.states
         for key, positions in batch.flushed.items():
+            self._groups.committed(key, positions)
             if key in states:
                 states[key] = offsets.flushed(states[key], positions)
         for key, positions in batch.committed.items():
+            self._groups.committed(key, positions)
             if key in states:
                 notes = batch.notes.get(key) if batch.notes else None
                 states[key] = offsets.committed(states[key], positions, notes or _NO_NOTES)

@@ -1,5 +1,6 @@
 """This room lets a shard's groups let go of what nobody needs: old offsets, and those of what is deleted."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -25,44 +26,63 @@ class Housekeeping:
         self._retention_minutes = premises.settings.offsets_retention_minutes
         self._hand_in = hand_in
         self._looked_at = Instant(0)
+        self._wanted = self._looking = False
 
     def begin(self, now: Instant) -> None:
         """The shard was taken; the shards of a node are looked at one after the other."""
+        self._wanted = False
         self._looked_at = Instant(now - self._interval_ms * self._shard // SHARD_COUNT)
 
     def is_due(self, now: Instant) -> bool:
-        """True once an interval."""
-        if elapsed_ms(self._looked_at, now) < self._interval_ms:
+        """True once an interval, and when partitions were seen to go."""
+        if self._looking or not (self._wanted or elapsed_ms(self._looked_at, now) >= self._interval_ms):
             return False
         self._looked_at = now
         return True
 
     async def look(self, lane: Lane) -> None:
         """Let each group decide; it lets go only of what nobody has committed meanwhile."""
+        wanted, self._wanted, self._looking = self._wanted, False, True
+        try:
+            with self._groups.watching_commits():
+                await self._look(lane)
+        except (LaneLost, ConnectionLost) as problem:
+            self._wanted = wanted
+            logger.info("outlived offsets of shard %d: %s", self._shard, problem)
+        finally:
+            self._looking = False
+
+    async def _look(self, lane: Lane) -> None:
         before = {key: state.rows for key, state in self._groups.states.items()}
         find = partial(self._store.outlived, shard=self._shard, retention_minutes=self._retention_minutes)
-        try:
-            found = await lane.read(find)
-        except (LaneLost, ConnectionLost) as problem:
-            logger.info("outlived offsets of shard %d: %s", self._shard, problem)
-            return
+        found = await lane.read(find)
+        orphaned = ((key, tuple(found.removed[key])) for key in before if key in found.removed)
+        # Waited for, because commits are watched until it is decided about them.
+        await asyncio.gather(
+            *(lane.submit_turn(self._groups, key, OffsetsOrphaned(offsets)) for key, offsets in orphaned)
+        )
         for key, rows in before.items():
             if key in found.topics:
                 self._hand_in(key, TopicsDeleted(found.topics[key]))
-            if key in found.removed:
-                self._hand_in(key, OffsetsOrphaned(tuple(found.removed[key])))
             aged, empty_ms = tuple(found.aged.get(key, ())), found.empty_ms.get(key, 0)
             if aged or (empty_ms and not rows.offsets):
                 self._groups.look_through(key, rows)
                 self._hand_in(key, Swept(rows.version, self._retention_minutes * 60_000, empty_ms, aged))
 
     def are_gone(self, gone: Gone) -> None:
-        """Who committed anything for them lets go of it at once; what is missed now is found by `look`."""
+        """Who committed anything for them lets go of it; what is missed now is found by the next `look`.
+
+        Of partitions the next one is soon: their numbers may have been given again since, and somebody may
+        have committed for those that bear them now. An id of a topic is never given again.
+        """
         if not gone.topic_ids and not gone.partitions:
             return
         for key, state in list(self._groups.states.items()):
             offsets = state.rows.offsets
             if gone.topic_ids and any(one.topic_id in gone.topic_ids for one in offsets):
                 self._hand_in(key, TopicsDeleted(gone.topic_ids))
-            if gone.partitions and any((one.topic_id, one.number) in gone.partitions for one in offsets):
+            if not gone.partitions:
+                continue
+            self._wanted |= any((one.topic_id, one.number) in gone.partitions for one in offsets)
+            if any((one.topic_id, one.number) in gone.partitions for one in state.memory.dirty):
                 self._hand_in(key, PartitionsRemoved(gone.partitions))

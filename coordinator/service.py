@@ -213,8 +213,7 @@ class ShardService(LeasedShard):
         if self._lane is not None and self._waits.look(now, self._lane.now()):
             with suppress(LaneLost):
                 self._lane.offer_batch(self._waits)
-        if self._loaded and self._lane is not None and self._housekeeping.is_due(now):
-            self._start(self._housekeeping.look(self._lane))
+        self._look_around(now)
 
     def woken(self, name: str, key: str) -> None:
         """Read again what the wake-up names."""
@@ -432,11 +431,16 @@ class ShardService(LeasedShard):
 
     def _topics_changed(self, names: frozenset[str], gone: Gone) -> None:
         self._housekeeping.are_gone(gone)
+        self._look_around(self.premises.node.now())
         for key, state in list(self._groups.states.items()):
             wanted, wildcards = interests(state.rows)
             touched = not wanted.isdisjoint(names)
             if touched or any(matches(pattern, name) for pattern in wildcards for name in names):
                 self._hand_in(key, TopicsChanged())
+
+    def _look_around(self, now: Instant) -> None:
+        if self._loaded and self._lane is not None and self._housekeeping.is_due(now):
+            self._start(self._housekeeping.look(self._lane))
 
     def _look_for_finished(self, keys: set[str]) -> None:
         """Read the work items of `keys`; those named while a read is under way are read after it."""

@@ -1,7 +1,8 @@
 """This room holds the groups of one shard in memory, and says what was decided to their members."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from coordinator.callers import Callers, Orders
@@ -23,6 +24,7 @@ from coordinator.core.events import (
     JoinAnswer,
     Leave,
     LeaveAnswer,
+    OffsetsOrphaned,
     Say,
     Saying,
     Swept,
@@ -30,6 +32,7 @@ from coordinator.core.events import (
     SyncAnswer,
     ToolRequest,
 )
+from coordinator.core.expiry import offsets_in
 from coordinator.core.memory import START, ClassicMemory, GroupState
 from coordinator.core.native import beats
 from coordinator.core.rebalance import RACK_AWARE, compute
@@ -46,6 +49,7 @@ from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.messages.member import RegisterConsumerRequest
+from muster.messages.partitions import Partition
 from runtime.ports import ConnectionLost, Entry, LaneLost, NodeContext, VersionConflict
 from runtime.turn import GaveUp
 
@@ -109,6 +113,7 @@ class Groups:
         self._phantoms: dict[str, None] = {}
         self._unloaded: set[str] = set()
         self._looked_at: dict[str, GroupRows] = {}
+        self._committed_since: dict[str, set[Partition]] | None = None
 
     @property
     def store(self) -> GroupStore:
@@ -151,6 +156,29 @@ class Groups:
     def look_through(self, key: str, rows: GroupRows) -> None:
         """How old these rows are is handed in next: it counts for them alone, whatever their version."""
         self._looked_at[key] = rows
+
+    @contextmanager
+    def watching_commits(self) -> Iterator[None]:
+        """Meanwhile offsets are looked for in the rows: what is committed by the time of the decision about
+        them is newer than what was found.
+        """
+        self._committed_since = {}
+        try:
+            yield
+        finally:
+            self._committed_since = None
+
+    def committed(self, key: str, partitions: Iterable[Partition]) -> None:
+        """These offsets of a group are durable."""
+        if self._committed_since is not None:
+            self._committed_since.setdefault(key, set()).update(partitions)
+
+    def _as_it_is(self, key: str, event: GroupEvent) -> GroupEvent:
+        """Without what was committed after it was read: the number may be the same, the partition is not."""
+        if not isinstance(event, OffsetsOrphaned) or not self._committed_since:
+            return event
+        since = self._committed_since.get(key, ())
+        return OffsetsOrphaned(tuple(one for one in event.offsets if one[0] not in since))
 
     def _is_settled(self, rows: GroupRows) -> bool:
         """Whether a handler would find nothing to do, by the topics as this node knows them.
@@ -218,7 +246,7 @@ class Groups:
     ) -> Decision[GroupRecord, Saying]:
         self._deciding[key] = events
         looked_at = self._looked_at.pop(key, None)
-        news = [event for event in events if self._is_news(key, state, event, looked_at)]
+        news = [self._as_it_is(key, event) for event in events if self._is_news(key, state, event, looked_at)]
         return core.decide(state, news, now, self._settings, self._view.surroundings())
 
     def weight(self, event: GroupEvent) -> int:
@@ -256,6 +284,8 @@ class Groups:
         for record in decision.records:
             if isinstance(record, ItemAdopted):
                 self._adopted[key] = record.item_id
+            elif self._committed_since is not None:
+                self.committed(key, offsets_in(record))
         if any(isinstance(record, GroupDeleted) for record in decision.records):
             self._forget(key)
         else:
@@ -330,6 +360,7 @@ class Groups:
         self._phantoms.clear()
         self._unloaded.clear()
         self._looked_at.clear()
+        self._committed_since = None
         self._deciding.clear()
 
     def _is_open(self, connection_id: ConnectionId) -> bool:

@@ -65,7 +65,10 @@ def decide(
             so_far = structs.replace(done.state, rows=as_before)
             native = not native
             draft = _drafted(so_far, now, settings, surroundings, native=native)
-        if isinstance(event, LookedAt):
+        if isinstance(event, OffsetsOrphaned):
+            # Before all that is asked: who sets the same offset anew sets it for what is there now.
+            expiry.happened(draft, event, first=done is None)
+        elif isinstance(event, LookedAt):
             swept.append(event)
         elif isinstance(draft, Draft):
             handle.happened(draft, event)

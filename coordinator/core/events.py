@@ -86,14 +86,20 @@ class TopicsDeleted:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRemoved:
-    """These are no more, or others came under their numbers: whatever is committed for them is of no use."""
+    """These are no more, or others came under their numbers: positions that nobody committed are of no use.
+
+    What is committed may already be of those that came: rows alone can tell (OffsetsOrphaned).
+    """
 
     partitions: frozenset[tuple[UUID, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsOrphaned:
-    """Offsets that were read, of partitions that were removed since they were committed."""
+    """Offsets that were read, of partitions that were removed since they were committed.
+
+    What was committed since they were read is not among them, even if it is the same number.
+    """
 
     offsets: tuple[tuple[Partition, int], ...]
 

@@ -17,7 +17,7 @@ from coordinator.core.events import (
 from groups.core import records
 from groups.core.consumer_protocol import CONSUMER, subscribed_topics
 from groups.core.phases import Phase
-from muster.messages.partitions import Partition, by_topic
+from muster.messages.partitions import Partition, by_topic, each_position
 
 
 def happened(
@@ -31,10 +31,11 @@ def happened(
         case TopicsDeleted():
             _let_go(draft, lambda one: one.topic_id in event.topic_ids)
         case PartitionsRemoved():
-            _let_go(draft, lambda one: (one.topic_id, one.number) in event.partitions)
+            _forget_dirty(draft, lambda one: (one.topic_id, one.number) in event.partitions)
         case OffsetsOrphaned():
-            # A load leaves them out: then nobody but their rows knows them.
-            _delete(draft, [one for one, offset in event.offsets if _is_as_read(draft, one, offset)])
+            entered = _entered(draft)
+            found = [one for one, offset in event.offsets if _is_as_read(draft, one, offset)]
+            _delete(draft, [one for one in found if one not in entered])
         case Swept():
             if first and event.version == draft.rows.before.version and not draft.records:
                 _sweep(draft, event)
@@ -43,12 +44,22 @@ def happened(
 def _let_go(draft: Draft | ClassicDraft, is_gone: Callable[[Partition], bool]) -> None:
     """Of offsets, durable or not, those of partitions that are gone."""
     _delete(draft, [one for one in draft.rows.offsets if is_gone(one)])
+    _forget_dirty(draft, is_gone)
+
+
+def _forget_dirty(draft: Draft | ClassicDraft, is_gone: Callable[[Partition], bool]) -> None:
     if isinstance(draft, Draft):
         draft.forget_dirty([one for one in draft.dirty if is_gone(one)])
 
 
 def _is_as_read(draft: Draft | ClassicDraft, partition: Partition, offset: int) -> bool:
+    """Also where it is not known: a load leaves such offsets out, and then nobody but their rows has them."""
     return draft.rows.offsets.get(partition, offset) == offset
+
+
+def _entered(draft: Draft | ClassicDraft) -> frozenset[Partition]:
+    """Whose offsets are set in this very turn."""
+    return frozenset(partition for record in draft.records for partition in offsets_in(record))
 
 
 def _sweep(draft: Draft | ClassicDraft, swept: Swept) -> None:
@@ -64,6 +75,13 @@ def _sweep(draft: Draft | ClassicDraft, swept: Swept) -> None:
     )
     if read.empty and not draft.rows.offsets and swept.empty_ms >= swept.retention_ms:
         draft.end()
+
+
+def offsets_in(record: records.GroupRecord) -> list[Partition]:
+    """Of which partitions this says what is committed."""
+    if isinstance(record, records.OffsetsSet | records.OffsetsFlushed):
+        return [partition for partition, _ in each_position(record.offset_info)]
+    return []
 
 
 def _delete(draft: Draft | ClassicDraft, partitions: list[Partition]) -> None:

@@ -14,8 +14,10 @@ from coordinator.store_outlived import Outlived
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
+from muster.kernel.shards import shard_of
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, Position
+from runtime.ports import LaneLost
 from tests.unit.coordinator.kafka_clients import AT_ONCE, KEY, KafkaClient, stable
 from tests.unit.coordinator.shards import Shards, eventually, member, readers
 from tests.unit.coordinator_core.group import orders
@@ -25,6 +27,15 @@ OFTEN = CoordinatorSettings(group=GroupSettings(), offsets_retention_check_inter
 
 def left_behind(key: str = "readers") -> GroupRows:
     return GroupRows(key, generation=1, version=4, offsets={orders(0): 5, orders(1): 6})
+
+
+async def seen_to_go(shards: Shards, partition: Partition) -> None:
+    """The node has looked at the topics: this one is gone, or another; what follows from it is decided."""
+    service = shards.services[shard_of("readers")]
+    gone = Gone(frozenset(), frozenset({(partition.topic_id, partition.number)}))
+    service._topics_changed(frozenset({"orders"}), gone)
+    await asyncio.gather(*service._tasks)
+    await shards.settled("readers")
 
 
 async def looked(shards: Shards, key: str) -> None:
@@ -85,11 +96,70 @@ async def test_a_partition_that_is_seen_to_go_takes_its_offset_along_and_no_othe
     rows = replace(left_behind(), offsets={orders(0): 5, orders(1): 6})
     async with Shards([rows]) as shards:
         service = await shards.serve("readers")
-        service._topics_changed(
-            frozenset({"orders"}), Gone(frozenset(), frozenset({(orders(1).topic_id, 1), (UUID(int=77), 0)}))
-        )
-        await shards.settled("readers")
+        shards.store.found = Outlived({}, {}, {}, {"readers": [(orders(1), 6)]})
+        service._topics_changed(frozenset({"orders"}), Gone(frozenset(), frozenset({(UUID(int=77), 0)})))
+        assert not service._tasks
+        await seen_to_go(shards, orders(1))
         assert shards.rows("readers").offsets == {orders(0): 5}
+
+
+async def test_what_was_committed_for_a_partition_that_came_under_the_same_number_stays() -> None:
+    rows = replace(readers(ann=[0]), offsets={orders(0): 1_000})
+    async with Shards([rows]) as shards:
+        ann = await shards.registered("readers", "ann", "orders")
+        await shards.serve("readers")
+        shards.commit(ann, "readers", {orders(0): Position(3, 1)})
+        await eventually(lambda: ann.judged)
+        # The node learns only now that the partition is another; the rows say that the offset is of it.
+        await seen_to_go(shards, orders(0))
+        assert shards.rows("readers").offsets == {orders(0): 3}
+
+
+async def test_what_is_committed_after_an_offset_was_found_stays_even_if_it_is_the_same_number() -> None:
+    rows = replace(readers(ann=[0, 1]), offsets={orders(0): 5, orders(1): 6})
+    async with Shards([rows], OFTEN) as shards:
+        ann = await shards.registered("readers", "ann", "orders")
+        await shards.serve("readers")
+        loop = asyncio.get_running_loop()
+
+        def found(connection: object, shard: int, retention_minutes: int) -> Outlived:
+            loop.call_soon_threadsafe(shards.commit, ann, "readers", {orders(0): Position(5, 1)})
+            return Outlived({}, {}, {}, {"readers": [(orders(0), 5), (orders(1), 6)]})
+
+        shards.store.outlived = found  # type: ignore[method-assign]
+        await looked(shards, "readers")
+        assert ann.judged
+        assert shards.rows("readers").offsets == {orders(0): 5}
+
+
+async def test_what_cannot_be_looked_for_is_looked_for_again() -> None:
+    rows = replace(left_behind(), offsets={orders(0): 5})
+    async with Shards([rows]) as shards:
+        service = await shards.serve("readers")
+
+        def away(connection: object, shard: int, retention_minutes: int) -> Outlived:
+            raise LaneLost("the database is away")
+
+        shards.store.outlived, find = away, shards.store.outlived  # type: ignore[method-assign]
+        await seen_to_go(shards, orders(0))
+        shards.store.outlived = find  # type: ignore[method-assign]
+        shards.store.found = Outlived({}, {}, {}, {"readers": [(orders(0), 5)]})
+        service.tick(service._housekeeping._looked_at)
+        await asyncio.gather(*service._tasks)
+        assert shards.rows("readers").offsets == {}
+        service.tick(service._housekeeping._looked_at)
+        assert not service._tasks
+
+
+async def test_positions_that_nobody_committed_of_a_partition_that_is_gone_are_forgotten() -> None:
+    rows = replace(readers(ann=[0, 1]), offsets={orders(0): 5, orders(1): 6})
+    async with Shards([rows]) as shards:
+        await shards.registered("readers", "ann", "orders")
+        state = shards.services[shard_of("readers")]._groups.states
+        memory = structs.replace(state["readers"].memory, dirty={orders(0): 9, orders(1): 9})
+        state["readers"] = structs.replace(state["readers"], memory=memory)
+        await seen_to_go(shards, orders(0))
+        assert dict(state["readers"].memory.dirty) == {orders(1): 9}
 
 
 async def test_offsets_of_removed_partitions_that_are_found_go_unless_they_were_committed_anew() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.core.events import OffsetsOrphaned
 from groups.core import records
 from groups.core.phases import Phase
 from groups.core.requests import (
@@ -47,6 +48,15 @@ def ask(group: Group, wish: AnyWish, *of: Found, error: str = "", dry_run: bool 
 
 def told(answer: Answer) -> list[tuple[int, int, int]]:
     return [(one.partition, one.before, one.after) for one in answer.changes]
+
+
+def test_what_is_set_stays_though_its_partition_had_another_before_it() -> None:
+    """The offset was found to be of a partition that was removed, and is the one that is asked for."""
+    group = committed(20, 30)
+    wish = Asked(ResetOffsets("offset", 20))
+    reset = GroupRequest("r", "olga", "we test", wish, Findings((found(0),)))
+    group.turn(OffsetsOrphaned(((orders(0), 20), (orders(1), 30))), reset)
+    assert group.rows.offsets == {orders(0): 20}
 
 
 @pytest.mark.parametrize(
