@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from hmac import compare_digest
 from typing import Any
@@ -33,6 +33,7 @@ __all__ = [
     "create_token",
     "create_user",
     "kafka_callers",
+    "lives_one_of",
     "make_login_link",
     "may_enter",
     "person_of_link",
@@ -50,13 +51,16 @@ LOGIN_LINK_MS = 600_000
 _LAST_USED_EVERY_MS = 60_000
 _SALT_BYTES = 16
 
-_LIVING_TOKENS = """
-    SELECT token.prefix, token.digest, token.role, token.name, token.expires_at, principal.name,
-           token.topics, token.groups, token.scram::text
+_LIVE = """
     FROM access_apitoken token JOIN access_principal principal ON principal.id = token.principal_id
     WHERE token.revoked_at IS NULL AND NOT principal.disabled
       AND (token.expires_at IS NULL OR token.expires_at > now())
 """
+_LIVING_TOKENS = f"""
+    SELECT token.prefix, token.digest, token.role, token.name, token.expires_at, principal.name,
+           token.topics, token.groups, token.scram::text {_LIVE}
+"""
+_LIVES_ONE_OF = f"SELECT EXISTS (SELECT {_LIVE} AND (token.prefix = ANY (%s) OR token.name = ANY (%s)))"
 
 
 class TokenNameTaken(Exception):
@@ -153,6 +157,14 @@ def token_map(connection: Any) -> TokenMap:
             for prefix, digest, role, name, expires_at, principal, topics, groups, _ in rows
         }
     )
+
+
+def lives_one_of(connection: Any, names: Iterable[str]) -> bool:
+    """Whether some living token has one of these prefixes or names; by their indexes, over psycopg."""
+    wanted = list(names)
+    with connection.cursor() as cursor:
+        (found,) = cursor.execute(_LIVES_ONE_OF, (wanted, wanted)).fetchone()
+    return bool(found)
 
 
 def kafka_callers(connection: Any) -> tuple[CallerRow, ...]:

@@ -19,6 +19,7 @@ class FollowersGate:
     """One connection to the replication listener, until its peer has proved who it is."""
 
     ended = ""
+    held = b""
 
     def __init__(self, key: ReplicationKey, me: int) -> None:
         self._side = LeaderSide(key, me, secrets.token_bytes(NONCE_BYTES))
@@ -27,6 +28,9 @@ class FollowersGate:
         """The whole frame to answer; b"": none. Raises NotAdmitted."""
         answer = self._side.hear(bytes(frame))
         return framed(answer) if answer else b""
+
+    def leave(self) -> None:
+        """Nobody waits for it."""
 
     @property
     def admitted(self) -> int | None:

@@ -91,6 +91,11 @@ class ConsumerDoor:
         self._connections.add(connection)
         return connection
 
+    async def find(self, headers: Mapping[bytes, bytes], peer: str) -> bool:
+        """Whether who is unauthorized is to be admitted again: its token is newer than what was known."""
+        presented = bearer(headers.get(b"authorization"))
+        return presented is not None and await self._node.find_token(presented, peer)
+
     def closed(self, connection: MemberConnection) -> None:
         """The socket is gone; nothing more will come from it."""
         self._connections.remove(connection)

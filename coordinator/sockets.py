@@ -8,7 +8,7 @@ from channels.consumer import AsyncConsumer
 
 from coordinator import connections
 from coordinator.connections import MemberConnection, never_now
-from coordinator.door import ConsumerDoor
+from coordinator.door import UNAUTHORIZED, ConsumerDoor
 from muster.messages import codec, limits
 from muster.messages.errors import INVALID_PAYLOAD_CLOSE, POLICY_VIOLATION_CLOSE, RemoteMessageError
 from muster.messages.member import ClusterMetadataRequest, CommitOffsetsRequest, RegisterConsumerRequest
@@ -50,7 +50,10 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
         peer = scope.get("client") or ("", 0)
         line: TextLine | None = scope.get("extensions", {}).get(TEXT_EXTENSION)
         say_now = never_now if line is None else line.say_now
-        admission = self._door.admit(dict(scope["headers"]), str(peer[0]), send, say_now)
+        headers, host = dict(scope["headers"]), str(peer[0])
+        admission = self._door.admit(headers, host, send, say_now)
+        if admission == UNAUTHORIZED and await self._door.find(headers, host):
+            admission = self._door.admit(headers, host, send, say_now)
         if not isinstance(admission, MemberConnection):
             await _refuse(send, admission)
             return
@@ -144,7 +147,7 @@ def _lose_patience(connection: MemberConnection) -> None:
 async def _refuse(send: Send, status: int) -> None:
     """Answer the handshake with an HTTP status: nothing of the websocket has begun."""
     headers = [(b"content-length", b"0")]
-    if status == 401:
+    if status == UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": b""})

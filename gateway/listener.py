@@ -37,6 +37,7 @@ from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
 from muster.kernel.instants import Instant
+from muster.kernel.token_text import TOKEN_BEGINS
 from muster.messages.link.callers import CallerRow
 from runtime import metrics
 from runtime.ports import SHARD_COUNT, NodeContext, shard_lane
@@ -112,6 +113,8 @@ class NodeListener:
             **dict.fromkeys((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), sasl.refuse),
         }
         guard = self._guard
+        guard.wait_for_newcomers(self._look_for)
+        self._looking: set[asyncio.Task[None]] = set()
         self.server = KafkaServer(
             "groups", self._handle, limits or client_limits(), guard.gate, self._session, guard.certificate
         )
@@ -142,6 +145,16 @@ class NodeListener:
         if callers is not None:
             self._guard.confirmed(self._node.kafka_callers_at)
 
+    def _look_for(self, name: str, peer: str) -> "asyncio.Future[None]":
+        task = asyncio.create_task(self._find(name.removeprefix(TOKEN_BEGINS), peer))
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
+        return task
+
+    async def _find(self, name: str, peer: str) -> None:
+        if await self._node.find_caller(name, peer):
+            self._know_callers()
+
     def _count_strangers(self) -> None:
         """What the door counted since the last tick goes to the metrics of the node."""
         counters = self.server.counters
@@ -160,6 +173,8 @@ class NodeListener:
         self._producer_ids.cancel()
         self._controller.stop()
         self._later.stop()
+        for task in self._looking:
+            task.cancel()
         await self.server.drain(grace_ms)
 
     def _session(self, peer: str) -> KafkaSession:

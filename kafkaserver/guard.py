@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from kafkaserver.callers import KafkaCaller, KnownCallers
+from kafkaserver.newcomers import LookFor, Newcomers
 from kafkaserver.sasl import SaslGate
 from kafkaserver.server import KafkaServer
 from kafkaserver.tls import Certificate
@@ -59,6 +60,7 @@ class Guard:
         self._was_fresh = True
         self._key = token_bytes(_KEY_BYTES)
         self._callers = KnownCallers(key=self._key)
+        self._newcomers: Newcomers | None = None
         self.may_open = not sasl
         """False until it is known who may come in: a client that is refused gives up."""
 
@@ -97,7 +99,18 @@ class Guard:
         if not self.sasl:
             return None
         plain = self.certificate is not None or is_loopback(peer)
-        return SaslGate(self, lambda: token_urlsafe(_KEY_BYTES), plain=plain)
+        newcomer = None if self._newcomers is None else self._newcomers.at(peer, self._knows)
+        return SaslGate(self, lambda: token_urlsafe(_KEY_BYTES), plain=plain, newcomer=newcomer)
+
+    def wait_for_newcomers(self, look_for: LookFor | None = None) -> None:
+        """Whoever connects from now on under a name that nobody bears waits for news before it is refused.
+
+        Without `look_for` for the next push, which may be on its way.
+        """
+        self._newcomers = Newcomers(look_for)
+
+    def _knows(self, user: str) -> bool:
+        return self._callers.caller(user) is not None
 
     def verifier(self, mechanism: str, user: str) -> Verifier:
         """As it is known now, not as it was when the connection was made (sasl.Credentials)."""

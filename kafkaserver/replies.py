@@ -1,10 +1,13 @@
 """This room is the place of one answer: where it goes, who may still want it, and how much waits for it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kafkaserver.outbox import Piece
 from muster.kafkawire.api_table import RequestHeader
+
+HEARD_AGAIN_MS: Final = 20
+"""A frame that a gate cannot answer yet is heard again so much later."""
 
 
 class Gate(Protocol):
@@ -18,8 +21,15 @@ class Gate(Protocol):
     def ended(self) -> str:
         """Why the connection is to be closed behind the last answer; empty: it is not."""
 
+    @property
+    def held(self) -> bytes:
+        """The frame last heard, if it is to be heard again HEARD_AGAIN_MS later; b"": it is not."""
+
     def hear(self, frame: memoryview) -> bytes:
         """The whole frame to answer; b"": none. Raises KafkaWireError: the connection is closed."""
+
+    def leave(self) -> None:
+        """The connection is closed."""
 
 
 class Session(Protocol):

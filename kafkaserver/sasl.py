@@ -7,6 +7,7 @@ clients ask it first. What is known of callers is replaced as a whole whenever s
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from kafkaserver.cluster_answers import answer_api_versions
@@ -23,6 +24,7 @@ from muster.kafkawire.api_table import (
 from muster.kafkawire.errors import NotAdmitted
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.scram import HASHES, ScramError, ServerSide, Verifier
+from muster.kernel.token_text import TOKEN_BEGINS, read_token
 
 PLAIN: Final = "PLAIN"
 TOO_OLD: Final = "nobody has confirmed for too long who may come in"
@@ -47,6 +49,20 @@ class Credentials(Protocol):
         """Who shows this token under this name; None if nobody may."""
 
 
+class Newcomer(Protocol):
+    """Whoever speaks on one connection (kafkaserver.newcomers)."""
+
+    def must_wait(self, name: str) -> bool:
+        """Whether it may be known soon who bears this name; asked again and again until it is decided."""
+
+    def leave(self) -> None:
+        """It is decided about, or gone."""
+
+
+class _NotYet(Exception):
+    """What was heard is to be heard again."""
+
+
 def refuse(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
     """Where nobody has to prove anything, or has proved it: the connection is past all that."""
     shape = response_class(header.api_key, header.api_version)
@@ -69,11 +85,12 @@ class _Step:
 class _Plain:
     """RFC 4616: one message with a name and a token, in the clear."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, newcomer: Newcomer | None) -> None:
         self._credentials = credentials
+        self._newcomer = newcomer
 
     def hear(self, message: bytes) -> _Step | None:
-        """None: refused."""
+        """None: refused. Raises _NotYet."""
         parts = message.split(b"\0")
         if len(parts) != 3:
             return None
@@ -81,25 +98,36 @@ class _Plain:
         if authorization not in (b"", name):
             return None
         try:
-            caller = self._credentials.caller_of_token(name.decode(), secret.decode())
+            user, token = name.decode(), secret.decode()
         except UnicodeDecodeError:
             return None
+        newcomer, read = self._newcomer, read_token(token)
+        if newcomer is not None and read is not None and newcomer.must_wait(TOKEN_BEGINS + read[0]):
+            raise _NotYet
+        caller = self._credentials.caller_of_token(user, token)
         return None if caller is None else _Step(caller=caller)
 
 
 class _Scram:
     """RFC 5802: two messages, and a proof instead of a secret."""
 
-    def __init__(self, mechanism: str, credentials: Credentials, nonce: str) -> None:
+    def __init__(
+        self, mechanism: str, credentials: Credentials, nonce: str, newcomer: Newcomer | None
+    ) -> None:
         self._credentials = credentials
-        self._side = ServerSide(mechanism, lambda user: credentials.verifier(mechanism, user), nonce)
+        self._newcomer = newcomer
+        self._new_side = partial(ServerSide, mechanism, partial(credentials.verifier, mechanism), nonce)
+        self._side = self._new_side()
         self._caller: object | None = None
 
     def hear(self, message: bytes) -> _Step | None:
-        """None: refused."""
+        """None: refused. Raises _NotYet."""
         try:
             if self._side.user is None:
                 answer = self._side.first(message)
+                if self._newcomer is not None and self._newcomer.must_wait(self._side.user or ""):
+                    self._side = self._new_side()
+                    raise _NotYet
                 self._caller = self._who()
                 return _Step(answer)
             signature = self._side.second(message)
@@ -118,20 +146,42 @@ class _Scram:
 class SaslGate:
     """One connection until its client has proved who it is (replies.Gate)."""
 
-    def __init__(self, credentials: Credentials, new_nonce: Callable[[], str], *, plain: bool) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        new_nonce: Callable[[], str],
+        *,
+        plain: bool,
+        newcomer: Newcomer | None = None,
+    ) -> None:
+        """`newcomer`: who is not known waits for news of it; without, it is refused at once."""
         self._credentials = credentials
+        self._newcomer = newcomer
         self._new_nonce = new_nonce
         self._mechanisms = (*HASHES, PLAIN) if plain else tuple(HASHES)
         self._exchange: _Plain | _Scram | None = None
         self._is_bare = False
         self.admitted: object | None = None
         self.ended = ""
+        self.held = b""
+
+    def leave(self) -> None:
+        """The connection is closed."""
+        if self._newcomer is not None:
+            self._newcomer.leave()
 
     def hear(self, frame: memoryview) -> bytes:
-        """The whole frame to answer; b"": the connection is ended without an answer.
+        """The whole frame to answer; b"": the connection is ended without an answer, or the frame is `held`.
 
         Raises KafkaWireError for what nobody may say here.
         """
+        try:
+            answer, self.held = self._hear(frame), b""
+        except _NotYet:
+            answer, self.held = b"", bytes(frame)
+        return answer
+
+    def _hear(self, frame: memoryview) -> bytes:
         if not self._credentials.are_fresh:
             # To say that authentication failed would make clients give up: they come again after a hang-up.
             self.ended = TOO_OLD
@@ -156,9 +206,9 @@ class SaslGate:
         elif mechanism not in self._mechanisms:
             error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
         elif mechanism == PLAIN:
-            self._exchange = _Plain(self._credentials)
+            self._exchange = _Plain(self._credentials, self._newcomer)
         else:
-            self._exchange = _Scram(mechanism, self._credentials, self._new_nonce())
+            self._exchange = _Scram(mechanism, self._credentials, self._new_nonce(), self._newcomer)
         # After a handshake of version 0 the messages come without Kafka's header.
         self._is_bare = header.api_version == 0 and error is ErrorCode.NONE
         shape = response_class(header.api_key, header.api_version)

@@ -1,8 +1,7 @@
 """This room is one Kafka-protocol connection: a non-blocking socket of its own on the process's event loop.
 
-The shape is `add_reader`, one receive buffer shared by all small connections, one send for each
-read event, and replies that leave in the order of their requests however late they are resolved.
-It is the shape that reached Kafka's speed in plain Python; asyncio's streams and protocols did not.
+The shape is `add_reader`, one receive buffer shared by all small connections, one send for each read event,
+and replies that leave in the order of their requests. It reached Kafka's speed; asyncio's protocols did not.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ import structlog
 
 from kafkaserver.door import Door
 from kafkaserver.outbox import FileEnded, Outbox
-from kafkaserver.replies import Gate, Reply, Session
+from kafkaserver.replies import HEARD_AGAIN_MS, Gate, Reply, Session
 from kafkaserver.tls import TlsSocket
 from muster.kafkawire.api_table import read_request_header
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
@@ -268,6 +267,8 @@ class Connection:
 
     def _pass_gate(self, gate: Gate, frame: memoryview) -> None:
         answer = gate.hear(frame)
+        if gate.held:
+            self.mute(HEARD_AGAIN_MS)
         if gate.admitted is not None:
             self.identity, self._gate = gate.admitted, None
             self._stop_waiting_for_a_word()
@@ -293,6 +294,8 @@ class Connection:
         if self.admission is not None:
             self.admission.cancel()
             self.admission = None
+        if self._gate is not None:
+            self._gate.leave()
 
     def _serve(self, frame: memoryview) -> None:
         if self._gate is not None:
@@ -356,6 +359,9 @@ class Connection:
     def _unmute(self) -> None:
         self._mute = None
         self.was_active = True
+        gate = self._gate
+        if gate is not None and gate.held:
+            self._guarded(lambda: self._pass_gate(gate, memoryview(gate.held)))
         self.flush()
 
     def _pause(self) -> None:

@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
 from django.conf import settings
 
 from access import workers
-from access.service import kafka_callers, token_map
+from access.service import kafka_callers, lives_one_of, token_map
 from access.tokens import TokenMap
 from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.token_text import read_token
 from muster.messages.link.callers import CallerRow
+from node.newcomers import Newcomers
 from runtime import clock, wake
 from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
@@ -48,6 +51,7 @@ class NodeHeart:
         self._tokens_at = Instant(0)
         self._tokens_wanted = False
         self._reading_tokens = False
+        self._newcomers = Newcomers(self._lives_one_of, self._read_tokens)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -108,6 +112,22 @@ class NodeHeart:
         if self._tokens is None or not self.tokens_known:
             return None
         return self._tokens.verify(presented, datetime.now(UTC))
+
+    async def find_token(self, presented: str, address: str) -> bool:
+        """Whether to verify a token of an unknown caller again: all were read since, as one is new."""
+        read = read_token(presented)
+        return read is not None and await self.find_caller(read[0], address)
+
+    async def find_caller(self, name: str, address: str) -> bool:
+        """The same by what a Kafka client says of its token: the public part, or the name."""
+        return await self._newcomers.find(name, address)
+
+    async def _lives_one_of(self, names: frozenset[str]) -> bool:
+        try:
+            return await self.queries.query(partial(lives_one_of, names=names))
+        except ConnectionLost as error:
+            log.info("a token could not be looked for", error=str(error))
+            return False
 
     async def refresh_tokens(self) -> None:
         """Load the map of tokens; at boot, on the wake name `tokens`, and every 10 s.

@@ -15,6 +15,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+UNAUTHORIZED = 401
 TEXT = b"text/plain; charset=utf-8"
 
 
@@ -27,11 +28,19 @@ class Probes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        status, body = self._answer(scope["path"], dict(scope["headers"]))
+        headers_in = dict(scope["headers"])
+        status, body = self._answer(scope["path"], headers_in)
+        if status == UNAUTHORIZED and await self._is_new(headers_in, scope):
+            status, body = self._answer(scope["path"], headers_in)
         headers = [(b"content-type", TEXT), (b"content-length", str(len(body)).encode())]
         headers.append((b"x-content-type-options", b"nosniff"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    async def _is_new(self, headers: Mapping[bytes, bytes], scope: Scope) -> bool:
+        """Whether a token is shown that is newer than what was known."""
+        presented, peer = bearer(headers.get(b"authorization")), scope.get("client") or ("", 0)
+        return presented is not None and await self._node.find_token(presented, str(peer[0]))
 
     def _answer(self, address: str, headers: Mapping[bytes, bytes]) -> tuple[int, bytes]:
         if address == "/livez":
@@ -45,7 +54,7 @@ class Probes:
             if caller is None and presented and not self._node.tokens_known:
                 return 503, b"tokens are not loaded\n"
             if caller is None:
-                return 401, b"a token is needed\n"
+                return UNAUTHORIZED, b"a token is needed\n"
             if not caller.may(Operation.VIEW):
                 return 403, b"this token may not view\n"
             return 200, metrics.page()

@@ -287,3 +287,11 @@ class NodeContext(Protocol):
 
     def verify_token(self, presented: str) -> Any | None:
         """The caller to whom a token belongs, by the map refreshed every 10 s; None if nobody."""
+
+    async def find_token(self, presented: str, address: str) -> bool:
+        """Look in the database for a token that nobody bears by that map; False: it is unknown, or too many
+        ask. `address`: of whoever shows it.
+        """
+
+    async def find_caller(self, name: str, address: str) -> bool:
+        """The same by a token's public part, or its name."""

@@ -84,6 +84,12 @@ class Node:
     def verify_token(self, presented: str) -> Caller:
         return Caller(presented, Role.CONSUMER, presented)
 
+    async def find_token(self, presented: str, address: str) -> bool:
+        return False
+
+    async def find_caller(self, name: str, address: str) -> bool:
+        return False
+
 
 class TroubledStore(GroupStore):
     """Somebody else changes the group's row just before it is written, or it cannot be read, as often as a

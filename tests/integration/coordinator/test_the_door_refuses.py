@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from access.tokens import new_token
 from muster.client.transport import Transport, Unwelcome
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import (
@@ -24,6 +25,21 @@ NewMember = Callable[..., ScriptedMember]
 async def test_a_stranger_is_not_let_in(plane: ControlPlane, token: str) -> None:
     with pytest.raises(Unwelcome):
         await Transport.open(plane.addresses["node-1"], token)
+
+
+async def test_a_token_of_which_nobody_told_the_node_is_good_at_once(plane: ControlPlane) -> None:
+    """A wake-up may be late, or lost: then the node would know of it only when it reads all tokens again."""
+    plane.token()
+    made = new_token()
+    plane.execute(
+        "INSERT INTO access_apitoken (principal_id, name, prefix, digest, role, created_at, topics, groups)"
+        " SELECT principal_id, %s, %s, %s, role, now(), '{}', '{}' FROM access_apitoken"
+        " WHERE name = 'consumers' AND revoked_at IS NULL",
+        f"made {made.prefix}",
+        made.prefix,
+        made.digest,
+    )
+    (await Transport.open(plane.addresses["node-1"], made.text)).hang_up()
 
 
 async def test_a_viewer_may_not_consume(plane: ControlPlane) -> None:

@@ -85,6 +85,12 @@ class Node:
     def verify_token(self, presented: str) -> None:
         return None
 
+    async def find_token(self, presented: str, address: str) -> bool:
+        return False
+
+    async def find_caller(self, name: str, address: str) -> bool:
+        return False
+
 
 class MemoryGroups(GroupStore):
     """Group rows in a table in memory. `gate` holds up whoever writes offsets or a turn, until it is set."""

@@ -1,0 +1,61 @@
+"""This room looks in the database for a token that this node does not know, before its holder is refused.
+
+A token may be newer than the map of them, which is read when somebody says so, and else every ten seconds.
+What a stranger shows costs a look by an index, shared with all who ask meanwhile; only what is found has the
+map read.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from access.buckets import Buckets
+from muster.kernel.addresses import network_of
+
+LOOKED_FOR_MAX = 64
+"""So many names in one look; whoever comes beyond them is refused by what is known."""
+
+NAME_MAX = 150
+
+OF_ONE_NETWORK = (10, 2.0)
+IN_ALL = (64, 20.0)
+"""How many may be looked for at once, and how many a second from then on."""
+
+
+class Newcomers:
+    """Those of one node; `is_new` asks the database whether some name has a token, `read` reads them all."""
+
+    def __init__(
+        self, is_new: Callable[[frozenset[str]], Awaitable[bool]], read: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._is_new = is_new
+        self._read = read
+        self._of_one_network = Buckets(*OF_ONE_NETWORK)
+        self._in_all = Buckets(*IN_ALL)
+        self._names: set[str] = set()
+        self._next: asyncio.Task[bool] | None = None
+        self._looking = asyncio.Lock()
+
+    async def find(self, name: str, address: str) -> bool:
+        """Whether all tokens were read again because this one, or another that was asked for, is new.
+
+        `name` is a token's public part, or its name.
+        """
+        if len(name) > NAME_MAX or not name.isprintable():
+            return False
+        if self._of_one_network.take(network_of(address)) or self._in_all.take(""):
+            return False
+        if len(self._names) >= LOOKED_FOR_MAX:
+            return False
+        self._names.add(name)
+        if self._next is None:
+            self._next = asyncio.create_task(self._look())
+        return await asyncio.shield(self._next)
+
+    async def _look(self) -> bool:
+        # Whoever asks while a look is under way may have been let in since it began: another one is for it.
+        async with self._looking:
+            names, self._names, self._next = frozenset(self._names), set(), None
+            if not await self._is_new(names):
+                return False
+            await self._read()
+            return True
