@@ -12,7 +12,7 @@ from uuid import UUID
 from broker.core.fetch_sessions import NO_SESSION, Turns
 from broker.core.nearest_replica import refusal_at_follower
 from broker.core.replica_log import PartitionKey
-from broker.fetch_answers import RESPONSE_BYTES, Answer, records_of, refused
+from broker.fetch_answers import RESPONSE_BYTES, Answer, look_for_damage, records_of, refused
 from broker.hosted import HostedPartition
 from broker.log.outcomes import StoredRecords
 from broker.nearest import NOBODY, NearestReplicas
@@ -347,7 +347,10 @@ class ConsumerSession:
         # The first partition that has any gives a batch even if it is too large.
         is_first = self._read_bytes == 0
         end = hosted.replica.readable_end
-        return records_of(hosted, asked, end, self._left_bytes, at_least_one=is_first)
+        answer = records_of(hosted, asked, end, self._left_bytes, at_least_one=is_first)
+        if answer.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
+            look_for_damage(hosted, asked.offset, self._plane.staying)
+        return answer
 
     def _find(self, place: _Place) -> HostedPartition | ErrorCode:
         found = self._plane.found(place.topic.key, place.asked.partition)

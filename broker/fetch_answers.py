@@ -1,7 +1,10 @@
 """This room answers one partition of a fetch, of a consumer or a follower: records, or why not."""
 
+from collections.abc import Container
+from contextlib import suppress
 from typing import Final
 
+from broker.core.leader_epochs import NO_EPOCH
 from broker.hosted import HostedPartition
 from broker.log.outcomes import StorageFailed, StoredRecords
 from muster.kafkawire.fetch_requests import UNKNOWN, AskedPartition
@@ -37,3 +40,12 @@ def records_of(
         except StorageFailed:
             return refused(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
     return FetchedPartition(asked.partition, ErrorCode.NONE, high_watermark, start_offset, region)
+
+
+def look_for_damage(
+    hosted: HostedPartition, offset: int, live: Container[int], last_epoch: int = NO_EPOCH
+) -> None:
+    """What lies at `offset` could not be read or stored: one of `live` is to lead if it is damaged."""
+    # A log that cannot be read says so when it is read for an answer.
+    with suppress(StorageFailed):
+        hosted.sent_in_vain(offset, last_epoch, live)

@@ -6,7 +6,6 @@ follower of 10,000 idle partitions costs one small frame for each wait.
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -15,9 +14,8 @@ from broker.core.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Tur
 from broker.core.nearest_replica import is_read_at
 from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.core.throttling import Bucket, room, take
-from broker.fetch_answers import RESPONSE_BYTES, Answer, records_of, refused
+from broker.fetch_answers import RESPONSE_BYTES, Answer, look_for_damage, records_of, refused
 from broker.hosted import HostedPartition
-from broker.log.outcomes import StorageFailed
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.replies import Reply
@@ -134,9 +132,7 @@ class FollowerSession:
         for key in unstored:
             asked, hosted = self._positions[key], self._plane.hosted(*key)
             if hosted is not None and key not in self._verdicts:
-                # A log that cannot be read says so when it is read for the answer.
-                with suppress(StorageFailed):
-                    hosted.sent_in_vain(asked.offset, asked.last_epoch, self._plane.staying)
+                look_for_damage(hosted, asked.offset, self._plane.staying, asked.last_epoch)
 
     def _forget(self, topics: Iterable[ForgottenTopic]) -> None:
         for _, topic_id, partitions in topics:
@@ -325,7 +321,10 @@ class FollowerSession:
             )
         if verdict is not None and verdict is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return refused(asked.partition, verdict)
-        return records_of(hosted, asked, hosted.log.end_offset, left, at_least_one=is_first)
+        answer = records_of(hosted, asked, hosted.log.end_offset, left, at_least_one=is_first)
+        if answer.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
+            look_for_damage(hosted, asked.offset, self._plane.staying)
+        return answer
 
     def _why_not_here(self, key: PartitionKey) -> ErrorCode:
         known = key.topic_id in self._plane.view.names_by_id

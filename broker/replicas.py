@@ -327,9 +327,10 @@ class DataPlane:
         )
 
     def forget_topics(self, topic_ids: Iterable[UUID]) -> None:
-        """Topics that were deleted; no row of theirs comes any more."""
+        """Topics that were deleted; no row of theirs comes any more. All that was to be stopped is."""
         for topic_id in topic_ids:
             self.topics.forget(topic_id)
+        self._shelf.forget_set_aside()
 
     def stop(self, topic_id: UUID, partition: int, *, is_deleted: bool = False) -> None:
         """This broker is no replica any more: parked requests end, the log is stray, or erased soon."""
@@ -479,7 +480,7 @@ class DataPlane:
         self._is_closed = True
         for hosted in self.partitions():
             hosted.leadership_changed()
-            hosted.log.on_failure = _nothing_more
+            hosted.log.on_failure = _nobody_hears
         if self._opening is not None:
             await asyncio.wait((self._opening,))
         return await asyncio.to_thread(self._shelf.close, self._high_watermarks())
@@ -493,8 +494,4 @@ def _nobody_listens(_hosted: HostedPartition) -> None:
 
 
 def _nobody_hears() -> None:
-    """Until a link is there, nobody can be told."""
-
-
-def _nothing_more() -> None:
-    """A log that fails while it is closed leaves no clean mark; nobody is left to be told."""
+    """Until a link is there nobody can be told; a log that fails while it is closed leaves no clean mark."""

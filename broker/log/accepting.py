@@ -139,3 +139,10 @@ def refusal_at(offset: int, batch: bytes, last_epoch: int, *, is_first: bool) ->
         if is_first or batches.is_filler(header):
             begins = min(offset, header.base_offset)
     return from_leader(memoryview(batch), begins, last_epoch).refusal
+
+
+def shortened(records: memoryview, first: BatchHeader, offset: int) -> memoryview:
+    """The same, but the first, which only stands for offsets, begins at `offset`. Raises CorruptBatch."""
+    batches.check(records, 0, first)
+    rest = batches.filler(offset, first.next_offset, first.leader_epoch)
+    return memoryview(rest + bytes(records[first.size_bytes :]))

@@ -7,6 +7,13 @@ class NotUndone(OSError):
     """A write failed in its middle, and what it left cannot be cut off."""
 
 
+class WrongBatch(OSError):
+    """In a segment that was believed when it was opened lies no batch where one should, or another one."""
+
+    def __init__(self, path: Path, offset: int) -> None:
+        super().__init__(f"{path.name}: what should lie at offset {offset} does not")
+
+
 class DamageFound(OSError):
     """A batch that the log holds cannot be found in its file; `offset` is where it should be."""
 

@@ -182,11 +182,8 @@ class _Check:
             segment = self._segments.on_disk(base)
             is_below = next_base is not None and next_base <= self._trust.recovery_point
             end = segment.base_offset
-            if (is_below or self._trust.was_clean) and not self._is_suspect:
-                segment.open()
-                end = self._end_of(segment, next_base)
-            else:
-                end = self._checked(segment)
+            is_believed = (is_below or self._trust.was_clean) and not self._is_suspect
+            end = self._end_of(segment, next_base) if is_believed else self._checked(segment)
             self._segments.add(segment)
             if next_base is not None and end != next_base:
                 self.note(f"records {end} to {next_base} are missing")
@@ -196,13 +193,19 @@ class _Check:
         return end
 
     def _end_of(self, segment: Segment, next_base: int | None) -> int:
-        """The offset behind a segment that is believed; checked after all if its batches do not fill it."""
+        """The offset behind a segment that is believed.
+
+        It is checked after all if it has no index, or its last batches are not those that should be there:
+        how the others follow each other is looked at when they are read.
+        """
+        if not segment.open():
+            return self._checked(segment)
         if next_base is not None:
             return next_base
-        position, last = segment.last_batch()
-        if position == segment.size_bytes:
-            return segment.base_offset if last is None else last.next_offset
-        return self._checked(segment)
+        size, (position, last) = segment.size_bytes, segment.last_batch()
+        if position != size or segment.sound_to(size - 1, size, self._stated or LeaderEpochs()) != size:
+            return self._checked(segment)
+        return segment.base_offset if last is None else last.next_offset
 
     def _checked(self, segment: Segment) -> int:
         """Check every batch and cut behind the last good one; returns the offset behind it."""

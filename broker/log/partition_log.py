@@ -15,11 +15,11 @@ from broker.core.leader_epochs import LeaderEpochs
 from broker.core.producers import Producers
 from broker.core.replica_log import EpochEnd
 from broker.log import opening, producer_snapshots, retention
-from broker.log.accepting import Placed, from_leader, from_producer, in_sequence, refusal_at
+from broker.log.accepting import Placed, from_leader, from_producer, in_sequence, refusal_at, shortened
 from broker.log.checkpoints import LEADER_EPOCHS, LOG_START, save_epochs, save_start
 from broker.log.cleaning import Cleaning
 from broker.log.compaction import Cleaned
-from broker.log.damage import DamageFound, NotUndone
+from broker.log.damage import DamageFound, NotUndone, WrongBatch
 from broker.log.files import OpenFiles, require_descriptors, sync_with_folder
 from broker.log.outcomes import (
     Appended,
@@ -43,8 +43,8 @@ class PartitionLog:
 
     __slots__ = (
         *("__weakref__", "_epochs", "_make_folder", "_place", "_segments", "_stated_ahead"),
-        *("before_roll", "cleaning", "cuts", "end_offset", "failure", "on_failure", "producers"),
-        *("recovery_point", "settings", "start_offset", "topic_id"),
+        *("cleaning", "cuts", "end_offset", "failure", "on_failure", "producers", "recovery_point"),
+        *("restate", "settings", "start_offset", "topic_id"),
     )
 
     def __init__(
@@ -69,8 +69,8 @@ class PartitionLog:
         self.failure = ""
         """Why the log is closed for good; "" as long as it can be used."""
         self.on_failure: Callable[[], None] = _nobody_listens
-        self.before_roll: Callable[[PartitionLog], None] = _nobody_listens
-        """Called before a segment ends, and may be believed at a start; it may raise OSError."""
+        self.restate: Callable[[PartitionLog, int], None] = _nobody_listens
+        """Called before a segment ends, or the log is cut, at this offset; it may raise OSError."""
         self.producers = Producers()
         self._make_folder = make_folder
         self._segments = Segments(self._place, files)
@@ -204,9 +204,7 @@ class PartitionLog:
         if not first.base_offset < self.end_offset < first.next_offset:
             return records
         if batches.is_filler(first):
-            batches.check(records, 0, first)
-            rest = batches.filler(self.end_offset, first.next_offset, first.leader_epoch)
-            return memoryview(rest + bytes(records[first.size_bytes :]))
+            return shortened(records, first, self.end_offset)
         if self.start_offset == self.end_offset and not self.size_bytes:
             self.start_again_at(self.start_offset, now_ms, first.base_offset)
         return records
@@ -259,7 +257,7 @@ class PartitionLog:
 
     def _roll(self, active: Segment, now_ms: int) -> Segment:
         """Write on in a new segment; index and producers of the one before go into files."""
-        self.before_roll(self)
+        self.restate(self, self.end_offset)
         self.producers.forget_silent(now_ms, self.settings.producer_id_expiration_ms)
         active.save_index()
         producer_snapshots.save(self.folder, self.producers, self.end_offset)
@@ -279,7 +277,7 @@ class PartitionLog:
             return None
         with self._telling_damage():
             return self._segments.read(
-                offset, max_bytes, limit_offset, self.end_offset, at_least_one=at_least_one
+                offset, max_bytes, limit_offset, self.end_offset, self._epochs, at_least_one=at_least_one
             )
 
     def damage_at(self, offset: int, last_epoch: int) -> str:
@@ -290,8 +288,8 @@ class PartitionLog:
         if self.failure or not self.start_offset <= offset < self.end_offset:
             return ""
         try:
-            batch = self._segments.copy_of_batch(offset, self.end_offset)
-        except DamageFound as error:
+            batch = self._segments.copy_of_batch(offset, self.end_offset, self._epochs)
+        except (DamageFound, WrongBatch) as error:
             return str(error)
         except OSError as error:
             raise StorageFailed(str(error)) from error
@@ -305,7 +303,7 @@ class PartitionLog:
         reader may get some older records first, and never misses one. Raises StorageFailed.
         """
         with self._telling_damage():
-            return self._segments.first_from(timestamp_ms, self.start_offset, limit_offset)
+            return self._segments.first_from(timestamp_ms, self.start_offset, limit_offset, self._epochs)
 
     def youngest(self, limit_offset: int) -> TimestampedOffset | None:
         """The first batch below `limit_offset` that holds the largest time; None if no record has one.
@@ -313,12 +311,12 @@ class PartitionLog:
         As `first_from` it answers where the batch begins. Raises StorageFailed.
         """
         with self._telling_damage():
-            return self._segments.youngest(self.start_offset, limit_offset)
+            return self._segments.youngest(self.start_offset, limit_offset, self._epochs)
 
     def batch_at(self, offset: int) -> bytes:
         """A copy of the batch that holds `offset`, which lies within the log. Raises StorageFailed."""
         with self._telling_damage():
-            return self._segments.copy_of_batch(offset, self.end_offset)
+            return self._segments.copy_of_batch(offset, self.end_offset, self._epochs)
 
     def headers_from(self, offset: int) -> Iterator[BatchHeader]:
         """The header of each batch that ends above `offset`. Raises OSError."""
@@ -348,9 +346,10 @@ class PartitionLog:
         if offset <= self.start_offset:
             return self.start_again_at(offset, now_ms)
         with self._closing_on_failure():
+            self.restate(self, offset)
             self.cuts += 1
             self.recovery_point = min(self.recovery_point, offset)
-            self.end_offset = self._segments.truncate(offset)
+            self.end_offset = self._segments.truncate(offset, self._epochs)
             self.recovery_point = min(self.recovery_point, self.end_offset)
             self._epochs.truncate(self.end_offset)
             save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
@@ -368,6 +367,7 @@ class PartitionLog:
         that went on behind the jump would seem out of order. Raises StorageFailed, and is closed then.
         """
         with self._closing_on_failure():
+            self.restate(self, offset)
             self.cuts += 1
             self._have_folder()
             save_start(self.folder / LOG_START, offset)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from broker.core.leader_epochs import NO_EPOCH, LeaderEpochs
 from broker.log.damage import NotUndone
 from broker.log.files import DamagedFile, LogFile, OpenFiles, read_sealed, replace_sealed
 from broker.log.outcomes import StoredRecords
@@ -24,6 +25,8 @@ INDEX_INTERVAL_BYTES: Final = 4096
 """Kafka's `index.interval.bytes`."""
 
 _SCAN_BYTES: Final = 256 * 1024
+_LOOKED_AT: Final = 500
+"""So many batches at most are looked at for one read."""
 _HINTS: Final = 64
 _NO_TIME: Final = -1
 _NOT_SAVED: Final = -1
@@ -41,6 +44,7 @@ class Segment:
         "_index_times",
         "_indexed_to",
         "_saved_at_bytes",
+        "_unseen",
         "base_offset",
         "max_timestamp_ms",
         "path",
@@ -61,6 +65,8 @@ class Segment:
         self._indexed_to = 0
         self._saved_at_bytes = _NOT_SAVED
         """How large the file was when its index was written or read."""
+        self._unseen: bytearray | None = None
+        """By entry of an index that was read: 1 as long as nobody looked at what lies from there on."""
 
     @property
     def index_path(self) -> Path:
@@ -119,6 +125,8 @@ class Segment:
         self._cut_file(position)
         keep = bisect_right(self._index_positions, position - 1) if position else 0
         del self._index_offsets[keep:], self._index_positions[keep:], self._index_times[keep:]
+        if self._unseen is not None:
+            del self._unseen[keep:]
         self._hints = {offset: at for offset, at in self._hints.items() if offset < end_offset}
         if not position:
             self._first_time_ms = None
@@ -180,6 +188,56 @@ class Segment:
             if end >= limit:
                 return end
         return end
+
+    @property
+    def is_believed(self) -> bool:
+        """It was not checked when it was opened."""
+        return self._unseen is not None
+
+    def sound_to(self, start: int, end: int, epochs: LeaderEpochs) -> int:
+        """From `start` up to there the batches are those that were stored; at most `end`. Raises OSError.
+
+        Base offset, length and leader epoch of a batch lie outside its checksum, and a segment that is
+        believed when it is opened is not read. So each batch is looked at once, before it is served: it must
+        begin where the one before it ends, as the index, which has a checksum, knows of some, and be of its
+        epoch by `epochs`. What a checksum covers is for whoever reads it to check.
+        """
+        unseen, offsets, positions = self._unseen, self._index_offsets, self._index_positions
+        if not unseen:
+            return end
+        block = max(bisect_right(positions, start) - 1, 0)
+        block = unseen.find(1, block, bisect_right(positions, end - 1))
+        if block < 0:
+            return end
+        last, expected, behind = positions[block], offsets[block], positions[block]
+        for looked_at, (position, header) in enumerate(self.headers(last)):
+            if block + 1 < len(positions) and position >= positions[block + 1]:
+                if position != positions[block + 1] or expected != offsets[block + 1]:
+                    return min(self._unless_spoilt(last, position), end)
+                if block < len(unseen):
+                    unseen[block] = 0
+                block += 1
+                if position >= end or looked_at >= _LOOKED_AT:
+                    return min(position, end)
+            stated = epochs.epoch_at(expected)
+            if header.base_offset != expected or stated not in (NO_EPOCH, header.leader_epoch):
+                return min(self._unless_spoilt(last, position), end)
+            last, expected, behind = position, header.next_offset, position + header.size_bytes
+        if behind != self.size_bytes:
+            return min(self._unless_spoilt(last, behind), end)
+        if block < len(unseen):
+            unseen[block] = 0
+        return end
+
+    def _unless_spoilt(self, last: int, position: int) -> int:
+        """`position`, where another batch should be, or `last` before it, if that one ends elsewhere."""
+        if last < position:
+            batch = self.read(last, position - last)
+            try:
+                batches.check(memoryview(batch), 0, batches.read_header(batch))
+            except CorruptBatch:
+                return last
+        return position
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each batch from `position`, which must be a batch border; unchecked.
@@ -269,16 +327,15 @@ class Segment:
         replace_sealed(self.index_path, b"".join(part.tobytes() for part in parts))
         self._saved_at_bytes = self.size_bytes
 
-    def open(self) -> None:
-        """Take size and index from the files; an index that does not fit is made anew. Raises OSError."""
+    def open(self) -> bool:
+        """Take size and index from the files; False: there is no index that fits. Raises OSError."""
         self.measure()
         try:
             stored = array("q", read_sealed(self.index_path))
         except (FileNotFoundError, DamagedFile):
             stored = array("q")
         if len(stored) < 2 or (len(stored) - 2) % 3 or stored[0] != self.size_bytes:
-            self._index_anew()
-            return
+            return False
         count = (len(stored) - 2) // 3
         self._saved_at_bytes = self.size_bytes
         self.max_timestamp_ms = stored[1]
@@ -286,6 +343,8 @@ class Segment:
         self._index_positions = stored[2 + count : 2 + 2 * count]
         self._index_times = stored[2 + 2 * count :]
         self._indexed_to = self._index_positions[-1] + INDEX_INTERVAL_BYTES if count else 0
+        self._unseen = bytearray(b"\1") * count
+        return True
 
     def compacted(self, size_bytes: int, batches_in_it: tuple[tuple[int, int, int, int], ...]) -> None:
         """The file is another one now: (base offset, position, size, time) of each batch in it."""
@@ -301,11 +360,7 @@ class Segment:
         self._saved_at_bytes = _NOT_SAVED
         self._first_time_ms = None
         self._hints = {}
-
-    def _index_anew(self) -> None:
-        self.measure()
-        for position, header in self.headers():
-            self.note(header.base_offset, position, header.size_bytes, header.max_timestamp_ms)
+        self._unseen = None
 
     def cut_behind(self, position: int) -> None:
         """What lies behind `position` is no batch of this log. Raises OSError."""

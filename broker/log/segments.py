@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from broker.core.leader_epochs import LeaderEpochs
 from broker.log.compaction import Cleaned
-from broker.log.damage import DamageFound
+from broker.log.damage import DamageFound, WrongBatch
 from broker.log.files import OpenFiles
 from broker.log.outcomes import SWAP, StoredRecords, TimestampedOffset
 from broker.log.segment import Segment
@@ -79,29 +80,44 @@ class Segments:
     # -- reading
 
     def read(
-        self, offset: int, max_bytes: int, limit_offset: int, end_offset: int, *, at_least_one: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        limit_offset: int,
+        end_offset: int,
+        epochs: LeaderEpochs,
+        *,
+        at_least_one: bool,
     ) -> StoredRecords | None:
         """Whole batches from the one that holds `offset`, all below `limit_offset`.
 
-        `end_offset` is the log's. At most `max_bytes`, or one batch if `at_least_one` and it is larger.
-        Raises DamageFound.
+        `end_offset` and `epochs` are the log's. At most `max_bytes`, or one batch if `at_least_one` and it is
+        larger. Raises DamageFound, WrongBatch.
         """
         index = max(bisect_right(self.bases, offset) - 1, 0)
         segment = self._listed[index]
         start = segment.position_of(offset)
         if start >= segment.size_bytes:
-            raise DamageFound(segment.path, offset)
+            raise _not_found(segment, offset)
         end = self._end_position(index, limit_offset, end_offset)
         if end - start > max_bytes:
             cut = segment.cut_before(start, start + max_bytes)
             if cut <= start:
-                raise DamageFound(segment.path, offset)
+                raise _not_found(segment, offset)
             end = cut if cut - start <= max_bytes or at_least_one else start
-        return None if end <= start else segment.records(start, end - start)
+        if end <= start:
+            return None
+        end = segment.sound_to(start, end, epochs)
+        if end <= start:
+            raise WrongBatch(segment.path, offset)
+        return segment.records(start, end - start)
 
-    def copy_of_batch(self, offset: int, end_offset: int) -> bytes:
-        """The batch that holds `offset`, which lies below the log's `end_offset`. Raises DamageFound."""
-        found = self.read(offset, 0, end_offset, end_offset, at_least_one=True)
+    def copy_of_batch(self, offset: int, end_offset: int, epochs: LeaderEpochs) -> bytes:
+        """The batch that holds `offset`, which lies below the log's `end_offset`.
+
+        Raises DamageFound, WrongBatch.
+        """
+        found = self.read(offset, 0, end_offset, end_offset, epochs, at_least_one=True)
         if found is None or isinstance(found, bytes):
             return found or b""
         return found.copied()
@@ -117,19 +133,27 @@ class Segments:
             return segment.size_bytes
         return segment.position_of(limit_offset)
 
-    def first_from(self, timestamp_ms: int, start_offset: int, limit_offset: int) -> TimestampedOffset | None:
-        """The first batch with a record at or after `timestamp_ms`, from `start_offset` to `limit_offset`."""
+    def first_from(
+        self, timestamp_ms: int, start_offset: int, limit_offset: int, epochs: LeaderEpochs
+    ) -> TimestampedOffset | None:
+        """The first batch with a record at or after `timestamp_ms`, from `start_offset` to `limit_offset`.
+
+        Raises WrongBatch.
+        """
         for segment in self._listed:
             found = segment.first_from(timestamp_ms, start_offset)
             if found is not None:
-                header = found[1]
+                position, header = found
+                _require_sound(segment, position, header, epochs)
                 if header.base_offset >= limit_offset:
                     return None
                 return TimestampedOffset(header.max_timestamp_ms, max(header.base_offset, start_offset))
         return None
 
-    def youngest(self, start_offset: int, limit_offset: int) -> TimestampedOffset | None:
-        """The first batch with the largest time, from `start_offset` to `limit_offset`.
+    def youngest(
+        self, start_offset: int, limit_offset: int, epochs: LeaderEpochs
+    ) -> TimestampedOffset | None:
+        """The first batch with the largest time, from `start_offset` to `limit_offset`. Raises WrongBatch.
 
         Segments that lie between know theirs; of the first and the last, which are cut, each header is read.
         """
@@ -140,10 +164,12 @@ class Segments:
             if segment.base_offset >= limit_offset or segment.max_timestamp_ms <= least:
                 continue
             wanted = segment.max_timestamp_ms if is_whole else least + 1
-            for _, header in segment.headers(segment.position_of(max(start_offset, segment.base_offset))):
+            begin = segment.position_of(max(start_offset, segment.base_offset))
+            for position, header in segment.headers(begin):
                 if header.base_offset >= limit_offset:
                     break
                 if header.max_timestamp_ms >= wanted:
+                    _require_sound(segment, position, header, epochs)
                     found = TimestampedOffset(header.max_timestamp_ms, max(header.base_offset, start_offset))
                     wanted = found.timestamp_ms + 1
         return found
@@ -158,17 +184,21 @@ class Segments:
 
     # -- cutting
 
-    def truncate(self, offset: int) -> int:
+    def truncate(self, offset: int, epochs: LeaderEpochs) -> int:
         """Drop the batch that holds `offset` and all behind it; returns where the log then ends.
 
-        From the end on, so that whatever a kill leaves is a log that ends somewhere.
+        From the end on, so that whatever a kill leaves is a log that ends somewhere. Raises WrongBatch.
         """
         while len(self._listed) > 1 and self._listed[-1].base_offset >= offset:
             self._listed[-1].delete()
             self._listed.pop()
             self.bases.pop()
         last = self._listed[-1]
-        last.truncate(last.position_of(offset) if offset > last.base_offset else 0, offset)
+        position = last.position_of(offset) if offset > last.base_offset else 0
+        before, behind = max(position - 1, 0), max(position, 1)
+        if offset > last.base_offset and last.sound_to(before, behind, epochs) < behind:
+            raise WrongBatch(last.path, offset)
+        last.truncate(position, offset)
         return last.end_offset()
 
     def swap(self, cleaned: Cleaned) -> bool:
@@ -212,3 +242,14 @@ class Segments:
             self._listed[-1].delete()
             self._listed.pop()
             self.bases.pop()
+
+
+def _not_found(segment: Segment, offset: int) -> OSError:
+    """In a file that was checked or written here it was there once; of another one the rest may be whole."""
+    return WrongBatch(segment.path, offset) if segment.is_believed else DamageFound(segment.path, offset)
+
+
+def _require_sound(segment: Segment, position: int, header: BatchHeader, epochs: LeaderEpochs) -> None:
+    """Raises WrongBatch for a batch that is another one than was stored there."""
+    if segment.sound_to(position, position + 1, epochs) <= position:
+        raise WrongBatch(segment.path, header.base_offset)

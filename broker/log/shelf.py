@@ -50,7 +50,7 @@ class LogShelf:
         self._was_clean = was_clean
         self._same_boot = same_boot
         self._files = OpenFiles() if files is None else files
-        self._make_folder, self._before_roll = self._make, self._restate
+        self._make_folder, self._restates = self._make, self._restate
         """Made once: each of ten thousand empty logs would have its own."""
         self._found: dict[PartitionKey, str] = {}
         """The name of the folder of each log on disk."""
@@ -160,7 +160,7 @@ class LogShelf:
     def keep(self, key: PartitionKey, opened: PartitionLog) -> None:
         """From now on `log` answers with this one."""
         self._open[key] = opened
-        opened.before_roll = self._before_roll
+        opened.restate = self._restates
 
     def confessed(self) -> None:
         """The controller has heard of all that is damaged. Raises StorageFailed."""
@@ -169,14 +169,28 @@ class LogShelf:
             for key in damaged:
                 if key in self._found:
                     opening.damage_confessed(self._folder / self._found[key])
+                    self._lower(key, self._open[key].end_offset if key in self._open else 0)
                 else:
                     self._forget_offsets(key)
+            if damaged:
+                self._state_high_watermarks()
         except OSError as error:
             raise StorageFailed(str(error)) from error
 
     def _forget_offsets(self, key: PartitionKey) -> None:
         self._recovery_points.pop(key, None)
         self.high_watermarks.pop(key, None)
+
+    def forget_set_aside(self) -> None:
+        """Logs were set aside: what the file says of them is said of nothing, or of who comes after them.
+
+        Apart from `set_aside`: thousands that go at once cost one file.
+        """
+        try:
+            if self._saved[1].keys() - self.high_watermarks.keys():
+                self._state_high_watermarks()
+        except OSError as error:
+            log.error("checkpoint_not_written", reason=str(error))
 
     def _make(self, opened: PartitionLog) -> None:
         """Begin a log on disk; nothing here waits for it. Raises OSError.
@@ -187,6 +201,7 @@ class LogShelf:
         """
         folder = opened.folder
         topic, _, partition = folder.name.rpartition("-")
+        self._restate(opened, opened.end_offset)
         try:
             folder.mkdir()
         except FileExistsError:
@@ -254,26 +269,43 @@ class LogShelf:
             if recovery_points != self._recovery_points:
                 self._save_recovery_points()
             if known != self.high_watermarks:
-                save_offsets(self._folder / HIGH_WATERMARKS, self.high_watermarks)
-                self._saved = self._saved[0], dict(self.high_watermarks)
+                self._save_high_watermarks()
         except OSError as error:
             raise StorageFailed(str(error)) from error
+
+    def _save_high_watermarks(self) -> None:
+        save_offsets(self._folder / HIGH_WATERMARKS, self.high_watermarks)
+        self._saved = self._saved[0], dict(self.high_watermarks)
 
     def _save_recovery_points(self) -> None:
         save_offsets(self._folder / RECOVERY_POINTS, self._recovery_points)
         self._saved = dict(self._recovery_points), self._saved[1]
 
-    def _restate(self, opened: PartitionLog) -> None:
-        """A segment ends: state first, and durably, if less of the log is durable than the file says.
+    def _restate(self, opened: PartitionLog, end_offset: int) -> None:
+        """The log ends at `end_offset` for now: state first, and durably, what the files say too much of it.
 
-        The log was cut, or made anew, below what was flushed once; what was written there since would be
-        believed without a check. Kafka states it with each cut (`LogManager.truncateTo`). Raises OSError.
+        It was cut, or made anew. Below what was flushed once, what is written there since would be believed
+        without a check at a start after a kill; Kafka states it with each cut (`LogManager.truncateTo`).
+        Below what was committed until it was removed or an election lost it, another history would count as
+        committed, or be missed. Raises OSError.
         """
         key = PartitionKey(opened.topic_id, int(opened.folder.name.rpartition("-")[2]))
         if self._saved[0].get(key, 0) > opened.recovery_point:
             self._recovery_points[key] = opened.recovery_point
             self._save_recovery_points()
             sync_with_folder(self._folder / RECOVERY_POINTS)
+        if self._saved[1].get(key, 0) > end_offset:
+            self._lower(key, end_offset)
+            self._state_high_watermarks()
+
+    def _lower(self, key: PartitionKey, offset: int) -> None:
+        if self.high_watermarks.get(key, 0) > offset:
+            self.high_watermarks[key] = offset
+
+    def _state_high_watermarks(self) -> None:
+        """Durably: after a crash of the machine an older file would say more than is true again."""
+        self._save_high_watermarks()
+        sync_with_folder(self._folder / HIGH_WATERMARKS)
 
     def close(self, high_watermarks: dict[PartitionKey, int]) -> bool:
         """Make everything durable and write indexes; True if the clean-shutdown mark may be left.

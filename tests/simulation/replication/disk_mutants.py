@@ -17,6 +17,7 @@ from broker.hosted import HostedPartition
 from broker.log import accepting, opening, partition_log
 from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
+from broker.log.segment import Segment
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane
 from controller.core import brokers
@@ -92,6 +93,10 @@ def _() -> Iterator[None]:
 
     with patch.object(opening._Check, "_is_wrong", believing):
         yield
+
+
+MUTANTS["mark_outlives_log"] = lambda: patch.object(LogShelf, "_restate", lambda *_: None)
+MUTANTS["place_believed"] = lambda: patch.object(Segment, "sound_to", lambda self, start, end, epochs: end)
 
 
 # ---------------------------------------------------------------------------------- failing

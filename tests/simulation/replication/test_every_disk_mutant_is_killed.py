@@ -14,7 +14,9 @@ from tests.unit.broker_core import test_a_log_begins_where_its_leader_says as st
 from tests.unit.broker_data_plane import test_a_leader_with_a_bad_batch_gives_way as bad_batch
 from tests.unit.broker_data_plane import test_a_log_that_cannot_be_used_leads_nothing as failed
 from tests.unit.broker_data_plane import test_batches_behind_a_refused_one_are_refused_alike as refused
+from tests.unit.broker_log import test_another_history_is_not_committed as another
 from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as damage
+from tests.unit.broker_log import test_what_is_believed_is_looked_at_when_it_is_read as believed
 
 KILLED_BY = {
     "bad_batch_kept": 23,
@@ -54,6 +56,10 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "last_gives_up": lambda folder: asyncio.run(
         bad_batch.test_the_last_in_sync_replica_goes_on_with_what_it_has(folder)
     ),
+    "mark_outlives_log": lambda folder: (
+        another.test_a_start_after_a_kill_takes_no_other_history_for_committed(folder, another._cut, 12)
+    ),
+    "place_believed": (believed.test_a_batch_that_moved_the_end_is_found_before_anything_is_stored_behind_it),
     "stranger_is_taken": lambda folder: asyncio.run(
         refused.test_a_producer_that_nobody_here_knows_sends_again_what_is_not_its_first_batch(folder)
     ),

@@ -92,6 +92,37 @@ async def test_a_follower_that_has_trouble_of_its_own_deposes_nobody(tmp_path: P
         assert hosted.replica.leads
 
 
+@pytest.mark.parametrize("isr", [(1,), (1, 3)])
+async def test_a_batch_that_lies_in_anothers_place_is_served_to_nobody(
+    tmp_path: Path, isr: tuple[int, ...]
+) -> None:
+    """In a segment that was flushed, and so not checked when it was opened."""
+    async with broker(tmp_path) as one:
+        one.obey(1, replicas=ALL, isr=isr)
+        hosted = one.plane.hosted(ORDERS, 0)
+        assert hosted is not None
+        while len(paths := sorted(hosted.log.folder.glob("*.log"))) < 2:
+            append(hosted.log, b"a" * 1_000)
+    data = bytearray(paths[0].read_bytes())
+    data[batches.read_header(data, 0).size_bytes + 7] ^= 1
+    paths[0].write_bytes(data)
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(2, replicas=ALL, isr=isr)
+        hosted = one.plane.hosted(ORDERS, 0)
+        assert hosted is not None
+        hosted.replica.high_watermark = hosted.log.end_offset
+        assert len(bytes(fetched(await ann.ask(ApiKey.FETCH, 12, fetch(0))).records)) < 2_000
+        wrong = fetched(await ann.ask(ApiKey.FETCH, 12, fetch(1)))
+        assert (int(wrong.error_code), wrong.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+        behind = fetched(await ann.ask(ApiKey.FETCH, 12, fetch(int(paths[1].stem))))
+        if len(isr) > 1:
+            assert hosted.replica.role is Role.FAILED
+            assert one.plane.troubles.unusable == (hosted.key,)
+        else:
+            assert behind.records, "what else it holds can be read"
+            assert hosted.damage.startswith(paths[0].name)
+
+
 def test_the_next_start_believes_nothing_of_a_log_that_gave_way(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for _ in range(20):
