@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 
+from kafkaserver.compiled import running
+
 REQUEST_LIMIT_BYTES = 8 * 1024
 REQUEST_TIMEOUT_S = 5.0
 CONNECTIONS = 64
@@ -16,7 +18,8 @@ Samples = Callable[[], Mapping[str, float]]
 
 
 class HealthDoor:
-    """A very small HTTP server: GET of three paths, one request a connection.
+    """A very small HTTP server: GET of three paths, one request a connection. Who is ready says whether it
+    runs compiled modules, and if not, why.
 
     It answers from memory and reads at most REQUEST_LIMIT_BYTES of a stranger's request.
     """
@@ -67,7 +70,7 @@ class HealthDoor:
             return (
                 _response("503 Service Unavailable", reason + "\n")
                 if reason
-                else _response("200 OK", "ready\n")
+                else _response("200 OK", f"ready, {running}\n")
             )
         if path == b"/metrics":
             lines = [f"{name} {value:g}\n" for name, value in sorted(self._samples().items())]

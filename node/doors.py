@@ -8,6 +8,7 @@ from django.urls import path
 
 from access.grants import Operation
 from access.tokens import bearer
+from kafkaserver.compiled import running
 from runtime import metrics
 from runtime.ports import NodeContext
 
@@ -20,7 +21,10 @@ TEXT = b"text/plain; charset=utf-8"
 
 
 class Probes:
-    """/livez, /readyz and /metrics; metrics are for whoever shows a token that may view."""
+    """/livez, /readyz and /metrics; metrics are for whoever shows a token that may view.
+
+    Who is ready says whether it runs compiled modules, and if not, why.
+    """
 
     def __init__(self, node: NodeContext, why_not_ready: Callable[[], str]) -> None:
         self._node = node
@@ -47,7 +51,7 @@ class Probes:
             return 200, b"alive\n"
         if address == "/readyz":
             why_not = self._why_not_ready()
-            return (503, f"{why_not}\n".encode()) if why_not else (200, b"ready\n")
+            return (503, f"{why_not}\n".encode()) if why_not else (200, f"ready, {running}\n".encode())
         if address == "/metrics":
             presented = bearer(headers.get(b"authorization"))
             caller = self._node.verify_token(presented) if presented else None

@@ -44,13 +44,20 @@ def wait_for_doors(
 
 def ask(url: str) -> str:
     """Why the door at ``url`` is not ready; empty when it answers 200."""
+    ready, said = look(url)
+    return "" if ready else said
+
+
+def look(url: str) -> tuple[bool, str]:
+    """Whether the door at ``url`` is ready, and what it says."""
     try:
         with _straight.open(url, timeout=2) as response:
-            return "" if response.status == 200 else f"it answers {response.status}"
+            said = response.read(300).decode(errors="replace").strip()
+            return response.status == 200, said if response.status == 200 else f"it answers {response.status}"
     except urllib.error.HTTPError as error:
-        return f"it answers {error.code}: {error.read(300).decode(errors='replace').strip()}"
+        return False, f"it answers {error.code}: {error.read(300).decode(errors='replace').strip()}"
     except OSError as error:
-        return f"nobody answers at {url} ({getattr(error, 'reason', error)})"
+        return False, f"nobody answers at {url} ({getattr(error, 'reason', error)})"
 
 
 def wait_for_a_worker(

@@ -285,6 +285,7 @@ def described(known: Any, states: Mapping[str, State]) -> list[dict[str, Any]]:
             "name": child.name,
             "pid": states[child.name].pid if child.name in states else 0,
             "log": str(child.log),
+            "ready_url": child.ready_url,
             "state": states[child.name].text if child.name in states else "not started",
         }
         for child in known

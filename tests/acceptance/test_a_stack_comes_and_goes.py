@@ -143,6 +143,10 @@ def test_scripts_learn_everything_they_need_and_rule_single_processes(up: Up) ->
             assert b"Sign in as" in page.read()
     _readme_holds(up)
 
+    # Brokers and nodes say how they run.
+    how = re.compile(r"^(?:broker|node)-\d .*ready, (?:plain Python|\d+ compiled)", re.MULTILINE)
+    assert len(how.findall(up.make("status"))) == 4
+
     # Somebody else kills it; the stack is told by nobody, and knows.
     killed = next(row["pid"] for row in info["processes"] if row["name"] == "broker-2")
     os.kill(killed, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""This room is the command that shows the processes of a running stack."""
+"""This room is the command that shows the processes of a running stack, and what their doors say."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 from standalone.commanding import StackCommand, running
 from standalone.folder import read_info
+from standalone.readiness import look
 
 
 class Command(StackCommand):
@@ -18,4 +19,7 @@ class Command(StackCommand):
         for row in info.get("processes", []):
             state = states.get(row["name"])
             pid, text = (state.pid, state.text) if state else (0, "not started")
-            self.say(f"{row['name']:12} {pid or '-':>8}  {text:24} {row['log']}")
+            # A stack that was started by an older version names no doors.
+            door = row.get("ready_url", "") if pid else ""
+            said = look(door)[1] if door else ""
+            self.say(f"{row['name']:12} {pid or '-':>8}  {text:24} {row['log']}  {said}".rstrip())

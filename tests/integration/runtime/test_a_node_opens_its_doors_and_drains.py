@@ -1,6 +1,7 @@
 """A whole node: ready when every lane is accepted, probes open, metrics by token, gone soon after SIGTERM."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -69,6 +70,7 @@ def test_a_node_from_its_first_probe_to_its_last(
     assert truth.rows("SELECT count(*) FROM lease WHERE run IS NOT NULL") == [(65,)]
 
     assert ask(port, "/livez") == (200, "alive\n")
+    assert re.fullmatch(r"ready, (\d+ compiled modules|plain Python: .+)\n", ask(port, "/readyz")[1])
     assert ask(port, "/metrics")[0] == 401
     assert ask(port, "/metrics", "mst_nobody_knows")[0] == 401
     wait_for(lambda: ask(port, "/metrics", token)[0] == 200, "the new token is known")

@@ -3,6 +3,7 @@
 import asyncio
 
 from broker.health import REQUEST_LIMIT_BYTES, HealthDoor
+from kafkaserver.compiled import running
 
 
 class Patient:
@@ -36,7 +37,8 @@ async def test_ready_only_when_nothing_is_wrong() -> None:
         not_ready = await answer_to(port, b"GET /readyz HTTP/1.1\r\n\r\n")
         assert b"503" in not_ready and b"no snapshot yet" in not_ready
         patient.ailment = ""
-        assert b"200 OK" in await answer_to(port, b"GET /readyz?verbose HTTP/1.1\r\nHost: x\r\n\r\n")
+        ready = await answer_to(port, b"GET /readyz?verbose HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200 OK" in ready and ready.endswith(f"ready, {running}\n".encode())
     finally:
         await door.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from docker.healthy import main as healthy
 from standalone.demo.rest import Rest
-from standalone.readiness import ask
+from standalone.readiness import ask, look
 
 
 class _Door(BaseHTTPRequestHandler):
@@ -40,6 +40,7 @@ def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_a_ready_door_is_found_ready(door: str) -> None:
     assert ask(door) == ""
+    assert look(door) == (True, '{"items": [], "next": null}')
 
 
 def test_a_container_finds_itself_healthy(door: str) -> None:
