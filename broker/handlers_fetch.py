@@ -32,6 +32,9 @@ class Seat:
 
     __slots__ = ("_sessions", "address", "session")
 
+    known = None
+    """Nobody fetches or produces the same twice."""
+
     def __init__(self, peer: str, sessions: FetchSessions[ConsumerSession]) -> None:
         host, _, _ = peer.rpartition(":")
         self.address = network_of(host)

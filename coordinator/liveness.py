@@ -7,6 +7,7 @@ written its state is not to be touched: what is heard meanwhile counts from when
 from coordinator.callers import Orders
 from coordinator.core.classic.liveness import heartbeat
 from coordinator.core.events import ConnectionId, Heard
+from coordinator.core.memory import GroupState
 from coordinator.subject import Groups
 from groups.core.state import NATIVE
 from muster.kernel.error_codes import ErrorCode
@@ -15,6 +16,16 @@ from runtime.ports import Lane
 
 _RESTARTS_THE_SESSION = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 """Whoever hears this is a member (conformance 66 to 68)."""
+
+
+def beaten(
+    state: GroupState, now: Instant, member_id: str, instance_id: str | None, generation: int
+) -> ErrorCode:
+    """A Kafka client's Heartbeat, answered at once, also while a turn of its group is being written."""
+    error = heartbeat(state, member_id, instance_id, generation)
+    if error in _RESTARTS_THE_SESSION:
+        state.classic.heard_at[member_id] = now
+    return error
 
 
 class Liveness:
@@ -39,18 +50,6 @@ class Liveness:
         else:
             self._judge(key, event, lane.now())
         return True
-
-    def heartbeat(
-        self, lane: Lane, key: str, member_id: str, instance_id: str | None, generation: int
-    ) -> ErrorCode:
-        """A Kafka client's Heartbeat, answered at once, also while a turn of its group is being written."""
-        state = self._groups.states.get(key)
-        if state is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        error = heartbeat(state, member_id, instance_id, generation)
-        if error in _RESTARTS_THE_SESSION:
-            state.classic.heard_at[member_id] = lane.now()
-        return error
 
     def forget(self) -> None:
         """The shard was given up."""

@@ -37,7 +37,7 @@ from coordinator.core.rebalance import interests
 from coordinator.housekeeping import Housekeeping
 from coordinator.inner_seat import InnerSeat
 from coordinator.leased import LeasedShard, NotServed, Premises
-from coordinator.liveness import Liveness
+from coordinator.liveness import Liveness, beaten
 from coordinator.patterns import matches
 from coordinator.requests import Requests
 from coordinator.settings import read_settings
@@ -338,12 +338,16 @@ class ShardService(LeasedShard):
         """What answers a Heartbeat at once (conformance 7, 64 to 68); None: `heartbeat_later` can tell."""
         if self._lane is None or not key:
             return self._refusal(key)
-        if self._lane.frozen or self._groups.must_be_loaded(key):
+        now = self._lane.answering_now()
+        if now is None:
             return None
-        if not self._loaded and key not in self._groups.states:
-            # Nobody is to be scared into a rebalance because its group changes hands.
-            return ErrorCode.NONE
-        return self._liveness.heartbeat(self._lane, key, member_id, instance_id, generation)
+        state = self._groups.states.get(key)
+        if state is not None:
+            return beaten(state, now, member_id, instance_id, generation)
+        if self._groups.must_be_loaded(key):
+            return None
+        # Nobody is to be scared into a rebalance because its group changes hands.
+        return ErrorCode.UNKNOWN_MEMBER_ID if self._loaded else ErrorCode.NONE
 
     async def heartbeat_later(
         self, key: str, member_id: str, instance_id: str | None, generation: int

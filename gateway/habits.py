@@ -14,7 +14,7 @@ from coordinator.core.events import Join, Sync
 from coordinator.service import ShardService
 from kafkaserver.cluster_answers import TopicView
 from muster.kafkawire.api_table import RequestHeader
-from muster.kafkawire.heartbeats import HeartbeatRequest
+from muster.kafkawire.heartbeats import HeartbeatRequest, around_the_correlation_id
 from muster.kafkawire.offset_commits import OffsetCommitRequest, offset_commit_answer
 from muster.kafkawire.patterns import Pattern
 from muster.kernel.error_codes import ErrorCode
@@ -27,16 +27,33 @@ BEHIND_CORRELATION_ID: Final = slice(8, None)
 """What a request says, and who says it: the key and the version before it are compared by themselves."""
 
 _CORRELATION_ID: Final = slice(4, 8)
-"""Where it stands in an answer."""
+"""Where it stands in a request, without its length, and in an answer with it."""
 
 
-class Beat(NamedTuple):
+class Beat:
     """A Heartbeat: read, and let in, once."""
 
-    version: int
-    said: bytes
-    meaning: HeartbeatRequest
-    service: ShardService
+    __slots__ = ("_asks", "_meaning", "_said", "_service", "_version")
+
+    def __init__(
+        self, header: RequestHeader, frame: memoryview, meaning: HeartbeatRequest, service: ShardService
+    ) -> None:
+        self._version = header.api_version
+        self._asks = bytes(frame[: _CORRELATION_ID.start])
+        self._said = bytes(frame[BEHIND_CORRELATION_ID])
+        self._meaning = meaning
+        self._service = service
+
+    def answer(self, frame: memoryview) -> bytes | None:
+        """What answers the request in `frame` at once, if it is the same; None: it is to be read."""
+        if frame[8:] != self._said or frame[:4] != self._asks:
+            return None
+        group_id, generation, member_id, instance_id = self._meaning
+        error = self._service.heartbeat(group_id, member_id, instance_id, generation)
+        if error is None:
+            return None
+        before, behind = around_the_correlation_id(self._version, error)
+        return b"".join((before, frame[4:8], behind))
 
 
 class JoinHabit(NamedTuple):

@@ -103,27 +103,22 @@ class MemberHandlers:
     def heartbeat(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Heartbeat, answered at once from what the shard has in memory. Raises MalformedFrame."""
         session: KafkaSession = reply.session
-        said = frame[header.body_start :]
-        beat = session.beat
-        if beat is None or beat.said != said or beat.version != header.api_version:
-            request = read_heartbeat(header, frame)
-            refused = refused_group(session, request.group_id, Operation.CONSUME)
-            if refused is not None:
-                reply.send(heartbeat_answer(header, refused))
-                return
-            beat = Beat(header.api_version, bytes(said), request, self._shards.of(request.group_id))
-            session.beat = beat if len(said) <= REMEMBERED_BYTES else None
-        group_id, generation, member_id, instance_id = beat.meaning
-        error = beat.service.heartbeat(group_id, member_id, instance_id, generation)
+        request = read_heartbeat(header, frame)
+        group_id, generation, member_id, instance_id = request
+        error = refused_group(session, group_id, Operation.CONSUME)
         if error is None:
-            later = beat.service.heartbeat_later(group_id, member_id, instance_id, generation)
-            self._later.start(reply, _heartbeat_later(later, header, reply))
-            return
-        reply.send(heartbeat_answer(header, error))
+            service = self._shards.of(group_id)
+            session.known = Beat(header, frame, request, service) if len(frame) <= REMEMBERED_BYTES else None
+            error = service.heartbeat(group_id, member_id, instance_id, generation)
+            if error is None:
+                later = service.heartbeat_later(group_id, member_id, instance_id, generation)
+                self._later.start(reply, _heartbeat_later(later, header, reply))
+                return
+        reply.send(heartbeat_answer(header.api_version, header.correlation_id, error))
 
 
 async def _heartbeat_later(judged: Awaitable[ErrorCode], header: RequestHeader, reply: Reply) -> None:
-    reply.send(heartbeat_answer(header, await judged))
+    reply.send(heartbeat_answer(header.api_version, header.correlation_id, await judged))
 
 
 def _sync_habit(

@@ -19,11 +19,11 @@ class KafkaSession:
         "_caller",
         "_callers",
         "_seats",
-        "beat",
         "client_host",
         "commit",
         "commit_bytes",
         "join",
+        "known",
         "sync",
     )
 
@@ -33,7 +33,7 @@ class KafkaSession:
         self.client_host = f"/{host}"[:CLIENT_HOST_LENGTH]
         """As Kafka's tools show it (conformance 140); a port would change with each connection."""
         self._callers = callers
-        self.beat: Beat | None = None
+        self.known: Beat | None = None
         """The last heartbeat, if it is short: mostly the next one is the same."""
         self.join: JoinHabit | None = None
         self.sync: SyncHabit | None = None
@@ -48,7 +48,7 @@ class KafkaSession:
         """The client has proved who it is; where the door does not ask, anybody may everything."""
         assert isinstance(identity, KafkaCaller)
         self._caller = identity
-        self.beat = self.join = self.sync = self.commit = None
+        self.known = self.join = self.sync = self.commit = None
 
     def may(self, operation: str, group_id: str) -> bool:
         """Whether who speaks here may do this with the group; a group's members may look at it, too."""

@@ -64,6 +64,12 @@ class Outbox:
             if not isinstance(piece, FileRegion):
                 self.in_memory_bytes += size_bytes
 
+    def put_answer(self, answer: bytes) -> None:
+        """The same for one piece in memory."""
+        self._pieces.append(answer)
+        self.waiting_bytes += len(answer)
+        self.in_memory_bytes += len(answer)
+
     def send_to(self, connection: socket.socket | TlsSocket) -> bool:
         """Send as much as the socket takes; True if nothing is left.
 
@@ -75,6 +81,10 @@ class Outbox:
                 # Mostly it is one answer, and the socket takes all of it.
                 sent = connection.send(only)
                 pieces.clear()
+                if sent == self.waiting_bytes:
+                    self.sent_bytes += sent
+                    self.waiting_bytes = self.in_memory_bytes = 0
+                    return True
                 self._took_of(only, sent)
             while pieces:
                 head = pieces.popleft()

@@ -32,8 +32,19 @@ class Gate(Protocol):
         """The connection is closed."""
 
 
+class Known(Protocol):
+    """A request that was said before, and what answers it."""
+
+    def answer(self, frame: memoryview) -> bytes | None:
+        """The whole answer to the request in `frame` if it is the same; None: it is to be read."""
+
+
 class Session(Protocol):
     """What a door keeps for one connection."""
+
+    @property
+    def known(self) -> Known | None:
+        """What may be said again and is answered at once; None: everything is read."""
 
     def admitted(self, identity: object) -> None:
         """Its client has proved who it is."""

@@ -81,19 +81,14 @@ class Connection:
         self._tls = connection if isinstance(connection, TlsSocket) else None
         self.peer = peer
         self._buffer: memoryview | None = None
-        self._filled = 0
-        self._wanted = 0
-        self._starved_of_bytes = 0
+        self._filled = self._wanted = self._starved_of_bytes = 0
         self._replies: deque[Reply] = deque()
-        self._parked_elements = 0
         self._outbox = Outbox()
-        self._counted_answers_bytes = 0
+        self._parked_elements = self._counted_answers_bytes = 0
         self._in_read_event = False
         self._mute: asyncio.TimerHandle | None = None
         """While its client has to wait; nothing that it sends is heard."""
-        self._paused = False
-        self._writing = False
-        self.is_closed = False
+        self._paused = self._writing = self.is_closed = False
         self.was_active = True
 
     # -- bytes in
@@ -300,6 +295,11 @@ class Connection:
     def _serve(self, frame: memoryview) -> None:
         if self._gate is not None:
             self._pass_gate(self._gate, frame)
+            return
+        known = self.session.known if self.session is not None else None
+        if known is not None and not self._replies and (answer := known.answer(frame)) is not None:
+            self._outbox.put_answer(answer)
+            self._server.counters.requests += 1
             return
         header = read_request_header(frame)
         reply = Reply(self)

@@ -36,7 +36,7 @@ class Freshness:
     @property
     def frozen(self) -> bool:
         """True while nothing may be answered, expired, taken or ended."""
-        return self._frozen_at(self._clock())
+        return self.frozen_at(self._clock())
 
     @property
     def stalled(self) -> bool:
@@ -44,20 +44,25 @@ class Freshness:
 
         Answers that expire nothing (pings) are still allowed: the lease is ours.
         """
-        return self._stalled_at(self._clock())
+        return self.stalled_at(self._clock())
 
     @property
     def resting(self) -> bool:
         """True while nothing may be decided: what the clock shows may yet be given back."""
-        now = self._clock()
-        return self._frozen_at(now) or self._stalled_at(now)
+        return self.resting_at(self._clock())
 
-    def _frozen_at(self, now: Instant) -> bool:
+    def resting_at(self, now: Instant) -> bool:
+        """The same for whoever has looked at the clock already, which shows `now`."""
+        return self.frozen_at(now) or self.stalled_at(now)
+
+    def frozen_at(self, now: Instant) -> bool:
+        """`frozen`, as well."""
         sent_at = self._confirmed_sent_at
-        return self._announced or sent_at is None or elapsed_ms(sent_at, now) >= self._lease_ttl_ms
+        return self._announced or sent_at is None or now - sent_at >= self._lease_ttl_ms
 
-    def _stalled_at(self, now: Instant) -> bool:
-        return self._ticked_at is not None and elapsed_ms(self._ticked_at, now) > STALLED_AFTER_MS
+    def stalled_at(self, now: Instant) -> bool:
+        """`stalled`, as well."""
+        return self._ticked_at is not None and now - self._ticked_at > STALLED_AFTER_MS
 
     def tick(self, now: Instant) -> None:
         """The loop runs, and everybody was told how late it is."""

@@ -136,8 +136,20 @@ class HeldLane:
         Who wakes up from a stop and asks first must not see time that will be given back in a moment:
         that could not go back any more, and sessions would end for it.
         """
-        if not self._lanes.freshness.resting:
-            self._last_now = max(self._last_now, Instant(self._lanes.clock() - self._stood_still_ms))
+        shown = self._lanes.clock()
+        return self._last_now if self._lanes.freshness.resting_at(shown) else self._now_at(shown)
+
+    def answering_now(self) -> Instant | None:
+        """Both at once (Lane.answering_now)."""
+        shown, freshness = self._lanes.clock(), self._lanes.freshness
+        if freshness.frozen_at(shown):
+            return None
+        return self._last_now if freshness.stalled_at(shown) else self._now_at(shown)
+
+    def _now_at(self, shown: Instant) -> Instant:
+        now = shown - self._stood_still_ms
+        if now > self._last_now:
+            self._last_now = Instant(now)
         return self._last_now
 
     def postpone(self, late_ms: int) -> None:

@@ -154,6 +154,9 @@ class Lane(Protocol):
         Whatever expires in this lane is counted by it; its turns are decided at it. Never goes back.
         """
 
+    def answering_now(self) -> Instant | None:
+        """`now()`, and None while `frozen`: for what is asked so often that one look at the clock counts."""
+
     def postpone(self, late_ms: int) -> None:
         """Time stood still for so long: nothing expires for it, and nobody needs to be told one by one."""
 

@@ -69,14 +69,15 @@ def _string(frame: Buffer, position: int, flexible: bool) -> tuple[str | None, i
     return str(frame[position:end], "utf-8"), end
 
 
-def heartbeat_answer(header: RequestHeader, error: int) -> bytes:
+def heartbeat_answer(version: int, correlation_id: int, error: int) -> bytes:
     """The whole frame that answers `error`."""
-    before, behind = _around_the_correlation_id(header.api_version, error)
-    return before + _INT.pack(header.correlation_id) + behind
+    before, behind = around_the_correlation_id(version, error)
+    return before + _INT.pack(correlation_id) + behind
 
 
 @cache
-def _around_the_correlation_id(version: int, error: int) -> tuple[bytes, bytes]:
+def around_the_correlation_id(version: int, error: int) -> tuple[bytes, bytes]:
+    """What stands before and behind the correlation id in the answer `error`."""
     body = encode_body(build(response_class(ApiKey.HEARTBEAT, version), error_code=error))
     frame = frame_reply(ApiKey.HEARTBEAT, version, 0, body)
     return frame[: _INT.size], frame[2 * _INT.size :]

@@ -5,6 +5,9 @@ from coordinator.core.memory import GroupState
 from groups.core.phases import Phase
 from muster.kernel.error_codes import ErrorCode
 
+_NONE, _JOIN = ErrorCode.NONE, Phase.PREPARING_REBALANCE
+"""Looked up once: a member of an enum costs as much as a call, and each heartbeat passes here."""
+
 
 def heartbeat(state: GroupState, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
     """What a heartbeat is answered; after NONE and REBALANCE_IN_PROGRESS its member was heard."""
@@ -12,10 +15,10 @@ def heartbeat(state: GroupState, member_id: str, group_instance_id: str | None, 
     if classic is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     fault = fault_of(member_id, group_instance_id, classic.members, state.classic.instances)
-    if fault is not ErrorCode.NONE:
+    if fault is not _NONE:
         return fault
     if generation != state.rows.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    if state.rows.phase is Phase.PREPARING_REBALANCE:
+    if state.rows.phase is _JOIN:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+    return _NONE

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from coordinator import liveness
 from coordinator.callers import Orders, _hold
 from coordinator.classic_commits import ClassicCommit
 from coordinator.commits import Commits, _Batch
@@ -15,7 +16,6 @@ from coordinator.core.native import beats
 from coordinator.housekeeping import Housekeeping
 from coordinator.inner_seat import InnerSeat
 from coordinator.leased import LeasedShard
-from coordinator.liveness import Liveness
 from coordinator.requests import Requests
 from coordinator.service import ShardService
 from coordinator.subject import Groups
@@ -77,7 +77,7 @@ SEEN_BY_SEEDS = (
     Mutant(
         "heartbeats_are_not_noted",
         "a heartbeat that is answered is not heard",
-        (Patch(Liveness.heartbeat, "state.classic.heard_at[member_id] = lane.now()", "pass"),),
+        (Patch(liveness.beaten, "state.classic.heard_at[member_id] = now", "pass"),),
         seeds=(0,),
     ),
     Mutant(
@@ -304,7 +304,7 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
         Mutant(
             "habits_outlive_rights",
             "a commit that is said again is let in by the rights of the first time",
-            (Patch(KafkaSession.admitted, "self.beat = self.join = self.sync = self.commit = None", "pass"),),
+            (Patch(KafkaSession.admitted, "self.known = self.join = self.sync = self.commit = None", ""),),
         ),
         _awaited(again.test_who_may_read_it_no_more_is_refused),
     ),
@@ -358,7 +358,7 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
         Mutant(
             "scared_by_a_load",
             "a heartbeat hears that its member is unknown while the shard is loading",
-            (Patch(ShardService.heartbeat, "return ErrorCode.NONE", "return ErrorCode.UNKNOWN_MEMBER_ID"),),
+            (Patch(ShardService.heartbeat, " if self._loaded else ErrorCode.NONE", ""),),
         ),
         _awaited(shares.test_while_a_shard_is_loading_nobody_is_scared_into_a_rebalance),
     ),

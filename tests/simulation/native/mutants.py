@@ -346,7 +346,7 @@ MUTANTS = (
         "a node that cannot renew goes on answering",
         (
             Patch(
-                Freshness._frozen_at, "self._announced or sent_at is None or", "sent_at is None or False and"
+                Freshness.frozen_at, "self._announced or sent_at is None or", "sent_at is None or False and"
             ),
         ),
         seeds=(290,),

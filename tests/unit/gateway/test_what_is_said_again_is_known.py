@@ -10,9 +10,19 @@ from kafkaserver.callers import ANYBODY
 from muster.kafkawire.api_table import ApiKey, part, request_class
 from muster.kernel.scopes import Scope
 from muster.kernel.shards import shard_of
+from tests.unit.coordinator.shards import eventually
 from tests.unit.gateway.doors import KEY, ORDERS, Door, Peer, kafka_door
 
-ACCEPTED, UNKNOWN, NOT_COORDINATOR, STALE, UNKNOWN_MEMBER, MAY_NOT, INVALID = 0, 3, 16, 22, 25, 29, 42
+ACCEPTED, UNKNOWN, NOT_COORDINATOR, STALE, UNKNOWN_MEMBER, REBALANCE, MAY_NOT, INVALID = (
+    0,
+    3,
+    16,
+    22,
+    25,
+    27,
+    29,
+    42,
+)
 
 
 async def commits(peer: Peer, *offsets: int, version: int = 9, metadata: str = "", **who: Any) -> list[int]:
@@ -32,6 +42,12 @@ async def commits(peer: Peer, *offsets: int, version: int = 9, metadata: str = "
     topics = (named(name="orders", partitions=partitions),)
     body = await peer.ask(ApiKey.OFFSET_COMMIT, version, topics=topics, **(usual | who))
     return [int(one.error_code) for topic in body.topics for one in topic.partitions]
+
+
+async def beats(peer: Peer, joined: Any) -> int:
+    """What a heartbeat hears."""
+    peer.sends_heartbeat(joined)
+    return int((await peer.hear()).error_code)
 
 
 def committed(door: Door) -> dict[tuple[UUID, int], int]:
@@ -141,6 +157,35 @@ async def test_of_long_ones_nothing_is_kept() -> None:
         for offset in range(3):
             assert await commits(ann, offset, metadata="x" * REMEMBERED_BYTES) == [ACCEPTED]
         assert habit(door) is None
+
+
+async def test_a_heartbeat_said_again_is_judged_anew_and_not_read() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined)
+        assert await beats(ann, joined) == ACCEPTED
+        [connection] = door.listener.server._connections
+        session: Any = connection.session
+        known = session.known
+        assert known is not None
+        assert [await beats(ann, joined) for _ in range(3)] == [ACCEPTED] * 3
+        assert session.known is known
+        assert door.listener.server.counters.requests == 7
+        # What is asked of a parked Join's connection is answered behind the Join's answer.
+        ben = await door.peer()
+        ben.sends_join()
+        first = await ben.hear()
+        ben.sends_join(member_id=first.member_id)
+        await eventually(lambda: len(door.shards.services[shard_of(KEY)]._groups.states[KEY].classic.joins))
+        assert await beats(ann, joined) == REBALANCE
+        ann.sends_join(member_id=joined.member_id)
+        ann.sends_heartbeat(joined)
+        assert (await ann.hear()).generation_id == joined.generation_id + 1
+        assert int((await ann.hear()).error_code) in (REBALANCE, STALE)
+        assert await beats(ann, joined) == STALE
+        await door.shards.services[shard_of(KEY)].give_up("ws://two")
+        assert await beats(ann, joined) == NOT_COORDINATOR
 
 
 async def test_joins_and_syncs_of_a_member_are_known_again_in_each_generation() -> None:

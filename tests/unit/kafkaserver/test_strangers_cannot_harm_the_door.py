@@ -155,6 +155,8 @@ async def test_who_takes_not_one_byte_of_its_answers_is_idle() -> None:
 class _Session:
     """What a door keeps for a connection (replies.Session)."""
 
+    known = None
+
     def admitted(self, identity: object) -> None: ...
 
     def ended(self) -> None: ...

@@ -71,6 +71,6 @@ def test_a_broken_heartbeat_is_refused_as_kio_refuses_it(version: int, data: Any
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_is_worded_as_kio_would(version: int) -> None:
     question = asked(version, group_id="orders", generation_id=3, member_id="ann", group_instance_id=None)
-    answer = heartbeat_answer(read_request_header(question), 27)[4:]
+    answer = heartbeat_answer(version, read_request_header(question).correlation_id, 27)[4:]
     start = reply_body_start(ApiKey.HEARTBEAT, version, answer)
     assert int(read_body(response_class(ApiKey.HEARTBEAT, version), answer, start).error_code) == 27
