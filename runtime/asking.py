@@ -2,7 +2,6 @@
 
 import threading
 import time
-import uuid
 
 from django.db import connection
 
@@ -25,14 +24,18 @@ def ask(row: NewRequest) -> WorkItem:
 
     Raises runtime.requests.AnotherAsked and TooManyOpen.
     """
-    with connection.cursor() as cursor:
-        request_id = requests.store(cursor, row)
-    wake.notify(DUE, f"{row.kind} {row.key}")
-    return _wait(uuid.UUID(request_id))
+    found = None
+    while found is None:
+        with connection.cursor() as cursor:
+            request_id = requests.store(cursor, row)
+        wake.notify(DUE, f"{row.kind} {row.key}")
+        # One that was answered long ago may be forgotten in this moment: then it is asked for anew.
+        found = WorkItem.objects.filter(id=request_id).first()
+    return _answered(found)
 
 
-def _wait(request_id: uuid.UUID) -> WorkItem:
-    found = WorkItem.objects.get(id=request_id)
+def _answered(found: WorkItem) -> WorkItem:
+    """The row when it has its answer, or WAIT_S have passed."""
     if not _waiting.acquire(blocking=False):
         return found
     try:
@@ -40,7 +43,7 @@ def _wait(request_id: uuid.UUID) -> WorkItem:
         while found.state != WorkItem.State.ADOPTED and time.monotonic() < give_up_at:
             time.sleep(pause)
             pause = min(2 * pause, LAST_LOOK_S)
-            found = WorkItem.objects.get(id=request_id)
+            found.refresh_from_db()
     finally:
         _waiting.release()
     return found

@@ -75,11 +75,19 @@ def store(cursor: Cursor, request: NewRequest) -> str:
     ports.DUE afterwards: the owner looks, has it done if something is to be found out, and answers.
     """
     payload = msgspec.json.encode(request.payload).decode()
-    if request.idempotency_key is not None and (known := _known(cursor, request, payload)):
-        return known
-    cursor.execute(_COUNT, (request.kind, request.principal))
-    if cursor.fetchone()[0] >= OPEN_MAX:
-        raise TooManyOpen
+    while True:
+        if request.idempotency_key is not None and (known := _known(cursor, request, payload)):
+            return known
+        cursor.execute(_COUNT, (request.kind, request.principal))
+        if cursor.fetchone()[0] >= OPEN_MAX:
+            raise TooManyOpen
+        if stored := _stored(cursor, request, payload):
+            return stored
+        # Somebody stored the same key in this moment. It is looked for, and may have been forgotten already.
+
+
+def _stored(cursor: Cursor, request: NewRequest, payload: str) -> str:
+    """The id under which it is stored now; empty if its key is there already."""
     values = (
         str(uuid.uuid4()),
         request.kind,
@@ -95,10 +103,7 @@ def store(cursor: Cursor, request: NewRequest) -> str:
     )
     cursor.execute(_INSERT, values)
     row = cursor.fetchone()
-    if row is not None:
-        return str(row[0])
-    # Somebody stored the same key in this moment.
-    return _known(cursor, request, payload)
+    return "" if row is None else str(row[0])
 
 
 def _known(cursor: Cursor, request: NewRequest, payload: str) -> str:
