@@ -98,7 +98,7 @@ class History:
         if step is None or told is None:
             return {}
         classic = after.rows.classic is not None
-        cause = f"{told.cause} {_names(told.detail.split(', '))}".strip() if classic else self._cause
+        cause = f"{told.cause} {_names(told.detail.split(', '))}".strip()
         summary: dict[str, int | str] = {"event": step.name.lower(), "cause": cause}
         if step is Step.CLOSED or step is Step.SETTLED:
             summary |= {

@@ -23,6 +23,8 @@ _NO_TOPIC_ID = UUID(int=0)
 """Kafka's consumers name topics only."""
 _LEFT_FOR = "left: "
 """What follows are the member's own words."""
+_WORDS_OF_CAUSES = {" joined": "member joined", " changed its subscription": "subscription changed"}
+"""Where a handler was asked for a member whose row was written before the last rebalance opened."""
 
 
 @dataclass(slots=True)
@@ -136,7 +138,7 @@ class Fold:
                     self._remove(record)
                 case records.HandlerAsked():
                     if not self._why and record.cause:
-                        self._why.append((record.cause, ""))
+                        self._why.append(_words_of_cause(record.cause))
                 case records.GenerationOpened():
                     self._close(at_ms, cause, record.generation)
                     step = Step.CLOSED
@@ -286,6 +288,15 @@ def _in_order(turn: Sequence[GroupRecord]) -> Sequence[GroupRecord]:
 
 def _members_of(rows: GroupRows) -> set[str]:
     return {*rows.members, *(rows.classic.members if rows.classic else ())}
+
+
+def _words_of_cause(cause: str) -> tuple[str, str]:
+    """In the words of the records that give the same reason; beside them whom it is about."""
+    for end, words in _WORDS_OF_CAUSES.items():
+        if cause.endswith(end):
+            return words, cause.removesuffix(end)
+    member_id, colon, why = cause.rpartition(": ")
+    return (_WORDS_OF_DEPARTURES[why], member_id) if colon and why in _WORDS_OF_DEPARTURES else (cause, "")
 
 
 def _words_of_departure(why: str) -> str:

@@ -1,7 +1,9 @@
 """Rebalances are told from records: length, cause, what moved, what failed."""
 
+import pytest
+
 from groups.core.rebalances import Fold, rebalances
-from groups.core.records import GenerationOpened, GenerationSkipped, MemberRemoved
+from groups.core.records import GenerationOpened, GenerationSkipped, HandlerAsked, MemberRemoved
 from groups.core.state import GroupRows, Tenure
 from tests.unit.coordinator_core.group import orders
 from tests.unit.groups_core.turns import assigned, joined, phase, released, turn
@@ -21,6 +23,38 @@ def test_a_rebalance_is_measured_from_opening_to_close_to_stable() -> None:
     assert (one.preparing_ms, one.completing_ms, one.length_ms) == (2000, 500, 2500)
     assert one.moved == 1
     assert (one.moves[orders(1)].before, one.moves[orders(1)].after) == ("ann", "ben")
+
+
+def test_who_joined_while_a_handler_computed_is_named_in_the_same_words_by_the_next_rebalance() -> None:
+    second, first = rebalances(
+        [
+            turn(0, joined("ann"), HandlerAsked("ann joined")),
+            turn(1, joined("ben")),
+            turn(2, GenerationOpened(1), phase("CompletingRebalance")),
+            turn(
+                3, phase("Stable"), HandlerAsked("ben joined"), cause="a rebalance is asked for: ben joined"
+            ),
+            turn(4, phase("PreparingRebalance")),
+        ]
+    )
+    assert (first.cause, first.detail) == ("member joined", "ann, ben")
+    assert (second.cause, second.detail) == ("member joined", "ben")
+
+
+@pytest.mark.parametrize(
+    ("asked", "cause", "detail"),
+    [
+        ("a member: of two joined", "member joined", "a member: of two"),
+        ("ann changed its subscription", "subscription changed", "ann"),
+        ("ann: left", "member left", "ann"),
+        ("ann: session over", "member expired", "ann"),
+        ("topics changed", "topics changed", ""),
+        ("the handler failed: it ended", "the handler failed: it ended", ""),
+    ],
+)
+def test_a_handler_is_asked_in_the_words_of_records(asked: str, cause: str, detail: str) -> None:
+    (one,) = rebalances([turn(0, HandlerAsked(asked)), turn(1, phase("PreparingRebalance"))])
+    assert (one.cause, one.detail) == (cause, detail)
 
 
 def test_an_attempt_that_never_closed_has_failed_and_has_no_generation() -> None:
