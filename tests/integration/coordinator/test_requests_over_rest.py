@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from runtime import asking
+from runtime.models import WorkItem
 from tests.integration.coordinator.conftest import NewMember
 from tests.integration.coordinator.control_plane import PATIENCE_S, ControlPlane, eventually_async
 from tests.integration.coordinator.operators import Operator, add_group
@@ -116,7 +117,7 @@ def test_who_waits_too_long_is_told_where_the_answer_will_stand(
     # The node may have answered before the first look.
     assert later.status_code in (200, 202)
     monkeypatch.setattr(asking, "WAIT_S", PATIENCE_S)
-    told = asking._wait(later.json()["request"])
+    told = asking._answered(WorkItem.objects.get(id=later.json()["request"]))
     assert told.result is not None and olga.get(later["Location"]).json()["verdict"] == "done"
 
 
