@@ -1,6 +1,5 @@
 """This room gives tests real servers: an embedded PostgreSQL a session, a Redis for whoever asks."""
 
-import itertools
 import os
 import shutil
 import signal
@@ -11,18 +10,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
-import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
-from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
-from standalone.postgres import OWNER, Postgres
+from standalone.postgres import Postgres
 from standalone.redis import Redis
+from tests.kept_databases import copy_database, lent_database
 
 HOME_PREFIX = "muster-tests-"
 TEMPLATE = "muster_template"
-_numbers = itertools.count(1)
 
 # A shell's background has the suite ignore SIGINT, nohup SIGHUP, and all that tests start inherit that.
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
@@ -65,7 +62,7 @@ def migrated_template(postgres_server: Postgres, django_db_blocker: DjangoDbBloc
     """The name of a database that holds the whole schema and no rows; copy it, do not write to it."""
     from django.core.management import call_command
 
-    _create(postgres_server, TEMPLATE, template="template1")
+    copy_database(postgres_server, TEMPLATE, template="template1")
     with django_db_blocker.unblock():
         _point_django_at(postgres_server.url(TEMPLATE))
         call_command("migrate", verbosity=0, interactive=False)
@@ -78,7 +75,7 @@ def django_db_setup(
     postgres_server: Postgres, migrated_template: str, django_db_blocker: DjangoDbBlocker
 ) -> None:
     """What pytest-django's `db` fixture works on: a copy of the template, instead of a second migration."""
-    _create(postgres_server, "muster_orm", template=migrated_template)
+    copy_database(postgres_server, "muster_orm", template=migrated_template)
     with django_db_blocker.unblock():
         _point_django_at(postgres_server.url("muster_orm"))
 
@@ -90,18 +87,14 @@ def database_of_its_own(
     """The address of a new database; settings, ORM and the environment of children point at it meanwhile."""
     from django.conf import settings
 
-    name = f"muster_{next(_numbers)}"
-    _create(server, name, template=template)
-    url = server.url(name)
     earlier = settings.DATABASE_URL
-    for variable in ("DATABASE_URL", "DATABASE_DIRECT_URL"):
-        patch.setenv(variable, url)
-    with blocker.unblock():
+    with lent_database(server, template) as url, blocker.unblock():
+        for variable in ("DATABASE_URL", "DATABASE_DIRECT_URL"):
+            patch.setenv(variable, url)
         _point_django_at(url)
         yield url
         _close_connections()
         _point_django_at(earlier)
-    _drop(server, name)
 
 
 @contextmanager
@@ -142,19 +135,6 @@ def redis_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Re
     monkeypatch.setattr(settings, "REDIS_URL", server.url)
     yield server
     server.stop()
-
-
-def _create(server: Postgres, name: str, *, template: str) -> None:
-    statement = sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {} STRATEGY FILE_COPY")
-    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
-        connection.execute(
-            statement.format(sql.Identifier(name), sql.Identifier(OWNER), sql.Identifier(template))
-        )
-
-
-def _drop(server: Postgres, name: str) -> None:
-    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def _close_connections() -> None:

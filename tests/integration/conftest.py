@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg import sql
 
-from standalone.postgres import OWNER, Postgres
+from standalone.postgres import Postgres
 from standalone.redis import Redis
 from tests.integration.coordinator.control_plane import ControlPlane
+from tests.kept_databases import lent_database
 
 IMPATIENT = {"MUSTER_GROUP_MIN_SESSION_TIMEOUT_MS": "2000", "MUSTER_REBALANCE_MAX_RETRIES": "1"}
 
@@ -24,25 +23,17 @@ IMPATIENT = {"MUSTER_GROUP_MIN_SESSION_TIMEOUT_MS": "2000", "MUSTER_REBALANCE_MA
 @contextmanager
 def _new_plane(server: Postgres, template: str, home: Path) -> Iterator[ControlPlane]:
     """A control plane with topics `orders` (4 partitions) and `clicks` (2), and no process yet."""
-    name = f"muster_plane_{uuid4().hex[:12]}"
     redis = Redis(home / "redis-home")
     redis.start()
-    with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {} STRATEGY FILE_COPY").format(
-                sql.Identifier(name), sql.Identifier(OWNER), sql.Identifier(template)
-            )
-        )
-    plane = ControlPlane(home / "plane", server.url(name), redis, **IMPATIENT)
-    try:
-        plane.add_topic("orders", 4)
-        plane.add_topic("clicks", 2)
-        yield plane
-    finally:
-        plane.stop()
-        redis.stop()
-        with psycopg.connect(server.superuser_url(), autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with lent_database(server, template) as url:
+        plane = ControlPlane(home / "plane", url, redis, **IMPATIENT)
+        try:
+            plane.add_topic("orders", 4)
+            plane.add_topic("clicks", 2)
+            yield plane
+        finally:
+            plane.stop()
+            redis.stop()
 
 
 @pytest.fixture(scope="session")

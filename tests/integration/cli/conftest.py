@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from tempfile import TemporaryFile
+from typing import IO, Any, Final, NamedTuple
 
 import pytest
 from pytest_django import DjangoDbBlocker
@@ -20,6 +20,7 @@ from tests.integration.replication.cluster import Cluster
 from tests.integration.web.conftest import shared_web, web
 from tests.integration.web.served import WebProcess
 from tests.tidy.sources import ROOT
+from tests.warm import COMMAND_LINE, warm
 
 __all__ = ["shared_web", "web"]
 LIMIT_S: Final = 120
@@ -48,17 +49,26 @@ class Muster:
         self.environment.pop("XDG_CONFIG_HOME", None)
 
     def __call__(self, *words: object, fed: str = "") -> Said:
-        done = subprocess.run(
-            self.command(*words),
-            env=self.environment,
-            cwd=self.home,
-            input=fed,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        with (
+            TemporaryFile() as out,
+            TemporaryFile() as err,
+            TemporaryFile() as typed,
+        ):
+            typed.write(fed.encode())
+            typed.seek(0)
+            started = warm(COMMAND_LINE).start(
+                self.command(*words),
+                environment=self.environment,
+                folder=self.home,
+                stdin=typed,
+                stdout=out,
+                stderr=err,
+            )
+            try:
+                code = started.wait(LIMIT_S)
+            finally:
+                started.kill()
+            return Said(code, _read(out), _read(err))
 
     def command(self, *words: object) -> list[str]:
         """What is started."""
@@ -69,6 +79,11 @@ class Muster:
         said = self(*words, fed=fed)
         assert said.code == 0, said.err
         return said
+
+
+def _read(said: IO[bytes]) -> str:
+    said.seek(0)
+    return said.read().decode()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Mapping
 
 from tests.tidy.sources import ROOT
+from tests.warm import SERVING, warm
 
 
 class Management:
@@ -21,22 +22,19 @@ class Management:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = dict(environment)
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, *words: str) -> str:
         """What `manage.py` printed; AssertionError: it failed."""
         if self._process is None:
-            self._process = subprocess.Popen(
+            self._process = warm(SERVING).start(
                 [sys.executable, "-m", __name__],
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
+                environment=self._environment,
+                folder=ROOT,
+                fed=True,
             )
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps(words) + "\n")
-        self._process.stdin.flush()
+        self._process.stdin.write(json.dumps(words).encode() + b"\n")
         status, said = json.loads(self._process.stdout.readline())
         assert status == 0, said
         return str(said)

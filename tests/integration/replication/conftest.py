@@ -4,17 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
 from controller.topics_api import created_topics
-from standalone.postgres import OWNER, Postgres
+from standalone.postgres import Postgres
 from standalone.redis import Redis
 from tests.conftest import pointed_at
 from tests.integration.replication.cluster import PATIENCE_S, Cluster
 from tests.integration.replication.rest_operator import Operator
+from tests.kept_databases import lent_database
 
 
 @pytest.fixture(autouse=True)
@@ -35,24 +34,17 @@ def shared(
     postgres_server: Postgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     """A node and three brokers, for all tests of this module: each has topics of its own."""
-    home, name = tmp_path_factory.mktemp("rest"), f"muster_rest_{uuid4().hex[:12]}"
+    home = tmp_path_factory.mktemp("rest")
     redis = Redis(home / "redis")
     redis.start()
-    with psycopg.connect(postgres_server.superuser_url(), autocommit=True) as connection:
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {} STRATEGY FILE_COPY").format(
-                sql.Identifier(name), sql.Identifier(OWNER), sql.Identifier(migrated_template)
-            )
-        )
-    cluster = Cluster(Path(home / "cluster"), postgres_server.url(name), redis)
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
-        redis.stop()
-        with psycopg.connect(postgres_server.superuser_url(), autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with lent_database(postgres_server, migrated_template) as url:
+        cluster = Cluster(Path(home / "cluster"), url, redis)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
+            redis.stop()
 
 
 @pytest.fixture

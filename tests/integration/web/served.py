@@ -2,7 +2,6 @@
 
 import os
 import selectors
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from django.db import connection, connections
 from access.grants import Role
 from access.service import create_user
 from standalone.postgres import Postgres
+from tests.tidy.sources import ROOT
+from tests.warm import SERVING, warm
 
 READY_WITHIN_S = 120
 END_ALL = """
@@ -32,10 +33,10 @@ class WebProcess:
 
     def __init__(self, log: Path, **environment: str) -> None:
         self._log = log.open("wb")
-        self.process = subprocess.Popen(
+        self.process = warm(SERVING).start(
             [sys.executable, "manage.py", "run_web"],
-            env={**os.environ, "MUSTER_WEB_LISTEN": "127.0.0.1:0", "PYTHONUNBUFFERED": "1", **environment},
-            stdout=subprocess.PIPE,
+            environment={**os.environ, "MUSTER_WEB_LISTEN": "127.0.0.1:0", **environment},
+            folder=ROOT,
             stderr=self._log,
         )
         self.url = self._ready()
