@@ -34,6 +34,7 @@ class _Outcome:
         "append_time_ms",
         "base_offset",
         "error_code",
+        "header",
         "log_start_offset",
         "partition",
         "text",
@@ -48,6 +49,8 @@ class _Outcome:
         self.log_start_offset = _NO_OFFSET
         self.append_time_ms = NO_TIMESTAMP
         self.text: str | None = None
+        self.header: BatchHeader | None = None
+        """Of a batch that was stored."""
 
     def refuse(self, error_code: ErrorCode, text: str | None = None) -> None:
         self.error_code = error_code
@@ -58,11 +61,12 @@ class _Outcome:
 class _ParkedProduce:
     """A Produce with acks=all whose records wait for the high watermark."""
 
-    __slots__ = ("_answer", "_left", "_partitions", "_timer", "outcomes")
+    __slots__ = ("_answer", "_left", "_partitions", "_refused", "_timer", "outcomes")
 
-    def __init__(self, outcomes: list[_Outcome], answer: "_Answer") -> None:
+    def __init__(self, outcomes: list[_Outcome], answer: "_Answer", refused: RefusedBatches) -> None:
         self.outcomes = outcomes
         self._answer = answer
+        self._refused = refused
         self._left: dict[PartitionKey, list[_Outcome]] = {}
         """By partition, in the order in which they are committed: a request may name one twice."""
         self._partitions: list[HostedPartition] = []
@@ -85,8 +89,15 @@ class _ParkedProduce:
     def refused(self, key: PartitionKey, error_code: ErrorCode) -> None:
         outcome = self._take(key)
         if outcome is not None:
-            outcome.refuse(error_code)
+            self._refuse(outcome, error_code)
         self._answer_if_done()
+
+    def _refuse(self, outcome: _Outcome, error_code: ErrorCode) -> None:
+        """Whether its records stay nobody knows: what stands behind them waits until they come again."""
+        outcome.refuse(error_code)
+        if outcome.header is not None:
+            place = outcome.topic, outcome.partition
+            self._refused.note(place, self._answer.reply.peer, outcome.header, error_code)
 
     def _take(self, key: PartitionKey) -> _Outcome | None:
         waiting = self._left.get(key)
@@ -106,7 +117,7 @@ class _ParkedProduce:
         """The records stay in the log; the producer does not know of them and tries again."""
         for outcomes in self._left.values():
             for outcome in outcomes:
-                outcome.refuse(ErrorCode.REQUEST_TIMED_OUT)
+                self._refuse(outcome, ErrorCode.REQUEST_TIMED_OUT)
         self._leave()
         self._answer.send(self.outcomes)
 
@@ -169,7 +180,7 @@ class ProduceHandler:
         if request.acks == 0:
             self._answer_nobody(outcomes, reply)
         elif waiting and request.acks == ALL_IN_SYNC:
-            _ParkedProduce(outcomes, answer).park(waiting, request.timeout_ms)
+            _ParkedProduce(outcomes, answer, self._refused).park(waiting, request.timeout_ms)
         else:
             answer.send(outcomes)
 
@@ -210,6 +221,7 @@ class ProduceHandler:
             return _NO_OFFSET
         outcome.base_offset = appended.base_offset
         outcome.append_time_ms = appended.append_time_ms
+        outcome.header = appended.header
         outcome.log_start_offset = hosted.log.start_offset
         return appended.next_offset
 

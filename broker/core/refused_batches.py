@@ -6,8 +6,10 @@ so, a client begins a new epoch and sends again, under new numbers, all that is 
 partitions, too: what of it is stored is stored twice then (`gap_is_told`). And of a producer that is not
 known yet any sequence is taken: its client concludes that the batch before is stored as well, and
 acknowledges what was refused (`gap_is_taken`). So whoever stands behind a refused batch is refused for the
-same reason until that one comes again: clients send all of them once more, in their order. Each connection
-has its own line: what lies in one that its producer gave up says nothing of the next one.
+same reason until that one comes again: clients send all of them once more, in their order. A batch that was
+stored, and refused while it waited for replicas, counts as refused, too: another leader may cut it off here
+(`cut_is_told`). Each connection has its own line: what lies in one that its producer gave up says nothing of
+the next one.
 """
 
 from collections import OrderedDict
@@ -27,6 +29,12 @@ SENT_AGAIN: Final = frozenset(
     }
 )
 """Errors that say that nothing was stored, and after which a producer sends the same batch again."""
+
+_BEHIND_STORED: Final = {
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+"""What is told behind a batch that was stored, refused with these, and cut off: of this one nothing was."""
 
 MOST_REFUSED: Final = 10_000
 """So many are remembered, two for each partition of a producer; the oldest is forgotten first."""
@@ -73,13 +81,14 @@ class RefusedBatches:
         error_code: ErrorCode,
         producers: Producers | None = None,
     ) -> None:
-        """This batch, which came from `peer`, was refused with an error of SENT_AGAIN.
+        """This batch, which `peer` sent, was refused with an error of SENT_AGAIN, or after it was stored.
 
         `producers` are those of the partition's log, if there is one: where it has gone past the line that
-        is known, another one begins.
+        is known, another one begins. Of one that was stored they say nothing.
         """
         if header.producer_id == NO_PRODUCER or len(place[0]) > _LONGEST_NAME:
             return
+        error_code = _BEHIND_STORED.get(error_code, error_code)
         is_past = producers is not None and not producers.leaves_a_gap(header)
         for whence in (peer, _ANYWHERE):
             key, sequence, left = (place, header.producer_id, whence), header.base_sequence, _MOST_BEHIND

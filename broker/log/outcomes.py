@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kafkaserver.outbox import FileRegion
+from muster.kafkawire.batches import BatchHeader
 from muster.kernel.error_codes import ErrorCode
 
 UNBOUNDED: Final = -1
@@ -83,6 +84,8 @@ class Appended(NamedTuple):
     is_duplicate: bool = False
     append_time_ms: int = -1
     """When they were stored, if that is their time."""
+    header: BatchHeader | None = None
+    """Of the batch."""
 
 
 class TimestampedOffset(NamedTuple):

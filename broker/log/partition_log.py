@@ -152,7 +152,7 @@ class PartitionLog:
         header = from_producer(records, self.settings, now_ms)
         duplicate = in_sequence(header, self.producers, is_whole=not (is_sent_again or self.start_offset))
         if duplicate is not None:
-            return Appended(duplicate.base_offset, duplicate.last_offset + 1, is_duplicate=True)
+            return Appended(duplicate.base_offset, duplicate.last_offset + 1, True, header=header)
         base_offset = self.end_offset
         next_offset = base_offset + header.last_offset_delta + 1
         batches.stamp(records, 0, base_offset, leader_epoch)
@@ -160,7 +160,7 @@ class PartitionLog:
         if self.settings.takes_append_time:
             header, append_time_ms = batches.stamp_append_time(records, 0, header, now_ms), now_ms
         self._store(records, [Placed(0, base_offset, header)], leader_epoch, next_offset, now_ms)
-        return Appended(base_offset, next_offset, append_time_ms=append_time_ms)
+        return Appended(base_offset, next_offset, append_time_ms=append_time_ms, header=header)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> int:
         """Store what the leader sent, byte for byte, up to the first bad batch; returns the new end offset.

@@ -13,6 +13,7 @@ from broker.core.producers import Append, Producers, Refused
 from broker.core.refused_batches import RefusedBatches
 from broker.core.replica import Replica, Role
 from broker.core.replica_log import EpochEnd
+from broker.handlers_produce import _ParkedProduce
 from broker.hosted import HostedPartition
 from broker.log import accepting, opening, partition_log
 from broker.log.outcomes import StorageFailed
@@ -214,6 +215,13 @@ MUTANTS["gap_is_told"] = lambda: patch.object(
 MUTANTS["gap_is_taken"] = lambda: patch.object(
     Producers, "leaves_a_gap", lambda self, header: isinstance(self.judge(header), Refused)
 )
+
+
+MUTANTS["cut_is_told"] = lambda: patch.object(_ParkedProduce, "_refuse", _refuse_without_a_note)
+
+
+def _refuse_without_a_note(_parked: Any, outcome: Any, error_code: Any) -> None:
+    outcome.refuse(error_code)
 
 
 @mutant("one_line_for_all")

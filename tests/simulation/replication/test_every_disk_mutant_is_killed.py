@@ -41,6 +41,9 @@ KILLED_BY_PRODUCING = {"gap_is_told": 1, "one_line_for_all": 352, "ps_forgotten"
 SEEDS = 200
 
 SCENES: dict[str, Callable[[Path], None]] = {
+    "cut_is_told": lambda folder: asyncio.run(
+        refused.test_one_that_was_stored_here_refused_and_cut_off(folder, 1)
+    ),
     "epochs_believed": lambda folder: damage.test_a_flipped_bit_anywhere_ends_the_log_before_its_batch(
         folder, damage.LEADER_EPOCH, 9
     ),

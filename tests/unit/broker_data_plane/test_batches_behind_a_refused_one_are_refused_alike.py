@@ -1,15 +1,19 @@
 """What is under way behind a refused batch is told the same: its client sends all of it again, in order."""
 
+import asyncio
 from collections.abc import Container
 from pathlib import Path
 
+import pytest
+
+from broker.core.replica_log import EpochEnd
 from muster.kafkawire.api_table import ApiKey
 from tests.unit.broker_data_plane.planes import Client, broker, client, fetch, follower, produce, produced
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 ALONE: Container[int] = frozenset({1})
 BOTH: Container[int] = frozenset({1, 2})
-TOO_FEW, NOT_LEADER, UNKNOWN_TOPIC = 19, 6, 3
+TOO_FEW, TOO_FEW_BEHIND_IT, NOT_LEADER, UNKNOWN_TOPIC = 19, 20, 6, 3
 
 
 async def answer(to: Client, sequence: int) -> tuple[int, int]:
@@ -49,6 +53,42 @@ async def test_a_leader_that_was_deposed_and_leads_again(tmp_path: Path) -> None
         one.obey(3, epoch=3)
         assert await answer(ann, 2) == (NOT_LEADER, -1)
         assert [await answer(ann, sequence) for sequence in (1, 2)] == [(0, 1), (0, 2)]
+
+
+@pytest.mark.parametrize("stored_before", [0, 1])
+async def test_one_that_was_stored_here_refused_and_cut_off(tmp_path: Path, stored_before: int) -> None:
+    """It waited for the other replica, which led for a moment and had not read it."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        for sequence in range(stored_before):
+            assert await answer(ann, sequence) == (0, sequence)
+        one.obey(2, replicas=(1, 2))
+        ann.send(PRODUCE, 9, produce(b"x", producer=(7, 0, stored_before)))
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None
+        while hosted.log.end_offset == stored_before:
+            await asyncio.sleep(0)
+        one.obey(3, leader=2, epoch=2, replicas=(1, 2))
+        assert produced(await ann.hear()) == (NOT_LEADER, -1)
+        assert one.plane.heed_diverging(hosted.key, 2, EpochEnd(1, stored_before)) == stored_before
+        one.obey(4, epoch=3)
+        assert await answer(ann, stored_before + 1) == (NOT_LEADER, -1)
+        again = [await answer(ann, sequence) for sequence in (stored_before, stored_before + 1)]
+        assert again == [(0, stored_before), (0, stored_before + 1)]
+
+
+async def test_one_that_was_stored_and_is_there_still_holds_nobody_up(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, replicas=(1, 2), configs={"min.insync.replicas": "2"})
+        ann.send(PRODUCE, 9, produce(b"x", producer=(7, 0, 0)))
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None
+        while not hosted.commits_awaited():
+            await asyncio.sleep(0)
+        one.plane.know_live(ALONE)
+        assert produced(await ann.hear()) == (TOO_FEW_BEHIND_IT, -1)
+        one.obey(2)
+        assert [await answer(ann, sequence) for sequence in (1, 0)] == [(0, 1), (0, 0)]
 
 
 async def test_a_gap_that_nobody_here_made_is_out_of_order(tmp_path: Path) -> None:
