@@ -35,9 +35,9 @@ from tests.simulation.replication.compacted_log import (
 )
 from tests.simulation.replication.disk_broker import WALL_MS, DiskBroker
 from tests.simulation.replication.disk_log import DiskLog
-from tests.simulation.replication.disks import IN_MEMORY, DiskWorld
+from tests.simulation.replication.disks import IN_MEMORY, DiskWorld, settle_machines
 from tests.simulation.replication.memory_log import Stored
-from tests.simulation.replication.runner import Outcome, next_action, settle
+from tests.simulation.replication.runner import Outcome, next_action
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action
 
@@ -382,10 +382,7 @@ def run_seed(seed: int) -> Outcome:
         except Broken as broken:
             return Outcome(seed, str(broken), tuple(trail))
         revive = rng.random() < 0.5
-        text = settle(world, revive)
-        while world.revive_damaged():
-            text = settle(world, revive)
-        text = text or world.starts_differ()
+        text = settle_machines(world, revive) or world.starts_differ()
         for _, broker in world._up():
             broker.kill()
     return Outcome(seed, f"after a fair run ({revive=}): {text}" if text else "", tuple(trail))

@@ -36,7 +36,7 @@ from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker
 from tests.simulation.replication.disk_harm import refusing
 from tests.simulation.replication.disk_log import DiskLog
-from tests.simulation.replication.disks import IN_MEMORY, DiskWorld
+from tests.simulation.replication.disks import IN_MEMORY, DiskWorld, settle_machines
 from tests.simulation.replication.idempotent_producer import (
     IN_FLIGHT,
     SENT_AGAIN,
@@ -45,7 +45,7 @@ from tests.simulation.replication.idempotent_producer import (
     Stream,
 )
 from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, mark_of
-from tests.simulation.replication.runner import Outcome, next_action, settle
+from tests.simulation.replication.runner import Outcome, next_action
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action
 from tests.unit.broker_data_plane.planes import produce, produced
@@ -80,7 +80,6 @@ class ProducingBroker(DiskBroker):
         return ProducedLog(log, deleted)
 
 
-NOT_STORED = SENT_AGAIN - {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 _NUMBERS = count()
 """Of connections, whose names only differ."""
 
@@ -262,7 +261,7 @@ class ProducingWorld(DiskWorld):
         (key, batch, _), error_code, offset = wire.answered()
         wire.told[key, batch.epoch, batch.value] = error_code
         before = wire.told.get((key, batch.epoch, batch.value - 1))
-        is_gap = error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and before in NOT_STORED
+        is_gap = error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and before in SENT_AGAIN
         # An eager one sends new batches between those that it sends again: it is told so, and goes on.
         if is_gap and not self.producer.is_eager:
             raise Broken("the producer is told of a gap that the broker made")
@@ -304,8 +303,10 @@ class ProducingWorld(DiskWorld):
         if stored.value != before.value + 1 and not is_again:
             raise Broken(f"offset {offset} holds record {stored.value}")
 
-    def waits_for_a_pass(self) -> bool:
+    def waits_for_a_pass(self, text: str) -> bool:
         """True once: now leaders judge again who asks for nothing new."""
+        if not text:
+            return False
         passed, self.now = self.now, Instant(self.now + WHOLE_PASS_MS)
         return passed < WHOLE_PASS_MS
 
@@ -372,9 +373,7 @@ def run_seed(seed: int) -> Outcome:
         except Broken as broken:
             return Outcome(seed, str(broken), tuple(trail))
         revive = rng.random() < 0.7
-        text = settle(world, revive)
-        while world.revive_damaged() or (text and world.waits_for_a_pass()):
-            text = settle(world, revive)
+        text = settle_machines(world, revive)
         text = text or (world.unwritten() if revive else "") or world.starts_differ()
         for _, broker in world._up():
             broker.kill()

@@ -199,7 +199,8 @@ def settle(world: World, revive: bool, readers: Readers | None = None) -> str:
         if text := readers.read_on(world) if readers is not None else "":
             return text
     except Broken as broken:
-        return str(broken)
+        world.broken = str(broken)
+        return world.broken
     if world.database.folded() != world.rows() or world.database.load() != world.rows():
         return "journal, rows and load differ"
     unsettled = (text for key in world.keys if (text := _unsettled(world, key)))

@@ -49,6 +49,8 @@ class World(Wishes):
     configs: ClassVar[Mapping[str, str]] = {}
     """Of the first topic."""
 
+    broken = ""
+    """What a fair run broke: another one would not meet it again."""
     rounds_of_rest = 2
     """Of a fair run, in which nothing changes: then nothing will."""
 
