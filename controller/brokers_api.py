@@ -1,6 +1,7 @@
 """This room is the REST door that cordons and unregisters brokers, and elects leaders."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema
@@ -13,10 +14,11 @@ from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_pa
 from access.rest.permissions import MayOperate, MayView, caller_of, refuse_beyond, require_whole_cluster
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, example
+from controller import asking
 from controller.api import BrokerDetail, PartitionList, broker_shown, broker_tag
 from controller.models import Broker
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
-from controller.topics_api import NAME_LENGTH, REASON, query_of, reason_of
+from controller.topics_api import NAME_LENGTH, REASON, query_of, reason_of, topic_now
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.from_broker import ElectLeaders, Wish
@@ -112,11 +114,11 @@ def _broker_now(broker_id: int) -> tuple[dict[str, Any], str] | None:
 
 
 class ElectedTopicShape(serializers.Serializer[Any]):
-    """Partitions of a topic."""
+    """Partitions of a topic; without `partitions` all that it has when this is asked for the first time."""
 
     topic = serializers.CharField(max_length=NAME_LENGTH)
     partitions = serializers.ListField(
-        child=Int32Field(min_value=0), allow_empty=False, max_length=PARTITIONS_MAX
+        child=Int32Field(min_value=0), allow_empty=False, max_length=PARTITIONS_MAX, required=False
     )
 
 
@@ -142,17 +144,35 @@ class ElectionShape(AskedShape):
         if attrs["election"] == "unclean" and "topics" not in attrs:
             text = "Name the partitions: an unclean election may lose records."
             raise serializers.ValidationError({"topics": text})
-        if sum(len(one["partitions"]) for one in attrs.get("topics", ())) > PARTITIONS_MAX:
-            raise serializers.ValidationError({"topics": f"At most {PARTITIONS_MAX} partitions."})
         return attrs
 
-    def wish(self) -> ElectLeaders:
-        """What is asked of the controller, when it is valid."""
+    def wish(self, before: Wish | None) -> ElectLeaders:
+        """What is asked of the controller, when it is valid; `before`: what was, under the same key.
+
+        Raises Problem, ValidationError.
+        """
         stated = self.validated_data
         named = None
         if "topics" in stated:
-            named = tuple((one["topic"], number) for one in stated["topics"] for number in one["partitions"])
+            named = tuple(
+                (one["topic"], number)
+                for one in stated["topics"]
+                for number in one.get("partitions") or _all_of(one["topic"], before)
+            )
+            if len(named) > PARTITIONS_MAX:
+                raise serializers.ValidationError({"topics": f"At most {PARTITIONS_MAX} partitions."})
         return ElectLeaders(correlation_id=0, partitions=named, unclean=stated["election"] == "unclean")
+
+
+def _all_of(topic: str, before: Wish | None) -> Sequence[int]:
+    """The partitions of a topic: those it had when this was asked `before`, or has now. Raises Problem."""
+    named = before.partitions if isinstance(before, ElectLeaders) else None
+    if known := [number for name, number in named or () if name == topic]:
+        return known
+    now = topic_now(topic)
+    if now is None:
+        raise Problem(404, "There is no such topic.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return range(now[0]["partitions"])
 
 
 class Partitions(PartitionList):
@@ -179,4 +199,6 @@ class Partitions(PartitionList):
                 refuse_beyond(caller, topic=name)
         else:
             require_whole_cluster(caller)
-        return told(ask(shape.wish(), caller, shape.validated_data["reason"], key))
+        before = asking.asked_under(caller.principal, key) if key is not None else None
+        wish = shape.wish(before.wish if before is not None else None)
+        return told(ask(wish, caller, shape.validated_data["reason"], key))

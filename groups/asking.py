@@ -71,14 +71,16 @@ def ask(
 def asked_before(
     group: str, asked: Asked, principal: str, reason: str, idempotency_key: str | None
 ) -> Request | None:
-    """The same request under the same key, about a group that is not there (any more)."""
+    """The same request under the same key, whatever it was asked on; its group is not there (any more)."""
     if idempotency_key is None or "\x00" in group:
         return None
     row = WorkItem.objects.filter(
         kind=KIND, key=group, principal=principal, idempotency_key=idempotency_key
     ).first()
     found = None if row is None else _read(row)
-    return found if found is not None and (found.asked, found.reason) == (asked, reason) else None
+    if found is None or found.reason != reason:
+        return None
+    return found if msgspec.structs.replace(found.asked, expected=asked.expected) == asked else None
 
 
 def asked_under(group: str, principal: str, idempotency_key: str) -> uuid.UUID | None:

@@ -7,12 +7,17 @@ the owner answers it in a turn. The row stays as long as adopted work does, and 
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from runtime.ports import Connection, VersionConflict
 from runtime.work_table import AnsweredRow, RequestRow, TurnConnection
+
+CONDITIONS: Final = frozenset({"expected", "expected_version", "expected_id"})
+"""What a payload says of the row that was looked at. Once it was carried out that row is another one: whoever
+looks again and asks the same under the same key states another one, and is told what became of the first.
+"""
 
 OPEN_MAX = 100
 """Unanswered requests of one principal: what is written into a cluster that stands still is bounded."""
@@ -64,12 +69,13 @@ INSERT INTO work_item (id, kind, lane, key, based_on, principal, reason, idempot
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s, 0, '', '', clock_timestamp())
 ON CONFLICT DO NOTHING RETURNING id::text"""
 _KNOWN = """
-SELECT id::text, kind = %s AND key = %s AND reason = %s AND payload = %s::jsonb
+SELECT id::text, kind = %s AND key = %s AND reason = %s, payload::text
 FROM work_item WHERE principal = %s AND idempotency_key = %s"""
 
 
 def store(cursor: Cursor, request: NewRequest) -> str:
-    """Store the request and return its id, or the id of the same one under its idempotency key.
+    """Store the request and return its id, or the id of the same one under its idempotency key, whatever row
+    either was asked on.
 
     Raises AnotherAsked if the key was given to another one, TooManyOpen. Call it in autocommit, and wake
     ports.DUE afterwards: the owner looks, has it done if something is to be found out, and answers.
@@ -113,7 +119,6 @@ def _known(cursor: Cursor, request: NewRequest, payload: str) -> str:
             request.kind,
             request.key,
             request.reason,
-            payload,
             request.principal,
             request.idempotency_key,
         ),
@@ -121,9 +126,20 @@ def _known(cursor: Cursor, request: NewRequest, payload: str) -> str:
     row = cursor.fetchone()
     if row is None:
         return ""
-    if not row[1]:
+    if not row[1] or _unconditional(row[2]) != _unconditional(payload):
         raise AnotherAsked
     return str(row[0])
+
+
+def _unconditional(payload: str) -> Any:
+    """What is asked, without the CONDITIONS on which it is."""
+
+    def stripped(said: Any) -> Any:
+        if isinstance(said, dict):
+            return {name: stripped(value) for name, value in said.items() if name not in CONDITIONS}
+        return [stripped(one) for one in said] if isinstance(said, list) else said
+
+    return stripped(msgspec.json.decode(payload))
 
 
 def ready(

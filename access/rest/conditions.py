@@ -18,7 +18,7 @@ IDEMPOTENCY_KEY: Final = OpenApiParameter(
     OpenApiTypes.STR,
     OpenApiParameter.HEADER,
     description="1 to 64 characters of yours. The same request under the same key is carried out once, and"
-    " answered the same for 7 days; another request under it is 422.",
+    " answered the same for 7 days, whatever If-Match says by then; another request under it is 422.",
 )
 
 

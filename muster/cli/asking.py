@@ -36,11 +36,17 @@ _RESULTS: Final = [
 
 
 def tag_of(session: Session, path: str) -> str:
-    """The version that is meant: as it was said, or as it is now. Raises Failure."""
+    """The version that is meant: as it was said, or as it is now. Raises Failure.
+
+    What is not there may be gone by the same command under the same key: then that is told.
+    """
     said = session.asking.if_match.strip()
     if said:
         return said if said == "*" or said.endswith('"') else f'"{said}"'
-    return session.rest.get(path).tag or "*"
+    if not session.asking.key:
+        return session.rest.get(path).tag or "*"
+    found = session.rest.found(path)
+    return found.tag or "*" if found is not None else "*"
 
 
 def ask(
@@ -185,11 +191,21 @@ def _difference(row: dict[str, Any]) -> str:
 def judged(
     session: Session, method: str, path: str, body: Mapping[str, Any], *, tag: str = "", dry: str = "dry_run"
 ) -> None:
-    """Show somebody who is to decide what would come of it. Raises Failure if it would be refused."""
+    """Show somebody who is to decide what would come of it. Raises Failure if it would be refused.
+
+    Not under a key that was said: it may be refused because it was carried out under it, which is told then.
+    """
     key = uuid.uuid4().hex
-    answer = session.rest.send(method, path, key, body={**body, dry: True}, tag=tag)
+    try:
+        answer = session.rest.send(method, path, key, body={**body, dry: True}, tag=tag)
+    except Failure:
+        if not session.asking.key:
+            raise
+        return
     request = followed_request(session, str(answer.body["request"]), answer.body)
     if request["verdict"] in _REFUSED:
+        if session.asking.key:
+            return
         raise Failure(_code_of(request), f"{str(request['verdict']).capitalize()}: {_why(request)}")
     if session.screen.output is Output.TABLE:
         _tell_people(session, request)

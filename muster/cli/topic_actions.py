@@ -107,18 +107,10 @@ def elect(
         raise usage("Name the partitions: an unclean election may lose records.")
     body: dict[str, Any] = {"election": "unclean" if unclean else "preferred", "reason": session.reason()}
     if topic:
-        body["topics"] = [_whole(session, scope(one)) for one in topic]
+        body["topics"] = [scope(one) for one in topic]
     if unclean:
         session.confirm("unclean", "What only other replicas hold is lost.")
     tell(session, ask(session, "POST", "partitions", body))
-
-
-def _whole(session: Session, one: dict[str, Any]) -> dict[str, Any]:
-    """With all partitions of its topic, where none is named."""
-    if "partitions" in one:
-        return one
-    count = session.rest.get(named("topics", one["topic"])).body["partitions"]
-    return one | {"partitions": list(range(count))}
 
 
 def _brokers(said: list[str]) -> list[list[int]]:

@@ -126,6 +126,27 @@ def test_a_command_of_several_changes_goes_on_under_its_key(operated: Operated, 
     muster.done("topics", "delete", topic, *SURE)
 
 
+def test_the_same_command_under_the_same_key_is_told_the_first_answer(operated: Operated) -> None:
+    """Though it was carried out on a version that is no more, or its topic has grown since, or is gone."""
+    muster, name = operated.muster, f"once-{uuid4().hex[:8]}"
+
+    def twice(*words: object, between: tuple[object, ...] = ()) -> None:
+        keyed = (*words, "--idempotency-key", f"{words[1]}-{name}", *SURE)
+        told = [muster.done(*keyed, "-o", "json").json["request"]]
+        if between:
+            muster.done(*between, *SURE)
+        told.append(muster.done(*keyed, "-o", "json").json["request"])
+        assert told[0] == told[1]
+
+    muster.done("topics", "create", name, "-p", 1, *WHY)
+    twice("topics", "add-partitions", name, 2)
+    twice("topics", "elect", "--topic", name, between=("topics", "add-partitions", name, 3))
+    twice("topics", "delete", name)
+    assert muster("topics", "show", name).code == ExitCode.NOT_FOUND
+    other = ("topics", "create", name, "--idempotency-key", f"delete-{name}", *WHY)
+    assert "given to another request" in muster(*other).err
+
+
 def words_to_repeat(muster: Muster, heard: int, *words: object) -> list[str]:
     """How to repeat the command, whose changes were answered to the first `heard`, and never after."""
     with lossy(muster.environment["MUSTER_URL"], 99, heard) as url:
