@@ -338,3 +338,17 @@ class Broker:
 
 def _nobody_is_rung() -> None:
     """It pings when the walk says so."""
+
+
+def is_of(replica: Replica, row: PartitionRow) -> bool:
+    """False for what is still a replica of a partition that had the number before this one."""
+    if replica.row is None:
+        return not row.base_epoch
+    return replica.row.base_epoch == row.base_epoch
+
+
+def laggards(replica: Replica) -> list[int]:
+    """Members of the ISR that are behind the leader's log end, as far as the leader knows."""
+    end_offset = replica.log.end_offset
+    followers = [b for b in replica.isr if b != replica.broker_id]
+    return [b for b in followers if replica.end_offset_of(b) < end_offset]

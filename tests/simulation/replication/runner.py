@@ -6,11 +6,11 @@ from random import Random
 
 from controller.core.election import never_led
 from muster.kernel.invariants import InvariantViolation
-from tests.simulation.replication.broker_process import NEVER_LAGS, incarnation
+from tests.simulation.replication.broker_process import NEVER_LAGS, incarnation, laggards
 from tests.simulation.replication.losses import is_unclean
 from tests.simulation.replication.readers import Readers
 from tests.simulation.replication.wishes import Broken
-from tests.simulation.replication.world import Action, World, laggards
+from tests.simulation.replication.world import Action, World
 
 STEPS = 160
 TOPICS_IN_EACH = 3

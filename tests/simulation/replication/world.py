@@ -27,6 +27,8 @@ from tests.simulation.replication.broker_process import (
     Broker,
     FetchAnswer,
     FetchRequest,
+    is_of,
+    laggards,
 )
 from tests.simulation.replication.controller_process import Controller, Database, Link, compute
 from tests.simulation.replication.leaving import Leavers
@@ -485,17 +487,3 @@ class World(Wishes):
             copies += held or bool(other.crashed and other_id in replica.isr)
         if copies < min(self.min_insync, self.rows().partitions[key].settled_count):
             raise Broken("committed with fewer copies than min.insync.replicas")
-
-
-def is_of(replica: Replica, row: PartitionRow) -> bool:
-    """False for what is still a replica of a partition that had the number before this one."""
-    if replica.row is None:
-        return not row.base_epoch
-    return replica.row.base_epoch == row.base_epoch
-
-
-def laggards(replica: Replica) -> list[int]:
-    """Members of the ISR that are behind the leader's log end, as far as the leader knows."""
-    end_offset = replica.log.end_offset
-    followers = [b for b in replica.isr if b != replica.broker_id]
-    return [b for b in followers if replica.end_offset_of(b) < end_offset]
