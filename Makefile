@@ -29,7 +29,7 @@ JOBS ?= 3
 export PYTHONDONTWRITEBYTECODE :=
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
-.PHONY: help setup runtime compiled plain jars browser built-clients demo up stop start status login test lint bench sim \
+.PHONY: help setup ready runtime compiled plain jars browser built-clients demo up stop start status login test lint bench sim \
 	clients fuzz soak chaos accept docs lock clean
 
 help:  ## list the verbs
@@ -73,7 +73,11 @@ lint: setup  ## ruff, mypy, import contracts
 	$(PY) -m mypy .
 	$(VENV)/bin/lint-imports --no-cache
 
-test: setup jars browser built-clients lint  ## everything: lint, then all tests with one summary (TESTS=tests)
+# Each of them mostly waits for somebody: a registry, a compiler's single thread.
+ready: setup jars browser built-clients lint
+
+test:  ## everything: lint, then all tests with one summary (TESTS=tests)
+	@$(MAKE) --no-print-directory -j 4 ready
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 clients: setup jars built-clients  ## run members by every Kafka client, each with 10,000 records, kills and drains
