@@ -1,5 +1,6 @@
 """This room hands tests databases as good as new: to empty one costs a hundredth of a copy."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -37,6 +38,9 @@ SHAPE = """
 """Two copies of one template agree in it, down to the numbers of relations, until somebody changes one."""
 
 
+_servers = itertools.count(1)
+
+
 class KeptDatabases:
     """The databases of one server: copies of its template, lent to one test at a time."""
 
@@ -44,6 +48,7 @@ class KeptDatabases:
         self._server = server
         self._template = template
         self._free: list[str] = []
+        self._name = f"muster_{next(_servers)}"
         self._made = 0
         with self._superuser(template) as connection:
             self._shape = _text(connection, SHAPE)
@@ -65,7 +70,7 @@ class KeptDatabases:
         if self._free:
             return self._free.pop()
         self._made += 1
-        name = f"muster_{self._made}"
+        name = f"{self._name}_{self._made}"
         copy_database(self._server, name, template=self._template)
         return name
 

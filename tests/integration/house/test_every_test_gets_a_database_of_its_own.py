@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 
 from standalone.postgres import Postgres
+from tests.kept_databases import KeptDatabases, drop_database
 
 
 @pytest.mark.parametrize("turn", ["first", "second"])
@@ -17,6 +18,47 @@ def test_rows_of_one_test_are_not_seen_by_the_next(fresh_database: str, turn: st
         before = rows.fetchone()
         connection.execute("INSERT INTO django_content_type (app_label, model) VALUES ('clicks', 'orders')")
     assert before == (0,)
+
+
+def test_what_a_test_did_to_its_database_is_not_seen_by_the_next(
+    postgres_server: Postgres, migrated_template: str
+) -> None:
+    kept = KeptDatabases(postgres_server, migrated_template)
+    name = kept.lend()
+    with psycopg.connect(postgres_server.superuser_url(name), autocommit=True) as connection:
+        first = connection.execute("SELECT nextval('node_identity_node_id_seq')").fetchone()
+        connection.execute("INSERT INTO auth_group (name) VALUES ('pilots')")
+        connection.execute("CREATE TABLE invoices (id int)")
+        # Whoever was left behind does not hold it back.
+        kept.take_back(name)
+    assert kept.lend() == name
+    with psycopg.connect(postgres_server.superuser_url(name), autocommit=True) as connection:
+        assert connection.execute("SELECT nextval('node_identity_node_id_seq')").fetchone() == first
+        assert connection.execute("SELECT count(*) FROM auth_group").fetchone() == (0,)
+        assert connection.execute("SELECT to_regclass('invoices')").fetchone() == (None,)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "ALTER TABLE auth_group ADD COLUMN colour text",
+        "ALTER TABLE auth_group DROP CONSTRAINT auth_group_name_key",
+        "CREATE SCHEMA shop",
+        "DELETE FROM django_migrations WHERE id = 1",
+        "UPDATE django_content_type SET model = 'orders' WHERE id = 1",
+    ],
+)
+def test_a_database_that_cannot_be_made_as_new_is_not_lent_again(
+    postgres_server: Postgres, migrated_template: str, harm: str
+) -> None:
+    kept = KeptDatabases(postgres_server, migrated_template)
+    name = kept.lend()
+    with psycopg.connect(postgres_server.superuser_url(name), autocommit=True) as connection:
+        connection.execute(harm)
+    kept.take_back(name)
+    again = kept.lend()
+    assert again != name
+    drop_database(postgres_server, again)
 
 
 def test_django_and_child_processes_use_the_same_database(fresh_database: str) -> None:
