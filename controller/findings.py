@@ -118,7 +118,9 @@ def _of_stalled(moves: move_queries.MoveCounts) -> list[Finding]:
         "number": moves.stalled,
         "names": [row.name for row in rows[:_NAMED]],
         "more": max(0, moves.stalled - _NAMED),
-        "brokers": sorted({broker for row in rows for broker in row.waits_for}),
+        "brokers": (brokers := sorted({broker for row in rows for broker in row.waits_for})),
+        "kept_out": (kept_out := queries.kept_out(brokers)),
+        "to_start": [broker for broker in brokers if broker not in kept_out],
         "leaderless": sum(1 for row in rows if row.leaderless),
     }
     return [Finding("reassignments_wait", WARNING, rows[0].waits_since, facts)]
@@ -220,16 +222,23 @@ def _about(
     live: Sequence[int],
     fenced: Sequence[queries.BrokerRow],
 ) -> Finding:
+    because = [row for row in fenced if any(_is_cause(row, partition) for partition in partitions)]
     facts = {
         "number": number,
         "partitions": partitions,
         "names": [partition.name for partition in partitions[:_NAMED]],
         "more": max(0, number - _NAMED),
-        "because": [row for row in fenced if any(_is_cause(row, partition) for partition in partitions)],
+        "because": because,
+        "to_start": [row for row in because if not row.broker.set_back],
+        "kept_out": [row for row in fenced if row.broker.set_back and _holds_any(row, partitions)],
         "never_led": all(not partition.isr for partition in partitions),
         "electable": any(broker in live for partition in partitions for broker in partition.assigned),
     }
     return Finding(kind, severity, min(partition.since for partition in partitions), facts)
+
+
+def _holds_any(row: queries.BrokerRow, partitions: Sequence[queries.PartitionRow]) -> bool:
+    return any(row.broker.broker_id in partition.assigned for partition in partitions)
 
 
 def _is_cause(row: queries.BrokerRow, partition: queries.PartitionRow) -> bool:

@@ -215,6 +215,12 @@ def live_ids(brokers: Iterable[Broker]) -> list[int]:
     return [broker.broker_id for broker in brokers if not broker.fenced]
 
 
+def kept_out(broker_ids: Sequence[int]) -> list[int]:
+    """Those of these brokers that know more than the database, and get no session before it is adopted."""
+    rows = Broker.objects.filter(broker_id__in=broker_ids).exclude(set_back="")
+    return list(rows.order_by("broker_id").values_list("broker_id", flat=True))
+
+
 def brokers() -> list[BrokerRow]:
     """Every broker in the order of its id."""
     rows = list(Broker.objects.defer("secret_hash").select_related("condition").order_by("broker_id"))

@@ -9,8 +9,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from access.grants import Role
+from access.service import create_user
 from controller import findings, leases, move_queries, queries
 from controller.models import Broker, Partition
+from groups import standing
 from groups.models import ConsumerGroup
 from runtime.models import Lease, NodeSession, WorkItem
 from tests.integration.web import cast
@@ -270,6 +273,30 @@ def test_who_knows_more_than_the_database_is_not_to_be_started_again() -> None:
     cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
     Broker.objects.filter(pk=2).update(set_back="broker 2 has applied version 99, and this is 41")
     assert list(found()) == ["database_set_back"]
+    topic = cast.add_topic("orders", 3, [(1, 2)], configs={"min.insync.replicas": "2"})
+    Partition.objects.filter(partition=0).update(leader=-1, isr=[2])
+    cast.move(topic, 1, [1, 2, 3])
+    cast.add_broker(3, fenced=True, since=cast.ago(minutes=1))
+    Partition.objects.filter(partition=1).update(assigned=[1, 2, 3], adding=[2, 3], isr=[1])
+    kept_out = "Broker 2 is kept out because the database was set back: manage.py adopt_restore lets it in."
+    for kind in ("partitions_offline", "partitions_under_min_isr"):
+        told = _words(found()[kind], "may")
+        assert kept_out in told and not re.search("(?i)(start|bring) .*broker", told.split("Broker 2")[0])
+    [waits] = findings.of_moves(move_queries.counts())
+    assert "Start broker 3, or move" in _words(waits, "may") and "Broker 2 comes back" in _words(waits, "may")
+
+
+def test_where_no_replica_lives_none_is_offered_for_election(client: Client) -> None:
+    client.force_login(create_user("olga", Role.OPERATOR, None))
+    cast.add_broker(1, fenced=True, since=cast.ago(minutes=3))
+    cast.add_broker(2)
+    cast.add_topic("orders", 1, [(1, 2)])
+    Partition.objects.update(leader=-1, isr=[1])
+    assert "Elect any live replica" in text(client, "/topics/orders/0/")
+    Broker.objects.update(fenced=True)
+    standing.forget()
+    page = text(client, "/topics/orders/0/")
+    assert "Elect any live replica" not in page and "No replica is live that could lead" in page
 
 
 def test_the_controllers_lane_alone_keeps_no_group_from_committing() -> None:
