@@ -41,6 +41,9 @@ SLICE_BYTES: Final = 64 * 1024
 AT_ONCE: Final = 500
 """Partitions, or topics that are asked for, up to which an answer is written in one go."""
 
+LOOKED_THROUGH: Final = 20_000
+"""So many are looked through for a lost leader, in about a millisecond; a longer answer waits for nobody."""
+
 MOST_REMEMBERED: Final = 10_000
 """Connections that have asked for topics by name."""
 
@@ -69,12 +72,13 @@ class MetadataHandler:
         for the same may know of a loss before this door does: it is given a moment to hear of it.
         """
         answer = MetadataAnswer(self._view(), header, frame, caller_of(reply).may_describe)
-        if answer.size > AT_ONCE:
-            self._later.start(reply, self._in_slices(answer, reply), answer.size)
-        elif self._missed.may_wait and (answer.is_led_by(self._missed.lost) or self._is_again(answer, reply)):
-            self._later.start(reply, self._when_known(answer, reply), answer.size)
+        may_wait = self._missed.may_wait and answer.size <= LOOKED_THROUGH
+        waits = may_wait and (answer.is_led_by(self._missed.lost) or self._is_again(answer, reply))
+        if waits or answer.size > AT_ONCE:
+            self._later.start(reply, self._beside(answer, reply, waits=waits), answer.size)
         else:
-            self._answer(answer, reply)
+            self._list_fenced(answer)
+            reply.send(answer.whole())
 
     def _is_again(self, answer: "MetadataAnswer", reply: Reply) -> bool:
         """True if this connection has asked before for topics by name, and would be told of a leader now."""
@@ -86,22 +90,21 @@ class MetadataHandler:
             del self._asked[next(iter(self._asked))]
         return known
 
-    def _answer(self, answer: "MetadataAnswer", reply: Reply) -> None:
+    def _list_fenced(self, answer: "MetadataAnswer") -> None:
         if answer.is_by_name:
             answer.list_too(self._missed.just_fenced(answer.view))
-        reply.send(answer.whole())
 
-    async def _when_known(self, answer: "MetadataAnswer", reply: Reply) -> None:
+    async def _beside(self, answer: "MetadataAnswer", reply: Reply, *, waits: bool) -> None:
+        """In slices, once it names no lost leader any more if it `waits` for that."""
+
         def names_a_lost_leader() -> bool:
             answer.view = self._view()
             return answer.is_led_by(self._missed.lost)
 
-        await self._missed.until_known(names_a_lost_leader)
-        answer.view = self._view()
-        self._answer(answer, reply)
-
-    @staticmethod
-    async def _in_slices(answer: "MetadataAnswer", reply: Reply) -> None:
+        if waits:
+            await self._missed.until_known(names_a_lost_leader)
+            answer.view = self._view()
+        self._list_fenced(answer)
         topics: list[bytes] = []
         held_bytes = 0
         for topic in answer.topics():

@@ -7,7 +7,7 @@ from uuid import UUID
 from kafkaserver import missed as room
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
 from kafkaserver.later import Later
-from kafkaserver.metadata_answers import MetadataHandler
+from kafkaserver.metadata_answers import AT_ONCE, MetadataHandler
 from kafkaserver.missed import MissedBrokers
 from muster.kafkawire.api_table import ApiKey, RequestHeader
 from muster.kernel.error_codes import ErrorCode
@@ -18,9 +18,11 @@ ONE, TWO = BrokerView(1, "one", 9092), BrokerView(2, "two", 9093)
 VERSION = 12
 
 
-def _view(leader: int, live: tuple[BrokerView, ...], fenced: tuple[BrokerView, ...] = ()) -> MetadataView:
+def _view(
+    leader: int, live: tuple[BrokerView, ...], fenced: tuple[BrokerView, ...] = (), count: int = 1
+) -> MetadataView:
     in_sync = tuple(one.broker_id for one in live)
-    topic = TopicView("orders", UUID(int=1), (PartitionView(leader, 3, (1, 2), in_sync),))
+    topic = TopicView("orders", UUID(int=1), (PartitionView(leader, 3, (1, 2), in_sync),) * count)
     return MetadataView.of("cluster-1", live, [topic], fenced=fenced)
 
 
@@ -71,7 +73,7 @@ class Ann:
         body = body_of(
             ApiKey.METADATA, VERSION, length + await self._reader.readexactly(int.from_bytes(length, "big"))
         )
-        [partition] = body.topics[0].partitions
+        partition = body.topics[0].partitions[0]
         assert (partition.error_code == ErrorCode.LEADER_NOT_AVAILABLE) == (partition.leader_id == -1)
         return int(partition.leader_id), [int(one.node_id) for one in body.brokers]
 
@@ -97,6 +99,19 @@ async def test_an_answer_waits_until_another_leads() -> None:
         await until(lambda: door.missed.waiting == 1)
         door.tell(ELECTED)
         assert await ann.hear() == (2, [2, 1]), "whoever it fetched from is listed still"
+        await ann.leave()
+
+
+async def test_one_of_more_partitions_than_are_told_in_one_go_waits_too() -> None:
+    door = Door()
+    async with asyncio.timeout(10), served(door.handle) as (_server, port):
+        ann = await _coming(port)
+        door.tell(_view(1, (ONE, TWO), count=2 * AT_ONCE))
+        door.missed.lose(1)
+        ann.ask("orders")
+        await until(lambda: door.missed.waiting == 1)
+        door.tell(_view(2, (TWO,), (ONE,), 2 * AT_ONCE))
+        assert await ann.hear() == (2, [2, 1])
         await ann.leave()
 
 
