@@ -339,6 +339,14 @@ def test_a_partition_without_owner_is_named(viewer: Client) -> None:
     assert ConsumerGroup.objects.count() == 1
 
 
+@pytest.fixture
+def standing_that_outlives_slowness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read is kept for ten minutes, not two seconds: so that changes alone end it."""
+    for module in ("groups.standing", "controller.standing"):
+        monkeypatch.setattr(f"{module}.KEPT_MS", 600_000)
+
+
+@pytest.mark.usefixtures("standing_that_outlives_slowness")
 def test_what_is_kept_of_the_standing_ends_with_any_change(viewer: Client) -> None:
     cast.one_night(groups=3)
     for address in ("/", "/groups/"):
@@ -357,6 +365,7 @@ def test_what_is_kept_of_the_standing_ends_with_any_change(viewer: Client) -> No
     assert re.findall(r'data-key="([^"]+)"', page)[:3] == ["gate-display", "departures", "zz-new"]
 
 
+@pytest.mark.usefixtures("standing_that_outlives_slowness")
 def test_the_page_of_the_cluster_passes_over_its_partitions_only_when_one_changed(viewer: Client) -> None:
     cast.one_night(groups=1)
 
