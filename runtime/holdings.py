@@ -15,7 +15,7 @@ from runtime import metrics
 from runtime.database import LeaseRow
 from runtime.failpoints import passing
 from runtime.lanes import HeldLane, Lanes
-from runtime.ports import LaneService, LiveNode
+from runtime.ports import LaneLost, LaneService, LiveNode
 
 WIND_DOWN_S = 2.0
 
@@ -127,7 +127,8 @@ class Holdings:
         try:
             await holding.service.accept(holding.lane)
         except Exception as error:
-            if holding.lane.is_lost:
+            if holding.lane.is_lost or (holding.giving and isinstance(error, LaneLost)):
+                # It is somebody else's, or about to be: whoever gives it away tells the service.
                 return
             log.exception("a service could not accept its lane", lane=name, error=str(error))
             holding.accepting = None

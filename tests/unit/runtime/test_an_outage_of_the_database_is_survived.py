@@ -52,6 +52,7 @@ class Service:
         self.lane = lane
         if self.loads is not None:
             await self.loads.wait()
+            lane.hand_in(Counters(), "orders", 1)
 
     async def wind_down(self) -> None:
         pass
@@ -255,6 +256,17 @@ async def test_a_lease_comes_back_only_after_the_farewell_to_its_old_lane(node: 
     service.takes_leave.set()
     await node.until(lambda: LANE in node.keeper.accepted)
     assert service.lane not in (None, old)
+
+
+async def test_a_lease_that_is_given_away_while_its_service_loads_is_no_mistake(taking: Node) -> None:
+    assert taking.service.loads is not None
+    with capture_logs() as said:
+        giving = asyncio.create_task(taking.keeper._holdings.give(LANE, None))
+        await asyncio.sleep(0)
+        taking.service.loads.set()
+        await giving
+    assert taking.service.lane is None
+    assert [line["event"] for line in said] == ["lease given away"]
 
 
 async def test_a_run_that_ends_does_not_cut_a_farewell_short(node: Node) -> None:
