@@ -56,11 +56,12 @@ class Housekeeping:
         before = {key: state.rows for key, state in self._groups.states.items()}
         find = partial(self._store.outlived, shard=self._shard, retention_minutes=self._retention_minutes)
         found = await lane.read(find)
-        orphaned = ((key, tuple(found.removed[key])) for key in before if key in found.removed)
-        # Waited for, because commits are watched until it is decided about them.
-        await asyncio.gather(
-            *(lane.submit_turn(self._groups, key, OffsetsOrphaned(offsets)) for key, offsets in orphaned)
-        )
+        orphaned = [(key, tuple(found.removed[key])) for key in before if key in found.removed]
+        if orphaned:
+            # Waited for, because commits are watched until it is decided about them.
+            await asyncio.gather(
+                *(lane.submit_turn(self._groups, key, OffsetsOrphaned(offsets)) for key, offsets in orphaned)
+            )
         for key, rows in before.items():
             if key in found.topics:
                 self._hand_in(key, TopicsDeleted(found.topics[key]))
@@ -69,14 +70,15 @@ class Housekeeping:
                 self._groups.look_through(key, rows)
                 self._hand_in(key, Swept(rows.version, self._retention_minutes * 60_000, empty_ms, aged))
 
-    def are_gone(self, gone: Gone) -> None:
+    def are_gone(self, gone: Gone) -> bool:
         """Who committed anything for them lets go of it; what is missed now is found by the next `look`.
 
-        Of partitions the next one is soon: their numbers may have been given again since, and somebody may
-        have committed for those that bear them now. An id of a topic is never given again.
+        True: that must be soon, for partitions are gone for which somebody committed something. Their numbers
+        may have been given again, and somebody may have committed for those that bear them now. An id of a
+        topic is never given again.
         """
         if not gone.topic_ids and not gone.partitions:
-            return
+            return False
         for key, state in list(self._groups.states.items()):
             offsets = state.rows.offsets
             if gone.topic_ids and any(one.topic_id in gone.topic_ids for one in offsets):
@@ -86,3 +88,4 @@ class Housekeeping:
             self._wanted |= any((one.topic_id, one.number) in gone.partitions for one in offsets)
             if any((one.topic_id, one.number) in gone.partitions for one in state.memory.dirty):
                 self._hand_in(key, PartitionsRemoved(gone.partitions))
+        return self._wanted

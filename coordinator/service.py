@@ -434,8 +434,8 @@ class ShardService(LeasedShard):
             self._commits.give_up()
 
     def _topics_changed(self, names: frozenset[str], gone: Gone) -> None:
-        self._housekeeping.are_gone(gone)
-        self._look_around(self.premises.node.now())
+        if self._housekeeping.are_gone(gone):
+            self._look_around(self.premises.node.now())
         for key, state in list(self._groups.states.items()):
             wanted, wildcards = interests(state.rows)
             touched = not wanted.isdisjoint(names)
