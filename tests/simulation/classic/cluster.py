@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
@@ -25,29 +24,24 @@ from tests.simulation.classic.client import Client
 from tests.simulation.classic.ledger import Ledger
 from tests.simulation.classic.operators import Operators
 from tests.simulation.classic.reader import NEVER_READ, PARTITIONS
-from tests.simulation.classic.rows import RETENTION_MINUTES, KafkaStore
 from tests.simulation.classic.seat import Seat
+from tests.simulation.native import aged
 from tests.simulation.native import cluster as native
 from tests.simulation.native.node import Node
 from tests.simulation.native.topics import layout
 from tests.simulation.native.world import World
 
-SWEEP_MS = 2_000
 Result = TypeVar("Result")
 
 
 class KafkaNode(Node):
     """A node whose clients speak Kafka: decisions are looked at as they pass."""
 
-    store_kind = KafkaStore
+    store_kind = aged.AgedStore
     cluster: Cluster  # type: ignore[assignment]
 
     def _settings(self) -> CoordinatorSettings:
-        return replace(
-            super()._settings(),
-            offsets_retention_minutes=RETENTION_MINUTES,
-            offsets_retention_check_interval_ms=SWEEP_MS,
-        )
+        return aged.of_short_memory(super()._settings())
 
     async def query(self, function: Callable[[DatabaseConnection], Result]) -> Result:
         if function.__module__ == cluster_view.__name__:
@@ -129,6 +123,7 @@ class KafkaNode(Node):
 class KafkaWorld(World):
     """The world of one seed, in which turns are looked at as those of a classic group."""
 
+    may_age = False
     checks: Checks
     ledger: Ledger
 

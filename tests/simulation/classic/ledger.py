@@ -22,7 +22,7 @@ from groups.core.requests import GroupRequest
 from groups.core.state import NO_NOTE, GroupRows, OffsetNote
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition, each_partition, each_position
-from tests.simulation.classic.rows import RETENTION_MS, database_ms
+from tests.simulation.native.aged import RETENTION_MS, database_ms
 
 if TYPE_CHECKING:
     from tests.simulation.classic.cluster import Cluster

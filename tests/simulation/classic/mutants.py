@@ -25,7 +25,7 @@ SEEN_BY_SEEDS = (
         "waiting_expires",
         "the session of a member ends while its answer is held back",
         (Patch(leaving._look_after, "if waits and not session.fresh:", "if False:"),),
-        seeds=(8,),
+        seeds=(19,),
     ),
     Mutant(
         "heartbeats_unheard",

@@ -42,7 +42,7 @@ SEEN_BY_SEEDS = (
         "dropped_and_forgotten",
         "who is parked when a cache is dropped is not told",
         (Patch(Groups.drop, "self._say(parked)", "pass"),),
-        seeds=(8,),
+        seeds=(10,),
     ),
     Mutant(
         "refused_and_forgotten",

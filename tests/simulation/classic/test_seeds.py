@@ -9,7 +9,7 @@ from tests.simulation.native.runner import Outcome
 
 SEEDS = 300
 SEEDS_A_TEST = 30
-LOOKED_INTO = 150
+LOOKED_INTO = 240
 
 
 @cache

@@ -27,6 +27,7 @@ from muster.messages.member import (
     StopFetcherResponse,
 )
 from muster.messages.partitions import Partition, each_partition, each_position
+from tests.simulation.native.ageing import Ageing, goes_by_itself
 from tests.simulation.native.network import Connection, Truth
 from tests.simulation.native.turn_checks import TurnChecks
 
@@ -73,6 +74,7 @@ class Checks(TurnChecks):
         super().__init__(cluster)
         self.changed_at: dict[Partition, float] = {}
         self.begins_at: dict[Partition, int] = {}
+        self.ageing = Ageing(self.world)
         self._arrivals = 0
         self._changed_after: dict[Partition, tuple[int, int]] = {}
         self._hearing: Truth = {}
@@ -148,11 +150,15 @@ class Checks(TurnChecks):
 
     def batch(self, rows: GroupRows, written: Mapping[Partition, int] = _NOTHING) -> None:
         super().batch(rows)
+        self.ageing.written(written)
         if not rows.members:
             self._changed_from_outside(written)
 
     def committed(self, node: Node, turn: Sequence[Any], before: GroupRows, rows: GroupRows) -> None:
         super().committed(node, turn, before, rows)
+        by_itself = goes_by_itself(node.groups._deciding.get(rows.group_id, ()))
+        if by_itself:
+            self.ageing.turn(node, turn, before, rows)
         self.world.forbid(
             len(rows.members) > self.world.settings.group_max_size, "the group has more members than it may"
         )
@@ -163,10 +169,13 @@ class Checks(TurnChecks):
                     self.world.forbid(name in before.quarantined, f"{name} came in though it is kept out")
                 case records.QuarantineEnded():
                     self.world.forbid(record.member_id in rows.members, f"{record.member_id} is let in early")
+                case records.OffsetsFlushed():
+                    self.ageing.written(one for one, _ in each_position(record.offset_info))
                 case records.OffsetsSet():
+                    self.ageing.written(one for one, _ in each_position(record.offset_info))
                     told = {one: at.offset for one, at in each_position(record.offset_info)}
                     self._changed_from_outside(told)
-                case records.OffsetsDeleted():
+                case records.OffsetsDeleted() if not by_itself:
                     self._changed_from_outside(dict.fromkeys(each_partition(record.partitions), NO_OFFSET))
                 case records.GroupDeleted():
                     self._changed_from_outside(dict.fromkeys(before.offsets, NO_OFFSET))

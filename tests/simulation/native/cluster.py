@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
+from uuid import UUID
 
 from coordinator.core import rebalance
 from coordinator.core.settings import GroupSettings
@@ -11,7 +13,6 @@ from groups.core import records
 from groups.core.state import GroupRows
 from muster.client.core.session import Stage
 from muster.kernel.ids import TopicName
-from muster.kernel.topology import TopicLayout
 from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition
 from tests.simulation.native.checks import Checks
@@ -39,6 +40,7 @@ class Cluster:
         self._numbers = 0
         self._connections = 0
         self._tokens = 0
+        self._removed: set[tuple[UUID, int]] = set()
         self.world.woken = self.woken
         for _ in range(2):
             self.start_node()
@@ -66,6 +68,10 @@ class Cluster:
         """A notification reaches every process."""
         for node in self.nodes:
             node.woken(name, key)
+
+    def drain(self, node: Node) -> None:
+        """It gives its leases away and ends, and after a while another starts in its place."""
+        node.drain(lambda: None if node.status == "over" else self.crash(node))
 
     def next_number(self) -> int:
         """Names requests, connections and waiters of whoever is no member."""
@@ -105,9 +111,28 @@ class Cluster:
     def grow(self, topic: str) -> None:
         """The topic gets one more partition."""
         before = self.world.layouts[TopicName(topic)]
-        grown = TopicLayout(before.name, before.topic_id, before.partition_count + 1)
+        number = before.partition_count
+        grown = replace(before, partition_count=number + 1)
+        if (before.topic_id, number) in self._removed:
+            self._numbers += 1
+            grown = replace(grown, added_again=(*before.added_again, (number, self._numbers)))
+            self.world.added_again_at[before.topic_id, number] = self.world.now
         self.world.layouts[before.name] = grown
-        self.woken("topics")
+        self._tell_of_topics()
+
+    def shrink(self, topic: str) -> None:
+        """The topic loses its last partition."""
+        before = self.world.layouts[TopicName(topic)]
+        number = before.partition_count - 1
+        self._removed.add((before.topic_id, number))
+        others = tuple(one for one in before.added_again if one[0] != number)
+        self.world.layouts[before.name] = replace(before, partition_count=number, added_again=others)
+        self._tell_of_topics()
+
+    def _tell_of_topics(self) -> None:
+        """A wake-up may be lost where that is looked at: nodes look by themselves every few seconds."""
+        if not self.world.is_ageing or self.world.chance.random() < 0.5:
+            self.woken("topics")
 
     # -- what must never be -----------------------------------------------------------------
 
@@ -165,6 +190,8 @@ class Cluster:
             return "a rebalance is under way"
         if unanswered := self.operators.unanswered():
             return f"nobody answered {unanswered}"
+        if orphans := self.checks.ageing.orphans():
+            return f"offsets of removed partitions stay: {orphans}"
         by_id = {process.member_id: process for process in self.alive()}
         if by_id.keys() != rows.members.keys():
             return f"members are {sorted(rows.members)}, alive are {sorted(by_id)}"

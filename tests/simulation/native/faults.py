@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from muster.client.core.session import Stage
+from muster.kernel.ids import TopicName
 from muster.messages.member import TopicCount
 from tests.simulation.native.cluster import EVERYTHING, Cluster
 from tests.simulation.native.node import Node
@@ -56,6 +57,13 @@ class Faults:
                 (4, operators.use_a_tool),
                 (2, operators.knock),
                 (4, self._everybody_away),
+            )
+
+        if self.world.is_ageing:
+            self._kinds += (
+                (4, self._drain_node),
+                (8, self._everybody_goes),
+                (6, self._remake),
             )
 
     def unleash(self, chaos_ms: float) -> None:
@@ -163,6 +171,54 @@ class Faults:
         for _ in range(3):
             self.world.later(self.chance.uniform(7_500, length), self._change_offsets)
         return f"everybody is away for {length} ms"
+
+    def _everybody_goes(self) -> str:
+        """They leave, die or are stopped, mostly for longer than offsets are kept; then they come again."""
+        length = self.chance.choice((4_000, 9_000, 16_000, 16_000))
+        for process in self.cluster.alive():
+            if process.status != "up":
+                continue
+            if self.chance.random() < 0.3:
+                process.pause()
+                self.world.later(length, process.wake)
+                continue
+            if process.session.stage is Stage.REGISTERED and self.chance.random() < 0.5:
+                process.leave()
+            else:
+                process.crash()
+            self.world.later(length + self.chance.uniform(0, 1_000), self._come_again)
+        return f"everybody goes for {length} ms"
+
+    def _come_again(self) -> None:
+        if not self.world.quiet:
+            self.world.tell(self._restart())
+
+    def _remake(self) -> str:
+        """Who fetches there finds the log of another partition."""
+        topic = self.chance.choice(("orders", "clicks"))
+        before = self.world.layouts[TopicName(topic)]
+        if not before.partition_count:
+            return ""
+        number, length = before.partition_count - 1, self.chance.choice((0, 50, 1_500, 8_000))
+        self.cluster.shrink(topic)
+        self.world.later(length, lambda: self._add_again(topic, number))
+        return f"{topic}-{number} is removed, to be added again in {length} ms"
+
+    def _add_again(self, topic: str, number: int) -> None:
+        if self.world.layouts[TopicName(topic)].partition_count != number:
+            return
+        self.cluster.grow(topic)
+        partition = self.cluster.partition(topic, number)
+        for process in self.cluster.alive():
+            if process.status == "up" and partition in process.fetchers:
+                process.out_of_range(partition)
+
+    def _drain_node(self) -> str:
+        node = self._node()
+        if node is None:
+            return ""
+        self.cluster.drain(node)
+        return f"{node.name} is drained"
 
     def _change_offsets(self) -> None:
         operators = self.cluster.operators

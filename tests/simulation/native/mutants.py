@@ -293,7 +293,7 @@ MUTANTS = (
                 "    correlation_id = self._next_id()",
             ),
         ),
-        seeds=(119,),
+        seeds=(72,),
     ),
     Mutant(
         "flush_after",

@@ -33,6 +33,7 @@ from runtime.leases import LeaseKeeper
 from runtime.ports import Connection as DatabaseConnection
 from runtime.ports import LiveNode
 from runtime.side import SideLink
+from tests.simulation.native.aged import AgedStore, of_short_memory
 from tests.simulation.native.looping import SimulatedLoop, SimulatedThread
 from tests.simulation.native.network import Connection, Truth
 from tests.simulation.native.rows import GROUP, LANE, NodesDatabase, Store
@@ -64,7 +65,7 @@ class Node:
         self.clock = Clock(self.world)
         self.now = self.clock.now
         self.loop = SimulatedLoop(self.world)  # type: ignore[abstract]  # no sockets, no children
-        self.store = self.store_kind(self)
+        self.store = (AgedStore if self.world.is_ageing else self.store_kind)(self)
         self.database = NodesDatabase(self.world.rows, self)
         self.decision: GroupDecision | None = None
         self.lines: dict[str, Line] = {}
@@ -110,7 +111,8 @@ class Node:
         self._begin_duties()
 
     def _settings(self) -> CoordinatorSettings:
-        return CoordinatorSettings(group=self.world.settings, offset_commit_interval_ms=700)
+        settings = CoordinatorSettings(group=self.world.settings, offset_commit_interval_ms=700)
+        return of_short_memory(settings) if self.world.is_ageing else settings
 
     def _begin_duties(self) -> None:
         self._expected = self._swept_at = self.now()
@@ -176,6 +178,15 @@ class Node:
         if self.status == "paused":
             self.status = "up"
             self.loop.go_on()
+
+    def drain(self, ended: Callable[[], None]) -> None:
+        """SIGTERM: its leases are given away; then the process ends."""
+
+        async def until_it_has_none() -> None:
+            await self.keeper.drain()
+            self.world.soon(ended)
+
+        self.loop.perform(self.loop.create_task, until_it_has_none())
 
     def cut_off(self) -> None:
         """PostgreSQL is out of reach, and knows it."""

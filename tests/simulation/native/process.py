@@ -337,6 +337,9 @@ class Process:
 
     def _consume(self) -> None:
         for partition in self.fetchers:
+            if self.world.is_at_its_end(partition, self.fetchers[partition]):
+                self.cluster.consumed(partition)
+                continue
             self.fetchers[partition] += 1
             self.consumed += 1
             self.session.advance(partition, self.fetchers[partition])

@@ -7,7 +7,7 @@ import pytest
 from coordinator.core.native import attempts, handle
 from muster.kernel.invariants import InvariantViolation
 from tests.scenarios.native.transcripts import FOLDER, played
-from tests.simulation.native import operator_mutants
+from tests.simulation.native import ageing_mutants, operator_mutants
 from tests.simulation.native.cluster import Cluster
 from tests.simulation.native.mutants import MUTANTS, Mutant, Patch, applied
 from tests.simulation.native.runner import run_seed
@@ -21,7 +21,7 @@ from tests.simulation.native.scripted import (
     who_is_stopped_commits_the_step_in_hand_behind_its_answer,
 )
 
-ALL = (*MUTANTS, *operator_mutants.MUTANTS)
+ALL = (*MUTANTS, *operator_mutants.MUTANTS, *ageing_mutants.MUTANTS)
 NOTICED = [mutant for mutant in ALL if mutant.seeds]
 SCRIPTS: dict[str, tuple[Callable[[Cluster], None], int]] = {
     "kept_too_long": (a_member_comes_back_after_another_had_its_share, 0),

@@ -7,12 +7,14 @@ import random
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
 
 from coordinator.core.draft import GroupDecision
 from coordinator.core.settings import GroupSettings, Surroundings
 from coordinator.store_offsets import GroupOffsets
 from groups.core import records
 from groups.core.state import GroupRows
+from muster.kernel.ids import TopicName
 from muster.kernel.instants import Instant
 from muster.messages.partitions import Partition, each_partition, each_position
 from runtime.freshness import LEASE_TTL_MS
@@ -28,6 +30,10 @@ OPERATED = (5, 15)
 """In these of twenty seeds operators ask, tools delete, and outsiders commit."""
 WORDY = range(10, 17)
 """In these of twenty seeds nodes speak in slices, with time between them."""
+AGEING = (6, 18)
+"""In these of twenty seeds what is old goes, nodes are drained, partitions are removed and added again."""
+CLICKS = 20
+"""So many records each partition of `clicks` has, where what is old goes."""
 UNTOLD = frozenset({"item_id", "token_hash", "client_id", "client_host", "auto_commit", "auto_offset_reset"})
 
 
@@ -58,6 +64,9 @@ class Clock:
 class World:
     """Everything of one seed. Actions run one after the other, in the order of their times."""
 
+    may_age = True
+    """Else every seed is one of those in which nothing of AGEING happens."""
+
     def __init__(self, seed: int, settings: GroupSettings | None = None) -> None:
         self.chance = random.Random(seed)
         self.is_wordy = seed % 20 in WORDY
@@ -66,6 +75,8 @@ class World:
         # Told by the seed alone, so that all other seeds play as they did before.
         self.redundant = seed % 20 == 11
         self.is_operated = seed % 20 in OPERATED
+        self.is_ageing = self.may_age and seed % 20 in AGEING
+        self.added_again_at: dict[tuple[UUID, int], float] = {}
         assignor, copies = ("redundant", 2 + seed // 20 % 2) if self.redundant else ("sticky", 2)
         self.rows = Rows(self, GroupRows(GROUP, rebalance_mode=mode, assignor=assignor, copies=copies))
         self.workers = Workers(self)
@@ -125,6 +136,20 @@ class World:
         if error is not None:
             self.trail.extend(traceback.format_exception(error))
         self.violation = self.violation or text
+
+    # -- topics -----------------------------------------------------------------------------
+
+    def is_at_its_end(self, partition: Partition, position: int) -> bool:
+        """Whether nothing is left to read there: who reads it commits nothing new, and it grows old."""
+        return self.is_ageing and partition.topic == "clicks" and position >= CLICKS
+
+    def is_of_another(self, partition: Partition, at: float) -> bool:
+        """Whether what was committed at that time was for a partition that is not there any more."""
+        if not self.is_ageing:
+            return False
+        layout = self.layouts[TopicName(partition.topic)]
+        added_at = self.added_again_at.get((partition.topic_id, partition.number), at)
+        return partition.number >= layout.partition_count or added_at > at
 
     # -- the database -----------------------------------------------------------------------
 

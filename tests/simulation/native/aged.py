@@ -1,4 +1,4 @@
-"""This room is the database of the classic simulation, with the times at which its rows were written.
+"""This room is the simulated database with the times at which its rows were written.
 
 Its calendar runs ten times as fast as the world's clock: a minute's retention passes within a seed.
 """
@@ -6,9 +6,11 @@ Its calendar runs ten times as fast as the world's clock: a minute's retention p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from coordinator.core.events import AgedOffset
+from coordinator.settings import CoordinatorSettings
 from coordinator.store_offsets import GroupOffsets
 from coordinator.store_outlived import Outlived
 from groups.core import records
@@ -22,6 +24,7 @@ from tests.simulation.native.rows import GROUP, Store
 CALENDAR = 10
 RETENTION_MINUTES = 1
 RETENTION_MS = RETENTION_MINUTES * 60_000
+SWEEP_MS = 2_000
 NOTHING_AGED = Outlived({}, {}, {})
 
 
@@ -30,8 +33,17 @@ def database_ms(world_ms: float) -> int:
     return int(world_ms * CALENDAR)
 
 
-class KafkaStore(Store):
-    """As the native simulation's, and `outlived`: what `coordinator.store_outlived` asks in SQL."""
+def of_short_memory(settings: CoordinatorSettings) -> CoordinatorSettings:
+    """A node looks every other second for what is older than that."""
+    return replace(
+        settings,
+        offsets_retention_minutes=RETENTION_MINUTES,
+        offsets_retention_check_interval_ms=SWEEP_MS,
+    )
+
+
+class AgedStore(Store):
+    """With `outlived`: what `coordinator.store_outlived` asks in SQL."""
 
     def save(self, connection: Any, key: str, before: GroupRows, records_: Sequence[GroupRecord]) -> None:
         super().save(connection, key, before, records_)
@@ -56,8 +68,13 @@ class KafkaStore(Store):
         if rows is None:
             return NOTHING_AGED
         times, now = connection.table("times"), self._owner.world.now
-        known = self._owner.cluster.topic_ids()  # type: ignore[attr-defined]
-        topics = frozenset(one.topic_id for one in rows.offsets if one.topic_id not in known)
+        by_id = {layout.topic_id: layout for layout in self._owner.world.layouts.values()}
+        topics = frozenset(one.topic_id for one in rows.offsets if one.topic_id not in by_id)
+        removed = [
+            (one, offset)
+            for one, offset in rows.offsets.items()
+            if one.topic_id in by_id and self._owner.world.is_of_another(one, times[one])
+        ]
         aged = []
         if rows.phase in (Phase.EMPTY, Phase.STABLE):
             simple = rows.protocol == CLASSIC and rows.classic is not None and not rows.classic.protocol_type
@@ -69,4 +86,9 @@ class KafkaStore(Store):
                     aged.append(AgedOffset(partition, offset, age_ms))
         empty_ms = database_ms(now - times["phase"]) if rows.phase is Phase.EMPTY else 0
         empty = {GROUP: empty_ms} if empty_ms >= retention_minutes * 60_000 else {}
-        return Outlived({GROUP: aged} if aged else {}, empty, {GROUP: topics} if topics else {})
+        return Outlived(
+            {GROUP: aged} if aged else {},
+            empty,
+            {GROUP: topics} if topics else {},
+            {GROUP: removed} if removed else {},
+        )
