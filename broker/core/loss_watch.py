@@ -123,15 +123,14 @@ class LossWatch:
         return tuple(self._reports.values())[:MAX_ROWS_PER_FRAME]
 
     def stopped(self, key: PartitionKey) -> None:
-        """This broker is no replica any more: it has nothing to tell."""
-        held_before = len(self._held)
-        for epoch in self._asked.pop(key, ()):
-            self._drop((*key, epoch))
-        if len(self._held) < held_before:
-            self._note_all()
+        """The log is here no more: nothing is to be told of it.
+
+        What is asked stays: another partition may have this number by now, and be hosted next.
+        """
+        self._drop([(*key, epoch) for epoch in self._asked.get(key, ())])
 
     def _know(self, losses: Iterable[LossAsked]) -> None:
-        held_before = len(self._held)
+        heard: list[LossKey] = []
         for one in losses:
             key = PartitionKey(one.topic_id, one.partition)
             if self._broker_id not in one.told:
@@ -141,10 +140,8 @@ class LossWatch:
             epochs.pop(one.leader_epoch, None)
             if not epochs:
                 self._asked.pop(key, None)
-            self._drop((*key, one.leader_epoch))
-        if len(self._held) < held_before:
-            # Once for all of a frame: after a catastrophe thousands are told of.
-            self._note_all()
+            heard.append((*key, one.leader_epoch))
+        self._drop(heard)
 
     def _forget_what_nobody_asks(self) -> None:
         asked = {(*key, epoch) for key, epochs in self._asked.items() for epoch in epochs}
@@ -153,9 +150,14 @@ class LossWatch:
             self._held = {key: one for key, one in self._held.items() if key in asked}
             self._note_all()
 
-    def _drop(self, key: LossKey) -> None:
-        self._reports.pop(key, None)
-        self._held.pop(key, None)
+    def _drop(self, keys: Iterable[LossKey]) -> None:
+        """Nothing is left to say of these; noted once for all: after a catastrophe thousands are heard."""
+        held_before = len(self._held)
+        for key in keys:
+            self._reports.pop(key, None)
+            self._held.pop(key, None)
+        if len(self._held) < held_before:
+            self._note_all()
 
     def _note_all(self) -> None:
         if self._notes is not None:
