@@ -1,6 +1,7 @@
 """Compaction: of each key the last record stays, offsets stay, and a kill at any step costs nothing."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ from random import Random
 import pytest
 
 from broker.core.producers import Duplicate
+from broker.log.cleaning import CLEANER_CHECKPOINT
 from broker.log.compaction import LastOffsets, compacted
 from broker.log.outcomes import AppendRefused, LogSettings
 from broker.log.partition_log import PartitionLog
@@ -260,6 +262,26 @@ def test_a_batch_is_compressed_again_as_it_was(tmp_path: Path, codec: int) -> No
     header = batches.read_header(bytes_of(region))
     assert (header.attributes & 7, header.record_count, header.last_offset_delta) == (codec, 1, 1)
     assert records(log)[0][2:4] == (b"once", b"x" * 100)
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"0\n1\n99 0\n")])
+def test_a_tombstone_whose_pass_nobody_knows_any_more_stays_longer(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    log = opened(tmp_path, COMPACT)
+    put(log, (b"a", b"1"))
+    put(log, (b"a", None))
+    for number in range(12):
+        put(log, (b"other", b"%d" % number * 60))
+    day = log.settings.delete_retention_ms
+    compact(log, wall_ms=10 * day)
+    spoil(tmp_path / CLEANER_CHECKPOINT)
+    log = opened(tmp_path, COMPACT, was_clean=True, recovery_point=log.end_offset)
+    for wall_ms, stands in ((11 * day, True), (12 * day - 1, True), (12 * day, False)):
+        for number in range(12):
+            put(log, (b"other", b"%d" % number * 60))
+        compact(log, wall_ms=wall_ms)
+        assert (b"a" in values(log)) == stands
 
 
 @pytest.mark.parametrize("is_crash", [False, True])
