@@ -1,13 +1,16 @@
 """This room runs the real broker core in the simulation: a machine, its process, its link."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from broker.core.cluster_view import ClusterView, Heeded, PartitionKey
 from broker.core.loss_watch import LossWatch
 from broker.core.replica import FetchPosition, Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd
 from broker.core.replica_log import PartitionKey as LogKey
+from broker.known_topics import KnownTopics
+from broker.log.outcomes import LogSettings
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import (
@@ -69,9 +72,8 @@ class Broker:
 
     leaving = may_leave = False
 
-    def __init__(self, broker_id: int, min_insync: Callable[[PartitionKey], int]) -> None:
+    def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
-        self.min_insync = min_insync
         self.logs: dict[PartitionKey, MemoryLog] = {}
         self.up = False
         self.run = 0
@@ -92,6 +94,7 @@ class Broker:
         self.run += 1
         self.broker_epoch = 0
         self.view = ClusterView(self.broker_id)
+        self.topics = KnownTopics(LogSettings())
         self.replicas: dict[PartitionKey, Replica] = {}
         self.answers: list[FetchAnswer] = []
         self.link: Link | None = None
@@ -154,6 +157,17 @@ class Broker:
         """The controller has heard the hello, a lost tail included."""
         self.broker_epoch = frame.broker_epoch
         self.lost_tail = False
+        self._know_levels(frame.static_configs)
+
+    def _know_levels(self, static: Mapping[str, str]) -> None:
+        for topic_id in self.topics.know_levels({}, self.view.cluster_configs, static):
+            self._require(topic_id)
+
+    def _require(self, topic_id: UUID) -> None:
+        known = self.topics.get(topic_id)
+        for key, replica in self.replicas.items():
+            if key[0] == topic_id and known is not None:
+                replica.require(known.min_insync_replicas)
 
     def heed(self, now: Instant) -> None:
         """Read the next frame of the link."""
@@ -194,6 +208,10 @@ class Broker:
         )
 
     def _perform(self, heeded: Heeded, now: Instant) -> None:
+        self._know_levels(self.topics.nodes_static)
+        for topic in heeded.topics:
+            if self.topics.know(topic.topic_id, topic.name, topic.configs):
+                self._require(topic.topic_id)
         for key in heeded.deleted:
             self._discard(key)
         for row in heeded.rows:
@@ -216,7 +234,9 @@ class Broker:
                 self._discard(row.key)
                 return
             log = self.logs.setdefault(row.key, MemoryLog())
-            replica = Replica(self.broker_id, log, 0, self.min_insync(row.key))
+            known = self.topics.get(row.topic_id)
+            assert known is not None
+            replica = Replica(self.broker_id, log, 0, known.min_insync_replicas)
             self.replicas[row.key] = replica
         obeyed = replica.obey(row, now, from_snapshot)
         self.losses.look(LogKey(*row.key), replica, replica.log.end_offset)

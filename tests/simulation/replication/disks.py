@@ -22,7 +22,14 @@ from broker.log.partition_log import PartitionLog
 from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker, Diverged
 from tests.simulation.replication.disk_harm import refusing
-from tests.simulation.replication.runner import Outcome, next_action, removal_budget, settle, topic_budget
+from tests.simulation.replication.runner import (
+    Outcome,
+    config_budget,
+    next_action,
+    removal_budget,
+    settle,
+    topic_budget,
+)
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action, World
 
@@ -227,6 +234,8 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
     }
     if seed % TOPICS_IN_EACH == 0:
         budget.update(topic_budget(rng))
+    if not harm and not rot:
+        budget |= config_budget(seed)
     if seed % SHRUNK_IN_EACH == 4:
         # What a log that was removed held below its start, nobody here remembers.
         budget |= {**removal_budget(Random(seed)), "trim": 0}

@@ -18,7 +18,7 @@ from broker.core.cluster_view import ClusterView
 from broker.core.in_sync import Progress
 from broker.core.replica import Obeyed, Replica, Role
 from controller.core import brokers, election, leaders, leaving, partitions, preferred
-from controller.core.draft import Draft
+from controller.core.draft import Draft, policy_of
 from controller.core.election import Choice, Policy
 from controller.core.state import Adopting, LostTail, Memory, Session
 from muster.kernel.error_codes import ErrorCode
@@ -89,6 +89,10 @@ MUTANTS["epoch_kept"] = replaced(
 MUTANTS["unclean"] = replaced(
     Draft, "policy", lambda policy: lambda self, topic: Policy(policy(self, topic).min_insync_replicas, True)
 )
+MUTANTS["floor_of_the_cluster"] = replaced(
+    Draft, "policy", lambda _: lambda self, topic: policy_of({}, self.levels())
+)
+MUTANTS["min_not_heard"] = lambda: patch.object(Replica, "require", lambda self, least: None)
 MUTANTS["empty_isr"] = replaced(
     election, "without", lambda _: lambda row, b, floor, lost: tuple(m for m in row.isr if m != b)
 )

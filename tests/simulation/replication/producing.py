@@ -45,7 +45,7 @@ from tests.simulation.replication.idempotent_producer import (
     Stream,
 )
 from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, mark_of
-from tests.simulation.replication.runner import Outcome, next_action
+from tests.simulation.replication.runner import Outcome, config_budget, next_action
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action
 from tests.unit.broker_data_plane.planes import produce, produced
@@ -316,7 +316,7 @@ class ProducingWorld(DiskWorld):
         return "the producer waits for ever" if left else ""
 
 
-def random_world(rng: Random, folder: Path, runner: asyncio.Runner) -> ProducingWorld:
+def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -> ProducingWorld:
     """Three or four brokers, one or two partitions, and a budget for each kind of fault."""
     harm = rng.random() < 0.3
     brokers = rng.choice((3, 3, 4))
@@ -338,6 +338,8 @@ def random_world(rng: Random, folder: Path, runner: asyncio.Runner) -> Producing
         "trim": rng.choice((0, 0, 1)),
         "power": rng.randint(0, 1) if harm else 0,
     }
+    if not harm:
+        budget |= config_budget(seed)
     return ProducingWorld(
         folder,
         runner,
@@ -361,7 +363,7 @@ def run_seed(seed: int) -> Outcome:
         structlog.testing.capture_logs(),
     ):
         try:
-            world = random_world(rng, Path(folder), runner)
+            world = random_world(rng, seed, Path(folder), runner)
             likelihood = rng.choice((0.05, 0.1, 0.2))
             for _ in range(STEPS):
                 action = next_action(world, rng, likelihood)

@@ -18,6 +18,7 @@ UNREGISTERED_IN_EACH = 8
 SHRUNK_IN_EACH = 10
 PLANNED_IN_EACH = 9
 UNCLEAN_IN_EACH = 10
+CONFIGURED_IN_EACH = 11
 """One world of so many."""
 ROUNDS_AT_MOST = 80
 FAIR_ORDER = (
@@ -87,6 +88,12 @@ def unclean_budget(rng: Random) -> dict[str, int]:
     }
 
 
+def config_budget(seed: int) -> dict[str, int]:
+    """Of worlds in which topics get another min.insync.replicas while they are written; of its own chance."""
+    is_one = seed % CONFIGURED_IN_EACH in (8, 10)
+    return {"configure": Random(seed).randint(2, 6)} if is_one else {}
+
+
 def random_world(rng: Random, seed: int) -> World:
     """Three or four brokers, one or two partitions, and a budget for each kind of fault."""
     brokers = rng.choice((3, 3, 3, 4))
@@ -123,6 +130,9 @@ def random_world(rng: Random, seed: int) -> World:
     is_unclean = seed % UNCLEAN_IN_EACH == 4
     if is_unclean:
         budget |= unclean_budget(rng)
+    if not power:
+        # A crash may take what one machine alone was asked to keep.
+        budget |= config_budget(seed)
     return World(
         assignments,
         brokers=brokers,
@@ -274,7 +284,7 @@ def _unsettled(world: World, key: tuple) -> str:  # type: ignore[type-arg]
     replica = leader.replicas.get(key)
     if replica is None or not replica.leads or replica.leader_epoch != row.leader_epoch:
         return "the leader does not know it"
-    if replica.min_insync_replicas != world.min_insync:
+    if replica.min_insync_replicas != world.configuring.least(world, key[0]):
         return "the leader has another min.insync.replicas than its topic"
     if replica.pending is not None:
         return "a proposal is pending for ever"

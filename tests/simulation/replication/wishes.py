@@ -10,6 +10,8 @@ from broker.core.cluster_view import PartitionKey
 from controller.core.events import Heard, TimePassed
 from controller.core.state import ClusterRows
 from muster.kernel.instants import Instant
+from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
+from muster.messages.link.configs import AlterConfigs, AlteredConfigs, Change, ConfigChange, ResourceType
 from muster.messages.link.from_broker import (
     AlterReassignments,
     CreatePartitions,
@@ -128,9 +130,23 @@ class Wishes:
                 found.append(("delete", topic_id))
             if self.left("grow") and topic.partition_count < PARTITIONS_AT_MOST:
                 found.append(("grow", topic_id))
+            if self.left("configure"):
+                found += [("configure", topic_id, least) for least in (1, 2, None)]
             if self.left("shrink") and topic.partition_count > 1:
                 found.append(("shrink", topic_id))
         return found + self.plan_walks.faults(self)
+
+    def _configure(self, topic_id: UUID, least: int | None) -> None:
+        """Another min.insync.replicas for the topic, or that of the cluster."""
+        self.wishes += 1
+        change = Change.SET if least is not None else Change.DELETE
+        value = str(least) if least is not None else None
+        wanted = AlteredConfigs(
+            type=ResourceType.TOPIC,
+            name=self._name((topic_id, 0)),
+            changes=(ConfigChange(MIN_INSYNC_REPLICAS, change, value),),
+        )
+        self.ask(AlterConfigs(correlation_id=self.wishes, resources=(wanted,)))
 
     def _create(self, name: str, factor: int) -> None:
         self.wishes += 1

@@ -30,6 +30,7 @@ from tests.simulation.replication.broker_process import (
     is_of,
     laggards,
 )
+from tests.simulation.replication.configuring import Configuring
 from tests.simulation.replication.controller_process import Controller, Database, Link, compute
 from tests.simulation.replication.leaving import Leavers
 from tests.simulation.replication.losses import Held, Losses, match, may_trim
@@ -91,14 +92,12 @@ class World(Wishes):
         self.registrations = Registrations()
         self.over_time = OverTime()
         self.plan_walks = PlanWalks()
+        self.configuring = Configuring()
         self.losses = Losses(is_lossy)
         self._begin(assignments)
 
     def _machine(self, broker_id: int) -> Broker:
-        return Broker(broker_id, self._least)
-
-    def _least(self, key: PartitionKey) -> int:
-        return self.min_insync
+        return Broker(broker_id)
 
     def _begin(self, assignments: list[tuple[int, ...]]) -> None:
         """All brokers register, the topic is there, leaders are elected, nothing is in flight."""
@@ -416,7 +415,14 @@ class World(Wishes):
                 [broker.logs[key].records for broker in self.brokers.values() if key in broker.logs]
             ):
                 raise Broken("same offset and epoch, other record or prefix")
-        for one in (self.plan_walks, self.leavers, self.over_time, self.registrations, self.losses):
+        for one in (
+            self.configuring,
+            self.plan_walks,
+            self.leavers,
+            self.over_time,
+            self.registrations,
+            self.losses,
+        ):
             if text := one.look(self):
                 raise Broken(text)
         if not self.controller.deposed and self.controller.state.rows != self.rows():
@@ -485,5 +491,5 @@ class World(Wishes):
             other_log = other.logs.get(key)
             held = other_log is not None and other_log.records[: len(seen)] == seen
             copies += held or bool(other.crashed and other_id in replica.isr)
-        if copies < min(self.min_insync, self.rows().partitions[key].settled_count):
+        if copies < min(replica.min_insync_replicas, self.rows().partitions[key].settled_count):
             raise Broken("committed with fewer copies than min.insync.replicas")
