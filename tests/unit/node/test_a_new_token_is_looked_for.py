@@ -55,6 +55,19 @@ async def test_those_who_ask_during_a_look_share_the_next() -> None:
     assert tokens.reads == 2
 
 
+async def test_many_who_come_together_with_one_new_token_are_all_let_in() -> None:
+    tokens = Tokens("new")
+    tokens.answers.clear()
+    asked = [asyncio.create_task(tokens.newcomers.find("new", HOME)) for _ in range(50)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    asked += [asyncio.create_task(tokens.newcomers.find("new", HOME)) for _ in range(50)]
+    await asyncio.sleep(0)
+    tokens.answers.set()
+    assert await asyncio.gather(*asked) == [True] * 100
+    assert len(tokens.looks) == 2
+
+
 async def test_one_who_gives_up_leaves_the_look_to_the_others() -> None:
     tokens = Tokens("b")
     tokens.answers.clear()
