@@ -20,13 +20,20 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 BUILD: Final = ROOT / "build" / "compiled"
 SEAL: Final = "seal"
 """The file that a finished build has: what it was made of, then the name of each module."""
+_BESIDE: Final = frozenset({"access", "controller", "groups"})
+"""Packages without a module that is compiled, of which compiled ones may hold constants."""
 _SUFFIX: Final = sysconfig.get_config_var("EXT_SUFFIX")
 
 
+def packages_of(modules: Sequence[str]) -> frozenset[str]:
+    """The packages of ours in which they are, and those of which they may hold constants."""
+    return _BESIDE.union(name.partition(".")[0] for name in modules if "." in name)
+
+
 def made_of(root: Path, modules: Sequence[str]) -> str:
-    """A digest of this Python and of all sources of the packages in which `modules` are. Raises OSError."""
+    """A digest of this Python and of all sources that `modules` may have been made of. Raises OSError."""
     digest = hashlib.blake2b(f"{sys.version} {_SUFFIX}".encode(), digest_size=16)
-    for package in sorted({name.partition(".")[0] for name in modules if "." in name}):
+    for package in sorted(packages_of(modules)):
         for path in sorted((root / package).rglob("*.py")):
             content = path.read_bytes()
             digest.update(f"\n{path.relative_to(root)} {len(content)}\n".encode() + content)

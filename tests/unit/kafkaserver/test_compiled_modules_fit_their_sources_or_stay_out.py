@@ -1,13 +1,15 @@
 """Compiled modules are imported where they were made of exactly these sources; plain Python is the rest."""
 
+import ast
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kafkaserver.compiled import BUILD, SEAL, made_of, running, use_what_is_compiled
+from kafkaserver.compiled import BUILD, ROOT, SEAL, made_of, packages_of, running, use_what_is_compiled
 from muster.kafkawire.api_table import ApiKey
 from muster.kernel.environment import SettingError
 from tests.benchmarks.frame_load import answer_of
@@ -54,6 +56,20 @@ def test_any_change_of_their_packages_leaves_plain_python(build: Path, changed: 
     use_what_is_compiled({}, build, build.parent)
     assert sys.meta_path == before
     assert str(running) == "plain Python: what is compiled is of other sources, or for another Python"
+
+
+def test_whatever_compiled_modules_import_of_ours_counts() -> None:
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+    names, ours = table["muster"]["compiled"], set(table["importlinter"]["root_packages"])
+    imported = set()
+    for name in names:
+        tree = ast.parse((ROOT / name.replace(".", "/")).with_suffix(".py").read_text("utf-8"))
+        imported |= {
+            node.module.partition(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module
+        }
+    assert imported & ours <= packages_of(names)
 
 
 def test_a_source_that_is_gone_leaves_plain_python(build: Path) -> None:
