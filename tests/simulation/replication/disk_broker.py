@@ -324,6 +324,10 @@ class DiskBroker(Broker):
     def checkpoint(self) -> None:
         self.plane.checkpoint()
 
+    def retain(self) -> None:
+        """Each replica by itself deletes what its topic keeps no longer."""
+        self._runner.run(self.plane.upkeep.apply_retention())
+
     # ------------------------------------------------------------------------------ link
 
     def _hello(self) -> BrokerHello:

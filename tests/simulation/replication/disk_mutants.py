@@ -15,7 +15,7 @@ from broker.core.replica import Replica, Role
 from broker.core.replica_log import EpochEnd
 from broker.handlers_produce import _ParkedProduce
 from broker.hosted import HostedPartition
-from broker.log import accepting, opening, partition_log
+from broker.log import accepting, opening, partition_log, retention
 from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.segment import Segment
@@ -166,11 +166,21 @@ def _() -> Iterator[None]:
 
 # ---------------------------------------------------------------------------------- log starts
 
+MUTANTS["retention_above_hw"] = lambda: patch.object(retention, "surplus", _surplus_of_all)
 MUTANTS["start_forgotten"] = lambda: patch.object(partition_log, "save_start", lambda *_: None)
 MUTANTS["start_not_followed"] = lambda: patch.object(
     Replica, "start_to_follow", lambda self, _leaders: self.log.start_offset
 )
 MUTANTS["start_above_hw"] = lambda: patch.object(Replica, "began_again", lambda self: None)
+
+
+_surplus: Any = retention.surplus
+
+
+def _surplus_of_all(*stated: Any) -> int:
+    """Whether it is committed or not."""
+    *known, _high_watermark, end_offset = stated
+    return int(_surplus(*known, end_offset, end_offset))
 
 
 @mutant("forgotten_diverges")

@@ -19,6 +19,7 @@ import structlog
 
 from broker.core.replica_log import PartitionKey
 from broker.log.partition_log import PartitionLog
+from muster.kernel.topic_configs import RETENTION_BYTES
 from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker, Diverged
 from tests.simulation.replication.disk_harm import refusing
@@ -45,6 +46,8 @@ DAMAGE = ("power", "flip", "rot", "flush_fails")
 class DiskWorld(World):
     """A world whose brokers keep their logs in files below `folder`."""
 
+    config_choices = (*World.config_choices, *((RETENTION_BYTES, value) for value in ("0", "400", None)))
+
     def __init__(
         self, folder: Path, runner: asyncio.Runner, rng: Random, *stated: Any, **options: Any
     ) -> None:
@@ -66,6 +69,8 @@ class DiskWorld(World):
         for b, broker in self._up():
             if broker.plane.partitions():
                 found += [("flush", b), ("checkpoint", b)]
+            if any(one.log.settings.retention_bytes >= 0 for one in broker.plane.partitions()):
+                found.append(("retain", b))
         return found
 
     def _up(self) -> list[tuple[int, DiskBroker]]:
@@ -163,6 +168,9 @@ class DiskWorld(World):
 
     def _checkpoint(self, b: int) -> None:
         self._disk(b).checkpoint()
+
+    def _retain(self, b: int) -> None:
+        self._disk(b).retain()
 
     def _stop(self, b: int) -> None:
         self._disk(b).stop()

@@ -35,7 +35,13 @@ KILLED_BY = {
 }
 """A seed whose walk breaks without the rule; when walks change, one of SEEDS takes its place."""
 
-KILLED_BY_PRODUCING = {"gap_is_told": 1, "one_line_for_all": 352, "ps_forgotten": 2, "window_is_short": 61}
+KILLED_BY_PRODUCING = {
+    "gap_is_told": 1,
+    "one_line_for_all": 352,
+    "ps_forgotten": 2,
+    "retention_above_hw": 175,
+    "window_is_short": 61,
+}
 """The same of walks with a producer."""
 
 SEEDS = 200

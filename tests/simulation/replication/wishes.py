@@ -3,7 +3,7 @@
 Moves and elections; topics that are created, deleted, made anew under the same name, grown and shrunk.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from broker.core.cluster_view import PartitionKey
@@ -39,6 +39,11 @@ class Broken(Exception):
 
 class Wishes:
     """What a World does for its operators."""
+
+    config_choices: ClassVar[tuple[tuple[str, str | None], ...]] = tuple(
+        (MIN_INSYNC_REPLICAS, value) for value in ("1", "2", None)
+    )
+    """What operators may set for a topic."""
 
     now: Instant
     wishes: int
@@ -131,20 +136,19 @@ class Wishes:
             if self.left("grow") and topic.partition_count < PARTITIONS_AT_MOST:
                 found.append(("grow", topic_id))
             if self.left("configure"):
-                found += [("configure", topic_id, least) for least in (1, 2, None)]
+                found += [("configure", topic_id, *one) for one in self.config_choices]
             if self.left("shrink") and topic.partition_count > 1:
                 found.append(("shrink", topic_id))
         return found + self.plan_walks.faults(self)
 
-    def _configure(self, topic_id: UUID, least: int | None) -> None:
-        """Another min.insync.replicas for the topic, or that of the cluster."""
+    def _configure(self, topic_id: UUID, config: str, value: str | None) -> None:
+        """Another value for the topic; None: that of the cluster."""
         self.wishes += 1
-        change = Change.SET if least is not None else Change.DELETE
-        value = str(least) if least is not None else None
+        change = Change.SET if value is not None else Change.DELETE
         wanted = AlteredConfigs(
             type=ResourceType.TOPIC,
             name=self._name((topic_id, 0)),
-            changes=(ConfigChange(MIN_INSYNC_REPLICAS, change, value),),
+            changes=(ConfigChange(config, change, value),),
         )
         self.ask(AlterConfigs(correlation_id=self.wishes, resources=(wanted,)))
 
