@@ -33,6 +33,7 @@ def bench_plane(
         postgres.start()
         redis.start()
         plane = kind(folder / "plane", _migrated_database(postgres), redis, **settings)
+        plane.starts_warm = False
         plane.start_worker()
         plane.start_node()
         plane.wait_until_serving()

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import psycopg
 
-from standalone.children import end, free_ports, log_tail
+from standalone.children import end, free_ports, launch, log_tail
 from standalone.redis import Redis
 from tests.integration.coordinator.management import Management
 from tests.tidy.sources import ROOT
@@ -84,6 +84,9 @@ class Process:
 class ControlPlane:
     """Nodes and workers of one cluster; `settings` are environment variables for all of them."""
 
+    starts_warm = True
+    """False: as a user's, with what `make compiled` compiled, for whoever measures them."""
+
     def __init__(self, home: Path, database_url: str, redis: Redis, **settings: str) -> None:
         self.home = home
         self.database_url = database_url
@@ -143,6 +146,9 @@ class ControlPlane:
     def _start(self, name: str, command: list[str], environment: dict[str, str]) -> Process:
         self.home.mkdir(parents=True, exist_ok=True)
         log = self.home / f"{name}.log"
+        if not self.starts_warm:
+            popen = launch(command, folder=ROOT, log=log, environment={**self.environment, **environment})
+            return Process(name, popen, log)
         with log.open("ab") as output:
             popen = warm(SERVING).start(
                 command,
