@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,8 @@ LAUNCHER = Path(__file__).with_name("launch.py")
 FIRST_PORT, LAST_PORT = 12000, 32000
 # Of 20,000, so that throwing dice finds free ones soon.
 MOST_PORTS = 1_000
+MOST_SPOKEN_FOR = 200
+"""Ports that this process chose last: others of this machine leave them until they are listened on."""
 GROUP_LOOKS_AGAIN_S = 0.02
 
 
@@ -95,6 +98,27 @@ def _group_of(process: psutil.Process) -> int:
         return 0
 
 
+_spoken_for: deque[int] = deque()
+"""Descriptors of their signs: they end with this process."""
+
+
+def _speak_for(port: int) -> bool:
+    """False if another process has chosen the port, too, and not listened on it yet (Linux only)."""
+    if sys.platform != "linux":
+        return True
+    sign = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        # A name without a file, which ends with its owner.
+        sign.bind(f"\0muster-port-{port}")
+    except OSError:
+        sign.close()
+        return False
+    _spoken_for.append(sign.detach())
+    while len(_spoken_for) > MOST_SPOKEN_FOR:
+        os.close(_spoken_for.popleft())
+    return True
+
+
 def free_ports(count: int) -> list[int]:
     """``count`` different ports on 127.0.0.1 that nobody listens on, at random, not ephemeral ones.
 
@@ -110,6 +134,9 @@ def free_ports(count: int) -> list[int]:
             try:
                 probe.bind(("127.0.0.1", dice.randint(FIRST_PORT, LAST_PORT)))
             except OSError:
+                probe.close()
+                continue
+            if not _speak_for(probe.getsockname()[1]):
                 probe.close()
                 continue
             held.append(probe)

@@ -1,6 +1,7 @@
 """A stack listens where it listened before, or where it was asked to; a port that is taken is told."""
 
 import socket
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -70,3 +71,11 @@ def test_a_port_whose_connections_ended_a_moment_ago_is_free() -> None:
         met.close()
         client.close()
     assert ports.why_taken(port) == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names without files are Linux's")
+def test_a_port_that_was_just_chosen_is_left_to_whoever_chose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    (chosen,) = free_ports(1)
+    monkeypatch.setattr("standalone.children.FIRST_PORT", chosen)
+    monkeypatch.setattr("standalone.children.LAST_PORT", chosen + 20)
+    assert chosen not in free_ports(12)
