@@ -4,7 +4,7 @@ A line of evidence is `partition offset tenure key`. A tenure is one partition f
 without a break; a member that lost its session begins a new one at the committed offset.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,23 +45,34 @@ def read(path: Path) -> list[Seen]:
 
 
 def every_record_was_consumed(
-    produced: Mapping[tuple[int, int], bytes], evidence: Mapping[str, Sequence[Seen]], flights: int
+    produced: Mapping[tuple[int, int], bytes],
+    placeless: Sequence[bytes],
+    evidence: Mapping[str, Sequence[Seen]],
+    flights: int,
 ) -> Check:
-    """Each acknowledged (partition, offset) was seen at least once, with the key that was produced there."""
+    """Each acknowledged (partition, offset) was seen at least once, with the key that was produced there.
+
+    Of what librdkafka took for acknowledged, because a later batch was, each key was seen at another place.
+    """
     promise = "every flight was consumed at least once"
     seen = {(one.partition, one.offset): one.key for member in evidence.values() for one in member}
+    elsewhere = Counter(key for place, key in seen.items() if place not in produced)
+    lost = Counter(placeless) - elsewhere
     missing = [place for place in produced if place not in seen]
     wrong = [place for place, key in produced.items() if place in seen and seen[place] != key]
     again = sum(len(member) for member in evidence.values()) - len(seen)
-    if len(produced) != flights:
+    acknowledged = len(produced) + Counter(placeless).total()
+    if acknowledged != flights:
         return Check(
-            promise, False, f"{len(produced)} of {flights} flights were acknowledged at a place of their own"
+            promise, False, f"{acknowledged} of {flights} flights were acknowledged, at a place of their own"
         )
+    if lost:
+        return Check(promise, False, f"{lost.total()} acknowledged without a place were not seen")
     if missing or wrong:
         return Check(
             promise, False, f"{len(missing)} not seen, {len(wrong)} with another key: {(missing + wrong)[:5]}"
         )
-    return Check(promise, True, f"{len(produced)} flights, {again} of them more than once")
+    return Check(promise, True, f"{acknowledged} flights, {again} of them more than once")
 
 
 def order_holds_within_each_tenure(evidence: Mapping[str, Iterable[Seen]]) -> Check:

@@ -36,6 +36,8 @@ class Replay(threading.Thread):
         self._progress = progress
         self._ending = threading.Event()
         self.produced: dict[tuple[int, int], bytes] = {}
+        self.placeless: list[bytes] = []
+        """Keys of flights that are stored somewhere: what was sent behind them is acknowledged."""
         self.refused: list[str] = []
         self.started_at = 0.0
         self.seconds = 0.0
@@ -97,7 +99,9 @@ class Replay(threading.Thread):
             self.refused.append(str(error))
             return
         partition, offset, key = message.partition(), message.offset(), message.key()
-        if partition is None or offset is None or not isinstance(key, bytes):
-            self.refused.append("an acknowledgement named no place")
-            return
-        self.produced[(partition, offset)] = key
+        if not isinstance(key, bytes):
+            self.refused.append("an acknowledgement named no key")
+        elif partition is None or offset is None:
+            self.placeless.append(key)
+        else:
+            self.produced[(partition, offset)] = key

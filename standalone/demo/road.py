@@ -126,7 +126,8 @@ class Road:
         replay.join()
         for event in plan.due(flights.YEAR_ENDS):
             self.say(f"   {event.day:%e %b}  {event.act()}")
-        self.account.produced, self.account.produce_seconds = len(replay.produced), replay.seconds
+        self.account.produced = len(replay.produced) + len(replay.placeless)
+        self.account.produce_seconds = replay.seconds
         return replay
 
     def _start_consumer(self, name: str) -> str:
@@ -205,7 +206,7 @@ class Road:
                 not replay.refused,
                 "; ".join(replay.refused[:3]) or "none refused",
             ),
-            evidence.every_record_was_consumed(replay.produced, seen, len(year)),
+            evidence.every_record_was_consumed(replay.produced, replay.placeless, seen, len(year)),
             evidence.order_holds_within_each_tenure(seen),
             evidence.committed_to_the_end(rest.committed(GROUP, TOPIC), ends),
             *self._kafka_checks(by_kafka, replay, rest.committed(KAFKA_GROUP, TOPIC), ends, len(year)),
@@ -225,7 +226,7 @@ class Road:
     ) -> list[Check]:
         """The same promises, kept to a client that knows nothing of Muster."""
         checks = (
-            evidence.every_record_was_consumed(replay.produced, seen, count),
+            evidence.every_record_was_consumed(replay.produced, replay.placeless, seen, count),
             evidence.committed_to_the_end(committed, ends),
         )
         return [Check(f"librdkafka: {one.promise}", one.kept, one.detail) for one in checks]

@@ -14,24 +14,32 @@ def seen(*places: tuple[int, int, bytes], tenure: int = 1) -> list[Seen]:
 
 def test_a_record_seen_twice_counts_as_consumed() -> None:
     lines = {"ann": seen((0, 0, b"N1"), (0, 1, b"N2")), "ben": seen((0, 1, b"N2"), (1, 0, b"N3"))}
-    check = evidence.every_record_was_consumed(PRODUCED, lines, 3)
+    check = evidence.every_record_was_consumed(PRODUCED, [], lines, 3)
     assert check.kept and check.detail == "3 flights, 1 of them more than once"
 
 
 def test_a_record_that_nobody_saw_breaks_the_promise() -> None:
     assert not evidence.every_record_was_consumed(
-        PRODUCED, {"ann": seen((0, 0, b"N1"), (0, 1, b"N2"))}, 3
+        PRODUCED, [], {"ann": seen((0, 0, b"N1"), (0, 1, b"N2"))}, 3
     ).kept
 
 
 def test_a_record_with_another_key_breaks_the_promise() -> None:
     lines = {"ann": seen((0, 0, b"N1"), (0, 1, b"XX"), (1, 0, b"N3"))}
-    assert not evidence.every_record_was_consumed(PRODUCED, lines, 3).kept
+    assert not evidence.every_record_was_consumed(PRODUCED, [], lines, 3).kept
 
 
 def test_two_flights_acknowledged_at_one_place_break_the_promise() -> None:
     lines = {"ann": seen((0, 0, b"N1"), (0, 1, b"N2"), (1, 0, b"N3"))}
-    assert not evidence.every_record_was_consumed(PRODUCED, lines, 4).kept
+    assert not evidence.every_record_was_consumed(PRODUCED, [], lines, 4).kept
+
+
+def test_a_flight_acknowledged_without_a_place_must_be_seen_at_a_place_that_is_nobodys() -> None:
+    known, placeless = {(0, 0): b"N1", (0, 1): b"N2"}, [b"N1"]
+    everywhere = {"ann": seen((0, 0, b"N1"), (0, 1, b"N2"), (1, 0, b"N1"))}
+    assert evidence.every_record_was_consumed(known, placeless, everywhere, 3).kept
+    elsewhere = {"ann": seen((0, 0, b"N1"), (0, 1, b"N2"), (1, 0, b"N2"))}
+    assert not evidence.every_record_was_consumed(known, placeless, elsewhere, 3).kept
 
 
 def test_a_gap_within_a_tenure_breaks_the_order() -> None:
