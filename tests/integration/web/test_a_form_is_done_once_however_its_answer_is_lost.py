@@ -63,9 +63,8 @@ FORMS = {
 }
 
 
-def judged(request_id: UUID) -> WorkItem:
+def judged(row: WorkItem) -> WorkItem:
     """What is only to be judged would be done; nobody answers the rest yet."""
-    row = WorkItem.objects.get(id=request_id)
     if row.payload.get("wish", {}).get("validate_only"):
         said = ConfigResults(results=(ConfigResult(type=int(ResourceType.TOPIC), name="flights"),))
         row.state, row.result, row.adopted_at = "adopted", msgspec.to_builtins(said), timezone.now()
@@ -75,7 +74,7 @@ def judged(request_id: UUID) -> WorkItem:
 @pytest.fixture
 def olga(fresh_database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     """An operator's browser, and a group, a topic, a plan and a broker to do something to."""
-    monkeypatch.setattr(asking, "_wait", judged)
+    monkeypatch.setattr(asking, "_answered", judged)
     cast.add_cluster()
     for broker in (1, 2, 3):
         cast.add_broker(broker)

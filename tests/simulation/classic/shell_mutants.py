@@ -394,7 +394,7 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
         Mutant(
             "orphans_stay",
             "offsets of topics that went unseen are not looked for",
-            (Patch(Housekeeping.look, "if key in found.topics:", "if False:"),),
+            (Patch(Housekeeping._look, "if key in found.topics:", "if False:"),),
         ),
         _awaited(tools.test_offsets_of_a_topic_that_is_no_more_go_whoever_reads_it),
     ),
