@@ -20,7 +20,7 @@ LAUNCHER = Path(__file__).with_name("launch.py")
 FIRST_PORT, LAST_PORT = 12000, 32000
 # Of 20,000, so that throwing dice finds free ones soon.
 MOST_PORTS = 1_000
-MOST_SPOKEN_FOR = 200
+MOST_SPOKEN_FOR = 24
 """Ports that this process chose last: others of this machine leave them until they are listened on."""
 GROUP_LOOKS_AGAIN_S = 0.02
 
