@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from broker.log.outcomes import CLEANED
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
-from muster.kafkawire.compression import CODEC_BITS, compress
+from muster.kafkawire.compression import compress
 from muster.kafkawire.errors import CorruptBatch
 from muster.kafkawire.record_frames import NO_KEY, places, records_of
 
@@ -195,7 +195,7 @@ def _kept(
         return batch
     is_last = task.last_batches.get(header.producer_id) == header.base_offset
     if not header.record_count:
-        return batch if is_last else None
+        return _emptied(batch, header) if is_last else None
     records = bytes(records_of(batch, header, OPENED_BYTES))
     kept: list[bytes] = []
     newest_ms = batches.NO_TIMESTAMP
@@ -215,14 +215,18 @@ def _kept(
     if len(kept) == header.record_count:
         return batch
     if not kept:
-        return batches.rewritten(batch, header, b"", 0, batches.NO_TIMESTAMP) if is_last else None
+        return _emptied(batch, header) if is_last else None
     if header.attributes & batches.APPEND_TIME_BIT:
         newest_ms = header.max_timestamp_ms
-    codec = header.attributes & CODEC_BITS
     payload = b"".join(kept)
-    return batches.rewritten(
-        batch, header, compress(codec, payload) if codec else payload, len(kept), newest_ms
-    )
+    if header.codec:
+        payload = compress(header.codec, payload)
+    return batches.rewritten(batch, header, payload, len(kept), newest_ms)
+
+
+def _emptied(batch: memoryview, header: BatchHeader) -> bytes:
+    """A batch that only remembers its producer, and where it was."""
+    return batches.rewritten(batch, header, b"", 0, batches.NO_TIMESTAMP)
 
 
 def _known(key: bytes) -> bytes:

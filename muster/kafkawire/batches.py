@@ -19,6 +19,8 @@ LENGTH_OVERHEAD_BYTES: Final = 12
 
 NO_PRODUCER: Final = -1
 NO_TIMESTAMP: Final = -1
+CODEC_BITS: Final = 0x07
+"""How the records are compressed; 0: not."""
 APPEND_TIME_BIT: Final = 0x08
 """The one time of all records of the batch is its largest: when the broker took it."""
 CONTROL_BIT: Final = 0x20
@@ -57,6 +59,11 @@ class BatchHeader(NamedTuple):
     def next_offset(self) -> int:
         """The offset behind the batch's last record."""
         return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        """How its records are compressed (KIP-98; 1 to 4); 0: not at all, or there are none."""
+        return self.attributes & CODEC_BITS if self.record_count else 0
 
     @property
     def last_sequence(self) -> int:
@@ -145,13 +152,18 @@ def is_filler(header: BatchHeader) -> bool:
 def rewritten(
     batch: Buffer, header: BatchHeader, payload: bytes | memoryview, count: int, max_timestamp_ms: int
 ) -> bytes:
-    """The same batch with fewer records: its place, its producer, its offsets and base time stay."""
+    """The same batch with fewer records: its place, its producer, its offsets and base time stay.
+
+    Of one without records nothing is compressed, nor may its header say so: clients open what it names.
+    """
     made = bytearray(HEADER_BYTES + len(payload))
     made[:HEADER_BYTES] = memoryview(batch)[:HEADER_BYTES]
     made[HEADER_BYTES:] = payload
     _SIZE.pack_into(made, 0, header.base_offset, len(made) - LENGTH_OVERHEAD_BYTES)
     _PLACE.pack_into(made, _LARGEST_TIME_AT, max_timestamp_ms)
     _COUNT.pack_into(made, _COUNT_AT, count)
+    if not count:
+        _ATTRIBUTES.pack_into(made, _CRC_START, header.attributes & ~CODEC_BITS)
     _CRC.pack_into(made, _CRC_AT, crc32c(memoryview(made)[_CRC_START:]))
     return bytes(made)
 

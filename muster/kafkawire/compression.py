@@ -13,7 +13,6 @@ import cramjam
 
 from muster.kafkawire.errors import CorruptBatch, UnsupportedCompression
 
-CODEC_BITS: Final = 0x07
 GZIP: Final = 1
 SNAPPY: Final = 2
 LZ4: Final = 3

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
-from muster.kafkawire.compression import CODEC_BITS, decompress
+from muster.kafkawire.compression import decompress
 from muster.kafkawire.errors import CorruptBatch
 
 NO_KEY = -1
@@ -32,8 +32,7 @@ class Frame(NamedTuple):
 def records_of(batch: memoryview, header: BatchHeader, limit_bytes: int) -> bytes | memoryview:
     """The records behind the header, decompressed. Raises CorruptBatch, UnsupportedCompression."""
     payload = batch[batches.HEADER_BYTES : header.size_bytes]
-    codec = header.attributes & CODEC_BITS
-    return decompress(codec, payload, limit_bytes) if codec else payload
+    return decompress(header.codec, payload, limit_bytes) if header.codec else payload
 
 
 def frames(records: bytes | memoryview, count: int) -> Iterator[Frame]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from aiokafka.record.memory_records import MemoryRecords
 
 from muster.kafkawire import batches
-from muster.kafkawire.compression import CODEC_BITS, decompress
+from muster.kafkawire.compression import decompress
 from muster.kafkawire.errors import CorruptBatch, KafkaWireError
 from muster.kafkawire.framing import Buffer
 
@@ -87,12 +87,11 @@ def _records_of(
 
 def _without_compression(batch: memoryview, header: batches.BatchHeader, limit_bytes: int) -> bytes:
     """The same batch as if its producer had not compressed it; the decoder does not look at the checksum."""
-    codec = header.attributes & CODEC_BITS
-    if not codec:
+    if not header.codec:
         return bytes(batch)
-    records = decompress(codec, batch[batches.HEADER_BYTES :], limit_bytes)
+    records = decompress(header.codec, batch[batches.HEADER_BYTES :], limit_bytes)
     head = bytearray(batch[: batches.HEADER_BYTES])
     length = batches.HEADER_BYTES + len(records) - batches.LENGTH_OVERHEAD_BYTES
     _LENGTH.pack_into(head, _LENGTH_AT, length)
-    _ATTRIBUTES.pack_into(head, _ATTRIBUTES_AT, header.attributes & ~CODEC_BITS)
+    _ATTRIBUTES.pack_into(head, _ATTRIBUTES_AT, header.attributes & ~batches.CODEC_BITS)
     return b"".join((head, records))

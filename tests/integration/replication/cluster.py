@@ -21,7 +21,7 @@ BROKERS = (1, 2, 3)
 PATIENCE_S = 120.0
 """Costs nothing where things go well: a machine may be slow, but not for so long."""
 
-ASK_AGAIN = ("NOT_CONTROLLER", "REQUEST_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT")
+ASK_AGAIN = ("NOT_CONTROLLER", "REQUEST_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_DESTROY_BROKER")
 
 QUICK = {
     # Whoever only stands in the queue for a processor is not missed, and does not lag: tests that want

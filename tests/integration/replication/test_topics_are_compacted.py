@@ -47,8 +47,13 @@ def test_each_key_has_its_last_value_for_every_client_past_a_change_of_leader(cl
 def fill(cluster: Cluster, codec: str, number: int, latest: dict[bytes, bytes | None]) -> None:
     """A megabyte of values of a few keys; one key is deleted."""
     settings = {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "compression.type": codec}
-    producer = Producer({**settings, "enable.idempotence": True, "batch.num.messages": 50})
+    producer = Producer(
+        {**settings, "enable.idempotence": True, "batch.num.messages": 50, "linger.ms": 1_000}
+    )
     for count in range(700):
+        if count == 680:
+            # The producer's last batch is compressed, and others write all its keys later.
+            assert producer.flush(60) == 0
         key, value = b"k%d" % (count % KEYS), b"%d-%d" % (number, count) + filling(number, count)
         producer.produce("tables", value, key, partition=0)
         latest[key] = value
@@ -102,6 +107,8 @@ def read(cluster: Cluster) -> list[tuple[bytes | None, bytes | None]]:
                 found.append((message.key(), message.value()))
             elif error.code() == KafkaError._PARTITION_EOF:
                 return found
+            else:
+                assert error.retriable(), error
     finally:
         consumer.close()
 

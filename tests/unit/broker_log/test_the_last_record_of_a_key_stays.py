@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from crc32c import crc32c
 
 from broker.core.producers import Duplicate
 from broker.log.cleaning import CLEANER_CHECKPOINT
@@ -15,6 +16,7 @@ from broker.log.compaction import LastOffsets, compacted
 from broker.log.outcomes import AppendRefused, LogSettings
 from broker.log.partition_log import PartitionLog
 from muster.kafkawire import batches
+from muster.kafkawire.compression import ZSTD
 from muster.kafkawire.errors import CorruptBatch
 from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_log.compacted_logs import (
@@ -29,6 +31,9 @@ from tests.unit.broker_log.compacted_logs import (
 )
 from tests.unit.broker_log.logs import bytes_of, opened, stored
 from tests.unit.kafkawire.made_batches import view
+
+CHECKSUM_AT = 17
+ATTRIBUTES_AT = 21
 
 
 class Killed(BaseException):
@@ -55,6 +60,12 @@ def merging(folder: Path) -> PartitionLog:
         for number in range(24):
             put(log, (b"k%d" % (number % 3), b"v%d" % number * 20))
     return log
+
+
+def header_at(log: PartitionLog, offset: int) -> batches.BatchHeader:
+    region = log.read(offset, 300, log.end_offset, at_least_one=True)
+    assert region is not None
+    return batches.read_header(bytes_of(region))
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -161,6 +172,34 @@ def test_a_producer_is_known_by_its_last_batch(tmp_path: Path) -> None:
     again = opened(tmp_path, COMPACT)
     retried = batches.read_header(keyed([(b"k", b"2")], producer=(7, 0, 1)))
     assert again.producers.judge(retried) == Duplicate(1, 1)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_batch_without_records_names_no_codec(tmp_path: Path, codec: int) -> None:
+    """Its bytes are none: a client that opened them as a codec's would never get past them."""
+    log = opened(tmp_path, COMPACT)
+    base = put(log, (b"k", b"1" * 60), producer=(7, 0, 0), compression=codec)
+    for number in range(12):
+        put(log, (b"k", b"%d" % number * 60))
+    compact(log)
+    emptied = header_at(log, base)
+    assert (emptied.base_offset, emptied.record_count, emptied.attributes, emptied.producer_id) == (
+        base, 0, 0, 7,
+    )  # fmt: skip
+
+
+def test_a_batch_that_was_emptied_under_its_codec_is_mended_by_the_next_pass(tmp_path: Path) -> None:
+    log = opened(tmp_path, COMPACT)
+    full = keyed([(b"k", b"1" * 60)], producer=(7, 0, 0), compression=ZSTD)
+    emptied = bytearray(batches.rewritten(full, batches.read_header(full), b"", 0, batches.NO_TIMESTAMP))
+    emptied[ATTRIBUTES_AT + 1] = ZSTD
+    emptied[CHECKSUM_AT:ATTRIBUTES_AT] = crc32c(bytes(emptied[ATTRIBUTES_AT:])).to_bytes(4)
+    log.append_as_follower(view(bytes(emptied)), now_ms=0)
+    for number in range(12):
+        put(log, (b"k", b"%d" % number * 60))
+    compact(log)
+    first = header_at(log, 0)
+    assert (first.base_offset, first.record_count, first.attributes, first.producer_id) == (0, 0, 0, 7)
 
 
 @pytest.mark.parametrize("is_merging", [False, True])
