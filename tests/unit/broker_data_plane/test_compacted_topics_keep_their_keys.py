@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from muster.kafkawire import batches
+from broker.fetch_answers import records_of
+from broker.log.outcomes import LogSettings
+from broker.replicas import DataPlaneSettings
 from muster.kafkawire.api_table import ApiKey
-from muster.kafkawire.records import read_records
+from muster.kafkawire.fetch_requests import AskedPartition
 from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_data_plane.planes import (
     Broker,
@@ -14,10 +16,13 @@ from tests.unit.broker_data_plane.planes import (
     client,
     fetch,
     fetched,
+    follower,
     produce,
     produced,
 )
 from tests.unit.broker_log.compacted_logs import keyed
+from tests.unit.broker_log.logs import bytes_of
+from tests.unit.kafkawire.strict_reader import records_in, strictly_read
 
 FETCH, PRODUCE = ApiKey.FETCH, ApiKey.PRODUCE
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
@@ -37,9 +42,9 @@ async def read_all(ann: Client) -> list[tuple[bytes | None, bytes | None]]:
         answer = fetched(await ann.ask(FETCH, 12, fetch(offset)))
         if not answer.records:
             return [(one.key, one.value) for one in found]
-        data = bytes(answer.records)
-        found += read_records(data, offset)
-        offset = max(header.next_offset for _, header in batches.headers(data))
+        batches = strictly_read(answer.records)
+        found += records_in(batches, offset)
+        offset = batches[-1].next_offset
 
 
 async def test_a_log_is_compacted_and_its_readers_see_each_key(tmp_path: Path) -> None:
@@ -89,3 +94,43 @@ async def test_a_record_without_a_key_is_refused(tmp_path: Path) -> None:
         one.obey(1, configs=COMPACTED)
         refused = await ann.ask(PRODUCE, 9, produce(batch=keyed([(None, b"v")])))
         assert produced(refused) == (ErrorCode.INVALID_RECORD, -1)
+
+
+SMALL_SEGMENTS = DataPlaneSettings(log=LogSettings(segment_bytes=1_000))
+
+
+async def test_a_consumer_is_not_answered_batches_without_records_while_records_follow(
+    tmp_path: Path,
+) -> None:
+    """kafkajs would ask for the same again, for ever; librdkafka tells of an error from the eleventh on."""
+    async with broker(tmp_path, settings=SMALL_SEGMENTS) as one, client(one.client_port) as ann:
+        one.obey(1, configs=COMPACTED)
+        for number in range(60):
+            batch = keyed([(b"k", b"%d" % number * 100)], producer=(number, 0, 0))
+            await ann.ask(PRODUCE, 9, produce(batch=batch))
+        (hosted,) = one.plane.partitions()
+        assert await one.plane.cleaner.clean_dirty() == 1
+        assert len(hosted.log._segments) > 11
+        batches = strictly_read(fetched(await ann.ask(FETCH, 12, fetch(0))).records)
+        assert records_in(batches), "what lies in the way is passed over"
+        async with follower(one) as two:
+            asked = fetch(0, version=16, replica=(2, 1), leader_epoch=1)
+            one.obey(2, replicas=(1, 2), isr=(1,))
+            copied = strictly_read(fetched(await two.ask(FETCH, 16, asked)).records, follows=0)
+            assert not records_in(copied), "a follower copies all of it"
+
+
+async def test_where_no_record_follows_a_consumer_comes_to_the_end(tmp_path: Path) -> None:
+    async with broker(tmp_path, settings=SMALL_SEGMENTS) as one, client(one.client_port) as ann:
+        one.obey(1, configs=COMPACTED)
+        for number in range(20):
+            await ann.ask(PRODUCE, 9, produce(batch=keyed([(b"k", b"%d" % number * 100)])))
+        (hosted,) = one.plane.partitions()
+        assert await one.plane.cleaner.clean_dirty() == 1
+        hosted.log.delete_before(1, 0)
+        end = hosted.log._segments.bases[1]
+        asked = AskedPartition(0, -1, 1, -1, -1, 1_000_000)
+        answer = records_of(hosted, asked, end, 1_000_000, at_least_one=True, is_for_consumer=True)
+        assert answer.records is not None
+        batches = strictly_read(bytes_of(answer.records))
+        assert (records_in(batches), batches[-1].next_offset) == ([], end)

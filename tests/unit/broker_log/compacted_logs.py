@@ -9,9 +9,10 @@ from broker.log.compaction import MOST_KEYS, LastOffsets, Task, compacted
 from broker.log.outcomes import LogSettings
 from broker.log.partition_log import PartitionLog
 from muster.kafkawire import batches
-from muster.kafkawire.records import ConsumedRecord, read_records
+from muster.kafkawire.records import ConsumedRecord
 from tests.unit.broker_log.logs import bytes_of
 from tests.unit.kafkawire.made_batches import NO_PRODUCER, view
+from tests.unit.kafkawire.strict_reader import records_in, strictly_read
 
 COMPACT = LogSettings(segment_bytes=400, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
 
@@ -24,15 +25,16 @@ def keyed(
     producer: tuple[int, int, int] = NO_PRODUCER,
     compression: int = 0,
     timestamp_ms: int = 1_000,
+    step_ms: int = 1,
 ) -> bytes:
-    """A batch of keys and values; no value is a tombstone."""
+    """A batch of keys and values, each `step_ms` younger than the one before; no value is a tombstone."""
     producer_id, epoch, sequence = producer
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=compression, is_transactional=False, producer_id=producer_id,
         producer_epoch=epoch, base_sequence=sequence, batch_size=16 * 1024 * 1024,
     )  # fmt: skip
     for index, (key, value) in enumerate(pairs):
-        builder.append(index, timestamp_ms + index, key, value, [])
+        builder.append(index, timestamp_ms + step_ms * index, key, value, [])
     return bytes(builder.build())
 
 
@@ -78,15 +80,16 @@ def compact(
 
 
 def records(log: PartitionLog) -> list[ConsumedRecord]:
-    """All that a reader gets, fetch after fetch."""
+    """All that a reader gets, fetch after fetch, by the strictest of readers."""
     found: list[ConsumedRecord] = []
     offset = log.start_offset
     while offset < log.end_offset:
         region = log.read(offset, 300, log.end_offset, at_least_one=True)
         assert region is not None
-        data = bytes_of(region)
-        found += read_records(data, offset)
-        offset = ends(data)
+        fetched = strictly_read(bytes_of(region))
+        assert fetched[0].base_offset <= offset < fetched[0].next_offset
+        found += records_in(fetched, offset)
+        offset = fetched[-1].next_offset
     return found
 
 
