@@ -186,6 +186,10 @@ class _Listed:
                 found = self._looked_up(topic, asked)
                 if found.batch is not None:
                     yield found.batch
+                    if found.batch.go_on_from is not None:
+                        found = self._looked_up(topic, asked, found.batch.go_on_from)
+                        if found.batch is not None:
+                            yield found.batch
                 self._found.append(self._written(index, found))
                 yield None
 
@@ -207,7 +211,7 @@ class _Listed:
         header = self._header
         return frame_reply(ApiKey.LIST_OFFSETS, header.api_version, header.correlation_id, b"".join(body))
 
-    def _looked_up(self, topic: str, asked: Any) -> "_Found":
+    def _looked_up(self, topic: str, asked: Any, from_offset: int = 0) -> "_Found":
         try:
             if (topic, asked.partition_index) in self._twice:
                 raise _Refused(ErrorCode.INVALID_REQUEST)
@@ -220,7 +224,7 @@ class _Listed:
             hosted = self._plane.led(topic, asked.partition_index, epoch_stated)
             if isinstance(hosted, ErrorCode):
                 raise _Refused(hosted)
-            return self._offset_at(hosted, asked.timestamp)
+            return self._offset_at(hosted, asked.timestamp, from_offset)
         except _Refused as refused:
             return _Found(refused.error_code)
         except StorageFailed:
@@ -235,8 +239,8 @@ class _Listed:
             told += _EPOCH.pack(found.leader_epoch)
         return told + self._end
 
-    def _offset_at(self, hosted: HostedPartition, timestamp_ms: int) -> "_Found":
-        """Time and offset, both -1 if no record is that young."""
+    def _offset_at(self, hosted: HostedPartition, timestamp_ms: int, from_offset: int) -> "_Found":
+        """Time and offset, both -1 if no record is that young; a record of a time lies from there on."""
         found = _Found(leader_epoch=hosted.replica.leader_epoch)
         if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
             return found._replace(offset=hosted.log.start_offset)
@@ -255,7 +259,7 @@ class _Listed:
         if timestamp_ms == LARGEST_TIME:
             place = hosted.log.youngest(latest)
         else:
-            place = hosted.log.first_from(timestamp_ms, latest)
+            place = hosted.log.first_from(timestamp_ms, latest, from_offset)
         if place is None:
             return found._replace(leader_epoch=_UNKNOWN)
         wanted_ms = place.timestamp_ms if timestamp_ms == LARGEST_TIME else timestamp_ms
@@ -284,18 +288,22 @@ class _Batch:
         self._wanted_ms = wanted_ms
         self._start_offset = place.offset
         self.timestamp_ms, self.offset = place
+        self.go_on_from: int | None = None
+        """The log begins within it, behind the last record that is young enough: look from there on."""
 
     def look_into(self) -> None:
         """Find the record; beside the loop."""
         with contextlib.suppress(CorruptBatch, UnsupportedCompression):
             header = batches.read_header(self._batch)
-            if header.attributes & batches.APPEND_TIME_BIT:
-                # All its records have one time: the first is it.
-                return
+            has_one_time = header.attributes & batches.APPEND_TIME_BIT
             records = records_of(memoryview(self._batch), header, OPENED_BYTES)
             for frame in frames(records, header.record_count):
                 timestamp_ms = header.base_timestamp_ms + frame.timestamp_delta
+                if has_one_time:
+                    timestamp_ms = header.max_timestamp_ms
                 offset = header.base_offset + frame.offset_delta
                 if timestamp_ms >= self._wanted_ms and offset >= self._start_offset:
                     self.timestamp_ms, self.offset = timestamp_ms, offset
                     return
+            if header.base_offset < self._start_offset:
+                self.go_on_from = header.next_offset

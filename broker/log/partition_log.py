@@ -296,14 +296,14 @@ class PartitionLog:
         refusal = refusal_at(offset, batch, last_epoch, is_first=offset == self.start_offset)
         return refusal and f"the batch at offset {offset}: {refusal}"
 
-    def first_from(self, timestamp_ms: int, limit_offset: int) -> TimestampedOffset | None:
-        """The first batch below `limit_offset` that holds a record at or after `timestamp_ms`.
+    def first_from(self, time_ms: int, limit_offset: int, from_offset: int = 0) -> TimestampedOffset | None:
+        """The first batch from `from_offset` to `limit_offset` with a record at or after `time_ms`.
 
-        The answer is the batch's first offset and largest time: batches stay opaque, so that a
-        reader may get some older records first, and never misses one. Raises StorageFailed.
+        The answer is where it begins, and its largest time: batches stay opaque here. Raises StorageFailed.
         """
+        start_offset = max(self.start_offset, from_offset)
         with self._telling_damage():
-            return self._segments.first_from(timestamp_ms, self.start_offset, limit_offset, self._epochs)
+            return self._segments.first_from(time_ms, start_offset, limit_offset, self._epochs)
 
     def youngest(self, limit_offset: int) -> TimestampedOffset | None:
         """The first batch below `limit_offset` that holds the largest time; None if no record has one.

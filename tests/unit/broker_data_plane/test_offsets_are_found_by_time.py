@@ -8,10 +8,16 @@ import pytest
 from muster.kafkawire.api_table import SERVED, ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_data_plane.planes import Client, broker, client, produce
+from tests.unit.broker_log.compacted_logs import keyed
 from tests.unit.kafkawire.made_batches import made_batch
 
 LIST, PRODUCE = ApiKey.LIST_OFFSETS, ApiKey.PRODUCE
 NEWEST = SERVED[LIST].maximum
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "message.timestamp.type": "LogAppendTime",
+}
 SPECIAL = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 99}
 
 
@@ -97,3 +103,27 @@ async def test_records_that_cannot_be_read_are_found_by_their_batch(tmp_path: Pa
         data[61:] = b"\xff" * (len(data) - 61)
         segment.write_bytes(data)
         assert await found(ann, 1_001) == (0, 1_001, 0)
+
+
+async def test_a_record_that_is_deleted_is_not_found_by_its_time(tmp_path: Path) -> None:
+    """The log begins within a batch, whose first records were the younger ones."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        young_first = keyed([(b"a", b"1"), (b"b", b"2")], timestamp_ms=5_000, step_ms=-2_000)
+        await ann.ask(PRODUCE, 9, produce(batch=young_first))
+        (hosted,) = one.plane.partitions()
+        hosted.delete_before(1, 0)
+        assert await found(ann, 2_000) == (0, 3_000, 1)
+        assert await found(ann, 4_000) == (0, -1, -1)
+        await fill(ann, [b"c", b"d"], first_ms=4_500)
+        assert await found(ann, 4_000) == (0, 4_500, 2)
+
+
+async def test_a_time_of_appending_finds_a_record_that_is_there(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, configs=COMPACTED)
+        await ann.ask(PRODUCE, 9, produce(batch=keyed([(b"k", b"1"), (b"once", b"2")])))
+        for number in range(100):
+            await ann.ask(PRODUCE, 9, produce(batch=keyed([(b"k", b"%d" % number * 200)])))
+        assert await one.plane.cleaner.clean_dirty() == 1
+        assert (await found(ann, 0))[2] == 1
