@@ -37,6 +37,8 @@ def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> Ba
         header = batches.read_header(records, 0)
         if header.size_bytes < len(records):
             raise AppendRefused(ErrorCode.INVALID_RECORD, "more than one batch for one partition")
+        if header.last_offset_delta < 0:
+            raise AppendRefused(ErrorCode.INVALID_RECORD, "a batch without records")
         batches.check(records, 0, header)
         if header.record_count != header.last_offset_delta + 1:
             raise CorruptBatch(f"{header.record_count} records, last delta {header.last_offset_delta}")

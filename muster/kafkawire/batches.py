@@ -96,8 +96,8 @@ def check(view: memoryview, start: int, header: BatchHeader) -> None:
     end = start + header.size_bytes
     if end > len(view):
         raise CorruptBatch("the bytes end inside a batch")
-    if not 0 <= header.record_count <= header.last_offset_delta + 1:
-        # A compacted batch holds fewer records than offsets, perhaps none.
+    if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
+        # A compacted batch holds fewer records than offsets, perhaps none; but it has offsets.
         raise CorruptBatch(f"{header.record_count} records, last delta {header.last_offset_delta}")
     if crc32c(view[start + _CRC_START : end]) != header.crc:
         raise CorruptBatch("the checksum does not fit the bytes")

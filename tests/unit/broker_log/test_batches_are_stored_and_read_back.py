@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -146,3 +147,18 @@ def test_a_follower_leaves_a_batch_that_is_cut_off_for_the_next_fetch(tmp_path: 
     batches.stamp(second, 0, 1, 1)
     assert log.append_as_follower(view(bytes(first), bytes(second)[:-1]), 0) == 1
     assert log.append_as_follower(second, 0) == 2
+
+
+def test_a_batch_without_records_is_refused(tmp_path: Path) -> None:
+    """It would take no offset: the segment behind it would be given the file of the one that holds it."""
+    log = opened(tmp_path, LogSettings(segment_bytes=100))
+    made = made_batch([b"v"])[:61]
+    for at, number in ((8, 61 - 12), (23, -1), (57, 0)):
+        made[at : at + 4] = number.to_bytes(4, signed=True)
+    made[17:21] = crc32c(made[21:]).to_bytes(4)
+    with pytest.raises(AppendRefused) as refused:
+        log.append_as_leader(view(made), 1, now_ms=0)
+    assert refused.value.error_code is ErrorCode.INVALID_RECORD
+    with pytest.raises(AppendRefused):
+        log.append_as_follower(view(made), now_ms=0)
+    assert (log.end_offset, log.size_bytes) == (0, 0)
