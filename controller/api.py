@@ -44,8 +44,11 @@ _TROUBLES = ("offline", "under-replicated")
     version=88003,
     registered_at="2026-11-21T03:12:41Z",
     changed_at="2026-11-21T03:12:41Z",
+    set_back="",
 )
 class BrokerShape(serializers.Serializer[Any]):
+    """`set_back`: how it has proved that the database was set back, which keeps it out; empty: it has not."""
+
     broker_id = Int32Field()
     state = serializers.ChoiceField(choices=list(_STATES))
     fenced = serializers.BooleanField()
@@ -56,6 +59,7 @@ class BrokerShape(serializers.Serializer[Any]):
     version = Int64Field()
     registered_at = serializers.DateTimeField(allow_null=True)
     changed_at = serializers.DateTimeField()
+    set_back = serializers.CharField(allow_blank=True)
 
 
 @example(
@@ -363,6 +367,7 @@ def broker_shown(broker: Broker) -> dict[str, Any]:
         "version": broker.metadata_version,
         "registered_at": broker.registered_at,
         "changed_at": broker.changed_at,
+        "set_back": broker.set_back,
     }
 
 

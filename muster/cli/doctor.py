@@ -123,8 +123,18 @@ def _role(session: Session) -> tuple[str, str, str]:
 def _brokers(session: Session) -> tuple[str, str, str]:
     rows = list(session.rest.rows("brokers"))
     live = sum(row["state"] == "live" for row in rows)
-    if live < len(rows) or not rows:
-        return "wrong", f"{live} of {len(rows)} live", "`muster brokers list` names the others: start them."
+    # To start again who is kept out helps nobody; a door of before says of nobody that it is.
+    kept_out = sorted(row["broker_id"] for row in rows if row.get("set_back"))
+    to_do = []
+    if kept_out:
+        to_do.append(
+            f"The database was set back, which keeps out {', '.join(map(str, kept_out))}: stop what runs on"
+            " another copy of it, then run `manage.py adopt_restore`."
+        )
+    if live + len(kept_out) < len(rows) or not rows:
+        to_do.append("`muster brokers list` names the others: start them.")
+    if to_do:
+        return "wrong", f"{live} of {len(rows)} live", " ".join(to_do)
     return "well", f"{live} live", ""
 
 

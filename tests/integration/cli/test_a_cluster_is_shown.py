@@ -69,6 +69,20 @@ def test_what_the_overview_finds_is_found_here_too(viewer: Muster) -> None:
     assert "KAFKA_STORAGE_ERROR" in ill.json[0]["detail"] and "give the disk room" in ill.json[0]["detail"]
 
 
+def test_the_doctor_starts_nobody_who_is_kept_out(viewer: Muster) -> None:
+    cast.add_cluster()
+    cast.add_broker(1)
+    for broker in (2, 3):
+        cast.add_broker(broker, fenced=True)
+    Broker.objects.filter(broker_id=2).update(set_back="broker 2 was told version 90000")
+    step = ("doctor", "-o", "json")
+    [both] = [row for row in viewer(*step).json if row["step"] == "brokers"]
+    assert "keeps out 2:" in both["do"] and "adopt_restore" in both["do"] and "start them" in both["do"]
+    Broker.objects.filter(broker_id=3).update(fenced=False)
+    [one] = [row for row in viewer(*step).json if row["step"] == "brokers"]
+    assert one["state"] == "wrong" and "adopt_restore" in one["do"] and "start them" not in one["do"]
+
+
 def test_what_elections_lost_is_a_finding(viewer: Muster) -> None:
     cast.add_cluster()
     for broker in (1, 2):
