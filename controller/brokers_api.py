@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema
+from msgspec import UNSET
 from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -152,8 +153,9 @@ class ElectionShape(AskedShape):
         Raises Problem, ValidationError.
         """
         stated = self.validated_data
-        named = None
+        named, whole = None, ()
         if "topics" in stated:
+            whole = tuple(one["topic"] for one in stated["topics"] if not one.get("partitions"))
             named = tuple(
                 (one["topic"], number)
                 for one in stated["topics"]
@@ -161,7 +163,13 @@ class ElectionShape(AskedShape):
             )
             if len(named) > PARTITIONS_MAX:
                 raise serializers.ValidationError({"topics": f"At most {PARTITIONS_MAX} partitions."})
-        return ElectLeaders(correlation_id=0, partitions=named, unclean=stated["election"] == "unclean")
+        return ElectLeaders(
+            correlation_id=0,
+            partitions=named,
+            unclean=stated["election"] == "unclean",
+            # Else a request for some partitions would answer this one under its key.
+            whole_topics=whole or UNSET,
+        )
 
 
 def _all_of(topic: str, before: Wish | None) -> Sequence[int]:

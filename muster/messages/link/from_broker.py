@@ -236,12 +236,16 @@ class ListReassignments(msgspec.Struct, frozen=True, tag="ListReassignments", ta
 
 
 class ElectLeaders(msgspec.Struct, frozen=True, tag="ElectLeaders", tag_field="type", kw_only=True):
-    """A client's ElectLeaders, forwarded once; partitions None: all. Not `unclean`: the preferred leaders."""
+    """A client's ElectLeaders, forwarded once; partitions None: all. Not `unclean`: the preferred leaders.
+
+    `whole_topics`: of these whoever asked named no partitions, and meant those that `partitions` names.
+    """
 
     correlation_id: int
     partitions: tuple[tuple[str, int], ...] | None = None
     unclean: bool = False
     principal: str = ""
+    whole_topics: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class AllocateProducerIds(

@@ -147,6 +147,19 @@ def test_the_same_command_under_the_same_key_is_told_the_first_answer(operated: 
     assert "given to another request" in muster(*other).err
 
 
+def test_a_whole_topic_is_another_request_than_some_of_its_partitions(operated: Operated) -> None:
+    muster, name = operated.muster, f"some-{uuid4().hex[:8]}"
+    muster.done("topics", "create", name, "-p", 2, *WHY)
+    some, whole = f"{name}:0-1", name
+    for first, second in ((some, whole), (whole, some)):
+        key = ("--idempotency-key", f"{first}-first", *SURE)
+        muster.done("topics", "elect", "--topic", first, *key)
+        said = muster("topics", "elect", "--topic", second, *key)
+        assert "given to another request" in said.err, said.out + said.err
+        muster.done("topics", "elect", "--topic", first, *key)
+    muster.done("topics", "delete", name, *SURE)
+
+
 def words_to_repeat(muster: Muster, heard: int, *words: object) -> list[str]:
     """How to repeat the command, whose changes were answered to the first `heard`, and never after."""
     with lossy(muster.environment["MUSTER_URL"], 99, heard) as url:
