@@ -40,6 +40,7 @@ from tests.simulation.replication.memory_log import Stored
 from tests.simulation.replication.runner import Outcome, next_action
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action
+from tests.unit.kafkawire.strict_reader import Unreadable, records_in
 
 STEPS: Final = 220
 RETENTION_MS: Final = 1_000
@@ -250,6 +251,7 @@ class CompactingWorld(DiskWorld):
             # As a consumer that resets: what it knew of deleted records it cannot judge.
             del self.readers[key]
             return
+        self._fetch_strictly(key, log, reader.offset, high_watermark)
         for offset in [at for at in log.present() if reader.offset <= at < high_watermark][:READ_AT_ONCE]:
             record, reader.offset = content_of(log.records[offset].value), offset + 1
             reader.values.pop(record.key, None)
@@ -259,6 +261,27 @@ class CompactingWorld(DiskWorld):
             if self.wall_ms - reader.began_ms < RETENTION_MS:
                 self._judge(key, reader, max(reader.start, log.start_offset), high_watermark)
             del self.readers[key]
+
+    def _fetch_strictly(self, key: PartitionKey, log: CompactedLog, offset: int, end: int) -> None:
+        """What a client is sent is what lies there, and no client trips over it."""
+        hosted = self.brokers[self.rows().partitions[key].leader].plane.hosted(*key)  # type: ignore[attr-defined]
+        try:
+            found = log.fetched(hosted, offset)
+        except Unreadable as demand:
+            raise Broken(f"a client does not get past {offset}: {demand}") from demand
+        if not log.is_readable:
+            return
+        read = records_in(found, offset)
+        behind = found[-1].next_offset if found else offset
+        wanted = [at for at in log.present() if offset <= at < min(behind, end)]
+        if [one.offset for one in read] != wanted:
+            raise Broken(f"a client is sent {[one.offset for one in read]} of {wanted}")
+        if not read and behind < end:
+            raise Broken(f"nothing is sent from {offset} to {behind}, and {end} is readable")
+        for one in read:
+            content = content_of(log.records[one.offset].value)
+            if (one.key, one.value is None) != content:
+                raise Broken(f"a client reads {one.key!r} where {content.key!r} was written")
 
     def _judge(self, key: PartitionKey, reader: Reader, start: int, end: int) -> None:
         """A reader that was quick enough knows each key as it was written.

@@ -10,13 +10,21 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from broker.log import opening
+from crc32c import crc32c
+
+from broker import fetch_answers
+from broker.log import compaction, opening
 from broker.log.cleaning import Cleaning, Passes, finish_swaps
 from broker.log.compaction import Cleaned, LastOffsets, _Writer
 from broker.log.outcomes import CLEANED, SWAP
 from broker.log.partition_log import PartitionLog
 from broker.log.segments import Segments
+from muster.kafkawire import batches
+from muster.kafkawire.batches import BatchHeader
+from tests.simulation.replication.compacted_log import ATTRIBUTES_AT
 from tests.simulation.replication.disk_mutants import Mutant
+
+CHECKSUM_AT, CHECKED_FROM = 17, 21
 
 
 @contextmanager
@@ -44,7 +52,17 @@ def _superseding_itself() -> Iterator[None]:
         yield
 
 
+def _emptied_under_its_codec(batch: memoryview, header: BatchHeader) -> bytes:
+    """What is left of a producer's last batch still names how its records were compressed."""
+    made = bytearray(batches.rewritten(batch, header, b"", 0, batches.NO_TIMESTAMP))
+    made[ATTRIBUTES_AT] = header.attributes & batches.CODEC_BITS
+    made[CHECKSUM_AT:CHECKED_FROM] = crc32c(bytes(made[CHECKED_FROM:])).to_bytes(4)
+    return bytes(made)
+
+
 MUTANTS: dict[str, Mutant] = {
+    "codec_kept": lambda: patch.object(compaction, "_emptied", _emptied_under_its_codec),
+    "nothing_sent": lambda: patch.object(fetch_answers, "_end_of_empty", lambda region: None),
     "above_hw": _compacting_above_the_high_watermark,
     "last_goes": _superseding_itself,
     "tombstones_at_once": lambda: patch.object(Passes, "old_to", lambda self, *_: 2**60),

@@ -15,13 +15,15 @@ from tests.unit.broker_log import test_the_last_record_of_a_key_stays as keys
 SEEDS, BLOCK = 30, 15
 
 KILLED_BY = {
-    "above_hw": 7,
-    "cleaned_believed": 14,
-    "deleted_first": 21,
-    "last_goes": 4,
-    "no_filler": 0,
-    "swaps_dropped": 2,
-    "tombstones_at_once": 7,
+    "above_hw": 2,
+    "cleaned_believed": 32,
+    "codec_kept": 2,
+    "deleted_first": 326,
+    "last_goes": 0,
+    "no_filler": 4,
+    "nothing_sent": 4,
+    "swaps_dropped": 6,
+    "tombstones_at_once": 2,
     "tombstones_with_the_second_pass": 6,
 }
 """A seed whose walk breaks without the rule; when walks change, one of LOOKED_AT takes its place."""
