@@ -129,7 +129,10 @@ def command(tools: Tools, folder: Path, topic: str, offset: int) -> str:
     stated = {"partitions": [{"topic": topic, "partition": 0, "offset": offset}], "version": 1}
     path = folder / "offsets.json"
     path.write_text(json.dumps(stated))
-    return tools.delete_records("--offset-json-file", path).text
+    # It looks for a topic that is not there for as long as it may, a minute by itself.
+    settings = folder / "settings.properties"
+    settings.write_text("default.api.timeout.ms=6000\nrequest.timeout.ms=5000\n")
+    return tools.delete_records("--offset-json-file", path, "--command-config", settings).text
 
 
 def fill(cluster: Cluster, topic: str, count: int = RECORDS) -> None:
