@@ -10,16 +10,16 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from broker.log.keyed_records import kept_of, note_last
 from broker.log.outcomes import CLEANED
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.compression import compress
 from muster.kafkawire.errors import CorruptBatch
-from muster.kafkawire.record_frames import NO_KEY, places, records_of
+from muster.kafkawire.record_frames import records_of
 
 MOST_KEYS: Final = 200_000
 """So many keys are told apart in one pass, about 40 MB; what is dirty behind them is for the next pass."""
@@ -28,7 +28,6 @@ OPENED_BYTES: Final = 100 * 1024 * 1024
 """To no more are the records of a batch decompressed; a larger one is left as it is."""
 
 LONGEST_GAP: Final = 0x7FFFFFFF
-_LONG_KEY: Final = 32
 _READ_BYTES: Final = 1024 * 1024
 
 
@@ -73,7 +72,7 @@ class LastOffsets:
         """Raises CorruptBatch, OSError."""
         self.end_offset = task.clean_to
         self.offsets: dict[bytes, int] = {}
-        """By what a key is told apart by (`_known`)."""
+        """By what a key is told apart by (`keyed_records`)."""
         for source in task.sources:
             if source.end_offset <= task.clean_to:
                 continue
@@ -92,12 +91,8 @@ class LastOffsets:
         return len(self.offsets)
 
     def _note(self, batch: memoryview, header: BatchHeader) -> None:
-        offsets, base = self.offsets, header.base_offset
         records = bytes(records_of(batch, header, OPENED_BYTES))
-        for _, _, _, offset_delta, key_start, key_end, _ in places(records, header.record_count):
-            if key_start != NO_KEY:
-                key = records[key_start:key_end]
-                offsets[key if len(key) <= _LONG_KEY else _known(key)] = base + offset_delta
+        note_last(records, header.record_count, header.base_offset, self.offsets)
 
 
 def compacted(task: Task, latest: LastOffsets) -> Iterator[Cleaned]:
@@ -197,27 +192,15 @@ def _kept(
     if not header.record_count:
         return _emptied(batch, header) if is_last else None
     records = bytes(records_of(batch, header, OPENED_BYTES))
-    kept: list[bytes] = []
-    newest_ms = batches.NO_TIMESTAMP
-    last_of, base = latest.offsets.get, header.base_offset
-    for start, end, time_delta, offset_delta, key_start, key_end, is_tombstone in places(
-        records, header.record_count
-    ):
-        offset = base + offset_delta
-        if key_start == NO_KEY or (is_tombstone and offset < task.tombstones_below):
-            continue
-        key = records[key_start:key_end]
-        if last_of(key if key_end - key_start <= _LONG_KEY else _known(key), -1) > offset:
-            continue
-        kept.append(records[start:end])
-        if (time_ms := header.base_timestamp_ms + time_delta) > newest_ms:
-            newest_ms = time_ms
+    kept, newest_delta = kept_of(
+        records, header.record_count, header.base_offset, latest.offsets.get, task.tombstones_below
+    )
     if len(kept) == header.record_count:
         return batch
     if not kept:
         return _emptied(batch, header) if is_last else None
-    if header.attributes & batches.APPEND_TIME_BIT:
-        newest_ms = header.max_timestamp_ms
+    is_appended = header.attributes & batches.APPEND_TIME_BIT
+    newest_ms = header.max_timestamp_ms if is_appended else header.base_timestamp_ms + newest_delta
     payload = b"".join(kept)
     if header.codec:
         payload = compress(header.codec, payload)
@@ -227,11 +210,6 @@ def _kept(
 def _emptied(batch: memoryview, header: BatchHeader) -> bytes:
     """A batch that only remembers its producer, and where it was."""
     return batches.rewritten(batch, header, b"", 0, batches.NO_TIMESTAMP)
-
-
-def _known(key: bytes) -> bytes:
-    """What a key is told apart by: itself, or a digest that is longer than any that is itself."""
-    return key if len(key) <= _LONG_KEY else blake2b(key, digest_size=_LONG_KEY + 1).digest()
 
 
 def _batches(path: Path) -> Iterator[tuple[memoryview, BatchHeader]]:

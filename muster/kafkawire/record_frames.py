@@ -43,9 +43,9 @@ def frames(records: bytes | memoryview, count: int) -> Iterator[Frame]:
 
 
 def places(records: bytes | memoryview, count: int) -> Iterator[tuple[int, int, int, int, int, int, bool]]:
-    """The fields of each Frame, without names: compaction walks over every record twice.
+    """The fields of each Frame, without names, which cost as much again.
 
-    Numbers of one byte, and lengths and offsets of two, are read here, whatever is longer by `_varint`.
+    Numbers of one byte, and lengths and offsets of two, are read here, whatever is longer by `varint`.
     """
     position, total = 0, len(records)
     try:
@@ -57,7 +57,7 @@ def places(records: bytes | memoryview, count: int) -> Iterator[tuple[int, int, 
                 byte += (more - 1) << 7
                 length, position = (byte >> 1) ^ -(byte & 1), position + 2
             else:
-                length, position = _varint(records, position)
+                length, position = varint(records, position)
             end = position + length
             if length < 1 or end > total:
                 raise CorruptBatch("a record ends behind its batch")
@@ -65,25 +65,25 @@ def places(records: bytes | memoryview, count: int) -> Iterator[tuple[int, int, 
             if (byte := records[position + 1]) < 0x80:
                 timestamp_delta, position = (byte >> 1) ^ -(byte & 1), position + 2
             else:
-                timestamp_delta, position = _varint(records, position + 1)
+                timestamp_delta, position = varint(records, position + 1)
             if (byte := records[position]) < 0x80:
                 offset_delta, position = (byte >> 1) ^ -(byte & 1), position + 1
             elif (more := records[position + 1]) < 0x80:
                 byte += (more - 1) << 7
                 offset_delta, position = (byte >> 1) ^ -(byte & 1), position + 2
             else:
-                offset_delta, position = _varint(records, position)
+                offset_delta, position = varint(records, position)
             if (byte := records[position]) < 0x80:
                 size, key_start = (byte >> 1) ^ -(byte & 1), position + 1
             else:
-                size, key_start = _varint(records, position)
+                size, key_start = varint(records, position)
             if size < 0:
                 key_start, key_end, position = NO_KEY, NO_KEY, key_start
             else:
                 key_end = position = key_start + size
             # Of the value only whether there is one: an odd number is below zero.
             if (first := records[position]) >= 0x80 and records[position + 1] >= 0x80:
-                _varint(records, position)
+                varint(records, position)
             if position >= end:
                 raise CorruptBatch("a record is shorter than its key")
             yield start, end, timestamp_delta, offset_delta, key_start, key_end, first & 1 == 1
@@ -94,7 +94,7 @@ def places(records: bytes | memoryview, count: int) -> Iterator[tuple[int, int, 
         raise CorruptBatch(f"{total - position} bytes behind the last record")
 
 
-def _varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
+def varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
     """A signed number in zigzag form and the position behind it. Raises IndexError, CorruptBatch."""
     byte = buffer[position]
     position += 1
