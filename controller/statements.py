@@ -116,18 +116,14 @@ FROM unnest(%(topic_id)s::uuid[], %(partition_count)s::int[], %(replication_fact
     AS u(topic_id, partition_count, replication_factor, configs, removed_epoch)
 WHERE topic.topic_id = u.topic_id"""
 
-DELETE_PROGRESS: Final = """
-DELETE FROM partition_progress USING partition
-WHERE partition_progress.partition_id = partition.id AND partition.topic_id = ANY (%(topic_id)s::uuid[])"""
+DELETE_PARTITIONS: Final = "DELETE FROM partition WHERE topic_id = ANY (%(topic_id)s::uuid[]) RETURNING id"
 
-DELETE_PARTITIONS: Final = "DELETE FROM partition WHERE topic_id = ANY (%(topic_id)s::uuid[])"
+REMOVE_PARTITIONS: Final = (
+    "DELETE FROM partition WHERE topic_id = %(topic_id)s AND partition >= %(first)s RETURNING id"
+)
 
-REMOVE_PROGRESS: Final = """
-DELETE FROM partition_progress USING partition
-WHERE partition_progress.partition_id = partition.id
-    AND partition.topic_id = %(topic_id)s AND partition.partition >= %(first)s"""
-
-REMOVE_PARTITIONS: Final = "DELETE FROM partition WHERE topic_id = %(topic_id)s AND partition >= %(first)s"
+DELETE_PROGRESS: Final = "DELETE FROM partition_progress WHERE partition_id = ANY (%s::bigint[])"
+"""Behind the partitions: progress that is noted at this moment either is there by then, or finds none."""
 
 DELETE_TOPICS: Final = "DELETE FROM topic WHERE topic_id = ANY (%(topic_id)s::uuid[])"
 

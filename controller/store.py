@@ -223,19 +223,24 @@ def _save_configs(cursor: Cursor[Any], rows: Sequence[BrokerConfigs], version: i
 def _delete_topics(cursor: Cursor[Any], deleted: Sequence[facts.TopicDeleted]) -> None:
     values = {"topic_id": uuids(record.topic_id for record in deleted)}
     store_losses.close(cursor, (record.topic_id for record in deleted))
-    cursor.execute(statements.DELETE_PROGRESS, values)
     cursor.execute(statements.DELETE_PARTITIONS, values)
     require(cursor, sum(record.partition_count for record in deleted), "partition")
+    _delete_progress(cursor)
     cursor.execute(statements.DELETE_TOPICS, values)
     require(cursor, len(deleted), "topic")
+
+
+def _delete_progress(cursor: Cursor[Any]) -> None:
+    """Of the partitions that the cursor has just deleted."""
+    cursor.execute(statements.DELETE_PROGRESS, ([row[0] for row in cursor.fetchall()],))
 
 
 def _remove_partitions(cursor: Cursor[Any], removed: facts.PartitionsRemoved) -> None:
     values = {"topic_id": removed.topic_id, "first": removed.first}
     store_losses.close(cursor, (removed.topic_id,), removed.first)
-    cursor.execute(statements.REMOVE_PROGRESS, values)
     cursor.execute(statements.REMOVE_PARTITIONS, values)
     require(cursor, removed.count, "partition")
+    _delete_progress(cursor)
 
 
 def _add_partitions(cursor: Cursor[Any], created: Sequence[facts.PartitionsCreated]) -> None:

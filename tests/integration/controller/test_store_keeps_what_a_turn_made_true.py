@@ -1,6 +1,7 @@
 """The controller's rows come back as they were written, and a turn on old rows writes nothing."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID, uuid4
 
 import psycopg
@@ -20,6 +21,7 @@ from muster.messages.link.rows import BrokerConfigs, BrokerRow, PartitionRow, To
 from runtime import cluster
 from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
+from tests.integration.coordinator.control_plane import eventually
 from tests.unit.messages.made_rows import changed, stored
 
 ORDERS = UUID(int=1)
@@ -238,6 +240,36 @@ def test_a_deleted_topic_leaves_no_row_and_its_name_is_free_in_the_same_turn(
     )
     assert store.load(connection) == rows
     assert list(rows.topics) == [again]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [facts.TopicDeleted(ORDERS, "orders", 3), facts.PartitionsRemoved(ORDERS, "orders", 1, 2)],
+    ids=["the topic", "some partitions"],
+)
+def test_progress_that_is_noted_while_partitions_go_goes_with_them(
+    connection: LaneConnection, fresh_database: str, gone: facts.ClusterRecord
+) -> None:
+    """Each by itself is committed; which comes first is the lock of the partition's row to say."""
+    with_orders(connection)
+    noting = psycopg.connect(fresh_database, autocommit=False)
+    with noting, ThreadPoolExecutor(1) as beside:
+        noting.execute(
+            "INSERT INTO partition_progress (partition_id, high_watermark, at)"
+            " SELECT id, 7, now() FROM partition WHERE partition = 2"
+        )
+        noting.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        saved = beside.submit(store.save, connection, store.load(connection), (facts.TurnStamped(2), gone))
+        with psycopg.connect(fresh_database, autocommit=True) as looking:
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = %s"
+            eventually(
+                lambda: saved.done() or looking.execute(waits, (looking.info.dbname,)).fetchone() == (1,),
+                "it waits for who notes progress",
+            )
+        noting.commit()
+        saved.result()
+    connection.commit()
+    assert connection.execute("SELECT count(*) FROM partition_progress").fetchall() == [(0,)]
 
 
 def test_a_topic_that_is_gone_already_is_not_deleted_again(connection: LaneConnection) -> None:

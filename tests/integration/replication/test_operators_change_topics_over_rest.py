@@ -227,6 +227,7 @@ def test_topics_are_not_created_without_end(
     olga: Operator, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(created_topics, "_burst", 1)
+    monkeypatch.setattr(created_topics, "_per_second", 0.001)
     assert olga.post("topics", topic=topic).status_code == 201
     refused = olga.post("topics", topic=f"{topic}-b")
     assert (refused.status_code, refused.json()["kafka_error"]["name"]) == (429, "THROTTLING_QUOTA_EXCEEDED")
