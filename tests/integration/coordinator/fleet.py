@@ -104,7 +104,7 @@ class Fleet:
         Also: no acknowledged commit is lost, and no member began behind one.
         """
         until = asyncio.get_running_loop().time() + within_s
-        before = dict(self.durable) if moved_on else {}
+        before = dict.fromkeys(range(self.partitions), -1) | self.durable if moved_on else {}
         while (fault := await self._unsettled(before)) and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.05)
         assert not fault, f"not settled within {within_s} s: {fault}"
@@ -127,7 +127,7 @@ class Fleet:
         phase = await asyncio.to_thread(self.plane.phase, self.group)
         if phase != "Stable":
             return f"the group is {phase}"
-        stuck = [number for number in fetched if self.durable.get(number, 0) <= before.get(number, -1)]
+        stuck = [number for number in before if self.durable.get(number, -1) <= before[number]]
         if stuck:
             return f"no commit went through for {stuck}"
         durable = dict(self.durable)
