@@ -313,6 +313,10 @@ class ControllerService:
             await self._node.query(lambda connection: store.note_progress(connection, noted))
         except ConnectionLost:
             progress.give_back(noted)
+        except Exception:
+            # Given back it would spoil the next note, too; brokers say again what changes.
+            log.exception("progress could not be noted", partitions=len(noted))
+            progress.done()
         except BaseException:
             # Who waits for it no longer does not know whether it was written: twice is as good as once.
             progress.give_back(noted)

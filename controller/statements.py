@@ -184,7 +184,7 @@ FROM unnest(%(topic_id)s::uuid[], %(partition)s::int[], %(high_watermark)s::bigi
     %(size_bytes)s::bigint[])
     AS u(topic_id, partition, high_watermark, size_bytes)
 JOIN partition ON partition.topic_id = u.topic_id AND partition.partition = u.partition
-ORDER BY partition.id
+ORDER BY partition.id FOR KEY SHARE OF partition
 ON CONFLICT (partition_id) DO UPDATE SET
     earlier_high_watermark = CASE WHEN partition_progress.recent_at <= now() - interval '1 minute'
         THEN partition_progress.recent_high_watermark ELSE partition_progress.earlier_high_watermark END,
@@ -200,7 +200,10 @@ ON CONFLICT (partition_id) DO UPDATE SET
         THEN partition_progress.recent_size_bytes ELSE partition_progress.size_bytes END,
     high_watermark = EXCLUDED.high_watermark, at = EXCLUDED.at,
     size_bytes = coalesce(EXCLUDED.size_bytes, partition_progress.size_bytes)"""
-"""The end now, and two older ones: of each moment from a minute on one is known that is not much older."""
+"""The end now, and two older ones: of each moment from a minute on one is known that is not much older.
+
+The lock is the foreign key's, taken first: what is deleted at this moment is waited for and left out.
+"""
 
 ENROLL: Final = """
 INSERT INTO broker (broker_id, secret_hash, endpoints, rack, broker_epoch, fenced, metadata_version)

@@ -272,6 +272,32 @@ def test_progress_that_is_noted_while_partitions_go_goes_with_them(
     assert connection.execute("SELECT count(*) FROM partition_progress").fetchall() == [(0,)]
 
 
+def test_progress_of_what_is_deleted_at_that_moment_is_left_out(
+    connection: LaneConnection, fresh_database: str
+) -> None:
+    """The foreign key refused all of it: a removal that waited for the note was never decided."""
+    with_orders(connection)
+    noted = [HighWatermark(ORDERS, number, 5) for number in (0, 2)]
+    with LaneConnection.connect(fresh_database) as noting, ThreadPoolExecutor(1) as beside:
+        noter = noting.info.backend_pid
+        gone = facts.PartitionsRemoved(ORDERS, "orders", 1, 2)
+        store.save(connection, store.load(connection), (facts.TurnStamped(2), gone))
+        writing = beside.submit(store.note_progress, noting, noted)
+        with psycopg.connect(fresh_database, autocommit=True) as looking:
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = %s"
+            eventually(
+                lambda: writing.done() or looking.execute(waits, (noter,)).fetchone() == (1,),
+                "it waits for who removes partitions",
+            )
+        connection.commit()
+        writing.result()
+        noting.commit()
+    found = connection.execute(
+        "SELECT partition.partition FROM partition_progress JOIN partition ON partition.id = partition_id"
+    )
+    assert found.fetchall() == [(0,)]
+
+
 def test_a_topic_that_is_gone_already_is_not_deleted_again(connection: LaneConnection) -> None:
     rows = with_orders(connection)
     with pytest.raises(VersionConflict, match="partition"):
