@@ -239,9 +239,19 @@ class ControllerService:
         """A request waits for its turn. Raises msgspec.ValidationError."""
         heard = heard_from(row)
         if isinstance(heard.frame, RemovePartitions) and not heard.frame.force:
-            self._start(self._look_what_is_unread(heard, heard.frame))
+            self._start(self._look_before_it_is_heard(row.id, heard, heard.frame))
         else:
             self._tell(heard)
+
+    async def _look_before_it_is_heard(
+        self, request_id: str, heard: told.Heard, wish: RemovePartitions
+    ) -> None:
+        try:
+            await self._look_what_is_unread(heard, wish)
+        except Exception:
+            # Nobody else has it: whoever asked would hear nothing, and the next owner meet it again.
+            log.exception("what is unread could not be found", request=request_id, topic=wish.topic)
+            self._requests.give_up(request_id)
 
     async def _look_what_is_unread(self, heard: told.Heard, wish: RemovePartitions) -> None:
         """Hand the wish in with what was found of the topic as it was then; another owner looks by itself."""
@@ -357,6 +367,8 @@ class ControllerService:
         for item in finished:
             if not self.cluster.is_first(item.id):
                 continue
+            if why := self.cluster.why_failed(item.id):
+                item = replace(item, result=None, error=why)
             self._tell(_finished(item))
 
 
@@ -368,7 +380,15 @@ def heard_from(row: RequestRow) -> told.Heard:
 
 
 def _finished(item: FinishedItem) -> told.ProposalsReady | told.PlanComputed:
-    """What a worker computed, as the lane hears it."""
+    """What a worker computed, as the lane hears it; what cannot be read has failed."""
+    try:
+        return _read(item)
+    except (msgspec.ValidationError, AttributeError, TypeError) as problem:
+        log.error("finished work cannot be read", item=item.id, kind=item.kind, error=str(problem))
+        return _read(replace(item, result=None, error=f"what was computed cannot be read: {problem}"))
+
+
+def _read(item: FinishedItem) -> told.ProposalsReady | told.PlanComputed:
     if item.kind == COMPUTE_PLAN:
         result = item.result or {}
         failure = item.error or result.get("failure", "")

@@ -5,6 +5,7 @@ node's loop and returns at once.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -21,12 +22,12 @@ from controller.links import BrokerLink
 from controller.pace import LinkPace
 from controller.store import ControllerStore
 from muster.kernel.decision import Decision
-from muster.kernel.instants import Instant
+from muster.kernel.instants import Instant, after
 from muster.messages.link.callers import CallerRow, frames_of
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk, WishAnswer
 from runtime.ports import Entry, Lane, NodeContext
-from runtime.turn import NotSpoken
+from runtime.turn import GaveUp, NotSpoken, is_guilt
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +35,10 @@ CLUSTER: Final = "cluster"
 """The one key of the controller's lane."""
 
 HANDED_IN_KEPT: Final = 1_000
-"""Work items of which it is remembered that the lane has them."""
+"""Work items of which it is remembered that the lane has them, or that they failed here."""
+
+MOVES_REST_MS: Final = 30_000
+"""After a turn without any event has failed plans and moves are left alone for so long."""
 
 
 Unanswered = Callable[[str, WishAnswer | None], None]
@@ -62,6 +66,9 @@ class Cluster:
         self._unregistered = unregistered
         self._state: ClusterState | None = None
         self._handed_in: dict[str, None] = {}
+        self._failed_items: dict[str, str] = {}
+        """Finished work that no turn could be taken with, and what became of that."""
+        self._moves_rest_until: Instant | None = None
         self._not_waiting: set[str] = set()
         """Requests that the turn in the making may not be taken for: they are answered, or withdrawn."""
         self._store = ControllerStore(self._not_waiting.update)
@@ -82,7 +89,7 @@ class Cluster:
             return state, ClusterDecision(state=state)
         state = ClusterState(loaded)
         epoch = self.lane.epoch if self.lane is not None else 0
-        return state, core.decide(state, [told.TookOver(epoch)], now, self._settings)
+        return state, self._decided(state, [told.TookOver(epoch)], now)
 
     def bound_to(self, link: BrokerLink) -> BrokerRow | None:
         """The broker whose session this link keeps, as it is stored."""
@@ -102,7 +109,14 @@ class Cluster:
             # What would answer them is decided again without them.
             left = [one for one in state.memory.altering if not self._is_withdrawn(one.link)]
             state.memory.altering = left
-        return core.decide(state, self._wanted(events), now, self._settings)
+        return self._decided(state, self._wanted(events), now)
+
+    def _decided(self, state: ClusterState, events: Sequence[told.Event], now: Instant) -> ClusterDecision:
+        until = self._moves_rest_until
+        if until is None or until <= now:
+            return core.decide(state, events, now, self._settings)
+        decision = core.decide(state, events, now, self._settings, moves_rest=True)
+        return replace(decision, look_again_at=min(until, decision.look_again_at or until))
 
     def _is_withdrawn(self, link: told.LinkId) -> bool:
         return isinstance(link, told.RequestSeat) and link.id in self._not_waiting
@@ -161,17 +175,38 @@ class Cluster:
         if isinstance(error, NotSpoken):
             for link in tuple(self.links):
                 link.hang_up("our own mistake")
-        self._begin_adopting_anew()
-        self._end_altering()
+        why = self._why(error)
+        if not events or not is_guilt(error):
+            # Else it is known that without these events a turn succeeds.
+            self._begin_adopting_anew()
+            self._end_altering(why)
+        if not events and is_guilt(error):
+            # What an operator asks, and every election, goes on without them meanwhile.
+            self._moves_rest_until = after(self._node.now(), MOVES_REST_MS)
         for event in events:
             if isinstance(event, told.ProposalsReady | told.PlanComputed):
-                self._handed_in.pop(str(event.item_id), None)
+                self._refuse_item(str(event.item_id), why if is_guilt(error) else "")
             elif isinstance(seat := getattr(event, "link", None), told.RequestSeat):
-                saying = core.not_written(event)
+                saying = core.not_written(event, why)
                 frame = saying.frame if isinstance(saying, told.Say) else None
                 self._unanswered(seat.id, frame if isinstance(frame, WishAnswer) else None)
-            elif (saying := core.not_written(event)) is not None:
+            elif (saying := core.not_written(event, why)) is not None:
                 self._speak(saying, self._node.now())
+
+    def _why(self, error: Exception) -> str:
+        """What an operator is told, and what helps."""
+        if isinstance(error, GaveUp):
+            return "the database did not take it in time: ask for less at once, or later"
+        name, node = type(error).__name__, self._node.node
+        return f"this failed by a mistake of ours ({name}), and would again; the log of {node} says how"
+
+    def _refuse_item(self, item_id: str, why: str) -> None:
+        """The desk brings it again: if it is guilty, as work that failed."""
+        self._handed_in.pop(item_id, None)
+        if why:
+            self._failed_items[item_id] = why
+            if len(self._failed_items) > HANDED_IN_KEPT:
+                self._failed_items.pop(next(iter(self._failed_items)))
 
     def _begin_adopting_anew(self) -> None:
         """What one turn left to the next may be what spoils it: the desk brings it again by itself."""
@@ -181,12 +216,12 @@ class Cluster:
                 self._handed_in.pop(str(item_id), None)
             self.memory.adopting, self.memory.adding_steps = [], []
 
-    def _end_altering(self) -> None:
+    def _end_altering(self, why: str) -> None:
         """Requests that turns go on with: what is not done of them is not, and whoever asked is told."""
         if self.memory is not None:
             altering, self.memory.altering = self.memory.altering, []
             for one in altering:
-                answer = reassignment.not_written(one.frame, one.results)
+                answer = reassignment.not_written(one.frame, why, one.results)
                 if isinstance(one.link, told.RequestSeat):
                     self._unanswered(one.link.id, answer)
                 else:
@@ -215,6 +250,10 @@ class Cluster:
         if len(self._handed_in) > HANDED_IN_KEPT:
             self._handed_in.pop(next(iter(self._handed_in)))
         return True
+
+    def why_failed(self, item_id: str) -> str:
+        """Why no turn could be taken with this finished work; empty: none has failed with it."""
+        return self._failed_items.get(item_id, "")
 
     def heard(self, link: BrokerLink, metadata_version: int) -> bool:
         """A ping: liveness takes no turn, sessions are memory of the owner. False: nobody's link."""
@@ -259,3 +298,5 @@ class Cluster:
         self.lane = self._state = self.memory = None
         self.links.clear()
         self._handed_in.clear()
+        self._failed_items.clear()
+        self._moves_rest_until = None

@@ -51,7 +51,7 @@ from muster.kernel.instants import Instant, after
 from muster.messages.member import RegisterConsumerRequest
 from muster.messages.partitions import Partition
 from runtime.ports import ConnectionLost, Entry, LaneLost, NodeContext, VersionConflict
-from runtime.turn import GaveUp
+from runtime.turn import GaveUp, is_guilt
 
 logger = logging.getLogger("muster.coordinator")
 
@@ -110,6 +110,8 @@ class Groups:
         self._history: dict[str, History] = {}
         self._still_bound: dict[str, dict[str, ConnectionId]] = {}
         self._adopted: dict[str, str] = {}
+        self._failed_items: dict[str, ItemFailed] = {}
+        """By group, the finished item that no turn could be taken with: it counts as failed."""
         self._phantoms: dict[str, None] = {}
         self._unloaded: set[str] = set()
         self._looked_at: dict[str, GroupRows] = {}
@@ -175,6 +177,9 @@ class Groups:
 
     def _as_it_is(self, key: str, event: GroupEvent) -> GroupEvent:
         """Without what was committed after it was read: the number may be the same, the partition is not."""
+        if isinstance(event, ItemFinished):
+            failed = self._failed_items.get(key)
+            return event if failed is None or failed.item_id != event.item_id else failed
         if not isinstance(event, OffsetsOrphaned) or not self._committed_since:
             return event
         since = self._committed_since.get(key, ())
@@ -324,6 +329,7 @@ class Groups:
         self.rebalancing.pop(key, None)
         self._history.pop(key, None)
         self._adopted.pop(key, None)
+        self._failed_items.pop(key, None)
         self._phantoms.pop(key, None)
 
     def drop(self, key: str) -> None:
@@ -348,6 +354,9 @@ class Groups:
                 self._say(Say(event.connection, refusal(event, error_of(error))))
             elif isinstance(event, GroupRequest):
                 self._refused(event)
+            elif isinstance(event, ItemFinished) and is_guilt(error):
+                why = f"what it computed could not be used: {type(error).__name__}"
+                self._failed_items[key] = ItemFailed(event.item_id, why)
         self._done(events)
 
     def forget(self) -> None:
@@ -357,6 +366,7 @@ class Groups:
         self._history.clear()
         self._still_bound.clear()
         self._adopted.clear()
+        self._failed_items.clear()
         self._phantoms.clear()
         self._unloaded.clear()
         self._looked_at.clear()

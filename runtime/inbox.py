@@ -95,6 +95,11 @@ class RequestInbox:
         except (ConnectionLost, VersionConflict) as problem:
             log.info("request could not be given up", request=request_id, error=str(problem))
             self._handed.pop(request_id, None)
+        except Exception:
+            log.exception("request could not be given up", request=request_id)
+            if answer is not None:
+                # What spoilt its turn may stand in this answer, too: the next owner must not meet it again.
+                await self._give_up(request_id, None)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

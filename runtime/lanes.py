@@ -16,7 +16,7 @@ from runtime.freshness import Freshness
 from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
 from runtime.streams import Seat, Stream
 from runtime.threads import OneThread, Threads
-from runtime.turn import GaveUp, NotLoaded, NotSpoken, take_turn
+from runtime.turn import is_guilt, take_turn
 from runtime.work_table import Offered
 
 STREAMS = 4
@@ -299,8 +299,26 @@ class HeldLane:
 
     async def _take_turns(self, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> None:
         """One turn for all events, or several of so many as one transaction bears; if our own mistake spoils
-        one, one each of what is left, so that the others are decided.
+        one, what is guilty is found and refused, so that the others are decided.
         """
+        left, error = await self._tried(subject, key, events)
+        if error is None:
+            return
+        if left and is_guilt(error):
+            if len(left) > 1:
+                log.warning("turn failed; what is guilty is looked for", lane=self.name, key=key)
+            # Each turn also decides what the one before left to it, and what time asks for.
+            _, without = await self._tried(subject, key, ())
+            if without is not None:
+                self._refuse(subject, key, (), without)
+                left, error = await self._tried(subject, key, left)
+        if error is not None:
+            await self._find_guilty(subject, key, left, error)
+
+    async def _tried(
+        self, subject: Subject[Any, Any], key: str, events: Sequence[Any]
+    ) -> tuple[Sequence[Any], Exception | None]:
+        """What is left of the events when a turn failed, and why. Raises LaneLost."""
         most = len(events)
         try:
             while True:
@@ -308,24 +326,35 @@ class HeldLane:
                 most = await take_turn(self, subject, key, events[:most])
                 events = events[most:]
                 if not events:
-                    return
+                    return events, None
         except LaneLost:
             raise
         except Exception as error:
-            if len(events) > 1 and not isinstance(error, GaveUp | NotLoaded | NotSpoken):
-                log.warning("turn failed; its events are tried one by one", lane=self.name, key=key)
-                for event in events:
-                    await self._take_turns(subject, key, [event])
-                return
-            if self._is_news(key, type(error).__name__):
-                log.exception(
-                    "turn failed", lane=self.name, key=key, events=[type(e).__name__ for e in events]
-                )
-            subject.refuse(key, events, error)
-            # What time asked for may have been lost with these events; events that fail, however often,
-            # must not put off what is asked for later.
-            if not events or (id(subject), key) not in self._timers:
-                self.look_again(subject, key, Instant(self.now() + RETRY_TIME_MS))
+            return events, error
+
+    async def _find_guilty(
+        self, subject: Subject[Any, Any], key: str, events: Sequence[Any], error: Exception
+    ) -> None:
+        """These fail together: decide each half by itself, until what fails is one event."""
+        if len(events) < 2 or not is_guilt(error):
+            self._refuse(subject, key, events, error)
+            return
+        middle = len(events) // 2
+        for half in (events[:middle], events[middle:]):
+            left, failure = await self._tried(subject, key, half)
+            if failure is not None:
+                await self._find_guilty(subject, key, left, failure)
+
+    def _refuse(self, subject: Subject[Any, Any], key: str, events: Sequence[Any], error: Exception) -> None:
+        kinds = [type(event).__name__ for event in events]
+        metrics.events_refused.labels(self.name.partition("/")[0]).inc(max(len(events), 1))
+        if self._is_news(key, type(error).__name__):
+            log.error("turn failed", lane=self.name, key=key, events=kinds, exc_info=error)
+        subject.refuse(key, events, error)
+        # What time asked for may have been lost with these events; events that fail, however often,
+        # must not put off what is asked for later.
+        if not events or (id(subject), key) not in self._timers:
+            self.look_again(subject, key, Instant(self.now() + RETRY_TIME_MS))
 
     def _is_news(self, key: str, what: str) -> bool:
         now, told_at = self._lanes.clock(), self._told_at.get((key, what))

@@ -7,6 +7,12 @@ _MILLISECONDS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 turns = Counter("muster_turns", "Turns by how they ended.", ["outcome"], registry=REGISTRY)
+events_refused = Counter(
+    "muster_events_refused",
+    "What was told or asked and could not be decided or written, by a mistake of ours.",
+    ["room"],
+    registry=REGISTRY,
+)
 turn_ms = Histogram(
     "muster_turn_ms", "From the decision to the commit.", buckets=_MILLISECONDS, registry=REGISTRY
 )

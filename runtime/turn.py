@@ -79,6 +79,11 @@ class NotSpoken(Exception):
     """The turn is durable, but saying so failed: it must not be decided again."""
 
 
+def is_guilt(error: Exception) -> bool:
+    """Whether a turn that failed so may be spoilt by one of its events, and would fail with it again."""
+    return not isinstance(error, GaveUp | NotLoaded | NotSpoken)
+
+
 async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> int:
     """Decide `events` of `key` at once, write, and only then speak (design chapter 4.2).
 

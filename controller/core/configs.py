@@ -70,9 +70,9 @@ def alter(draft: Draft, link: LinkId, frame: AlterConfigs) -> None:
     draft.replies.append(Say(link, answer))
 
 
-def not_written(frame: AlterConfigs) -> ConfigResults:
+def not_written(frame: AlterConfigs, why: str) -> ConfigResults:
     """The answer to a request whose turn could not be written."""
-    text = "the database did not take it in time; nothing was changed"
+    text = f"{why}; nothing was changed"
     return ConfigResults(
         correlation_id=frame.correlation_id,
         results=tuple(_result(one, ErrorCode.UNKNOWN_SERVER_ERROR, text) for one in frame.resources),

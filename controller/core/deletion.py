@@ -56,9 +56,9 @@ def _found(draft: Draft, named: NamedTopic) -> TopicRow | Refused:
     return like
 
 
-def not_written(frame: DeleteTopics) -> TopicResults:
+def not_written(frame: DeleteTopics, why: str) -> TopicResults:
     """The answer to a request whose turn could not be written."""
-    text = "the database did not take it in time; nothing was deleted"
+    text = f"{why}; nothing was deleted"
     return TopicResults(
         correlation_id=frame.correlation_id,
         topics=tuple(

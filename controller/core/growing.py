@@ -82,9 +82,9 @@ def _plan(
     return topic, place(where, added, factor, led)
 
 
-def not_written(frame: CreatePartitions) -> TopicResults:
+def not_written(frame: CreatePartitions, why: str) -> TopicResults:
     """The answer to a request whose turn could not be written."""
-    text = "the database did not take it in time; nothing was created"
+    text = f"{why}; nothing was created"
     return TopicResults(
         correlation_id=frame.correlation_id,
         topics=tuple(

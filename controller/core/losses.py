@@ -53,9 +53,9 @@ def acknowledge(draft: Draft, link: LinkId, frame: AcknowledgeLosses) -> None:
     draft.replies.append(Say(link, answer))
 
 
-def not_written(frame: AcknowledgeLosses) -> LossResults:
+def not_written(frame: AcknowledgeLosses, why: str) -> LossResults:
     """The answer to a request whose turn could not be written."""
-    text = "the database did not take it in time; nothing was acknowledged"
+    text = f"{why}; nothing was acknowledged"
     return LossResults(
         correlation_id=frame.correlation_id,
         results=tuple(

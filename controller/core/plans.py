@@ -96,9 +96,9 @@ def change(draft: Draft, link: LinkId, frame: ChangeOfPlan) -> None:
     _answer(draft, link, frame.correlation_id, plan)
 
 
-def not_written(frame: ProposePlan | ChangeOfPlan) -> PlanAnswer:
+def not_written(frame: ProposePlan | ChangeOfPlan, why: str) -> PlanAnswer:
     """The answer to a wish whose turn could not be written."""
-    text = "the database did not take it in time; nothing was changed"
+    text = f"{why}; nothing was changed"
     return PlanAnswer(correlation_id=frame.correlation_id, error=ErrorCode.UNKNOWN_SERVER_ERROR, text=text)
 
 

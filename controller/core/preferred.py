@@ -38,9 +38,9 @@ def elect(draft: Draft, link: LinkId, frame: ElectLeaders) -> None:
     draft.replies.append(Say(link, answer))
 
 
-def not_written(frame: ElectLeaders) -> ElectionResults:
+def not_written(frame: ElectLeaders, why: str) -> ElectionResults:
     """The answer to a request whose turn could not be written."""
-    text = "the database did not take it in time; nobody was elected"
+    text = f"{why}; nobody was elected"
     return ElectionResults(
         correlation_id=frame.correlation_id,
         results=tuple(

@@ -67,9 +67,9 @@ def alter(draft: Draft, link: LinkId, frame: AlterClientQuotas) -> None:
     draft.replies.append(Say(link, QuotaResults(correlation_id=frame.correlation_id, results=tuple(results))))
 
 
-def not_written(frame: AlterClientQuotas) -> QuotaResults:
+def not_written(frame: AlterClientQuotas, why: str) -> QuotaResults:
     """The answer to a request whose turn could not be written."""
-    text = "the database did not take it in time; nothing was changed"
+    text = f"{why}; nothing was changed"
     results = tuple(
         QuotaResult(one.entity, ErrorCode.UNKNOWN_SERVER_ERROR, text) for one in frame.alterations
     )

@@ -18,7 +18,7 @@ from controller.core.records import Phase, Reassignment, RequestBegun
 from controller.core.settings import ControllerSettings
 from controller.core.state import Altering
 from controller.core.topics import Refused, check_version
-from controller.core.waiting import ALL_BROKERS, NOTHING_YET
+from controller.core.waiting import ALL_BROKERS, NOTHING_YET, WaitingMoves
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.topic_configs import floor
 from muster.messages.link.from_broker import AlterReassignments, ListReassignments, WantedReplicas
@@ -126,10 +126,10 @@ def answer_list(draft: Draft, link: LinkId, frame: ListReassignments) -> None:
 
 
 def not_written(
-    frame: AlterReassignments, results: tuple[ReassignmentResult, ...] = ()
+    frame: AlterReassignments, why: str, results: tuple[ReassignmentResult, ...] = ()
 ) -> ReassignmentResults:
     """The answer to a request of which a turn could not be written; `results` are of those before it."""
-    text = "the database did not take it in time; nothing was changed"
+    text = f"{why}; nothing was changed"
     rest = (
         ReassignmentResult(
             topic=one.topic, partition=one.partition, error=ErrorCode.UNKNOWN_SERVER_ERROR, text=text
@@ -319,6 +319,13 @@ def go_on(draft: Draft) -> None:
         if looks_left == 0:
             memory.reassigning = True
             return
+
+
+def put_off(draft: Draft) -> None:
+    """Nothing is gone on with for now; then all that waits is looked at anew."""
+    memory = draft.memory
+    memory.reassigning = memory.planning = False
+    memory.waiting = WaitingMoves()
 
 
 class _Slots:

@@ -33,13 +33,13 @@ def unregister(draft: Draft, link: LinkId, frame: UnregisterBroker) -> None:
     _answer(draft, link, frame, lambda row: _unregister(draft, row))
 
 
-def not_written(frame: CordonBroker | UnregisterBroker) -> BrokerResult:
+def not_written(frame: CordonBroker | UnregisterBroker, why: str) -> BrokerResult:
     """The answer to a request whose turn could not be written."""
     return BrokerResult(
         correlation_id=frame.correlation_id,
         broker_id=frame.broker_id,
         error=ErrorCode.UNKNOWN_SERVER_ERROR,
-        text="the database did not take it in time; nothing was changed",
+        text=f"{why}; nothing was changed",
     )
 
 

@@ -97,8 +97,8 @@ def _remove(draft: Draft, topic: TopicRow, first: int) -> None:
     draft.change_topic(msgspec.structs.replace(topic, partition_count=first, removed_epoch=removed_epoch))
 
 
-def not_written(frame: RemovePartitions) -> TopicResults:
+def not_written(frame: RemovePartitions, why: str) -> TopicResults:
     """The answer to a request whose turn could not be written."""
-    text = "the database did not take it in time; nothing was removed"
+    text = f"{why}; nothing was removed"
     result = TopicResult(name=frame.topic, error=ErrorCode.UNKNOWN_SERVER_ERROR, text=text)
     return TopicResults(correlation_id=frame.correlation_id, topics=(result,))

@@ -100,9 +100,9 @@ def answer_when_led(
     draft.memory.parked.append(ParkedAnswer(link, answer, waiting_for, after(draft.now, timeout_ms)))
 
 
-def not_written(frame: CreateTopics) -> CreateTopicsAnswer:
+def not_written(frame: CreateTopics, why: str) -> CreateTopicsAnswer:
     """The answer to a request whose turn could not be written."""
-    text = "the database did not take it in time; nothing was created"
+    text = f"{why}; nothing was created"
     topics = tuple(
         CreatedTopic(name=one.name, error=ErrorCode.UNKNOWN_SERVER_ERROR, text=text) for one in frame.topics
     )

@@ -82,9 +82,17 @@ LOOKS_AT_ALL: Final = 1_000
 
 
 def decide(
-    state: ClusterState, events: Sequence[Event], now: Instant, settings: ControllerSettings
+    state: ClusterState,
+    events: Sequence[Event],
+    now: Instant,
+    settings: ControllerSettings,
+    *,
+    moves_rest: bool = False,
 ) -> ClusterDecision:
-    """One turn for all `events`, and for every session that is over. Pure: `state` stays as it is."""
+    """One turn for all `events`, and for every session that is over. Pure: `state` stays as it is.
+
+    `moves_rest`: of plans and reassignments nothing is gone on with, for they may be what spoils turns.
+    """
     draft = Draft(state, now, settings)
     # A hello that came since may have made it needless.
     unfinished, draft.memory.adopting = draft.memory.adopting, []
@@ -108,7 +116,7 @@ def decide(
         brokers.go_on_returning(draft, broker_id, lost)
     brokers.end_overdue_sessions(draft)
     preferred.balance_if_due(draft)
-    return _finish(draft)
+    return _finish(draft, moves_rest)
 
 
 def _happened(draft: Draft, event: Event) -> None:
@@ -184,11 +192,14 @@ def _heard(draft: Draft, event: Heard) -> None:
             assert_never(event.frame)
 
 
-def _finish(draft: Draft) -> ClusterDecision:
+def _finish(draft: Draft, moves_rest: bool) -> ClusterDecision:
     leaving.go_on(draft)
-    plans.ask_next(draft)
-    reassignment.go_on(draft)
+    if not moves_rest:
+        plans.ask_next(draft)
+        reassignment.go_on(draft)
     plans.hear_ends(draft)
+    if moves_rest:
+        reassignment.put_off(draft)
     changes = draft.partition_changes()
     records = draft.records(changes)
     topics.release_answers(draft)
@@ -241,24 +252,24 @@ def weight(event: Event) -> int:
             return 1
 
 
-def not_written(event: Event) -> Saying | None:
+def not_written(event: Event, why: str) -> Saying | None:
     """What is said of an event whose turn could not be written; None: nothing."""
     match event:
         case Heard(frame=CreateTopics() as frame):
             # What the database finds too large it finds so again: hanging up would help nobody.
-            return Say(event.link, topics.not_written(frame))
+            return Say(event.link, topics.not_written(frame, why))
         case Heard(frame=DeleteTopics() as frame):
-            return Say(event.link, deletion.not_written(frame))
+            return Say(event.link, deletion.not_written(frame, why))
         case Heard(frame=CreatePartitions() as frame):
-            return Say(event.link, growing.not_written(frame))
+            return Say(event.link, growing.not_written(frame, why))
         case Heard(frame=RemovePartitions() as frame):
-            return Say(event.link, shrinking.not_written(frame))
+            return Say(event.link, shrinking.not_written(frame, why))
         case Heard(frame=AlterReassignments() as frame):
-            return Say(event.link, reassignment.not_written(frame, event.begun))
+            return Say(event.link, reassignment.not_written(frame, why, event.begun))
         case Heard(frame=ElectLeaders() as frame):
-            return Say(event.link, preferred.not_written(frame))
+            return Say(event.link, preferred.not_written(frame, why))
         case Heard(frame=AlterConfigs() as frame):
-            return Say(event.link, configs.not_written(frame))
+            return Say(event.link, configs.not_written(frame, why))
         case Heard(
             frame=ProposePlan()
             | ApprovePlan()
@@ -267,13 +278,13 @@ def not_written(event: Event) -> Saying | None:
             | CancelPlan()
             | ThrottlePlan() as frame
         ):
-            return Say(event.link, plans.not_written(frame))
+            return Say(event.link, plans.not_written(frame, why))
         case Heard(frame=AlterClientQuotas() as frame):
-            return Say(event.link, quotas.not_written(frame))
+            return Say(event.link, quotas.not_written(frame, why))
         case Heard(frame=CordonBroker() | UnregisterBroker() as frame):
-            return Say(event.link, retiring.not_written(frame))
+            return Say(event.link, retiring.not_written(frame, why))
         case Heard(frame=AcknowledgeLosses() as frame):
-            return Say(event.link, losses.not_written(frame))
+            return Say(event.link, losses.not_written(frame, why))
         case Heard(frame=BrokerPing()):
             # The next ping says it again.
             return None

@@ -23,7 +23,7 @@ ORDERS = UUID(int=1)
 class HereAndNow:
     """The node and the lane of one service: a turn is taken when it is handed in; no database."""
 
-    name, epoch, frozen = "controller", 7, False
+    name, epoch, frozen, node = "controller", 7, False, "node-1"
 
     def __init__(self) -> None:
         brokers = [BrokerRow(b, 1, "a", {}) for b in (1, 2)]

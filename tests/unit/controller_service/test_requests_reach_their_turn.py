@@ -5,20 +5,25 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 
-from controller.core.events import Heard, RequestSeat
+from controller import service as services
+from controller.core.events import Heard, PlanComputed, ProposalsReady, RequestSeat
+from controller.core.plans import COMPUTE_PLAN
+from controller.core.proposing import Task
 from controller.core.records import RequestAnswered
 from controller.core.requests import KEY, KIND, Asked
 from controller.service import ControllerService
 from controller.subject import CLUSTER
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.link.from_broker import DeleteTopics, ListReassignments, NamedTopic
+from muster.kernel.topology import Unread
+from muster.messages.link.from_broker import DeleteTopics, ListReassignments, NamedTopic, RemovePartitions
 from muster.messages.link.to_broker import TopicResults
 from runtime import requests
 from runtime.memory import MemoryDatabase, MemoryLink
 from runtime.ports import ConnectionLost
 from runtime.turn import GaveUp
-from runtime.work_table import AnsweredRow, WorkRow
+from runtime.work_table import AnsweredRow, FinishedItem, WorkRow
 from tests.unit.controller_service.stage import ORDERS, HereAndNow, linked
 
 ID = "5f0c1c57-58a0-4d1c-8b53-6b3a0f5b8f11"
@@ -105,6 +110,54 @@ async def test_a_request_that_cannot_be_read_is_given_up() -> None:
     (row,) = here.answers()
     assert row.error and here.recorded == []
     links[1].hang_up("the end")
+
+
+async def test_an_answer_that_cannot_be_written_does_not_leave_the_row_to_the_next_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = WithRows()
+    service, links, _ = await linked(here)
+    here.stores(msgspec.to_builtins(Asked(NOTHING)))
+
+    def refused(connection: Any, request_id: str, answer: Any) -> None:
+        raise ValueError("what spoilt the turn stands in the answer, too")
+
+    monkeypatch.setattr(requests, "conclude", refused)
+    seat = RequestSeat(ID, "mira", "we test")
+    service.cluster.refuse(CLUSTER, [Heard(seat, NOTHING, ORDERS)], ValueError("spoilt"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    (row,) = here.answers()
+    assert row.answer is None and "mistake of ours" in row.error
+    links[1].hang_up("the end")
+
+
+async def test_a_removal_of_which_nobody_can_say_what_is_unread_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Unknowing(WithRows):
+        def find_unread(self, connection: Any, topic: str, first: int) -> list[Unread]:
+            raise ValueError("nobody knows")
+
+    monkeypatch.setattr(services, "ENDS_TIMEOUT_S", 0)
+    here = Unknowing()
+    service, links, _ = await linked(here)
+    here.stores(msgspec.to_builtins(Asked(RemovePartitions(topic="orders", partition_count=1))))
+    await woken(service)
+    async with asyncio.timeout(10):
+        while not (rows := here.answers()):
+            await asyncio.sleep(0)
+    assert "mistake of ours" in rows[0].error and here.recorded == []
+    links[1].hang_up("the end")
+
+
+def test_finished_work_that_cannot_be_read_has_failed() -> None:
+    """Of a worker of another version, perhaps: the plan would be computing for ever."""
+    item = FinishedItem(ID, COMPUTE_PLAN, str(ORDERS), None, ["no plan"], "")
+    heard = services._finished(item)
+    assert isinstance(heard, PlanComputed) and "cannot be read" in heard.failure
+    elected = services._finished(FinishedItem(ID, Task.BROKER_CHANGE, "1", None, [{"no": "proposal"}], ""))
+    assert isinstance(elected, ProposalsReady) and elected.proposals == ()
 
 
 async def test_a_request_that_was_read_twice_is_decided_once() -> None:
