@@ -1,58 +1,34 @@
-"""This room bounds how often somebody may do something, in bounded memory, without a table."""
+"""This room bounds how often somebody may do something, for the threads of one process."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from time import monotonic
 
-MOST_KEYS = 10_000
-"""Beyond it the one that was quiet for longest is forgotten: strangers cannot make this grow."""
+from muster.kernel import buckets
 
 
-class Buckets:
-    """For each key `burst` at once, refilled at `per_second`; of one process, safe for its threads."""
+class Buckets(buckets.Buckets):
+    """The same, safe for threads."""
 
     def __init__(
         self,
         burst: int,
         per_second: float,
         *,
-        most_keys: int = MOST_KEYS,
+        most_keys: int = buckets.MOST_KEYS,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._burst = burst
-        self._per_second = per_second
-        self._most_keys = most_keys
-        self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        super().__init__(burst, per_second, clock, most_keys=most_keys)
         self._lock = threading.Lock()
 
-    def __len__(self) -> int:
-        return len(self._left)
-
     def wait_s(self, key: str) -> float:
-        """Seconds until `key` may do it again; 0.0 if it may now. Takes nothing."""
         with self._lock:
-            left = self._refilled(key, self._clock())
-            return 0.0 if left >= 1 else (1 - left) / self._per_second
+            return super().wait_s(key)
 
     def take(self, key: str) -> float:
-        """Take one for `key`: 0.0, or the seconds until there is one again."""
         with self._lock:
-            now = self._clock()
-            left = self._refilled(key, now)
-            taken = left >= 1
-            self._left[key] = (left - 1 if taken else left, now)
-            self._left.move_to_end(key)
-            while len(self._left) > self._most_keys:
-                self._left.popitem(last=False)
-            return 0.0 if taken else (1 - left) / self._per_second
+            return super().take(key)
 
     def forget(self) -> None:
-        """Begin anew with everybody."""
         with self._lock:
-            self._left.clear()
-
-    def _refilled(self, key: str, now: float) -> float:
-        left, at = self._left.get(key, (float(self._burst), now))
-        return min(float(self._burst), left + (now - at) * self._per_second)
+            super().forget()

@@ -106,7 +106,6 @@ class ClientListener:
             ApiKey.SASL_HANDSHAKE: sasl.refuse,
             ApiKey.SASL_AUTHENTICATE: sasl.refuse,
         }
-        self._guard.wait_for_newcomers()
         self.server = KafkaServer(
             "client",
             self._handle,

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import structlog
 
+from broker.callers import ToldCallers
 from broker.condition import BrokerCondition
 from broker.core.cluster_view import ClusterView, Heeded
 from broker.core.peer_proof import ReplicationKey
@@ -38,7 +39,7 @@ from muster.kernel.security_protocols import PLAINTEXT, SSL
 from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
 from muster.messages.limits import MAX_ROWS_PER_FRAME
 from muster.messages.link import rows
-from muster.messages.link.callers import CallerRow, Callers
+from muster.messages.link.callers import Callers
 from muster.messages.link.from_broker import (
     AlterPartition,
     BrokerHello,
@@ -51,6 +52,7 @@ from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.to_broker import (
     AlterPartitionAnswer,
     BrokerPingAnswer,
+    CallerLookedFor,
     Changes,
     HelloAccepted,
     MayLeave,
@@ -123,8 +125,7 @@ class BrokerProcess:
         self._clients = ClientListener(
             self._plane, self._forwarding, limits, self._guard, self._quotas, self._known, slots, missed
         )
-        self._callers: tuple[CallerRow, ...] = ()
-        """Of a telling that is under way on the present link."""
+        self._callers = ToldCallers(self._guard, self._clients.know_callers, self._link.send, clock_ms)
         # On loopback nobody listens in, and without TLS the kernel sends records by itself.
         host = settings.replication_listen.host
         self._peers_certificate = None if is_loopback(host) else self._guard.certificate
@@ -205,7 +206,6 @@ class BrokerProcess:
 
     def hello(self) -> BrokerHello:
         self._known.open_link()
-        self._callers = ()
         self._snapshot_obeyed = False
         return BrokerHello(
             broker_id=self._settings.broker_id,
@@ -237,6 +237,7 @@ class BrokerProcess:
         self._cluster_id = frame.cluster_id
         self._departure.linked(frame.protocol)
         self._forwarding.linked(frame.protocol)
+        self._callers.linked(frame.protocol)
         try:
             key = ReplicationKey(frame.cluster_id, bytes.fromhex(frame.replication_key))
         except ValueError as error:
@@ -260,7 +261,9 @@ class BrokerProcess:
             case Nodes():
                 self._know_nodes(frame)
             case Callers():
-                self._know_callers(frame)
+                self._callers.hear(frame)
+            case CallerLookedFor():
+                self._callers.looked_for(frame)
             case SnapshotChunk() | Changes() | AlterPartitionAnswer():
                 await self._heed(frame)
             case _:
@@ -282,6 +285,7 @@ class BrokerProcess:
     def link_lost(self) -> None:
         self._departure.unlinked()
         self._forwarding.link_lost()
+        self._callers.link_lost()
 
     # ------------------------------------------------------------------------------ rows
 
@@ -319,14 +323,6 @@ class BrokerProcess:
         """What holds for topics that set nothing: it costs a look where it is as before."""
         known = self._known
         self._plane.know_levels(known.own_configs, known.cluster_configs, self._nodes_configs)
-
-    def _know_callers(self, frame: Callers) -> None:
-        """Who may come in at the listener of clients; heeded when the last frame of a telling has come."""
-        self._callers += frame.callers
-        if frame.last:
-            callers, self._callers = self._callers, ()
-            self._clients.know_callers(callers)
-            self._guard.confirmed(clock_ms())
 
     def _know_nodes(self, frame: Nodes) -> None:
         """Where the controller may be, and who coordinates which groups, for clients to be told."""

@@ -15,12 +15,14 @@ from muster.messages.link.to_broker import Nodes
 class LinkPace:
     """What one link was told and has not yet said it applied, oldest first."""
 
-    __slots__ = ("_acknowledged", "_waiting", "callers", "nodes", "pings")
+    __slots__ = ("_acknowledged", "_waiting", "callers", "looks", "nodes", "pings")
 
     def __init__(self) -> None:
         self.callers: tuple[CallerRow, ...] | None = None
         self.nodes: Nodes | None = None
         """As this link was told last."""
+        self.looks = 0
+        """How many callers are looked for now because this link asked."""
         self.pings = 0
         """How many were heard."""
         self._waiting: deque[tuple[int, Instant]] = deque()

@@ -28,9 +28,21 @@ from controller.presence import Presence
 from controller.subject import CLUSTER, Cluster
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.kernel.topology import Unread
-from muster.messages.link.from_broker import BrokerHello, BrokerPing, FromBroker, RemovePartitions
+from muster.messages.link.from_broker import (
+    BrokerHello,
+    BrokerPing,
+    FromBroker,
+    LookForCaller,
+    RemovePartitions,
+)
 from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow, NodeRow
-from muster.messages.link.to_broker import BrokerPingAnswer, Nodes, NotController, ReassignmentResult
+from muster.messages.link.to_broker import (
+    BrokerPingAnswer,
+    CallerLookedFor,
+    Nodes,
+    NotController,
+    ReassignmentResult,
+)
 from runtime import work
 from runtime.inbox import RequestInbox
 from runtime.ports import (
@@ -55,6 +67,8 @@ RELOAD_AT_MOST_EVERY_MS: Final = 500
 
 LONG_QUIET_MS: Final = 1 << 40
 
+LOOKS_OF_ONE_LINK: Final = 100
+"""So many callers are looked for at once for one broker; for more than a door lets wait none asks."""
 LOOK_INTERVAL_S: Final = 0.02
 ENDS_TIMEOUT_S: Final = 2.0
 """For so long at most every linked broker is waited for to say how far its logs are."""
@@ -191,6 +205,8 @@ class ControllerService:
     def link_heard(self, link: BrokerLink, frame: FromBroker) -> None:
         if isinstance(frame, BrokerPing):
             self._pinged(link, frame)
+        elif isinstance(frame, LookForCaller):
+            self._start(self._look_for_caller(link, frame))
         else:
             self._tell(told.Heard(link, frame, uuid4()))
 
@@ -200,6 +216,20 @@ class ControllerService:
             self._tell(told.LinkClosed(link))
             if row is not None and self._accepts:
                 self._start(self._tell_when_gone(row))
+
+    async def _look_for_caller(self, link: BrokerLink, frame: LookForCaller) -> None:
+        """How often the database is asked the node bounds; what it has found since is told in any case."""
+        pace = self.cluster.links.get(link)
+        if pace is None:
+            return
+        pace.looks += 1
+        try:
+            if pace.looks <= LOOKS_OF_ONE_LINK:
+                await self._node.find_caller(frame.name, frame.peer)
+        finally:
+            pace.looks -= 1
+        self.cluster.tell_callers(self._node.kafka_callers)
+        link.say(CallerLookedFor(number=frame.number))
 
     async def _tell_when_gone(self, row: BrokerRow) -> None:
         """Until its patience ends anyway, look whether the process of this broker has ended."""

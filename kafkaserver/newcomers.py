@@ -7,17 +7,44 @@ and in all, only so many wait at once, and nothing that they say is kept but one
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from time import monotonic
 from typing import Final
 
 from muster.kernel.addresses import network_of
+from muster.kernel.buckets import Buckets
 
 WAITING: Final = 64
 WAITING_OF_ONE: Final = 8
 LOOKS: Final = 50
 """So often one who waits is looked at again before it is refused, every `replies.HEARD_AGAIN_MS`."""
 
-LookFor = Callable[[str, str], "asyncio.Future[None]"]
-"""Asks whoever knows more about this name, for this peer; done when all that there is has been told."""
+NAME_MAX: Final = 150
+
+OF_ONE_NETWORK: Final = (10, 2.0)
+IN_ALL: Final = (64, 20.0)
+"""How many may be looked for at once, and how many a second from then on."""
+
+LookFor = Callable[[str, str], "asyncio.Future[None] | None"]
+"""Asks whoever knows more about this name, for this peer; done when all that there is has been told.
+
+None: nobody can be asked now, and what is told anyway is waited for."""
+
+
+def is_name(name: str) -> bool:
+    """Whether a token can have it as its name, or as its public part."""
+    return len(name) <= NAME_MAX and name.isprintable()
+
+
+class Bounds:
+    """How often strangers have somebody looked for, of one network and in all."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._of_one_network = Buckets(*OF_ONE_NETWORK, clock)
+        self._in_all = Buckets(*IN_ALL, clock)
+
+    def allow(self, address: str) -> bool:
+        """Whether somebody at this address may have one more looked for."""
+        return not self._of_one_network.take(network_of(address)) and not self._in_all.take("")
 
 
 class Newcomers:

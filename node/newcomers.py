@@ -8,17 +8,10 @@ map read.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from access.buckets import Buckets
-from muster.kernel.addresses import network_of
+from kafkaserver.newcomers import Bounds, is_name
 
 LOOKED_FOR_MAX = 64
 """So many names in one look; whoever comes beyond them is refused by what is known."""
-
-NAME_MAX = 150
-
-OF_ONE_NETWORK = (10, 2.0)
-IN_ALL = (64, 20.0)
-"""How many may be looked for at once, and how many a second from then on."""
 
 
 class Newcomers:
@@ -29,8 +22,7 @@ class Newcomers:
     ) -> None:
         self._is_new = is_new
         self._read = read
-        self._of_one_network = Buckets(*OF_ONE_NETWORK)
-        self._in_all = Buckets(*IN_ALL)
+        self._bounds = Bounds()
         self._names: set[str] = set()
         self._next: asyncio.Task[bool] | None = None
         self._looking = asyncio.Lock()
@@ -40,12 +32,12 @@ class Newcomers:
 
         `name` is a token's public part, or its name.
         """
-        if len(name) > NAME_MAX or not name.isprintable():
+        if not is_name(name):
             return False
         if self._next is not None and name in self._names:
             # It costs no look: fifty consumers may come together with the token that was made for them.
             return await asyncio.shield(self._next)
-        if self._of_one_network.take(network_of(address)) or self._in_all.take(""):
+        if not self._bounds.allow(address):
             return False
         if len(self._names) >= LOOKED_FOR_MAX:
             return False

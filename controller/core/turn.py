@@ -63,6 +63,7 @@ from muster.messages.link.from_broker import (
     ElectLeaders,
     Leaving,
     ListReassignments,
+    LookForCaller,
     RemovePartitions,
     UnusableLogs,
 )
@@ -188,6 +189,8 @@ def _heard(draft: Draft, event: Heard) -> None:
             losses.hear(draft, event.link, event.frame.losses)
         case AcknowledgeLosses():
             losses.acknowledge(draft, event.link, event.frame)
+        case LookForCaller():
+            """Nothing of the cluster is asked: the service answers it without a turn."""
         case _:
             assert_never(event.frame)
 

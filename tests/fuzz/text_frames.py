@@ -17,6 +17,7 @@ from muster.messages.link.from_broker import (
     FromBroker,
     HighWatermark,
     IsrProposal,
+    LookForCaller,
     NewTopic,
     UnusableLogs,
 )
@@ -110,6 +111,11 @@ def broker_message(dice: Random) -> bytes:
         UnusableLogs(failed=(partition,) * dice.randrange(2), usable=(partition,) * dice.randrange(2)),
         CreateTopics(correlation_id=1, topics=(topic,) * dice.randrange(3), timeout_ms=dice.choice((0, 10))),
         AllocateProducerIds(correlation_id=2),
+        LookForCaller(
+            number=dice.randrange(3),
+            name=dice.choice(("ann", "mst_0a0b0c0d", "", "\0", "x" * 20_000)),
+            peer=dice.choice(("127.0.0.1", "::1", "no address")),
+        ),
     )
     return codec.encode(dice.choice(messages))
 

@@ -125,6 +125,14 @@ class Leaving(msgspec.Struct, frozen=True, tag="Leaving", tag_field="type", kw_o
     """
 
 
+class LookForCaller(msgspec.Struct, frozen=True, tag="LookForCaller", tag_field="type", kw_only=True):
+    """A client at `peer` states a name, or a token's public part, that was not told: it may be newer."""
+
+    number: int
+    name: str
+    peer: str
+
+
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     """One topic to create; −1: the default. `assignments` (partition to brokers) excludes both counts."""
 
@@ -280,4 +288,4 @@ Wish = (
 )
 """What anybody asks of the controller; `correlation_id` is the link's, 0 elsewhere."""
 
-FromBroker = BrokerHello | BrokerPing | AlterPartition | UnusableLogs | Leaving | Wish
+FromBroker = BrokerHello | BrokerPing | AlterPartition | UnusableLogs | Leaving | LookForCaller | Wish

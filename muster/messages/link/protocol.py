@@ -15,5 +15,8 @@ WISHES: Final = 2
 REMOVES: Final = 3
 """Understands that a topic has fewer partitions than before, and that others come under their numbers."""
 
-LINK_PROTOCOL: Final = REMOVES
+LOOKS_FOR_CALLERS: Final = 4
+"""Understands LookForCaller and CallerLookedFor."""
+
+LINK_PROTOCOL: Final = LOOKS_FOR_CALLERS
 """What this version states."""

@@ -124,6 +124,12 @@ class BrokerPingAnswer(msgspec.Struct, frozen=True, tag="BrokerPingAnswer", tag_
     callers_age_ms: int = 0
 
 
+class CallerLookedFor(msgspec.Struct, frozen=True, tag="CallerLookedFor", tag_field="type", kw_only=True):
+    """Answers LookForCaller of this number: Callers told before it on this link hold whoever was found."""
+
+    number: int
+
+
 class Nodes(msgspec.Struct, frozen=True, tag="Nodes", tag_field="type", kw_only=True):
     """The live nodes, and which of them coordinates which groups, whole: the latest wins.
 
@@ -265,6 +271,7 @@ ToBroker = (
     | Changes
     | AlterPartitionAnswer
     | BrokerPingAnswer
+    | CallerLookedFor
     | Nodes
     | Callers
     | WishAnswer

@@ -11,7 +11,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pytest_django import DjangoDbBlocker
 
+from access.grants import Role
+from access.service import create_token
 from muster import BlockingConsumer
+from runtime import wake
 from standalone.children import free_ports
 from standalone.redis import Redis
 from tests.conftest import pointed_at
@@ -56,14 +59,20 @@ def _token(cluster: Cluster) -> str:
 def _kafka(cluster: Cluster, **more: Any) -> dict[str, Any]:
     """How an unmodified client comes in with an operator's token, which may consume as well."""
     return {
+        **_with_tls(),
         "bootstrap.servers": cluster.bootstrap,
+        "sasl.username": "olga",
+        "sasl.password": _token(cluster),
+        **more,
+    }
+
+
+def _with_tls() -> dict[str, Any]:
+    return {
         "security.protocol": "SASL_SSL",
         "ssl.ca.location": CA,
         "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "olga",
-        "sasl.password": _token(cluster),
         "log_level": 0,
-        **more,
     }
 
 
@@ -112,3 +121,21 @@ def test_everybody_comes_in(guarded: Cluster, django_db_blocker: DjangoDbBlocker
         by_time = olga.ask("reset_offsets", to="time", time="2020-01-01T00:00:00Z", dry_run=True).json()
         assert [one["after"] for one in by_time["changes"]] == [0], by_time
     assert _read_by_the_sdk(guarded, 1) == [0]
+
+
+def test_a_token_that_nobody_was_told_of_is_good_at_once_at_every_broker(
+    guarded: Cluster, django_db_blocker: DjangoDbBlocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The wake-up is lost: the node reads tokens, and tells brokers of them, ten seconds after the last time.
+    monkeypatch.setattr(wake, "notify", lambda *_: None)
+    refused: list[str] = []
+    for broker_id, (client, _) in guarded.ports.items():
+        name = f"newcomer-{broker_id}"
+        with django_db_blocker.unblock(), pointed_at(guarded.database_url):
+            token = create_token(name, Role.OPERATOR)
+        who = {"sasl.username": name, "sasl.password": token, "bootstrap.servers": f"127.0.0.1:{client}"}
+        told: dict[str, Any] = {"error_cb": lambda error: refused.append(error.str())}
+        assert {1, 2} <= AdminClient({**_with_tls(), **who, **told}).list_topics(
+            timeout=PATIENCE_S
+        ).brokers.keys()
+    assert refused == []

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from node.newcomers import IN_ALL, LOOKED_FOR_MAX, OF_ONE_NETWORK, Newcomers
+from kafkaserver.newcomers import IN_ALL, OF_ONE_NETWORK
+from node.newcomers import LOOKED_FOR_MAX, Newcomers
 
 HOME = "192.0.2.1"
 
