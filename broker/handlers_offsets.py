@@ -187,9 +187,11 @@ class _Listed:
                 if found.batch is not None:
                     yield found.batch
                     if found.batch.go_on_from is not None:
-                        found = self._looked_up(topic, asked, found.batch.go_on_from)
-                        if found.batch is not None:
-                            yield found.batch
+                        rest = self._looked_up(topic, asked, found.batch.go_on_from)
+                        if rest.batch is not None:
+                            yield rest.batch
+                        if not found.batch.holds_more_than(rest):
+                            found = rest
                 self._found.append(self._written(index, found))
                 yield None
 
@@ -257,13 +259,15 @@ class _Listed:
         if timestamp_ms == LATEST:
             return found._replace(offset=latest)
         if timestamp_ms == LARGEST_TIME:
-            place = hosted.log.youngest(latest)
+            place = hosted.log.youngest(latest, from_offset)
         else:
             place = hosted.log.first_from(timestamp_ms, latest, from_offset)
         if place is None:
             return found._replace(leader_epoch=_UNKNOWN)
-        wanted_ms = place.timestamp_ms if timestamp_ms == LARGEST_TIME else timestamp_ms
-        return found._replace(batch=_Batch(hosted.log.batch_at(place.offset), place, wanted_ms))
+        batch = hosted.log.batch_at(place.offset)
+        if timestamp_ms == LARGEST_TIME:
+            return found._replace(batch=_Batch(batch, place, place.timestamp_ms, is_largest=True))
+        return found._replace(batch=_Batch(batch, place, timestamp_ms))
 
 
 class _Found(NamedTuple):
@@ -283,9 +287,13 @@ class _Batch:
     reader may get some older records first, and never misses one.
     """
 
-    def __init__(self, batch: bytes, place: TimestampedOffset, wanted_ms: int) -> None:
+    def __init__(
+        self, batch: bytes, place: TimestampedOffset, wanted_ms: int, *, is_largest: bool = False
+    ) -> None:
+        """`is_largest`: that is the largest time that its header states."""
         self._batch = batch
         self._wanted_ms = wanted_ms
+        self._is_largest = is_largest
         self._start_offset = place.offset
         self.timestamp_ms, self.offset = place
         self.go_on_from: int | None = None
@@ -297,13 +305,26 @@ class _Batch:
             header = batches.read_header(self._batch)
             has_one_time = header.attributes & batches.APPEND_TIME_BIT
             records = records_of(memoryview(self._batch), header, OPENED_BYTES)
+            youngest_left = TimestampedOffset(_UNKNOWN, _UNKNOWN)
             for frame in frames(records, header.record_count):
                 timestamp_ms = header.base_timestamp_ms + frame.timestamp_delta
                 if has_one_time:
                     timestamp_ms = header.max_timestamp_ms
                 offset = header.base_offset + frame.offset_delta
-                if timestamp_ms >= self._wanted_ms and offset >= self._start_offset:
+                if offset < self._start_offset:
+                    continue
+                if timestamp_ms >= self._wanted_ms:
                     self.timestamp_ms, self.offset = timestamp_ms, offset
                     return
+                if timestamp_ms > youngest_left.timestamp_ms:
+                    youngest_left = TimestampedOffset(timestamp_ms, offset)
             if header.base_offset < self._start_offset:
                 self.go_on_from = header.next_offset
+                if self._is_largest:
+                    self.timestamp_ms, self.offset = youngest_left
+
+    def holds_more_than(self, rest: _Found) -> bool:
+        """Whether the largest time is that of a record that is left here, though a larger one is deleted."""
+        if not self._is_largest or rest.error_code is not ErrorCode.NONE or self.offset == _UNKNOWN:
+            return False
+        return rest.batch is None or rest.batch.timestamp_ms <= self.timestamp_ms

@@ -305,13 +305,13 @@ class PartitionLog:
         with self._telling_damage():
             return self._segments.first_from(time_ms, start_offset, limit_offset, self._epochs)
 
-    def youngest(self, limit_offset: int) -> TimestampedOffset | None:
-        """The first batch below `limit_offset` that holds the largest time; None if no record has one.
+    def youngest(self, limit_offset: int, from_offset: int = 0) -> TimestampedOffset | None:
+        """The first batch of these with the largest time; None if no record has one. Raises StorageFailed.
 
-        As `first_from` it answers where the batch begins. Raises StorageFailed.
+        As `first_from` it answers where the batch begins.
         """
         with self._telling_damage():
-            return self._segments.youngest(self.start_offset, limit_offset, self._epochs)
+            return self._segments.youngest(max(self.start_offset, from_offset), limit_offset, self._epochs)
 
     def batch_at(self, offset: int) -> bytes:
         """A copy of the batch that holds `offset`, which lies within the log. Raises StorageFailed."""

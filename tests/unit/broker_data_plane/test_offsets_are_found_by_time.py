@@ -119,6 +119,24 @@ async def test_a_record_that_is_deleted_is_not_found_by_its_time(tmp_path: Path)
         assert await found(ann, 4_000) == (0, 4_500, 2)
 
 
+async def test_the_largest_time_is_that_of_a_record_that_is_there(tmp_path: Path) -> None:
+    """The log begins within a batch, whose first record was the youngest of all."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        pairs = [(b"%d" % number, b"x") for number in range(3)]
+        young_first = keyed(pairs, timestamp_ms=9_000, step_ms=-2_000)
+        await ann.ask(PRODUCE, 9, produce(batch=young_first))
+        (hosted,) = one.plane.partitions()
+        hosted.delete_before(1, 0)
+        assert await found(ann, -3) == (0, 7_000, 1), "nothing follows"
+        await fill(ann, [b"c", b"d"], first_ms=6_000)
+        assert await found(ann, -3) == (0, 7_000, 1), "what follows is older"
+        await fill(ann, [b"e", b"f"], first_ms=7_000)
+        assert await found(ann, -3) == (0, 7_001, 6), "and here younger"
+        hosted.delete_before(3, 0)
+        assert await found(ann, -3) == (0, 7_001, 6)
+
+
 async def test_a_time_of_appending_finds_a_record_that_is_there(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1, configs=COMPACTED)
