@@ -101,6 +101,7 @@ class Cleaner:
             folder=one.folder.name,
             clean_to=latest.end_offset,
             keys=len(latest),
+            unreadable=latest.unreadable,
             bytes_before=before,
             bytes_after=after,
             seconds=round(asyncio.get_running_loop().time() - started, 3),

@@ -13,6 +13,9 @@ from muster.kernel.error_codes import ErrorCode
 
 _LARGEST_CODEC: Final = 4
 
+_SMALLEST_RECORD_BYTES: Final = 7
+"""Seven fields, each of a byte at least."""
+
 COMPACTED_BYTES: Final = 16 * 1024 * 1024
 """The records of one batch of a compacted topic are no larger decompressed: each is looked at for its key."""
 
@@ -37,13 +40,10 @@ def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> Ba
         header = batches.read_header(records, 0)
         if header.size_bytes < len(records):
             raise AppendRefused(ErrorCode.INVALID_RECORD, "more than one batch for one partition")
-        if header.last_offset_delta < 0:
-            raise AppendRefused(ErrorCode.INVALID_RECORD, "a batch without records")
-        batches.check(records, 0, header)
-        if header.record_count != header.last_offset_delta + 1:
-            raise CorruptBatch(f"{header.record_count} records, last delta {header.last_offset_delta}")
+        batches.check_bytes(records, 0, header)
     except CorruptBatch as error:
         raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    _judge_counts(header)
     if header.size_bytes > settings.max_message_bytes:
         raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size_bytes} bytes")
     if header.attributes & (batches.CONTROL_BIT | batches.TRANSACTIONAL_BIT):
@@ -54,6 +54,21 @@ def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> Ba
     if settings.compacts:
         _require_keys(records, header)
     return header
+
+
+def _judge_counts(header: BatchHeader) -> None:
+    """Its producer lies, and would again: an error that asks for another try would be answered with one."""
+    count = header.record_count
+    if header.last_offset_delta < 0 or not count:
+        raise AppendRefused(ErrorCode.INVALID_RECORD, "a batch without records")
+    if count != header.last_offset_delta + 1:
+        text = f"{count} records, and the last one's offset delta is {header.last_offset_delta}"
+        raise AppendRefused(ErrorCode.INVALID_RECORD, text)
+    room = header.size_bytes - batches.HEADER_BYTES
+    if not header.attributes & batches.CODEC_BITS and room < count * _SMALLEST_RECORD_BYTES:
+        raise AppendRefused(ErrorCode.INVALID_RECORD, f"{count} records in {room} bytes")
+    if header.base_sequence < 0 and header.producer_id != batches.NO_PRODUCER:
+        raise AppendRefused(ErrorCode.INVALID_RECORD, f"a producer's sequence of {header.base_sequence}")
 
 
 def in_sequence(header: BatchHeader, producers: Producers, *, is_whole: bool) -> Duplicate | None:
@@ -73,14 +88,18 @@ def in_sequence(header: BatchHeader, producers: Producers, *, is_whole: bool) ->
 
 
 def _require_keys(records: memoryview, header: BatchHeader) -> None:
-    """A record without a key could neither be kept nor go."""
+    """A record without a key could neither be kept nor go, nor could one that states another's offset."""
     try:
         opened = records_of(records, header, COMPACTED_BYTES)
-        has_keys = all(frame.key_start != NO_KEY for frame in frames(opened, header.record_count))
+        for number, frame in enumerate(frames(opened, header.record_count)):
+            if frame.key_start == NO_KEY:
+                text = "a record without a key, and the topic is compacted"
+                raise AppendRefused(ErrorCode.INVALID_RECORD, text)
+            if frame.offset_delta != number:
+                text = f"record {number} states the offset delta {frame.offset_delta}"
+                raise AppendRefused(ErrorCode.INVALID_RECORD, text)
     except KafkaWireError as error:
         raise AppendRefused(ErrorCode.INVALID_RECORD, str(error)) from error
-    if not has_keys:
-        raise AppendRefused(ErrorCode.INVALID_RECORD, "a record without a key, and the topic is compacted")
 
 
 def _judge_times(header: BatchHeader, settings: LogSettings, now_ms: int) -> None:

@@ -18,14 +18,18 @@ from broker.log.outcomes import CLEANED
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.compression import compress
-from muster.kafkawire.errors import CorruptBatch
+from muster.kafkawire.errors import CorruptBatch, KafkaWireError
 from muster.kafkawire.record_frames import records_of
 
 MOST_KEYS: Final = 200_000
 """So many keys are told apart in one pass, about 40 MB; what is dirty behind them is for the next pass."""
 
 OPENED_BYTES: Final = 100 * 1024 * 1024
-"""To no more are the records of a batch decompressed; a larger one is left as it is."""
+"""To no more are the records of a batch decompressed; a larger one is left as it is.
+
+So is one whose checksum is right and whose records are not what its header says: its producer lied, and the
+topic was not compacted yet, so that nobody looked.
+"""
 
 LONGEST_GAP: Final = 0x7FFFFFFF
 _READ_BYTES: Final = 1024 * 1024
@@ -71,6 +75,8 @@ class LastOffsets:
     def __init__(self, task: Task, most_keys: int = MOST_KEYS) -> None:
         """Raises CorruptBatch, OSError."""
         self.end_offset = task.clean_to
+        self.unreadable = 0
+        """Batches that are left as they are."""
         self.offsets: dict[bytes, int] = {}
         """By what a key is told apart by (`keyed_records`)."""
         for source in task.sources:
@@ -91,8 +97,12 @@ class LastOffsets:
         return len(self.offsets)
 
     def _note(self, batch: memoryview, header: BatchHeader) -> None:
-        records = bytes(records_of(batch, header, OPENED_BYTES))
-        note_last(records, header.record_count, header.base_offset, self.offsets)
+        try:
+            records = bytes(records_of(batch, header, OPENED_BYTES))
+            note_last(records, header.record_count, header.base_offset, self.offsets)
+        except KafkaWireError:
+            # What was noted of it until then stays, as it does.
+            self.unreadable += 1
 
 
 def compacted(task: Task, latest: LastOffsets) -> Iterator[Cleaned]:
@@ -188,13 +198,19 @@ def _kept(
     """What stays of a batch; None: nothing."""
     if header.attributes & (batches.CONTROL_BIT | batches.TRANSACTIONAL_BIT):
         return batch
+    if header.base_offset >= latest.end_offset:
+        # What lies behind the last look has no later record that is known, whatever offset another stated.
+        return batch
     is_last = task.last_batches.get(header.producer_id) == header.base_offset
     if not header.record_count:
         return _emptied(batch, header) if is_last else None
-    records = bytes(records_of(batch, header, OPENED_BYTES))
-    kept, newest_delta = kept_of(
-        records, header.record_count, header.base_offset, latest.offsets.get, task.tombstones_below
-    )
+    try:
+        records = bytes(records_of(batch, header, OPENED_BYTES))
+        kept, newest_delta = kept_of(
+            records, header.record_count, header.base_offset, latest.offsets.get, task.tombstones_below
+        )
+    except KafkaWireError:
+        return batch
     if len(kept) == header.record_count:
         return batch
     if not kept:

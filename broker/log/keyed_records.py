@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from muster.kafkawire.errors import CorruptBatch
 from muster.kafkawire.record_frames import NO_KEY, places, varint
 
 _LONG_KEY: Final = 32
@@ -34,6 +35,7 @@ def note_last(records: bytes, count: int, base_offset: int, offsets: dict[bytes,
     if _note_common(records, count, base_offset, offsets):
         return
     for _, _, _, offset_delta, key_start, key_end, _ in places(records, count):
+        _require_own(offset_delta)
         if key_start != NO_KEY:
             offsets[_known(records[key_start:key_end])] = base_offset + offset_delta
 
@@ -97,6 +99,7 @@ def kept_of(
     stay: list[bytes] = []
     newest_delta = _NO_TIME
     for start, end, time_delta, offset_delta, key_start, key_end, is_tombstone in places(records, count):
+        _require_own(offset_delta)
         offset = base_offset + offset_delta
         if key_start == NO_KEY or (is_tombstone and offset < tombstones_below):
             continue
@@ -161,6 +164,12 @@ def _kept_common(
     except IndexError:
         return None
     return Kept(stay, newest_delta) if position == len(records) else None
+
+
+def _require_own(offset_delta: int) -> None:
+    """An offset of a batch before would let what this record supersedes outlive it. Raises CorruptBatch."""
+    if offset_delta < 0:
+        raise CorruptBatch(f"a record at {offset_delta} before its batch")
 
 
 def _known(key: bytes) -> bytes:

@@ -47,6 +47,38 @@ def sealed_batch(payload: bytes, *, compression: int, count: int = 1) -> bytearr
     return made
 
 
+def lying_batch(
+    records: Sequence[tuple[int, bytes, bytes | None]],
+    *,
+    count: int | None = None,
+    last_delta: int | None = None,
+) -> bytearray:
+    """A batch with a right checksum of records that state (offset delta, key, value), as a liar sends it.
+
+    `count` and `last_delta` are what its header says; by default what is true of an honest one.
+    """
+    payload = b""
+    for delta, key, value in records:
+        said = _varint(len(value)) + value if value is not None else _varint(-1)
+        body = b"\0" + _varint(0) + _varint(delta) + _varint(len(key)) + key + said + _varint(0)
+        payload += _varint(len(body)) + body
+    made = sealed_batch(payload, compression=0, count=len(records))
+    if count is not None:
+        struct.pack_into(">i", made, 57, count)
+    if last_delta is not None:
+        struct.pack_into(">i", made, 23, last_delta)
+    struct.pack_into(">I", made, 17, crc32c(made[21:]))
+    return made
+
+
+def _varint(number: int) -> bytes:
+    left, said = (number << 1) ^ (number >> 63), b""
+    while left >= 0x80:
+        said += bytes([left & 0x7F | 0x80])
+        left >>= 7
+    return said + bytes([left])
+
+
 def view(*batches: bytes | bytearray) -> memoryview:
     """Batches behind each other, writable, as they lie in a received frame."""
     return memoryview(bytearray(b"".join(batches)))
