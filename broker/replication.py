@@ -298,7 +298,9 @@ class PeerFetcher:
         if self._waiting is None or session is None or answer.correlation_id != self._questions & MOST_ASKED:
             raise MalformedFrame(f"an answer to {answer.correlation_id}, which is not the question")
         self.bytes_fetched += len(frame)
-        for one in session.hear(answer):
+        heard = session.hear(answer)
+        foresee_cuts(self._plane, heard)
+        for one in heard:
             self._take(one)
         self._last_failure = ""
         self._stop_waiting()
@@ -366,6 +368,19 @@ class PeerFetcher:
     def _resume(self, key: PartitionKey) -> None:
         self._resting.pop(key, None)
         self._go_on_if_paid(key, 0)
+
+
+def foresee_cuts(plane: DataPlane, answers: Iterable[FetchedAnswer]) -> None:
+    """Behind an unclean election one answer may cut thousands of logs below what was committed in them."""
+    ends: dict[PartitionKey, int] = {}
+    for answer in answers:
+        hosted = plane.hosted(*answer.key) if answer.diverging is not None and not answer.error else None
+        if hosted is not None and answer.diverging is not None:
+            end_offset = hosted.replica.parts_at(answer.asked.leader_epoch, answer.diverging)
+            if end_offset is not None:
+                ends[hosted.key] = end_offset
+    if len(ends) > 1:
+        plane.upkeep.state_ends(ends)
 
 
 def take_over(plane: DataPlane, key: PartitionKey, answer: FetchedAnswer) -> bool:

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from broker.core.replica_log import PartitionKey
 from broker.hosted import HostedPartition
 from broker.log.outcomes import StorageFailed
 from broker.log.shelf import LogShelf
@@ -100,6 +101,16 @@ class Upkeep:
             log.error("retention_failed", folder=hosted.log.folder.name, reason=str(error))
             return 0
         return deleted
+
+    def state_ends(self, ends: Mapping[PartitionKey, int]) -> None:
+        """These logs are about to be cut, perhaps thousands: what files say too much of them is stated once.
+
+        What cannot be written then each cut states for itself, and fails alone.
+        """
+        try:
+            self._shelf.state_ends(ends)
+        except StorageFailed as error:
+            log.error("ends_not_stated", logs=len(ends), reason=str(error))
 
     async def erase_old(self) -> int:
         """Erase, in a thread, logs that were set aside longer ago than their kind is kept."""

@@ -436,12 +436,17 @@ class Replica:
         The high watermark of such an answer is not taken: it counts records this log does not have
         (`hw_before_truncation`).
         """
+        end_offset = self.parts_at(request_leader_epoch, leaders)
+        if end_offset is not None:
+            self.high_watermark = min(self.high_watermark, end_offset)
+        return end_offset
+
+    def parts_at(self, request_leader_epoch: int, leaders: EpochEnd) -> int | None:
+        """Up to where this log is surely the leader's, if it still follows; nothing changes."""
         if self.role is not Role.FOLLOWER or request_leader_epoch != self.leader_epoch:
             return None
         own = self.log.end_of_epoch(leaders.epoch)
-        end_offset = min(leaders.end_offset, own.end_offset, self.log.end_offset)
-        self.high_watermark = min(self.high_watermark, end_offset)
-        return end_offset
+        return min(leaders.end_offset, own.end_offset, self.log.end_offset)
 
     def must_begin_again(self, end_offset: int, leader_start_offset: int, *, after_loss: bool) -> bool:
         """True if a log that is cut to `end_offset` begins again, empty, where the leader's does.
