@@ -60,7 +60,11 @@ _LIVING_TOKENS = f"""
     SELECT token.prefix, token.digest, token.role, token.name, token.expires_at, principal.name,
            token.topics, token.groups, token.scram::text {_LIVE}
 """
-_LIVES_ONE_OF = f"SELECT EXISTS (SELECT {_LIVE} AND (token.prefix = ANY (%s) OR token.name = ANY (%s)))"
+_LIVES_ONE_OF = f"""
+    SELECT EXISTS (
+        SELECT {_LIVE} AND (token.prefix = ANY (%s) OR token.name = ANY (%s)) AND token.prefix <> ALL (%s)
+    )
+"""
 
 
 class TokenNameTaken(Exception):
@@ -159,11 +163,14 @@ def token_map(connection: Any) -> TokenMap:
     )
 
 
-def lives_one_of(connection: Any, names: Iterable[str]) -> bool:
-    """Whether some living token has one of these prefixes or names; by their indexes, over psycopg."""
+def lives_one_of(connection: Any, names: Iterable[str], known: Iterable[str] = ()) -> bool:
+    """Whether some living token has one of these prefixes or names; by their indexes, over psycopg.
+
+    `known`: prefixes of those that do not count.
+    """
     wanted = list(names)
     with connection.cursor() as cursor:
-        (found,) = cursor.execute(_LIVES_ONE_OF, (wanted, wanted)).fetchone()
+        (found,) = cursor.execute(_LIVES_ONE_OF, (wanted, wanted, list(known))).fetchone()
     return bool(found)
 
 

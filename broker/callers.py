@@ -29,11 +29,15 @@ UNKNOWN_NAMES: Final = 1_000
 class _Look:
     """One question under way; `again` is for those who came meanwhile: their token may be newer than it."""
 
-    __slots__ = ("again", "asked_at", "done", "name", "peer")
+    __slots__ = ("again", "asked_at", "before", "done", "name", "peer")
 
-    def __init__(self, name: str, peer: str, done: "asyncio.Future[None]", asked_at: Instant) -> None:
+    def __init__(
+        self, name: str, peer: str, before: str, done: "asyncio.Future[None]", asked_at: Instant
+    ) -> None:
         self.name = name
         self.peer = peer
+        self.before = before
+        """Of the token that was known under this name, which may be replaced."""
         self.done = done
         self.asked_at = asked_at
         self.again: asyncio.Future[None] | None = None
@@ -61,7 +65,7 @@ class ToldCallers:
         self._bounds = Bounds(lambda: clock() / 1000)
         self._looks: dict[int, _Look] = {}
         self._unknown: OrderedDict[str, Instant] = OrderedDict()
-        """Names that nobody bore, and when that was said, oldest first."""
+        """Names that nobody bore, or nobody newer, and when that was said, oldest first."""
         guard.wait_for_newcomers(self.look_for)
 
     def linked(self, protocol: int) -> None:
@@ -94,7 +98,7 @@ class ToldCallers:
                 return look.again
         if bare in self._unknown or len(self._looks) >= WAITING or not self._bounds.allow(peer):
             return None
-        look = _Look(bare, peer, loop.create_future(), now)
+        look = _Look(bare, peer, self._prefix(bare), loop.create_future(), now)
         return look.done if self._ask(look) else None
 
     def looked_for(self, frame: CallerLookedFor) -> None:
@@ -103,12 +107,13 @@ class ToldCallers:
         if look is None:
             return
         look.done.set_result(None)
-        if self._is_known(look.name):
+        prefix = self._prefix(look.name)
+        if prefix not in ("", look.before):
             again, look.again = look.again, None
             if again is not None:
                 again.set_result(None)
         elif look.again is not None:
-            self._ask(_Look(look.name, look.peer, look.again, self._clock()))
+            self._ask(_Look(look.name, look.peer, prefix, look.again, self._clock()))
         else:
             self._unknown[look.name] = self._clock()
             if len(self._unknown) > UNKNOWN_NAMES:
@@ -121,8 +126,10 @@ class ToldCallers:
         self._looks[number] = look
         return True
 
-    def _is_known(self, bare: str) -> bool:
-        return any(self._guard.caller(name) is not None for name in (bare, TOKEN_BEGINS + bare))
+    def _prefix(self, bare: str) -> str:
+        """Of the token that is known under a name, or by that prefix; "": of none."""
+        caller = self._guard.caller(bare) or self._guard.caller(TOKEN_BEGINS + bare)
+        return "" if caller is None else caller.prefix
 
     def _forget(self, now: Instant) -> None:
         """What is over: both are in the order of time."""

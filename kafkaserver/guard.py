@@ -99,7 +99,7 @@ class Guard:
         if not self.sasl:
             return None
         plain = self.certificate is not None or is_loopback(peer)
-        newcomer = None if self._newcomers is None else self._newcomers.at(peer, self._knows)
+        newcomer = None if self._newcomers is None else self._newcomers.at(peer, self.caller)
         return SaslGate(self, lambda: token_urlsafe(_KEY_BYTES), plain=plain, newcomer=newcomer)
 
     def wait_for_newcomers(self, look_for: LookFor | None = None) -> None:
@@ -108,9 +108,6 @@ class Guard:
         Without `look_for` for the next push, which may be on its way.
         """
         self._newcomers = Newcomers(look_for)
-
-    def _knows(self, user: str) -> bool:
-        return self._callers.caller(user) is not None
 
     def verifier(self, mechanism: str, user: str) -> Verifier:
         """As it is known now, not as it was when the connection was made (sasl.Credentials)."""

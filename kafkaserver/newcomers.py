@@ -57,9 +57,9 @@ class Newcomers:
     def __len__(self) -> int:
         return self._waiting.total()
 
-    def at(self, peer: str, is_known: Callable[[str], bool]) -> "Newcomer":
-        """One that has come from host `peer`."""
-        return Newcomer(self, peer, is_known)
+    def at(self, peer: str, who: Callable[[str], object | None]) -> "Newcomer":
+        """One that has come from host `peer`; `who` bears a name, as it is known now."""
+        return Newcomer(self, peer, who)
 
     def enter(self, network: str) -> bool:
         """Whether one more may wait."""
@@ -82,17 +82,20 @@ class Newcomers:
 class Newcomer:
     """Whoever speaks on one connection, until it is decided about."""
 
-    def __init__(self, others: Newcomers, peer: str, is_known: Callable[[str], bool]) -> None:
+    def __init__(self, others: Newcomers, peer: str, who: Callable[[str], object | None]) -> None:
         self._others = others
         self._peer = peer
-        self._is_known = is_known
+        self._who = who
         self._looks_left = LOOKS
         self._asked: asyncio.Future[None] | None = None
         self._is_waiting = False
 
-    def must_wait(self, name: str) -> bool:
-        """Whether there may be news of this name soon; else what is known is what it is decided by."""
-        if self._is_known(name) or not self._looks_left:
+    def must_wait(self, name: str, than: object | None = None) -> bool:
+        """Whether there may be news of this name soon; else what is known is what it is decided by.
+
+        News is that somebody bears it other `than` the one whom the client did not prove to be.
+        """
+        if self._who(name) != than or not self._looks_left:
             self.leave()
             return False
         if not self._is_waiting:

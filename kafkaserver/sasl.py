@@ -28,6 +28,7 @@ from muster.kernel.token_text import TOKEN_BEGINS, read_token
 
 PLAIN: Final = "PLAIN"
 TOO_OLD: Final = "nobody has confirmed for too long who may come in"
+REPLACED: Final = "the token of this name was replaced while it was proved"
 _REFUSED: Final = "authentication failed"
 _LENGTH = struct.Struct(">i")
 
@@ -52,8 +53,11 @@ class Credentials(Protocol):
 class Newcomer(Protocol):
     """Whoever speaks on one connection (kafkaserver.newcomers)."""
 
-    def must_wait(self, name: str) -> bool:
-        """Whether it may be known soon who bears this name; asked again and again until it is decided."""
+    def must_wait(self, name: str, than: object | None = None) -> bool:
+        """Whether it may be known soon who bears this name; asked again and again until it is decided.
+
+        `than`: whether it may be somebody other than this one.
+        """
 
     def leave(self) -> None:
         """It is decided about, or gone."""
@@ -61,6 +65,10 @@ class Newcomer(Protocol):
 
 class _NotYet(Exception):
     """What was heard is to be heard again."""
+
+
+class _Replaced(Exception):
+    """What was asked of the client belongs to an older token than the one that bears the name now."""
 
 
 def refuse(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
@@ -121,7 +129,7 @@ class _Scram:
         self._caller: object | None = None
 
     def hear(self, message: bytes) -> _Step | None:
-        """None: refused. Raises _NotYet."""
+        """None: refused. Raises _NotYet, _Replaced."""
         try:
             if self._side.user is None:
                 answer = self._side.first(message)
@@ -133,10 +141,19 @@ class _Scram:
             signature = self._side.second(message)
         except ScramError:
             return None
+        if signature is None and self._may_be_replaced():
+            raise _Replaced
         # Between both messages its token may have been taken back, or another one been made under its name.
         if signature is None or self._caller is None or self._who() != self._caller:
             return None
         return _Step(signature, self._caller)
+
+    def _may_be_replaced(self) -> bool:
+        """Whether what the client did not prove is an older token of this name. Raises _NotYet."""
+        caller, newcomer = self._caller, self._newcomer
+        if caller is not None and newcomer is not None and newcomer.must_wait(self._side.user or "", caller):
+            raise _NotYet
+        return self._who() not in (None, caller)
 
     def _who(self) -> object | None:
         user = self._side.user
@@ -179,6 +196,9 @@ class SaslGate:
             answer, self.held = self._hear(frame), b""
         except _NotYet:
             answer, self.held = b"", bytes(frame)
+        except _Replaced:
+            # It may hold the newer one, which has another salt: only a refusal would make it give up.
+            answer, self.held, self.ended = b"", b"", REPLACED
         return answer
 
     def _hear(self, frame: memoryview) -> bytes:

@@ -48,6 +48,8 @@ class NodeHeart:
         self._coalescer = wake.Coalescer(self._send_wakes)
         self._tokens: TokenMap | None = None
         self.kafka_callers: tuple[CallerRow, ...] | None = None
+        self._prefixes: dict[str, str] = {}
+        """Of the callers that are known, by their names and by themselves."""
         self._tokens_at = Instant(0)
         self._tokens_wanted = False
         self._reading_tokens = False
@@ -123,8 +125,10 @@ class NodeHeart:
         return await self._newcomers.find(name, address)
 
     async def _lives_one_of(self, names: frozenset[str]) -> bool:
+        # While the map is too old nobody is known by it: whoever is found has it read.
+        known = {self._prefixes[name] for name in names & self._prefixes.keys()} if self.tokens_known else ()
         try:
-            return await self.queries.query(partial(lives_one_of, names=names))
+            return await self.queries.query(partial(lives_one_of, names=names, known=known))
         except ConnectionLost as error:
             log.info("a token could not be looked for", error=str(error))
             return False
@@ -155,6 +159,7 @@ class NodeHeart:
         self._tokens, self._tokens_at = tokens, asked_at
         if callers != self.kafka_callers:
             self.kafka_callers = callers
+            self._prefixes = {key: one.prefix for one in callers for key in (one.name, one.prefix)}
 
     def start(self, work: Any) -> None:
         """Run a small coroutine to its end without waiting for it."""

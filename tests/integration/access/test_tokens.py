@@ -14,6 +14,7 @@ from access.service import (
     bearer,
     create_token,
     kafka_callers,
+    lives_one_of,
     revoke_token,
     token_map,
     verify,
@@ -165,3 +166,16 @@ def test_a_token_for_names_that_cannot_be_is_not_made() -> None:
     with pytest.raises(CommandError, match="may only stand at the end"):
         call_command("create_token", "ann", "--role", "client", "--topic", "a*b")
     assert not ApiToken.objects.exists()
+
+
+def test_a_token_is_new_where_the_one_that_is_known_by_its_name_was_replaced() -> None:
+    def is_new(*known: str) -> bool:
+        connection.ensure_connection()
+        return lives_one_of(connection.connection, {"ann", "eve"}, known)
+
+    prefix = create_token("ann", Role.CONSUMER).split("_")[1]
+    assert is_new() and not is_new(prefix)
+    create_token("ann", Role.CONSUMER, replace=True)
+    assert is_new(prefix)
+    revoke_token("ann")
+    assert not is_new()

@@ -130,12 +130,14 @@ def test_a_token_that_nobody_was_told_of_is_good_at_once_at_every_broker(
     monkeypatch.setattr(wake, "notify", lambda *_: None)
     refused: list[str] = []
     for broker_id, (client, _) in guarded.ports.items():
-        name = f"newcomer-{broker_id}"
-        with django_db_blocker.unblock(), pointed_at(guarded.database_url):
-            token = create_token(name, Role.OPERATOR)
-        who = {"sasl.username": name, "sasl.password": token, "bootstrap.servers": f"127.0.0.1:{client}"}
-        told: dict[str, Any] = {"error_cb": lambda error: refused.append(error.str())}
-        assert {1, 2} <= AdminClient({**_with_tls(), **who, **told}).list_topics(
-            timeout=PATIENCE_S
-        ).brokers.keys()
-    assert refused == []
+        for replace in (False, True):
+            name = f"newcomer-{broker_id}"
+            with django_db_blocker.unblock(), pointed_at(guarded.database_url):
+                token = create_token(name, Role.OPERATOR, replace=replace)
+            who = {"sasl.username": name, "sasl.password": token, "bootstrap.servers": f"127.0.0.1:{client}"}
+            told: dict[str, Any] = {"error_cb": lambda error: refused.append(error.name())}
+            admin = AdminClient({**_with_tls(), **who, **told})
+            assert {1, 2} <= admin.list_topics(timeout=PATIENCE_S).brokers.keys()
+            # Now it says what it met before.
+            admin.poll(0)
+    assert "_AUTHENTICATION" not in refused

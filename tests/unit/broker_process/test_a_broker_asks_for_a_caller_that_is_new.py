@@ -163,3 +163,16 @@ async def test_a_telling_in_frames_is_heeded_when_its_last_has_come() -> None:
     link.callers.link_lost()
     link.callers.hear(Callers(callers=()))
     assert link.guard.caller(TOKEN_USER) is None
+
+
+async def test_of_a_known_name_a_newer_token_is_asked_for() -> None:
+    link = Link()
+    link.guard.know((row(),))
+    first = link.callers.look_for("orders-app", HOME)
+    shared = link.callers.look_for("orders-app", HOME)
+    link.answer()
+    # Nothing newer yet: those who came since have it looked for once more.
+    assert first is not None and first.done() and len(link.asked) == 2
+    link.callers.hear(Callers(callers=(row(prefix="0a0b0c0e"),)))
+    link.answer()
+    assert shared is not None and shared.done() and len(link.asked) == 2 and not link.callers._unknown

@@ -9,11 +9,12 @@ from kafkaserver.guard import Guard
 from kafkaserver.limits import ServerLimits
 from kafkaserver.newcomers import LOOKS, WAITING_OF_ONE
 from kafkaserver.replies import HEARD_AGAIN_MS
-from kafkaserver.sasl import SaslGate
+from kafkaserver.sasl import REPLACED, SaslGate
 from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.scram import SHA_256
+from muster.messages.link.callers import CallerRow
 from tests.unit.kafkaserver.kafka_requests import body_of, frame
 from tests.unit.kafkaserver.test_a_gate_hears_sasl_first import authenticate, handshake, proof
 from tests.unit.kafkaserver.test_callers_may_what_their_tokens_say import TOKEN, row
@@ -93,6 +94,63 @@ async def test_it_is_refused_when_all_that_there_is_has_been_told() -> None:
     assert asked == [("mst_0a0b0c0d", "127.0.0.1")]
     told.set_result(None)
     assert heard_again(at)[0] is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def proving(guard: Guard, token: str, looks: list[asyncio.Future[None]]) -> tuple[SaslGate, memoryview]:
+    """A gate that knows who speaks, and waits with the proof that it heard; what it heard."""
+
+    def look_for(name: str, peer: str) -> asyncio.Future[None]:
+        assert (name, peer) == ("orders-app", "127.0.0.1")
+        looks.append(asyncio.get_running_loop().create_future())
+        return looks[-1]
+
+    guard.know((row(),))
+    guard.wait_for_newcomers(look_for)
+    at = guard.gate("127.0.0.1")
+    assert at is not None
+    handshake(at, SHA_256)
+    error, answer = authenticate(at, FIRST)
+    assert error is ErrorCode.NONE
+    message = frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=proof(SHA_256, token, FIRST, answer))
+    return at, message
+
+
+async def test_a_proof_of_a_newer_token_of_a_known_name_is_to_be_given_again(guard: Guard) -> None:
+    looks: list[asyncio.Future[None]] = []
+    at, message = proving(guard, TOKEN[:-1] + "B", looks)
+    assert at.hear(message) == b"" and at.held
+    guard.know((row(prefix="0a0b0c0e"),))
+    looks[0].set_result(None)
+    # No refusal, which clients take for final: the salt belonged to the older token.
+    assert at.hear(memoryview(at.held)) == b"" and not at.held
+    assert at.ended == REPLACED and at.admitted is None
+
+
+async def test_one_that_was_told_of_between_both_messages_has_nobody_looked_for(guard: Guard) -> None:
+    looks: list[asyncio.Future[None]] = []
+    at, message = proving(guard, TOKEN[:-1] + "B", looks)
+    guard.know((row(prefix="0a0b0c0e"),))
+    assert at.hear(message) == b"" and at.ended == REPLACED and looks == []
+
+
+@pytest.mark.parametrize("now", [(row(),), ()])
+async def test_whoever_guesses_a_secret_of_a_known_name_is_refused_when_nothing_is_newer(
+    guard: Guard, now: tuple[CallerRow, ...]
+) -> None:
+    looks: list[asyncio.Future[None]] = []
+    at, message = proving(guard, TOKEN[:-1] + "B", looks)
+    assert at.hear(message) == b"" and at.held
+    guard.know(now)
+    looks[0].set_result(None)
+    assert heard_again(at)[0] is ErrorCode.SASL_AUTHENTICATION_FAILED and len(looks) == 1
+    assert guard._newcomers is not None and not len(guard._newcomers)
+
+
+async def test_whoever_proves_a_known_token_waits_for_nothing(guard: Guard) -> None:
+    looks: list[asyncio.Future[None]] = []
+    at, message = proving(guard, TOKEN, looks)
+    assert body_of(ApiKey.SASL_AUTHENTICATE, 2, at.hear(message)).error_code == 0
+    assert at.admitted == guard.caller("orders-app") and looks == []
 
 
 def test_what_is_no_token_and_whoever_is_known_waits_for_nothing(guard: Guard) -> None:
