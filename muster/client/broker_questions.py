@@ -13,6 +13,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from muster.client.broker_connection import Question
+from muster.client.history import Parting
 from muster.kafkawire.api_table import ApiKey
 
 EARLIEST = -2
@@ -23,13 +24,15 @@ CONSUMER = BrokerId(-1)
 
 
 class Wanted(NamedTuple):
-    """One partition to fetch: from where, and under which leader epoch."""
+    """One partition to fetch: from where, under which leader epoch, and behind a batch of which."""
 
     topic: str
     topic_id: UUID
     partition: int
     leader_epoch: int
     offset: int
+    last_epoch: int = -1
+    """Of the batch before `offset`; −1: not known."""
 
 
 class Fetched(NamedTuple):
@@ -40,6 +43,8 @@ class Fetched(NamedTuple):
     error_code: int
     high_watermark: int
     records: bytes
+    parting: Parting | None = None
+    """The leader's log is another than the one that was read."""
 
 
 class FoundOffset(NamedTuple):
@@ -101,6 +106,7 @@ def ask_fetch(
                     partition=i32(one.partition),
                     current_leader_epoch=i32(one.leader_epoch),
                     fetch_offset=i64(one.offset),
+                    last_fetched_epoch=i32(one.last_epoch),
                     partition_max_bytes=i32(partition_max_bytes),
                 )
                 for one in partitions
@@ -124,12 +130,14 @@ def read_fetch(answer: Any) -> Iterator[Fetched]:
     """The answer to `ask_fetch`, partition by partition."""
     for topic in answer.responses:
         for one in topic.partitions:
+            told = one.diverging_epoch
             yield Fetched(
                 topic.topic_id,
                 one.partition_index,
                 int(one.error_code),
                 one.high_watermark,
                 one.records or b"",
+                None if told.end_offset < 0 else Parting(told.epoch, told.end_offset),
             )
 
 

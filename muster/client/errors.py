@@ -75,4 +75,6 @@ class ListenerFailed(ConsumerError):
 
 
 class NoOffset(ConsumerError):
-    """Nothing is committed for a partition, or it is out of range, and auto_offset_reset is "none"."""
+    """Nothing is committed for a partition, or it is out of range, or its log is another one than was read by
+    now, and auto_offset_reset is "none".
+    """

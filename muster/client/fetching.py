@@ -11,13 +11,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from muster.client import broker_questions as questions
-from muster.client.broker_connection import (
-    BrokerConnection,
-    BrokerNotTrusted,
-    BrokerUnavailable,
-    Question,
-)
+from muster.client.broker_connection import BrokerConnection, BrokerNotTrusted, BrokerUnavailable, Question
 from muster.client.errors import NoOffset, OffsetsUnknown
+from muster.client.history import Parting
 from muster.client.record import TopicPartition
 from muster.client.securing import AS_TOLD, Security
 from muster.client.tenure import UNKNOWN, Tenure
@@ -449,9 +445,11 @@ class Fetching:
             if tenure is None or wanted is None or tenure.ended or tenure.fetched_to != wanted.offset:
                 # Also when its buffer was dropped meanwhile: what was asked for lies behind a gap now.
                 continue
-            if fetched.error_code == ErrorCode.NONE:
+            if fetched.parting is not None:
+                self._part(tenure, fetched.parting)
+            elif fetched.error_code == ErrorCode.NONE:
                 self._stalled.pop(tenure.key, None)
-                tenure.high_watermark = fetched.high_watermark
+                tenure.high_watermark, tenure.read_under = fetched.high_watermark, wanted.leader_epoch
                 self._take_in(tenure, fetched.records)
             elif fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 logger.warning("%s: offset %d is out of range", tenure, tenure.fetched_to)
@@ -463,6 +461,20 @@ class Fetching:
             else:
                 logger.info("%s: broker answered %d", tenure, fetched.error_code)
                 self._lose_leader([tenure], f"its broker answered {fetched.error_code}")
+
+    def _part(self, tenure: Tenure, told: Parting) -> None:
+        """An election lost what was read, or another partition has the number by now. May raise NoOffset."""
+        with self.guard:
+            go_on_at = tenure.part(told)
+        if go_on_at is not None:
+            why = (
+                f"{tenure}: the log is another one from offset {go_on_at} on; {tenure.delivered_to} was next"
+            )
+            if self._options.reset_to is None:
+                raise NoOffset(why)
+            logger.warning("%s: what is there now is read", why)
+            self.seek(tenure, go_on_at)
+            tenure.history.forget(told.epoch)
 
     def _take_in(self, tenure: Tenure, records: bytes) -> None:
         self._backoff_s = FIRST_BACKOFF_S

@@ -16,7 +16,8 @@ class Record(NamedTuple):
     `generation` is that of the group since which this member owns the partition: it changes when the
     partition was elsewhere in between. `tenure` rises within one Consumer whenever fetching a partition
     began anew, also without having been elsewhere: after an outage longer than the session it begins at
-    the committed offset, so offsets rise within a tenure only, if the application does not seek.
+    the committed offset, so offsets rise within a tenure only, if the application does not seek and no
+    other log takes the place of the one that is read.
     `timestamp_ms` is wall time, −1 if the producer gave none.
     """
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from muster.client.broker_questions import Leader, Wanted
 from muster.client.errors import UnreadableBatch
+from muster.client.history import NO_EPOCH, History, Parting
 from muster.client.record import Record, TopicPartition
 from muster.kafkawire import batches
 from muster.kafkawire.errors import KafkaWireError
@@ -57,6 +58,9 @@ class Tenure:
         self.committed_to = UNKNOWN
         self.high_watermark = UNKNOWN
         self.leader: Leader | None = None
+        self.history = History()
+        self.read_under = NO_EPOCH
+        """The leader epoch of the last answer that was good."""
         self.stream = Stream("", "")
         self.holder: object | None = None
         self.ended = self.paused = self.held_back = self.sought = False
@@ -92,12 +96,20 @@ class Tenure:
     def begin_at(self, offset: int) -> None:
         """auto_offset_reset found `offset`; whatever was buffered is of no use."""
         self.began_at = self.delivered_to = self.finished_to = offset
+        self.history.forget()
+        self.read_under = NO_EPOCH
         self.drop_buffer()
 
     def wanted(self) -> Wanted:
         """What to ask the leader for."""
         leader_epoch = self.leader.leader_epoch if self.leader else UNKNOWN
-        return Wanted(self.topic, self.topic_id, self.partition, leader_epoch, self.fetched_to)
+        last_epoch = self.history.last_epoch
+        if last_epoch == NO_EPOCH and self.read_under < leader_epoch:
+            # No batch yet, but the leader before held this offset.
+            last_epoch = self.read_under
+        return Wanted(
+            self.topic, self.topic_id, self.partition, leader_epoch, self.fetched_to, last_epoch=last_epoch
+        )
 
     def accept(self, records: bytes) -> bool:
         """Buffer the whole batches of a Fetch answer; True if something came. Raises CorruptBatch."""
@@ -105,6 +117,7 @@ class Tenure:
         before = self.fetched_to
         for start, header in batches.headers(view):
             if header.next_offset > self.fetched_to:
+                self.history.note(self.fetched_to, header.leader_epoch, self.finished_to)
                 self._batches.append(view[start : start + header.size_bytes])
                 self.buffered_bytes += header.size_bytes
                 self.fetched_to = header.next_offset
@@ -175,6 +188,22 @@ class Tenure:
         """Forget what is buffered and fetch again from what was delivered."""
         self._forget()
         self.fetched_to = self._opened_to = self.delivered_to
+        self.history.cut(self.fetched_to)
+
+    def part(self, told: Parting) -> int | None:
+        """The leader's log is another than the one that was read. Drop what is buffered of that.
+
+        Where to go on, if the application has had records of it; None: it goes on as it is.
+        """
+        parts_at = self.history.parts_at(told)
+        if parts_at < self.delivered_to:
+            return parts_at
+        if parts_at < self.fetched_to:
+            self.drop_buffer()
+        else:
+            # Only the epoch was other than thought, as where its leader had no batch of its own.
+            self.history.forget(told.epoch)
+        return None
 
     def go_back(self) -> None:
         """What was handed out and not finished is handed out again."""

@@ -56,7 +56,10 @@ class LoneController:
         topics: dict[str, TopicView] = {}
         for hosted in self._plane.partitions():
             known = topics.get(hosted.topic) or TopicView(hosted.topic, hosted.key.topic_id, ())
-            partitions = (*known.partitions, PartitionView(ALONE, 1, (ALONE,), (ALONE,)))
+            partitions = (
+                *known.partitions,
+                PartitionView(ALONE, hosted.replica.leader_epoch, (ALONE,), (ALONE,)),
+            )
             topics[hosted.topic] = TopicView(hosted.topic, hosted.key.topic_id, partitions)
         me = BrokerView(ALONE, *self.endpoint)
         self._plane.view = MetadataView.of("lone-cluster", [me], topics.values())
@@ -70,6 +73,23 @@ class LoneController:
             row = PartitionRow(topic_id, partition, (ALONE,), ALONE, 1, (ALONE,), self._version)
             self._plane.obey(row)
         return topic_id
+
+    def renew(self, topic_id: UUID, partition: int) -> None:
+        """Remove a partition, and add another under its number."""
+        self.elect(topic_id, partition, is_another=True)
+
+    def elect(self, topic_id: UUID, partition: int, *, is_another: bool = False) -> None:
+        """Lead it in the next epoch."""
+        self._version += 1
+        hosted = self._plane.hosted(topic_id, partition)
+        assert hosted is not None and hosted.replica.row is not None
+        epoch, base = hosted.replica.leader_epoch + 1, hosted.replica.row.base_epoch
+        if is_another:
+            epoch, base = epoch + 1, epoch
+        version = self._version
+        row = PartitionRow(topic_id, partition, (ALONE,), ALONE, epoch, (ALONE,), version, base_epoch=base)
+        self._plane.obey(row)
+        self.publish()
 
     async def ask(self, wish: Wish) -> WishAnswer:
         """Topics are created; nothing else can be asked of a broker that is alone."""

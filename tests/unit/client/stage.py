@@ -27,8 +27,17 @@ from tests.unit.kafkawire.made_batches import made_batch
 class Stage:
     """Its topics are the test's; each record of a topic is produced as a batch of its own, or many as one."""
 
-    def __init__(self, coordinator: LoneCoordinator, port: int, security: Security = IN_THE_CLEAR) -> None:
+    def __init__(
+        self,
+        coordinator: LoneCoordinator,
+        port: int,
+        security: Security,
+        controller: LoneController,
+        ids: Mapping[str, UUID],
+    ) -> None:
         self.coordinator = coordinator
+        self.controller = controller
+        self.ids = ids
         self.address = f"127.0.0.1:{port}"
         self._security = security
 
@@ -120,7 +129,7 @@ async def staged(
     try:
         protocol = guard.protocol if guard is not None else PLAINTEXT
         async with coordinating(ids, f"127.0.0.1:{port}", protocol) as coordinator:
-            yield Stage(coordinator, port, security)
+            yield Stage(coordinator, port, security, controller, ids)
     finally:
         await plane.close()
         await listener.drain(grace_ms=0)
