@@ -69,6 +69,9 @@ class Cluster:
         self._failed_items: dict[str, str] = {}
         """Finished work that no turn could be taken with, and what became of that."""
         self._moves_rest_until: Instant | None = None
+        self._failed_alone = 0
+        """How many turns without events have failed since one was written, or had nothing to write."""
+        self._is_decided = False
         self._not_waiting: set[str] = set()
         """Requests that the turn in the making may not be taken for: they are answered, or withdrawn."""
         self._store = ControllerStore(self._not_waiting.update)
@@ -109,7 +112,9 @@ class Cluster:
             # What would answer them is decided again without them.
             left = [one for one in state.memory.altering if not self._is_withdrawn(one.link)]
             state.memory.altering = left
-        return self._decided(state, self._wanted(events), now)
+        decision = self._decided(state, self._wanted(events), now)
+        self._is_decided = True
+        return decision
 
     def _decided(self, state: ClusterState, events: Sequence[told.Event], now: Instant) -> ClusterDecision:
         until = self._moves_rest_until
@@ -155,6 +160,9 @@ class Cluster:
         """It is durable: keep it, then say replies, then commands, then wake whoever reads these rows."""
         assert isinstance(decision, ClusterDecision)
         self._state, self.memory = decision.state, decision.state.memory
+        if self._is_decided:
+            # What was only loaded says nothing: it is what comes next that fails.
+            self._is_decided, self._failed_alone = False, 0
         self._not_waiting.clear()
         for record in decision.records:
             if isinstance(record, BrokerUnregistered):
@@ -167,22 +175,20 @@ class Cluster:
 
     def drop(self, key: str) -> None:
         """The rows may differ from the database's; sessions and links stay what they are."""
-        self._state = None
+        self._state, self._is_decided = None, False
 
     def refuse(self, key: str, events: Sequence[told.Event], error: Exception) -> None:
         """Nothing of `events` was written, but for NotSpoken: then any link may lack what was."""
         log.error("events could not be decided", events=[type(e).__name__ for e in events], exc_info=error)
         if isinstance(error, NotSpoken):
-            for link in tuple(self.links):
-                link.hang_up("our own mistake")
+            self._hang_up_on_all()
         why = self._why(error)
         if not events or not is_guilt(error):
             # Else it is known that without these events a turn succeeds.
             self._begin_adopting_anew()
             self._end_altering(why)
         if not events and is_guilt(error):
-            # What an operator asks, and every election, goes on without them meanwhile.
-            self._moves_rest_until = after(self._node.now(), MOVES_REST_MS)
+            self._go_on_without_what_fails_by_itself()
         for event in events:
             if isinstance(event, told.ProposalsReady | told.PlanComputed):
                 self._refuse_item(str(event.item_id), why if is_guilt(error) else "")
@@ -192,6 +198,19 @@ class Cluster:
                 self._unanswered(seat.id, frame if isinstance(frame, WishAnswer) else None)
             elif (saying := core.not_written(event, why)) is not None:
                 self._speak(saying, self._node.now())
+
+    def _go_on_without_what_fails_by_itself(self) -> None:
+        """A turn without events has failed, and so would any: nothing could be asked and nobody elected."""
+        self._moves_rest_until = after(self._node.now(), MOVES_REST_MS)
+        self._failed_alone += 1
+        if self._failed_alone > 1:
+            # It was not the moves. As a new owner would: sessions begin in full, and brokers say all again.
+            self._failed_alone, self.memory = 0, None
+            self._hang_up_on_all()
+
+    def _hang_up_on_all(self) -> None:
+        for link in tuple(self.links):
+            link.hang_up("our own mistake")
 
     def _why(self, error: Exception) -> str:
         """What an operator is told, and what helps."""
@@ -300,3 +319,4 @@ class Cluster:
         self._handed_in.clear()
         self._failed_items.clear()
         self._moves_rest_until = None
+        self._failed_alone = 0

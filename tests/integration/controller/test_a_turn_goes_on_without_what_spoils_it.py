@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -16,6 +16,7 @@ from controller.core import records as facts
 from controller.core.plan_rows import Plan, PlanPhase, PlanStep
 from controller.core.plans import COMPUTE_PLAN
 from controller.core.requests import KEY, KIND, Asked
+from controller.core.settings import ControllerSettings
 from controller.enrolment import enroll
 from controller.service import ControllerService
 from muster.kernel.error_codes import ErrorCode
@@ -27,6 +28,7 @@ from muster.messages.link.to_broker import CreateTopicsAnswer, TopicResults
 from runtime import clock, cluster, requests
 from runtime.freshness import Freshness
 from runtime.lanes import Lanes
+from runtime.metrics import REGISTRY
 from runtime.ports import LiveNode
 from runtime.postgres import LaneConnection, Postgres
 from runtime.requests import NewRequest
@@ -71,13 +73,14 @@ class Night:
         with self.connection.transaction():
             return function(self.connection)
 
-    async def owner(self) -> ControllerService:
+    async def owner(self, settings: ServiceSettings | None = None) -> ControllerService:
         """Take the lease; the one before is forgotten."""
         row = self.connection.execute("SELECT epoch FROM lease WHERE name = 'controller'").fetchone()
         assert row is not None
         lane = await self.lanes.take("controller", 0, row[0], None, lambda: self.lost.append("controller"))
         assert lane is not None
-        service = ControllerService(self, ServiceSettings(), lambda *_: ())  # type: ignore[arg-type]
+        given = settings or ServiceSettings()
+        service = ControllerService(self, given, lambda *_: ())  # type: ignore[arg-type]
         await service.accept(lane)
         return service
 
@@ -189,3 +192,25 @@ async def test_a_plan_whose_next_move_cannot_be_written_holds_up_nobody_else(nig
         assert isinstance(answer, CreateTopicsAnswer) and answer.topics[0].error is ErrorCode.NONE
         await service.give_up(None)
     assert night.connection.execute("SELECT state FROM plan_step").fetchall() == [("Waiting",)]
+
+
+async def test_a_session_whose_end_cannot_be_written_holds_up_nobody_for_long(night: Night) -> None:
+    """Time asks for it in every turn; as after a takeover the session begins anew meanwhile."""
+    night.does(
+        "CREATE FUNCTION refused() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'no broker is ever fenced'; END $$"
+    )
+    night.does("CREATE TRIGGER refused BEFORE UPDATE ON broker FOR EACH ROW EXECUTE FUNCTION refused()")
+    core = replace(ControllerSettings(), broker_session_timeout_ms=2_000, closed_link_timeout_ms=2_000)
+    service = await night.owner(ServiceSettings(core=core))
+
+    def failed() -> float:
+        return REGISTRY.get_sample_value("muster_events_refused_total", {"room": "controller"}) or 0.0
+
+    before = failed()
+    async with asyncio.timeout(60):
+        while failed() < before + 4:
+            [answer] = await night.answers(service, night.asks(created(f"of-{uuid4()}")))
+            assert answer.topics[0].error is ErrorCode.NONE
+            await asyncio.sleep(0.05)
+    assert night.lost == []
