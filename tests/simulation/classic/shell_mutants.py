@@ -27,6 +27,7 @@ from runtime.streams import Stream
 from tests.scenarios.classic import test_kafkas_own_bugs_stay_away as bugs
 from tests.simulation.native.mutants import Mutant, Patch
 from tests.unit.classic_core import test_offsets_expire as old_offsets
+from tests.unit.coordinator import test_a_takeover_loads_each_group_once as takeovers
 from tests.unit.coordinator import test_kafka_clients_commit_in_the_batch as batches
 from tests.unit.coordinator import test_kafka_clients_share_a_group as shares
 from tests.unit.coordinator import test_kafkas_tools_are_told_about_groups as told
@@ -67,12 +68,6 @@ SEEN_BY_SEEDS = (
         "commits that wait for a load are not judged after it",
         (Patch(ShardService._take_turn_for_commits, "self._commits.turned(key)\n", "pass\n"),),
         seeds=(3,),
-    ),
-    Mutant(
-        "reads_need_no_load",
-        "of a group that is not in the cache nothing is committed",
-        (Patch(LeasedShard.read, "while self._groups.must_be_loaded(key):", "while False:"),),
-        seeds=(96,),
     ),
     Mutant(
         "heartbeats_are_not_noted",
@@ -216,6 +211,14 @@ def _awaited(test: Callable[..., Any], *arguments: Any) -> Test:
 
 
 SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
+    (
+        Mutant(
+            "reads_need_no_load",
+            "of a group that is not in the cache nothing is committed",
+            (Patch(LeasedShard.read, "while self._groups.must_be_loaded(key):", "while False:"),),
+        ),
+        _awaited(takeovers.test_a_group_that_cannot_be_read_is_not_one_that_does_not_exist),
+    ),
     (
         Mutant(
             "a_commit_is_no_sign_of_life",

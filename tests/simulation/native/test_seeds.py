@@ -9,7 +9,7 @@ from tests.simulation.native.world import AGEING
 
 SEEDS = 120
 SEEDS_A_TEST = 20
-LOOKED_INTO = 40
+LOOKED_INTO = 60
 
 
 @cache
