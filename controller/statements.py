@@ -159,8 +159,10 @@ ADD_PARTITIONS: Final = f"""{_ALIKE}
 INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version,
     throttle, base_epoch, added_again_at)
 SELECT topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version, throttle,
-    base_epoch, CASE WHEN base_epoch > 0 THEN now() END
+    base_epoch, CASE WHEN base_epoch > 0 THEN
+        GREATEST(now(), (SELECT max(committed_at) + interval '1 microsecond' FROM committed_offset)) END
 FROM unnest(%(n)s::int[], %(partition)s::int[]) AS u(n, partition) JOIN alike USING (n)"""
+"""What takes a number again is younger than every commit, also where the server's clock was set back."""
 
 CHANGE_PARTITIONS: Final = f"""{_ALIKE}
 UPDATE partition SET assigned = alike.assigned, leader = alike.leader, leader_epoch = alike.leader_epoch,

@@ -5,7 +5,11 @@ from uuid import UUID
 
 import pytest
 from django.core.management import call_command
+from msgspec.structs import replace
 
+from controller import store as controllers_store
+from controller.core import records as facts
+from coordinator import store_offsets
 from coordinator.store import GroupStore
 from coordinator.store_outlived import Outlived
 from groups.core import records
@@ -13,9 +17,12 @@ from groups.core.classic import ClassicMember
 from groups.core.phases import Phase
 from groups.core.records import GroupRecord
 from groups.core.rows import apply
+from groups.core.state import OffsetNote
 from muster.kernel.shards import shard_of
+from muster.messages.link.rows import PartitionRow
 from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
 from runtime.postgres import LaneConnection
+from tests.unit.messages import made_rows
 
 DAY = 24 * 60
 OLD = "now() - interval '8 days'"
@@ -174,3 +181,43 @@ def test_what_is_committed_for_the_partition_that_came_again_stays(connection: L
     connection.execute("UPDATE committed_offset SET committed_at = clock_timestamp()")
     assert found(connection).removed == {}
     assert GroupStore().load(connection, "readers").offsets == {P: 5}
+
+
+@pytest.mark.parametrize("note", [None, OffsetNote(-1, "step 5", None)])
+def test_what_is_committed_after_the_clock_was_set_back_behind_the_partition_that_came_again_stays(
+    connection: LaneConnection, note: OffsetNote | None
+) -> None:
+    stored(connection, CLASSIC)
+    connection.execute("DELETE FROM partition")
+    add_partition(connection, base_epoch=7)
+    connection.execute("UPDATE partition SET added_again_at = now() + interval '1 hour'")
+    connection.row_ids.clear()
+    for offset in (6, 7):  # by its key, and then by its id
+        store_offsets.write(connection, {("readers", P): offset if note is None else (offset, note)})
+        assert found(connection).removed == {}
+        assert GroupStore().load(connection, "readers").offsets == {P: offset}
+    connection.execute("DELETE FROM committed_offset")
+    store_offsets.write(connection, {("readers", P): 8 if note is None else (8, note)})
+    assert GroupStore().load(connection, "readers").offsets == {P: 8}, "the first of its group"
+
+
+def test_a_number_is_taken_again_behind_what_was_committed_before_the_clock_was_set_back(
+    connection: LaneConnection,
+) -> None:
+    stored(connection, CLASSIC)
+    connection.execute("DELETE FROM partition")
+    connection.execute("UPDATE topic SET partition_count = 0")
+    connection.execute("UPDATE committed_offset SET committed_at = now() + interval '1 hour'")
+    assert GroupStore().load(connection, "readers").offsets == {P: 5}
+    rows = controllers_store.load(connection)
+    version = rows.metadata_version + 1
+    grown = replace(rows.topics[P.topic_id], partition_count=1, version=version)
+    [again] = made_rows.stored([PartitionRow(P.topic_id, 0, (1,), -1, 7, (), version, base_epoch=7)])
+    turn = (
+        facts.TurnStamped(version),
+        facts.TopicChanged(grown),
+        facts.PartitionsCreated(again.alike, version),
+    )
+    controllers_store.save(connection, rows, turn)
+    assert GroupStore().load(connection, "readers").offsets == {}
+    assert found(connection).removed == {"readers": [(P, 5)]}
