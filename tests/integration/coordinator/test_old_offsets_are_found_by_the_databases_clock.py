@@ -206,16 +206,15 @@ def test_a_number_is_taken_again_behind_what_was_committed_before_the_clock_was_
 ) -> None:
     stored(connection, CLASSIC)
     connection.execute("DELETE FROM partition")
-    connection.execute("UPDATE topic SET partition_count = 0")
     connection.execute("UPDATE committed_offset SET committed_at = now() + interval '1 hour'")
     assert GroupStore().load(connection, "readers").offsets == {P: 5}
     rows = controllers_store.load(connection)
     version = rows.metadata_version + 1
-    grown = replace(rows.topics[P.topic_id], partition_count=1, version=version)
+    topic = replace(rows.topics[P.topic_id], version=version)
     [again] = made_rows.stored([PartitionRow(P.topic_id, 0, (1,), -1, 7, (), version, base_epoch=7)])
     turn = (
         facts.TurnStamped(version),
-        facts.TopicChanged(grown),
+        facts.TopicChanged(topic),
         facts.PartitionsCreated(again.alike, version),
     )
     controllers_store.save(connection, rows, turn)

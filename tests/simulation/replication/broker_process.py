@@ -71,6 +71,10 @@ class Broker:
     """One machine. `logs` is its disk; everything of `view` and `replicas` goes with the process."""
 
     leaving = may_leave = False
+    boot = 0
+    """How often its machine has crashed, where that is counted."""
+    confessed: frozenset[PartitionKey] = frozenset()
+    """Logs of which it ever said that they lack what they held: they leave an ISR whatever remains."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id

@@ -21,6 +21,7 @@ from broker.core.replica_log import PartitionKey
 from broker.fetch_session import FetchLimits, FetchRefused, FetchSession
 from broker.folder import DataFolder
 from broker.handlers_replication import ReplicaFetchHandler
+from broker.held_notes import HeldNotes
 from broker.log.files import OpenFiles
 from broker.log.outcomes import AppendRefused, LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
@@ -129,6 +130,8 @@ class DiskBroker(Broker):
         self._unsynced_gone: set[tuple[PartitionKey, int]] = set()
         self.committed: dict[Any, list[Stored]] = {}
         """What the world knows to be committed."""
+        self.may_cut: Callable[[PartitionKey], bool] = lambda _key: False
+        """Whether an election may have lost what is committed here."""
         self.start()
 
     # ------------------------------------------------------------------------------ life
@@ -154,6 +157,7 @@ class DiskBroker(Broker):
         shelf.scan(self.data.lose_tail)
         self.plane = DataPlane(self.broker_id, shelf, self.settings, self._now, self.wall_ms)
         self.plane.on_trouble = self._state_unusable
+        self.plane.losses.begin(HeldNotes(self.folder), _nobody_is_rung)
         self._runner.run(self.plane.open_logs())
         self.view = ClusterView(self.broker_id)
         self._metadata = ClientMetadata(self.view)
@@ -331,6 +335,7 @@ class DiskBroker(Broker):
     # ------------------------------------------------------------------------------ link
 
     def _hello(self) -> BrokerHello:
+        self.confessed |= frozenset(self.plane.damaged)
         return BrokerHello(
             broker_id=self.broker_id,
             incarnation=incarnation(self.run),
@@ -428,7 +433,8 @@ class DiskBroker(Broker):
 
     def _take(self, key: PartitionKey, answer: Any) -> None:
         hosted = self.plane.hosted(*key)
-        before = hosted.high_watermark if hosted is not None else 0
+        before = hosted.high_watermark if hosted is not None and not self.may_cut(key) else 0
+        end_before = hosted.log.end_offset if hosted is not None else 0
         try:
             fits = take_over(self.plane, key, answer)
         except (AppendRefused, StorageFailed):
@@ -439,6 +445,9 @@ class DiskBroker(Broker):
             return
         if hosted is not None and hosted.log.end_offset < before:
             raise Diverged("truncated below the high watermark")
+        is_level = hosted is not None and answer.diverging is None and answer.asked.offset == end_before
+        if is_level and not answer.error and answer.asked.leader_epoch == hosted.replica.leader_epoch:  # type: ignore[union-attr]
+            self.level[key] = max(self.level.get(key, 0), answer.asked.leader_epoch)
 
     def _writes(self, key: Any) -> tuple[int, int, int]:
         replica = self.replicas.get(key)
@@ -456,9 +465,14 @@ class DiskBroker(Broker):
         """The leader stores the producer's next batch, or says why not."""
         hosted = self.plane.hosted(*key)
         assert hosted is not None
-        with suppress(StorageFailed):
-            batch = bytearray(self.batch_of(value, *self._writes(key)))
+        batch = bytearray(self.batch_of(value, *self._writes(key)))
+        is_too_large = len(batch) > hosted.log.settings.max_message_bytes
+        with suppress(StorageFailed, *((AppendRefused,) if is_too_large else ())):
             hosted.append_produced(memoryview(batch), self.wall_ms())
+
+
+def _nobody_is_rung() -> None:
+    """It pings when the walk says so."""
 
 
 def _bytes_of(piece: Any) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from broker.core import producers
+from broker.core.loss_watch import LossWatch
 from broker.core.producers import Append, Producers, Refused
 from broker.core.refused_batches import RefusedBatches
 from broker.core.replica import Replica, Role
@@ -94,6 +95,19 @@ def _() -> Iterator[None]:
 
     with patch.object(opening._Check, "_is_wrong", believing):
         yield
+
+
+MUTANTS["settings_of_the_start"] = lambda: patch.object(
+    DataPlane, "_reconfigure", lambda self, topic_ids: _require_alone(self, topic_ids)
+)
+MUTANTS["cuts_untold"] = lambda: patch.object(LossWatch, "settled", lambda *_: None)
+
+
+def _require_alone(plane: DataPlane, topic_ids: Any) -> None:
+    for hosted in plane.partitions():
+        if hosted.key.topic_id in topic_ids and (topic := plane.topics.get(hosted.key.topic_id)):
+            hosted.replica.require(topic.min_insync_replicas)
+            hosted.look()
 
 
 MUTANTS["mark_outlives_log"] = lambda: patch.object(LogShelf, "_restate", lambda *_: None)

@@ -10,6 +10,7 @@ sent on.
 """
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -18,10 +19,12 @@ from typing import Any
 import structlog
 
 from broker.core.replica_log import PartitionKey
+from broker.known_topics import LOG_FIELDS
+from broker.log.outcomes import LogSettings
 from broker.log.partition_log import PartitionLog
-from muster.kernel.topic_configs import RETENTION_BYTES
+from muster.kernel.topic_configs import MAX_MESSAGE_BYTES, RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES
 from tests.simulation.replication.broker_process import Broker
-from tests.simulation.replication.disk_broker import DiskBroker, Diverged
+from tests.simulation.replication.disk_broker import WALL_MS, DiskBroker, Diverged
 from tests.simulation.replication.disk_harm import refusing
 from tests.simulation.replication.runner import (
     Outcome,
@@ -30,23 +33,37 @@ from tests.simulation.replication.runner import (
     removal_budget,
     settle,
     topic_budget,
+    unclean_budget,
+    unclean_config_budget,
 )
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action, World
 
 STEPS = 120
 TOPICS_IN_EACH = 4
-SHRUNK_IN_EACH = 10
+SHRUNK_IN_EACH = UNCLEAN_IN_EACH = 10
 """One world of so many."""
 IN_MEMORY = Path("/dev/shm")
 DAMAGE = ("power", "flip", "rot", "flush_fails")
 """Faults after which a log may lack what it held: one at a time is promised to be made good."""
 
 
+RETENTIONS = tuple((RETENTION_BYTES, value) for value in ("0", "400", None))
+KEEPING = (RETENTION_BYTES, RETENTION_MS)
+"""What deletes records."""
+OBEYED = (SEGMENT_BYTES, MAX_MESSAGE_BYTES, RETENTION_BYTES, RETENTION_MS)
+SIZES = (
+    *((SEGMENT_BYTES, value) for value in ("1048576", None)),
+    *((MAX_MESSAGE_BYTES, value) for value in ("60", None)),
+    *((RETENTION_MS, value) for value in ("3600000", None)),
+)
+"""One segment for all, or small ones; no batch may be produced, or any; all is old, or nothing."""
+
+
 class DiskWorld(World):
     """A world whose brokers keep their logs in files below `folder`."""
 
-    config_choices = (*World.config_choices, *((RETENTION_BYTES, value) for value in ("0", "400", None)))
+    config_choices = (*World.config_choices, *RETENTIONS, *SIZES)
 
     def __init__(
         self, folder: Path, runner: asyncio.Runner, rng: Random, *stated: Any, **options: Any
@@ -59,17 +76,23 @@ class DiskWorld(World):
         super().__init__(*stated, **options)
         for b in self.brokers:
             self._disk(b).committed = self.committed
+            self._disk(b).may_cut = partial(self.losses.may_cut_committed, self.brokers[b])
 
     def _machine(self, broker_id: int) -> Broker:
         folder = self._folder / str(broker_id)
         return DiskBroker(broker_id, folder, self._runner, lambda: self.now, Random(self._rng.random()))
+
+    def configs_to_choose(self) -> tuple[tuple[str, str | None], ...]:
+        """Where histories part nothing is deleted."""
+        found = super().configs_to_choose()
+        return tuple(one for one in found if one[0] not in KEEPING) if self.losses.is_lossy else found
 
     def possible(self) -> list[Action]:
         found = super().possible()
         for b, broker in self._up():
             if broker.plane.partitions():
                 found += [("flush", b), ("checkpoint", b)]
-            if any(one.log.settings.retention_bytes >= 0 for one in broker.plane.partitions()):
+            if any(_deletes(one.log.settings) for one in broker.plane.partitions()):
                 found.append(("retain", b))
         return found
 
@@ -124,6 +147,21 @@ class DiskWorld(World):
             if any(log.has_hole for key, log in broker.logs.items() if key in there):
                 raise Broken("a log with a hole")
             self._look_at_starts(broker)
+            self._look_at_settings(broker)
+
+    def _look_at_settings(self, broker: DiskBroker) -> None:
+        """Each log obeys what was set for its topic as soon as its broker has heard of it."""
+        if not broker.view.ready:
+            return
+        for hosted in broker.plane.partitions():
+            topic = broker.view.topics.get(hosted.key.topic_id)
+            if topic is None:
+                continue
+            default, settings = broker.settings.log, hosted.log.settings
+            for key, field in ((key, LOG_FIELDS[key]) for key in OBEYED):
+                wanted = int(topic.configs.get(key, getattr(default, field)))
+                if getattr(settings, field) != wanted:
+                    raise Broken(f"a log obeys another {key} than its broker has heard")
 
     def _look_at_starts(self, broker: DiskBroker) -> None:
         """What is deleted was committed, and stays deleted but for a crash or a damage of its machine."""
@@ -215,6 +253,10 @@ class DiskWorld(World):
         return bool(damaged)
 
 
+def _deletes(settings: LogSettings) -> bool:
+    return settings.retention_bytes >= 0 or settings.retention_ms < WALL_MS
+
+
 def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -> DiskWorld:
     """Three brokers, one or two partitions, and a budget for each kind of fault."""
     fate = rng.random()
@@ -244,6 +286,12 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
         budget.update(topic_budget(rng))
     if not harm and not rot:
         budget |= config_budget(seed)
+    is_unclean = seed % UNCLEAN_IN_EACH == 7
+    if is_unclean:
+        harm = rot = False
+        # What a log held below its start is told of what is committed: nobody knows that of both histories.
+        budget |= unclean_budget(Random(seed)) | dict.fromkeys((*DAMAGE, "trim"), 0)
+        budget |= {"power": seed // UNCLEAN_IN_EACH % 2, "configure": 0, **unclean_config_budget(seed)}
     if seed % SHRUNK_IN_EACH == 4:
         # What a log that was removed held below its start, nobody here remembers.
         budget |= {**removal_budget(Random(seed)), "trim": 0}
@@ -256,6 +304,7 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
         min_insync=2 if harm or rot else rng.choice((1, 2)),
         budget=budget,
         in_the_turn=rng.choice((0, 200)),
+        is_lossy=is_unclean,
     )
 
 

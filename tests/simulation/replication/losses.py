@@ -69,6 +69,8 @@ class Losses:
         for record in journal[self._journal_read :] if self.is_lossy else ():
             if isinstance(record, PossibleLoss):
                 key = record.topic_id, record.partition
+                if (row := world.rows().partitions.get(key)) is not None and not is_unclean(world, row):
+                    raise Broken("an election may lose records, and its topic forbids it")
                 committed = world.committed[key]
                 self._elections[key].append(Election(record.leader_epoch, record.leader, list(committed)))
                 log = world.brokers[record.leader].logs.get(key)
@@ -86,7 +88,13 @@ class Losses:
         """
         last = next(reversed(self._elections[row.key]), None)
         log = world.brokers[row.leader].logs.get(row.key) if row.leader in world.brokers else None
-        if last is None or log is None or world.brokers[row.leader].level.get(row.key, 0) < last.epoch:
+        if last is None or log is None:
+            return
+        if world.brokers[row.leader].level.get(row.key, 0) < last.epoch:
+            # It may also begin again behind the leader before it: what it holds when it leads counts.
+            kept, committed = common(world.committed[row.key], log.records), world.committed[row.key]
+            self.lost += len(committed) - kept
+            world.committed[row.key] = committed[:kept]
             return
         for one in self._elections[row.key]:
             kept, committed = common(one.committed, log.records), world.committed[row.key]
@@ -120,6 +128,10 @@ class Losses:
     def may_cut_committed(self, broker: "Broker", key: PartitionKey) -> bool:
         """True for who comes from before an election that may have lost records."""
         return any(one.epoch > broker.level.get(key, 0) for one in self._elections[key])
+
+    def may_have_lost(self, row: PartitionRow) -> bool:
+        """True if there was an election after which other records count than before."""
+        return bool(self._elections.get(row.key))
 
     def removed(self, key: PartitionKey) -> None:
         """Another partition may have the number."""
@@ -173,7 +185,9 @@ class Losses:
         rows = world.rows()
         for loss in rows.losses.values() if self.is_lossy else ():
             row = rows.partitions.get(loss.key[:2])
-            asked = {loss.leader, *loss.isr} & set(row.assigned) if row is not None else set()
+            # Where nobody leads, who was in sync before cannot know what is cut.
+            leads = row is not None and row.leader in world.brokers and world.brokers[row.leader].up
+            asked = {loss.leader, *(loss.isr if leads else ())} & set(row.assigned if row is not None else ())
             if any(world.brokers[b].up and b not in loss.told for b in asked):
                 return "a loss is not told"
             if row is not None and (text := self._uncovered(world, loss.key, row)):
@@ -185,6 +199,9 @@ class Losses:
         loss = world.rows().losses[told]
         before = next((one for one in self._elections[row.key] if one.epoch == loss.leader_epoch), None)
         for cut in loss.cuts:
+            if world.brokers[cut.broker_id].boot:
+                # Its machine crashed, and perhaps what it had not flushed is gone.
+                continue
             if before is not None and cut.broker_id in loss.isr and cut.end_offset < len(before.committed):
                 return "who held all that was committed tells of less"
         return ""

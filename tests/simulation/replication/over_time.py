@@ -104,6 +104,8 @@ class OverTime:
             before = self._rows.get(key)
             if before is None or before is row or key in lossy or len(row.isr) >= len(before.isr):
                 continue
+            if all(key in world.brokers[b].confessed for b in set(before.isr) - set(row.isr)):
+                continue
             if len(row.isr) < floor(world.configuring.least(world, row.topic_id), row.settled_count):
                 return "an ISR shrank below its floor"
         return ""

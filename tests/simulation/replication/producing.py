@@ -36,7 +36,7 @@ from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker
 from tests.simulation.replication.disk_harm import refusing
 from tests.simulation.replication.disk_log import DiskLog
-from tests.simulation.replication.disks import IN_MEMORY, DiskWorld, settle_machines
+from tests.simulation.replication.disks import IN_MEMORY, RETENTIONS, DiskWorld, settle_machines
 from tests.simulation.replication.idempotent_producer import (
     IN_FLIGHT,
     SENT_AGAIN,
@@ -47,7 +47,7 @@ from tests.simulation.replication.idempotent_producer import (
 from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, mark_of
 from tests.simulation.replication.runner import Outcome, config_budget, next_action
 from tests.simulation.replication.wishes import Broken
-from tests.simulation.replication.world import Action
+from tests.simulation.replication.world import Action, World
 from tests.unit.broker_data_plane.planes import produce, produced
 from tests.unit.kafkawire.asking import ClientConnection
 from tests.unit.kafkawire.made_batches import made_batch
@@ -166,6 +166,7 @@ class Wire:
 class ProducingWorld(DiskWorld):
     """A world whose records come from a producer."""
 
+    config_choices = (*World.config_choices, *RETENTIONS)
     rounds_of_rest = 2 * IN_FLIGHT + 2
     """What is refused for good is sent again for ever: by then all that was under way was answered, twice."""
 

@@ -31,6 +31,8 @@ class Reader:
         self.rack = rack
         self.at: dict[Identity, int] = {}
         """Where it reads, if it was sent away from the leader."""
+        self.alone: dict[Identity, int] = {}
+        """Where it reads what may be lost: at the leader."""
         self.seen: dict[Identity, list[Stored]] = {}
         """What it has read, by offset."""
 
@@ -41,20 +43,22 @@ class Readers:
     def __init__(self, racks: Iterable[int]) -> None:
         self.readers = [Reader(rack) for rack in racks]
         self.read_at_followers = 0
+        self._told: dict[tuple[Identity, int, int], Stored] = {}
+        """What anybody read, by offset and leader epoch, where elections may lose records."""
 
     def step(self, world: "World", rng: Random) -> None:
         """Some of them read; raises Broken."""
         for reader in self.readers:
             for row in world.rows().partitions.values():
-                # Where elections may lose records, readers may see what is lost.
-                if is_unclean(world, row):
+                if _may_lose(world, row):
+                    self._read_what_may_go(world, reader, row)
                     continue
                 if rng.random() < 0.5:
                     self._read(world, reader, row, rng.randint(1, 3))
 
     def read_on(self, world: "World") -> str:
         """Everybody reads to the end; what hinders somebody, "" if nothing does. Raises Broken."""
-        rows = [row for row in world.rows().partitions.values() if not is_unclean(world, row)]
+        rows = [row for row in world.rows().partitions.values() if not _may_lose(world, row)]
         for reader in self.readers:
             for row in rows:
                 for _ in range(TURNS):
@@ -64,6 +68,22 @@ class Readers:
                 if can_go_on and len(reader.seen[identity(row)]) < leader.high_watermark:  # type: ignore[union-attr]
                     return "a reader stands still"
         return ""
+
+    def _read_what_may_go(self, world: "World", reader: Reader, row: PartitionRow) -> None:
+        """What is read may be lost; another record in its place is one of another leader epoch."""
+        name, leader = identity(row), _replica(world, row.leader, row)
+        if leader is None or leader.refusal() is not ErrorCode.NONE:
+            return
+        at = reader.alone.get(name, 0)
+        if at > leader.log.end_offset:
+            at = 0
+        end = min(leader.readable_end, at + 3)
+        if end > leader.high_watermark:
+            raise Broken("a reader is served above the high watermark")
+        for offset, record in enumerate(world.brokers[row.leader].logs[row.key].records[at:end], at):
+            if self._told.setdefault((name, offset, record.epoch), record) != record:
+                raise Broken("a reader saw two records at one offset, of one leader epoch")
+        reader.alone[name] = max(at, end)
 
     def _read(self, world: "World", reader: Reader, row: PartitionRow, most: int) -> None:
         """One fetch, at the leader or where the reader was sent."""
@@ -115,6 +135,10 @@ class Readers:
         if found not in replica.isr:
             raise Broken("sent to a follower that is out of sync")
         return True
+
+
+def _may_lose(world: "World", row: PartitionRow) -> bool:
+    return is_unclean(world, row) or world.losses.may_have_lost(row)
 
 
 def _replica(world: "World", b: int, row: PartitionRow) -> Replica | None:

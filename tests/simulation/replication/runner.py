@@ -88,6 +88,12 @@ def unclean_budget(rng: Random) -> dict[str, int]:
     }
 
 
+def unclean_config_budget(seed: int) -> dict[str, int]:
+    """Of those of these in which elections may lose records only for some time."""
+    is_one = seed // UNCLEAN_IN_EACH % 3 == 1
+    return {"configure": Random(seed).randint(2, 6)} if is_one else {}
+
+
 def config_budget(seed: int) -> dict[str, int]:
     """Of worlds in which topics get another min.insync.replicas while they are written; of its own chance."""
     is_one = seed % CONFIGURED_IN_EACH in (8, 10)
@@ -130,6 +136,7 @@ def random_world(rng: Random, seed: int) -> World:
     is_unclean = seed % UNCLEAN_IN_EACH == 4
     if is_unclean:
         budget |= unclean_budget(rng)
+        budget |= unclean_config_budget(seed)
     if not power:
         # A crash may take what one machine alone was asked to keep.
         budget |= config_budget(seed)

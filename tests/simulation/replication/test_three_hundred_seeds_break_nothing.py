@@ -14,3 +14,9 @@ def test_no_walk_breaks_an_invariant_and_every_fair_run_settles(first: int) -> N
         assert not outcome.violation, (
             f"{outcome.violation}; replay: python -m tests.simulation.run replication --seed {seed}"
         )
+
+
+@pytest.mark.parametrize("seed", [1_484, 2_264])
+def test_what_once_failed_does_so_no_more(seed: int) -> None:
+    """1484: who is elected begins again behind the leader before; 2264: elections become clean meanwhile."""
+    assert not run_seed(seed).violation

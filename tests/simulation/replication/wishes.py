@@ -136,10 +136,13 @@ class Wishes:
             if self.left("grow") and topic.partition_count < PARTITIONS_AT_MOST:
                 found.append(("grow", topic_id))
             if self.left("configure"):
-                found += [("configure", topic_id, *one) for one in self.config_choices]
+                found += [("configure", topic_id, *one) for one in self.configs_to_choose()]
             if self.left("shrink") and topic.partition_count > 1:
                 found.append(("shrink", topic_id))
         return found + self.plan_walks.faults(self)
+
+    def configs_to_choose(self) -> tuple[tuple[str, str | None], ...]:
+        return self.config_choices
 
     def _configure(self, topic_id: UUID, config: str, value: str | None) -> None:
         """Another value for the topic; None: that of the cluster."""

@@ -42,6 +42,7 @@ from tests.simulation.replication.wishes import Broken, Wishes
 
 Action = tuple[object, ...]
 TOPIC = UUID(int=1)
+UNCLEAN_OR_NOT = tuple((UNCLEAN_LEADER_ELECTION, value) for value in ("true", "false"))
 IN_FLIGHT = 5
 """Batches that an idempotent producer sends before the first is acknowledged."""
 
@@ -274,6 +275,9 @@ class World(Wishes):
 
     def _tell_losses(self, b: int) -> None:
         self.brokers[b].tell_losses()
+
+    def configs_to_choose(self) -> tuple[tuple[str, str | None], ...]:
+        return (*self.config_choices, *(UNCLEAN_OR_NOT if self.losses.is_lossy else ()))
 
     def _trim(self, b: int, key: PartitionKey) -> None:
         """The leader deletes what is committed, or half of it."""
