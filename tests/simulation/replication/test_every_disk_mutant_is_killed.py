@@ -19,7 +19,7 @@ from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as d
 from tests.unit.broker_log import test_what_is_believed_is_looked_at_when_it_is_read as believed
 
 KILLED_BY = {
-    "bad_batch_kept": 23,
+    "bad_batch_kept": 145,
     "confess_nothing": 25,
     "cut_in_memory_first": 55,
     "damage_kept": 25,
@@ -28,7 +28,7 @@ KILLED_BY = {
     "note_nothing": 33,
     "offsets_believed": 25,
     "ps_leader_only": 3,
-    "ps_not_rolled": 11,
+    "ps_not_rolled": 57,
     "settings_of_the_start": 17,
     "start_above_hw": 15,
     "start_forgotten": 23,
