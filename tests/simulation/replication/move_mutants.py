@@ -11,7 +11,7 @@ from unittest.mock import patch
 import msgspec
 
 from broker.core.throttling import Throttle
-from controller.core import plans, reassignment
+from controller.core import plans, proposals, reassignment
 from controller.core.draft import Draft
 from controller.core.plan_rows import Plan, PlanPhase, PlanStep
 from controller.core.records import Phase, Reassignment
@@ -102,6 +102,18 @@ def _() -> Iterator[None]:
         return ask(draft, plan, step if row is None else msgspec.structs.replace(step, origin=row.assigned))
 
     with patch.object(plans, "_ask", ask_anyway):
+        yield
+
+
+@mutant("drain_keeps_leaders")
+def _() -> Iterator[None]:
+    """What a broker stands first for stays with it."""
+    drain = proposals._drain
+
+    def drain_followers(world: Any, free: Any, leavers: set[int], leave_out: Any) -> None:
+        drain(world, [place for place in free if world.now(place)[0] not in leavers], leavers, leave_out)
+
+    with patch.object(proposals, "_drain", drain_followers):
         yield
 
 

@@ -1,6 +1,6 @@
 """This room lets operators of the simulated world plan moves, and looks at what plans may never do."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import msgspec
@@ -8,11 +8,12 @@ import msgspec
 from controller.core import reassignment
 from controller.core.draft import Draft
 from controller.core.events import PlanComputed
-from controller.core.plan_rows import Plan, PlanPhase, PlanStep
+from controller.core.plan_rows import Plan, PlanPhase, PlanStep, StepState
 from controller.core.proposals import StoredBroker, StoredPartition, propose
-from controller.core.records import Phase, PlanChanged, Reassignment
+from controller.core.records import Phase, PlanChanged, PlanStepsChanged, Reassignment
 from controller.core.state import ClusterRows
 from controller.core.topics import Refused
+from muster.messages.link.brokers import CordonBroker
 from muster.messages.link.plans import (
     ApprovePlan,
     CancelPlan,
@@ -59,6 +60,8 @@ class PlanWalks:
         self._phases: dict[UUID, PlanPhase] = {}
         self._before: dict[UUID, tuple[PlanPhase, frozenset[int]]] = {}
         self._journal_read = 0
+        self._skipped = False
+        """A step of some plan was not carried out, and its reason told."""
 
     # ------------------------------------------------------------------------------ operators
 
@@ -68,11 +71,15 @@ class PlanWalks:
         brokers, plans = world.rows().brokers, world.rows().plans.plans
         if world.left("plan"):
             found += [("plan", b) for b in brokers]
+        if world.left("drain"):
+            holding = {b for row in world.rows().partitions.values() for b in row.assigned}
+            found += [("drain", b) for b in sorted(holding)]
         if world.left("reassign_all"):
             found += [("reassign_all", b) for b in brokers]
         if world.left("steer"):
             for plan_id, plan in plans.items():
-                likely = (*STEERING, *NEXT.get(plan.phase, ()))
+                is_drain = plan.options.kind is PlanKind.DRAIN
+                likely = (*(() if is_drain else STEERING), *NEXT.get(plan.phase, ()))
                 found += [("steer", plan_id, how) for how in likely]
         return found
 
@@ -88,6 +95,19 @@ class PlanWalks:
         )
         options = PlanOptions(kind=PlanKind.EXPLICIT, partitions=moves)
         world.ask(ProposePlan(options=options, throttle=1_000, at_a_time=1))
+
+    def drain(self, world: "Wishes", broker_id: int) -> None:
+        """What the broker has goes to others, and nothing new comes to it."""
+        world.ask(CordonBroker(broker_id=broker_id, cordoned=True))
+        options = PlanOptions(kind=PlanKind.DRAIN, brokers=(broker_id,))
+        world.ask(ProposePlan(options=options, throttle=1_000, at_a_time=1))
+
+    def next_of_drain(self, world: "Wishes") -> tuple[object, ...] | None:
+        """What whoever wants a broker drained does next."""
+        for plan_id, plan in world.rows().plans.plans.items():
+            if plan.options.kind is PlanKind.DRAIN and plan.phase in (_P.DRAFT, _P.APPROVED, _P.PAUSED):
+                return ("steer", plan_id, NEXT[plan.phase][0])
+        return None
 
     def steer(self, world: "Wishes", plan_id: UUID, how: str) -> str:
         """One wish; what it broke, "" if nothing."""
@@ -132,15 +152,18 @@ class PlanWalks:
         return text
 
     def _look_at_phases(self, world: "World") -> str:
-        journal = world.database.journal
+        journal, text = world.database.journal, ""
         for record in journal[self._journal_read :]:
             if isinstance(record, PlanChanged):
                 before = self._phases.get(record.row.id)
                 if record.row.phase not in FOLLOWS.get(before, set()):
                     return f"a plan that was {before} is {record.row.phase}"
                 self._phases[record.row.id] = record.row.phase
+                text = text or _of_drained(record.row, world.rows(), self._skipped)
+            elif isinstance(record, PlanStepsChanged) and record.state is not StepState.DONE:
+                self._skipped |= record.state is not StepState.ASKED
         self._journal_read = len(journal)
-        return ""
+        return text
 
     def _look_at_plan(self, plan: Plan, asked: dict[int, PlanStep], moves: dict[int, Reassignment]) -> str:
         if asked.keys() != moves.keys():
@@ -188,6 +211,19 @@ def _of_row(row: PartitionRow, rows: ClusterRows) -> str:
         return "the row is not between origin and target"
     if row.throttle != (moving.throttle if moving is not None and adding else 0):
         return "a partition is throttled otherwise than what moves it"
+    return ""
+
+
+def _of_drained(plan: Plan, rows: ClusterRows, is_skipped: bool) -> str:
+    """Of a plan of the world's one drain that is done: nothing is left behind that it does not tell of."""
+    if plan.phase is not PlanPhase.DONE or plan.options.kind is not PlanKind.DRAIN or is_skipped:
+        return ""
+    told: Any = plan.cost.get("left_out", ())
+    left_out = {name for one in told for name in one["names"]}
+    for row in rows.partitions.values():
+        name = f"{rows.topics[row.topic_id].name}-{row.partition}"
+        if name not in left_out and not {row.leader, *row.assigned}.isdisjoint(plan.options.brokers):
+            return "a broker that was drained has a replica"
     return ""
 
 

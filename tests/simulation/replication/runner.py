@@ -20,6 +20,7 @@ PLANNED_IN_EACH = 9
 UNCLEAN_IN_EACH = 10
 CONFIGURED_IN_EACH = 11
 """One world of so many."""
+MOVING = ("plan", "reassign_all", "reassign", "cancel", "grow", "create", "delete", "shrink", "unregister")
 ROUNDS_AT_MOST = 80
 FAIR_ORDER = (
     "late_arrives",
@@ -78,6 +79,11 @@ def plan_budget(rng: Random) -> dict[str, int]:
     }
 
 
+def drain_budget(rng: Random) -> dict[str, int]:
+    """Of those of these in which one broker is drained, and nothing else is moved."""
+    return {**dict.fromkeys(MOVING, 0), "drain": 1, "steer": rng.randint(8, 16), "kill": rng.randint(0, 1)}
+
+
 def unclean_budget(rng: Random) -> dict[str, int]:
     """Of worlds in which elections lose records, and leaders delete some meanwhile."""
     return {
@@ -129,6 +135,9 @@ def random_world(rng: Random, seed: int) -> World:
     if seed % PLANNED_IN_EACH == 5:
         assignments = [tuple(rng.sample(ids, factor)) for _ in range(3)]
         budget |= plan_budget(rng)
+        if seed // PLANNED_IN_EACH % 4 == 3:
+            brokers = 4
+            budget |= drain_budget(Random(seed))
     if seed % UNREGISTERED_IN_EACH == 2:
         # One that holds nothing is there to be unregistered, and dies.
         brokers = 4
@@ -206,6 +215,11 @@ def settle(world: World, revive: bool, readers: Readers | None = None) -> str:
             world.do(("balance",))
             if not _rest(world):
                 return "never comes to rest"
+        while (action := world.plan_walks.next_of_drain(world)) is not None:
+            before = world.rows().metadata_version
+            world.do(action)
+            if world.rows().metadata_version == before or not _rest(world):
+                return "a drain does not go on"
         world.values += 1
         for key in world.keys:
             leader = world.brokers.get(world.rows().partitions[key].leader)

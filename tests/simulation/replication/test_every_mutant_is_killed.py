@@ -48,6 +48,7 @@ KILLED_BY = {
     "bep_ap": 81,
     "cut_too_far": 84,
     "deleted_stays_away": 114,
+    "drain_keeps_leaders": 104,
     "floor_of_the_cluster": 30,
     "held_is_forgotten": 334,
     "hw_under_min": 47,

@@ -103,6 +103,10 @@ class Wishes:
         self.wishes += 1
         self.plan_walks.propose(self, newcomer)
 
+    def _drain(self, broker_id: int) -> None:
+        self.wishes += 1
+        self.plan_walks.drain(self, broker_id)
+
     def _steer(self, plan_id: UUID, how: str) -> None:
         self.wishes += 1
         if text := self.plan_walks.steer(self, plan_id, how):
