@@ -193,7 +193,8 @@ class Checks(TurnChecks):
         """A turn or a batch was heard of: its owner knows what is stored, and nothing else (S11)."""
         state = node.state
         if state is not None and node is self.cluster.owner:
-            self.world.forbid(state.rows != self.world.rows.rows, f"{node.name} remembers other rows")
+            is_same = self.world.same(state.rows, self.world.rows.rows)
+            self.world.forbid(not is_same, f"{node.name} remembers other rows")
 
     def _acknowledge(self, partition: Partition, arrival: int, offset: int) -> None:
         """A node says that it is durable: it is stored, or something that was said after it."""

@@ -33,6 +33,7 @@ class Rows(MemoryDatabase):
         self.world = world
         self.empty = empty
         self.tables["groups"] = {}
+        self.tables["times"] = {}
 
     @property
     def rows(self) -> GroupRows:
@@ -113,6 +114,10 @@ class Store(GroupStore):
         self.written: GroupOffsets = {}
 
     def load(self, connection: Any, key: str) -> GroupRows:
+        return self._owner.world.as_loaded(self._stored(connection, key), connection.table("times"))
+
+    def _stored(self, connection: Any, key: str) -> GroupRows:
+        """Also what a load leaves out."""
         rows: GroupRows | None = connection.table("groups").get(key)
         if rows is None:
             rows = self._owner.world.rows.absent(connection.table("floor"))
@@ -125,7 +130,7 @@ class Store(GroupStore):
     def save(self, connection: Any, key: str, before: GroupRows, records: Sequence[GroupRecord]) -> None:
         self._owner.may_fail()
         table = connection.table("groups")
-        now = self.load(connection, key)
+        now = self._stored(connection, key)
         if now.version != before.version:
             raise VersionConflict(key)
         after = apply(now, records)
