@@ -291,7 +291,7 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
         harm = rot = False
         # What a log held below its start is told of what is committed: nobody knows that of both histories.
         budget |= unclean_budget(Random(seed)) | dict.fromkeys((*DAMAGE, "trim"), 0)
-        budget |= {"power": seed // UNCLEAN_IN_EACH % 2, "configure": 0, **unclean_config_budget(seed)}
+        budget |= {"configure": 0, **unclean_config_budget(seed)}
     if seed % SHRUNK_IN_EACH == 4:
         # What a log that was removed held below its start, nobody here remembers.
         budget |= {**removal_budget(Random(seed)), "trim": 0}
