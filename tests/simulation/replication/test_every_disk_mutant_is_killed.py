@@ -29,7 +29,7 @@ KILLED_BY = {
     "offsets_believed": 25,
     "ps_leader_only": 3,
     "ps_not_rolled": 57,
-    "settings_of_the_start": 17,
+    "settings_of_the_start": 118,
     "start_above_hw": 15,
     "start_forgotten": 23,
     "start_not_followed": 15,
