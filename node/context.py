@@ -53,7 +53,7 @@ class NodeHeart:
         self._tokens_at = Instant(0)
         self._tokens_wanted = False
         self._reading_tokens = False
-        self._newcomers = Newcomers(self._lives_one_of, self._read_tokens)
+        self._newcomers = Newcomers(self._lives_one_of, self._read_tokens, lambda: self._tokens)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -116,7 +116,7 @@ class NodeHeart:
         return self._tokens.verify(presented, datetime.now(UTC))
 
     async def find_token(self, presented: str, address: str) -> bool:
-        """Whether to verify a token of an unknown caller again: all were read since, as one is new."""
+        """Whether to verify a token of an unknown caller again: all were read since."""
         read = read_token(presented)
         return read is not None and await self.find_caller(read[0], address)
 

@@ -15,23 +15,34 @@ LOOKED_FOR_MAX = 64
 
 
 class Newcomers:
-    """Those of one node; `is_new` asks the database whether some name has a token, `read` reads them all."""
+    """Those of one node; `is_new` asks the database whether some name has a token that is not known, `read`
+    reads them all, and `known` is what was read last.
+    """
 
     def __init__(
-        self, is_new: Callable[[frozenset[str]], Awaitable[bool]], read: Callable[[], Awaitable[None]]
+        self,
+        is_new: Callable[[frozenset[str]], Awaitable[bool]],
+        read: Callable[[], Awaitable[None]],
+        known: Callable[[], object],
     ) -> None:
         self._is_new = is_new
         self._read = read
+        self._known = known
         self._bounds = Bounds()
         self._names: set[str] = set()
         self._next: asyncio.Task[bool] | None = None
         self._looking = asyncio.Lock()
 
     async def find(self, name: str, address: str) -> bool:
-        """Whether all tokens were read again because this one, or another that was asked for, is new.
+        """Whether all tokens were read again since: because this one, or another that was asked for, is new,
+        or because somebody had said so, and then it is new no more when the look comes to it.
 
         `name` is a token's public part, or its name.
         """
+        before = self._known()
+        return await self._is_found(name, address) or self._known() is not before
+
+    async def _is_found(self, name: str, address: str) -> bool:
         if not is_name(name):
             return False
         if self._next is not None and name in self._names:

@@ -17,9 +17,10 @@ class Tokens:
         self.new = new
         self.looks: list[frozenset[str]] = []
         self.reads = 0
+        self.known = object()
         self.answers = asyncio.Event()
         self.answers.set()
-        self.newcomers = Newcomers(self.is_new, self.read)
+        self.newcomers = Newcomers(self.is_new, self.read, lambda: self.known)
 
     async def is_new(self, names: frozenset[str]) -> bool:
         self.looks.append(names)
@@ -28,6 +29,7 @@ class Tokens:
 
     async def read(self) -> None:
         self.reads += 1
+        self.known = object()
 
 
 async def test_a_new_token_has_all_of_them_read() -> None:
@@ -40,6 +42,16 @@ async def test_what_a_stranger_shows_has_nothing_read() -> None:
     tokens = Tokens("0a0b0c0d")
     assert not await tokens.newcomers.find("ffffffff", HOME)
     assert (tokens.looks, tokens.reads) == ([frozenset({"ffffffff"})], 0)
+
+
+async def test_one_whose_token_was_read_before_the_look_came_to_it_is_no_stranger() -> None:
+    tokens = Tokens()
+    tokens.answers.clear()
+    asked = asyncio.create_task(tokens.newcomers.find("read by now", HOME))
+    await asyncio.sleep(0)
+    await tokens.read()
+    tokens.answers.set()
+    assert await asked
 
 
 async def test_those_who_ask_during_a_look_share_the_next() -> None:
