@@ -473,8 +473,9 @@ class Fetching:
             if self._options.reset_to is None:
                 raise NoOffset(why)
             logger.warning("%s: what is there now is read", why)
+            known = tenure.history.until(go_on_at, told.epoch)
             self.seek(tenure, go_on_at)
-            tenure.history.forget(told.epoch)
+            tenure.history = known
 
     def _take_in(self, tenure: Tenure, records: bytes) -> None:
         self._backoff_s = FIRST_BACKOFF_S

@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 
 NO_EPOCH: Final = -1
 
+MOST_EPOCHS: Final = 100
+"""Of more elections behind each other nobody needs to know: it goes on at the oldest of these then."""
+
 
 class Parting(NamedTuple):
     """What a leader says of where it parts: its newest epoch not above the stated one, and its end."""
@@ -30,14 +33,25 @@ class History:
         self.before = epoch
         self._epochs.clear()
 
-    def note(self, offset: int, epoch: int, needed_from: int) -> None:
-        """A batch was fetched behind the others; nobody goes back to before `needed_from`."""
+    def note(self, offset: int, epoch: int) -> None:
+        """A batch was fetched behind the others."""
         epochs = self._epochs
         if epochs and epochs[-1][1] == epoch:
             return
-        while len(epochs) > 1 and epochs[1][0] < needed_from:
-            del epochs[0]
         epochs.append((offset, epoch))
+        if len(epochs) > MOST_EPOCHS:
+            _, self.before = epochs.pop(0)
+
+    def until(self, offset: int, epoch: int) -> "History":
+        """What was read before `offset`; where that is not known, as if it ended with a batch of `epoch`.
+
+        The leader may part from that, too, further down: its own epoch says nothing of what was read.
+        """
+        made = History()
+        made.before, made._epochs = self.before, [one for one in self._epochs if one[0] < offset]
+        if not NO_EPOCH < made.last_epoch <= epoch:
+            made.forget(epoch)
+        return made
 
     def cut(self, offset: int) -> None:
         """What lies behind `offset` is fetched again."""

@@ -117,7 +117,7 @@ class Tenure:
         before = self.fetched_to
         for start, header in batches.headers(view):
             if header.next_offset > self.fetched_to:
-                self.history.note(self.fetched_to, header.leader_epoch, self.finished_to)
+                self.history.note(self.fetched_to, header.leader_epoch)
                 self._batches.append(view[start : start + header.size_bytes])
                 self.buffered_bytes += header.size_bytes
                 self.fetched_to = header.next_offset

@@ -11,7 +11,7 @@ import pytest
 from muster.client.broker_questions import EARLIEST, LATEST
 from muster.client.errors import NoOffset
 from muster.client.fetching import Fetching, FetchOptions
-from muster.client.history import History, Parting
+from muster.client.history import MOST_EPOCHS, History, Parting
 from muster.client.tenure import Tenure
 from tests.unit.client.stage import Stage, places, staged, take, until
 
@@ -138,10 +138,23 @@ async def test_an_election_that_loses_nothing_changes_nothing(
     assert "another one" not in caplog.text
 
 
+async def test_all_is_read_that_another_history_has_in_the_place_of_what_was_read(stage: Stage) -> None:
+    """The leader of epochs 1 and 3 was read to 60, that of epoch 2 to 20 only: 2 elections lost records."""
+    await stage.produce(old(20))
+    stage.controller.elect(stage.ids["orders"], 0)
+    await stage.produce(new(80))
+    for _ in (3, 4):
+        stage.controller.elect(stage.ids["orders"], 0)
+    async with fetching(stage, EARLIEST, 60) as (made, tenure):
+        tenure.history.note(0, 1)
+        tenure.history.note(40, 3)
+        assert await values(made, 80) == new(80)
+
+
 def history(*epochs: tuple[int, int]) -> History:
     made = History()
     for offset, epoch in epochs:
-        made.note(offset, epoch, needed_from=0)
+        made.note(offset, epoch)
     return made
 
 
@@ -175,5 +188,13 @@ def test_what_is_fetched_again_is_of_the_epoch_that_it_is_of_then() -> None:
 def test_a_long_history_is_not_kept() -> None:
     made = History()
     for number in range(1_000):
-        made.note(10 * number, number, needed_from=10 * number)
-    assert made.last_epoch == 999 and len(made._epochs) <= 3
+        made.note(10 * number, number)
+    assert made.last_epoch == 999 and len(made._epochs) == MOST_EPOCHS
+    made.cut(0)
+    assert made.last_epoch == 999 - MOST_EPOCHS
+
+
+def test_what_was_read_before_is_still_known_where_it_goes_on() -> None:
+    made = history((0, 3), (40, 5))
+    assert made.until(40, 4).last_epoch == 3
+    assert made.until(0, 4).last_epoch == 4
