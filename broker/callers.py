@@ -113,7 +113,9 @@ class ToldCallers:
             if again is not None:
                 again.set_result(None)
         elif look.again is not None:
-            self._ask(_Look(look.name, look.peer, prefix, look.again, self._clock()))
+            # Beyond the bounds they wait for what is told anyway: else two connections would ask without end.
+            if self._bounds.allow(look.peer):
+                self._ask(_Look(look.name, look.peer, prefix, look.again, self._clock()))
         else:
             self._unknown[look.name] = self._clock()
             if len(self._unknown) > UNKNOWN_NAMES:

@@ -115,6 +115,16 @@ async def test_one_network_asks_only_so_often() -> None:
     assert link.callers.look_for("name", "192.0.2.2") is not None
 
 
+async def test_so_it_does_where_somebody_comes_during_each_look() -> None:
+    link = Link()
+    for _ in range(OF_ONE_NETWORK[0] * 3):
+        for _ in range(2):
+            link.callers.look_for("nobody", HOME)
+        if link.callers._looks:
+            link.answer()
+    assert len(link.asked) == OF_ONE_NETWORK[0]
+
+
 async def test_all_together_ask_only_so_often_and_no_more_wait_than_a_door_lets() -> None:
     link = Link()
     for number in range(WAITING + 5):
