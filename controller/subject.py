@@ -27,7 +27,7 @@ from muster.messages.link.callers import CallerRow, frames_of
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk, WishAnswer
 from runtime.ports import Entry, Lane, NodeContext
-from runtime.turn import GaveUp, NotSpoken, is_guilt
+from runtime.turn import GaveUp, NotSpoken, is_guilt, is_unable
 
 log = structlog.get_logger(__name__)
 
@@ -217,6 +217,8 @@ class Cluster:
         if isinstance(error, GaveUp):
             return "the database did not take it in time: ask for less at once, or later"
         name, node = type(error).__name__, self._node.node
+        if is_unable(error):
+            return f"the database cannot write now ({name}): look after it, then ask again"
         return f"this failed by a mistake of ours ({name}), and would again; the log of {node} says how"
 
     def _refuse_item(self, item_id: str, why: str) -> None:

@@ -51,7 +51,7 @@ from muster.kernel.instants import Instant, after
 from muster.messages.member import RegisterConsumerRequest
 from muster.messages.partitions import Partition
 from runtime.ports import ConnectionLost, Entry, LaneLost, NodeContext, VersionConflict
-from runtime.turn import GaveUp, is_guilt
+from runtime.turn import GaveUp, is_guilt, is_unable
 
 logger = logging.getLogger("muster.coordinator")
 
@@ -398,7 +398,7 @@ def error_of(problem: Exception) -> ErrorCode:
     """What a Kafka client hears when nothing was written (conformance 9 to 11, 151)."""
     if isinstance(problem, LaneLost):
         return ErrorCode.NOT_COORDINATOR
-    if isinstance(problem, GaveUp | VersionConflict | ConnectionLost):
+    if isinstance(problem, GaveUp | VersionConflict | ConnectionLost) or is_unable(problem):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.UNKNOWN_SERVER_ERROR
 

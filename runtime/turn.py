@@ -25,6 +25,9 @@ ATTEMPTS = 5
 FEWER = 4
 """So many times fewer events after each transaction that was lost: at the last attempt one out of 256."""
 
+_UNABLE = ("53", "58", "25006")
+"""Classes of errors, and one error, of PostgreSQL's appendix A."""
+
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
 
@@ -79,9 +82,14 @@ class NotSpoken(Exception):
     """The turn is durable, but saying so failed: it must not be decided again."""
 
 
+def is_unable(error: Exception) -> bool:
+    """Whether PostgreSQL writes nothing for anybody now: no room, no memory, a disk that fails, read-only."""
+    return str(getattr(error, "sqlstate", None)).startswith(_UNABLE)
+
+
 def is_guilt(error: Exception) -> bool:
     """Whether a turn that failed so may be spoilt by one of its events, and would fail with it again."""
-    return not isinstance(error, GaveUp | NotLoaded | NotSpoken)
+    return not isinstance(error, GaveUp | NotLoaded | NotSpoken) and not is_unable(error)
 
 
 async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> int:

@@ -174,6 +174,37 @@ async def test_a_computed_plan_that_cannot_be_stored_has_failed(night: Night) ->
     assert row is not None and row[0] == "Failed" and "CheckViolation" in row[1]
 
 
+async def test_a_computed_plan_outlives_a_full_disk(night: Night) -> None:
+    """That is no fault of the plan: what it asks for is written as soon as there is room."""
+    plan = Plan(PLAN, PlanOptions(kind=PlanKind.SPREAD), PlanPhase.COMPUTING, 2, 0, 1, proposed_by="mira")
+    night.has(facts.PlanChanged(plan), facts.WorkOffered(COMPUTE_PLAN, str(PLAN), 2))
+    night.does(
+        "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$"
+    )
+    night.does("CREATE TRIGGER no_room BEFORE INSERT ON plan_step FOR EACH ROW EXECUTE FUNCTION no_room()")
+    steps = [PlanStep(0, ORDERS, "orders", 0, 1, (1,), (1,))]
+    result = {"parts": [msgspec.json.encode(steps).decode()], "cost": {}}
+    done = "UPDATE work_item SET state = 'done', result = %s::jsonb WHERE kind = %s"
+    night.connection.execute(done, (msgspec.json.encode(result).decode(), COMPUTE_PLAN))
+    service = await night.owner()
+
+    def refused() -> float:
+        return REGISTRY.get_sample_value("muster_events_refused_total", {"room": "controller"}) or 0.0
+
+    before = refused()
+    async with asyncio.timeout(30):
+        while refused() == before:
+            service.woken("work", f"{COMPUTE_PLAN} {PLAN}")
+            await asyncio.sleep(0.05)
+        night.does("DROP TRIGGER no_room ON plan_step")
+        found = "SELECT phase, why FROM plan"
+        while (row := night.connection.execute(found).fetchone()) == ("Computing", ""):
+            service.woken("work", f"{COMPUTE_PLAN} {PLAN}")
+            await asyncio.sleep(0.05)
+    assert row is not None and row[0] != "Failed"
+
+
 async def test_a_plan_whose_next_move_cannot_be_written_holds_up_nobody_else(night: Night) -> None:
     """What a turn goes on with by itself is met by each owner from its first turn on."""
     plan = Plan(PLAN, PlanOptions(kind=PlanKind.SPREAD), PlanPhase.RUNNING, 2, 0, 1, step_count=1)
