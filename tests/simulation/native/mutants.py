@@ -367,7 +367,7 @@ MUTANTS = (
                 "if False:",
             ),
         ),
-        seeds=(16,),
+        seeds=(33,),
     ),
     Mutant(
         "expiry_unfenced",
