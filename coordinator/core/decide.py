@@ -20,7 +20,7 @@ from coordinator.core.events import (
     ToolRequest,
     TopicsDeleted,
 )
-from coordinator.core.memory import ClassicMemory, GroupState, Memory, Session
+from coordinator.core.memory import NEVER_SEEN, ClassicMemory, GroupState, Memory, Session
 from coordinator.core.native import attempts, frames, handle, sessions
 from coordinator.core.settings import GroupSettings, Surroundings
 from coordinator.core.worlds import goes_over
@@ -208,6 +208,7 @@ def _awakened(
         Memory(
             bound={connection: member_id for member_id, connection in bound.items()},
             wanted=LOADED if rows.members and not settled else "",
+            wanted_at=NEVER_SEEN,
             assigned=count_assigned(rows),
             members_changed_at=rows.version,
         ),

@@ -12,7 +12,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from coordinator.core.events import ConnectionId, DeletionAnswer, HangUp, ItemFinished, Say, Saying
-from coordinator.core.memory import START, Attempt, GroupState, Memory, Session
+from coordinator.core.memory import NEVER_SEEN, START, Attempt, GroupState, Memory, Session
 from coordinator.core.offsets import refusal
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core import records
@@ -70,6 +70,7 @@ class Draft:
         self.finished: ItemFinished | None = memory.finished
         self.wanted = memory.wanted
         self.wanted_from = memory.wanted_from
+        self.wanted_at = memory.wanted_at
         self.failures = memory.failures
         self.members_changed_at = memory.members_changed_at
         self.nobody_goes_on = memory.nobody_goes_on
@@ -115,8 +116,13 @@ class Draft:
         """Generation and version as they are after this turn, if it writes anything more at all."""
         return Key(self.rows.generation, self.rows.before.version + 1)
 
-    def want(self, cause: str, *, not_before: Instant = START) -> None:
-        """A rebalance is due; the first cause is kept, and the earlier of two instants."""
+    def want(self, cause: str, *, not_before: Instant = START, in_rows: bool = False) -> None:
+        """A rebalance is due; the first cause is kept, and the earlier of two instants.
+
+        `in_rows`: this turn writes the cause into the group's rows, so whoever reads them later has seen it.
+        """
+        seen_at = self.key_of_turn.version if in_rows else NEVER_SEEN
+        self.wanted_at = max(self.wanted_at, seen_at) if self.wanted else seen_at
         self.wanted_from = min(self.wanted_from, not_before) if self.wanted else not_before
         self.wanted = self.wanted or cause
 
@@ -259,6 +265,7 @@ class Draft:
                 finished=self.finished,
                 wanted=self.wanted,
                 wanted_from=self.wanted_from,
+                wanted_at=self.wanted_at,
                 failures=self.failures,
                 assigned=assigned,
                 members_changed_at=self.members_changed_at,

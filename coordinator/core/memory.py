@@ -6,7 +6,7 @@ changes at every ping is a Struct: to replace a field of a frozen dataclass cost
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec import field as made_by
@@ -63,15 +63,20 @@ class Attempt(Struct, frozen=True):
         return member_id in self.members or member_id in self.losers
 
 
+NEVER_SEEN: Final = 1 << 62
+"""No version of a group's rows tells a handler of it."""
+
+
 class Memory(Struct, frozen=True):
     """What is lost at each load.
 
     `timers` is a heap of (instant, member id); an entry counts only if the member's session says
     that it is armed for this instant. `wanted` is the cause of the rebalance that is due, empty if none
-    is, and not acted on before `wanted_from`. `failures` counts attempts that failed since the last that
-    closed. `assigned` counts the ownership rows that are not yet running. `members_changed_at` is the group's
-    version since which nobody came, went or subscribed to something else. `nobody_goes_on`: since the last
-    member went a generation was skipped, so that whoever was away begins at what is committed.
+    is, and not acted on before `wanted_from`; a handler that read the group at `wanted_at` or later has done
+    what is wanted. `failures` counts attempts that failed since the last that closed. `assigned` counts the
+    ownership rows that are not yet running. `members_changed_at` is the group's version since which nobody
+    came, went or subscribed to something else. `nobody_goes_on`: since the last member went a generation was
+    skipped, so that whoever was away begins at what is committed.
     """
 
     sessions: Mapping[str, Session] = {}
@@ -82,6 +87,7 @@ class Memory(Struct, frozen=True):
     finished: ItemFinished | None = None
     wanted: str = ""
     wanted_from: Instant = START
+    wanted_at: int = 0
     failures: int = 0
     assigned: int = 0
     members_changed_at: int = 0

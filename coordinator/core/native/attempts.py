@@ -47,6 +47,9 @@ def adopt(draft: Draft, item: ItemFinished) -> None:
     """
     proposal, rows = item.proposal, draft.rows
     draft.record(records.ItemAdopted(item.item_id))
+    if proposal.version >= draft.wanted_at:
+        # Whoever came while the item waited for its worker is in it.
+        draft.wanted = ""
     if proposal.version < draft.members_changed_at:
         draft.want(MEMBERS_CHANGED)
     lost, gained = _changes(draft, proposal)

@@ -118,7 +118,7 @@ def _register(
         return
     if present is None:
         _add(draft, request, token_hash, client_host)
-        draft.want(f"{member_id} joined")
+        draft.want(f"{member_id} joined", in_rows=True)
     else:
         _change(draft, request, present, client_host)
     _connect(draft, member_id, connection)
@@ -191,9 +191,10 @@ def _change(draft: Draft, request: RegisterConsumerRequest, present: Member, cli
     if wishes != present.by_name():
         draft.record(records.MemberChanged(member_id=request.consumer_id, **wishes))
     if request.topic_count != present.topic_count:
-        draft.want(f"{request.consumer_id} changed its subscription")
+        draft.want(f"{request.consumer_id} changed its subscription", in_rows=True)
     elif (request.rack, request.stands_by) != (present.rack, present.stands_by):
-        draft.want(f"{request.consumer_id} came back with another rack, or as another kind of standby")
+        why = f"{request.consumer_id} came back with another rack, or as another kind of standby"
+        draft.want(why, in_rows=True)
 
 
 def may_subscribe(topics: Scope, wish: TopicCount) -> bool:
@@ -216,7 +217,7 @@ def _token_narrowed(draft: Draft, event: TokenNarrowed) -> None:
         kept = tuple(wish for wish in member.topic_count if wish not in beyond)
         wishes = {**member.by_name(), "topic_count": kept}
         draft.record(records.MemberChanged(member_id=member_id, why=why, **wishes))
-        draft.want(f"{member_id} {why}")
+        draft.want(f"{member_id} {why}", in_rows=True)
     elif not member.topic_count and not draft.rows.owned_by(member_id):
         sessions.remove(draft, member_id, "its token is good for none of its topics any more")
 

@@ -148,7 +148,7 @@ def remove(draft: Draft, member_id: str, why: str) -> None:
         draft.unbind(connection)
         error = ErrorCode.UNKNOWN_MEMBER_ID if why == SESSION_OVER else ErrorCode.NONE
         draft.hang_up(connection, error, why)
-    draft.want(f"{member_id}: {why}")
+    draft.want(f"{member_id}: {why}", in_rows=True)
     attempts.fail_if_concerned(draft, member_id, f"{member_id}: {why}")
 
 

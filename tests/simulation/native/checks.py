@@ -290,5 +290,5 @@ def _remembered(state: GroupState) -> tuple[Any, ...]:
         memory.dirty,
         state.quarantine_ends,
     )
-    wanted = (memory.wanted, memory.wanted_from, memory.failures)
+    wanted = (memory.wanted, memory.wanted_from, memory.wanted_at, memory.failures)
     return (*map(dict, mappings), wanted, memory.attempt, memory.finished)

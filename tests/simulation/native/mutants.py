@@ -214,10 +214,16 @@ MUTANTS = (
         seeds=(9,),
     ),
     Mutant(
+        "wanted_unread",
+        "what is wanted for what no row tells is forgotten at adoption",
+        (Patch(attempts.adopt, "proposal.version >= draft.wanted_at", "True"),),
+        seeds=(316,),
+    ),
+    Mutant(
         "asked_in_prep",
         "a handler is asked while an attempt is open, and reads who owned what before its close",
         (Patch(attempts.settle, "draft.attempt is None and not", "not"),),
-        seeds=(48,),
+        seeds=(43,),
     ),
     Mutant(
         "no_filter",
@@ -231,7 +237,7 @@ MUTANTS = (
         (Patch(handle._ping_answered, "if draft.attempt is None and repair:", "if True:"),),
         seeds=(52,),
     ),
-    Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(9,)),
+    Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(29,)),
     Mutant(
         "repair_set_only register_no_start",
         "ping repair compares sets only, not `assigned`, and no StartFetcher after Register",
@@ -248,7 +254,7 @@ MUTANTS = (
         "no_start_after_fail no_repair",
         "losers are not told after a failed attempt, and no repair",
         (NO_REPAIR, Patch(attempts.fail, "draft.tell_ownership(member_id)", "pass")),
-        seeds=(9,),
+        seeds=(29,),
     ),
     Mutant(
         "register_no_start no_repair",
@@ -299,7 +305,7 @@ MUTANTS = (
         "flush_after",
         "offsets of Stop responses are not written with the ownership",
         (Patch(attempts.close, "draft.flush()", "pass"),),
-        seeds=(21,),
+        seeds=(0,),
     ),
     Mutant(
         "ack_early",
@@ -402,7 +408,7 @@ MUTANTS = (
         "own_clock_ignored",
         "the member does not stop by its own clock",
         (Patch(MemberSession.may_fetch, "return deadline is None or", "return True or"),),
-        seeds=(247,),
+        seeds=(156,),
     ),
 )
 

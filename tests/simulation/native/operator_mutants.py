@@ -88,7 +88,7 @@ MUTANTS = (
                 "if False:",
             ),
         ),
-        seeds=(5,),
+        seeds=(65,),
     ),
     Mutant(
         "refused_leaves_a_trace",

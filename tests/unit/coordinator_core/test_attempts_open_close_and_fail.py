@@ -13,15 +13,25 @@ from coordinator.core.events import (
     SayLater,
     TopicsChanged,
 )
+from coordinator.core.proposal import Proposal
 from coordinator.core.settings import GroupSettings
 from groups.core import records
 from groups.core.state import GroupRows
 from muster.messages.member import LeaveRequest, StartFetcherRequest, StopFetcherRequest, TopicCount
-from tests.unit.coordinator_core.group import LAYOUTS, SESSION_MS, Group, hung_up, said
+from tests.unit.coordinator_core.group import LAYOUTS, SESSION_MS, Group, hung_up, registering, said
 
 
 def kinds(decision_records: tuple[records.GroupRecord, ...]) -> list[str]:
     return [type(record).__name__ for record in decision_records]
+
+
+def compute(group: Group) -> Proposal:
+    """What a handler that reads the group now will hand in."""
+    return rebalance.compute(group.rows, LAYOUTS, group.surroundings.matches)
+
+
+def leaving(name: str) -> Heard:
+    return Heard(ConnectionId(f"{name}/1"), LeaveRequest(correlation_id=5, consumer_id=name))
 
 
 def test_nobody_who_keeps_everything_is_stopped() -> None:
@@ -63,8 +73,40 @@ def test_a_target_that_is_stored_already_says_and_changes_nothing() -> None:
 def test_one_handler_at_a_time_is_asked_and_no_cause_is_forgotten() -> None:
     group = Group()
     assert "HandlerAsked" in kinds(group.register("ann").records)
+    seen = compute(group)
     assert "HandlerAsked" not in kinds(group.register("ben").records)
+    assert "HandlerAsked" in kinds(group.turn(ItemFinished("item-1", seen)).records)
+
+
+def test_who_came_before_the_handler_read_the_group_needs_no_other() -> None:
+    group = Group()
+    group.register("ann")
+    group.register("ben")
+    group.register("cleo", "clicks")
+    group.turn(leaving("cleo"))
+    adopted = group.rebalance()
+    assert "HandlerAsked" not in kinds(adopted.records) and not group.state.memory.wanted
+    assert group.rows.generation == 1 and set(group.rows.owned) == {"ann", "ben"}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_cause_that_no_row_tells_is_not_forgotten_beside_one_that_rows_tell(is_first: bool) -> None:
+    group = Group()
+    group.register("ann")
+    causes = [TopicsChanged(), registering("ben")]
+    for cause in causes if is_first else reversed(causes):
+        group.turn(cause)
+    # Which topics there were when it read them, nobody knows.
     assert "HandlerAsked" in kinds(group.rebalance().records)
+
+
+def test_who_leaves_behind_the_handler_has_another_asked() -> None:
+    group = Group()
+    group.register("ann")
+    group.register("ben")
+    seen = compute(group)
+    group.turn(leaving("ben"))
+    assert "HandlerAsked" in kinds(group.turn(ItemFinished("item-1", seen)).records)
 
 
 def test_an_item_that_is_handed_in_twice_changes_nothing_the_second_time() -> None:
