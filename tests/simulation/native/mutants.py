@@ -317,7 +317,6 @@ MUTANTS = (
         "refused_keeps_cache",
         "the cache outlives a refused batch, which may be stored nevertheless",
         (Patch(Commits.refused, "self._groups.drop(key)", "pass"),),
-        seeds=(4235,),
     ),
     Mutant(
         "speak_early",

@@ -73,6 +73,25 @@ def offsets_are_deleted_of_a_topic_that_is_not_given_up_yet(cluster: Cluster) ->
     cluster.world.run_until(cluster.world.now + SETTLED_MS)
 
 
+def a_batch_of_commits_is_refused_though_it_is_stored(cluster: Cluster) -> None:
+    """The answer to its COMMIT is lost; written again under the next epoch, it is spoiled by a mistake."""
+    ann = cluster.start("ann")
+    cluster.world.run_until(SETTLED_MS)
+    node = cluster.owner
+    assert node is not None
+    may_fail = node.may_fail
+
+    def loses_the_answer_and_fails_then() -> None:
+        node.may_fail = may_fail  # type: ignore[method-assign]
+        for link in node.database.links:
+            link.lose_answer = True
+        node.fails = 1
+
+    node.may_fail = loses_the_answer_and_fails_then  # type: ignore[method-assign]
+    ann.commit()
+    cluster.world.run_until(cluster.world.now + SETTLED_MS)
+
+
 def _while_everybody_is_away(cluster: Cluster, change: Callable[[], None]) -> None:
     ann = cluster.alive()[0] if cluster.alive() else cluster.start("ann")
     cluster.world.run_until(cluster.world.now + SETTLED_MS)

@@ -12,6 +12,7 @@ from tests.simulation.native.cluster import Cluster
 from tests.simulation.native.mutants import MUTANTS, Mutant, Patch, applied
 from tests.simulation.native.runner import run_seed
 from tests.simulation.native.scripted import (
+    a_batch_of_commits_is_refused_though_it_is_stored,
     a_kafka_consumer_knocks_before_offsets_change,
     a_member_comes_back_after_another_had_its_share,
     offsets_are_committed_by_nobody_while_everybody_is_away,
@@ -30,6 +31,7 @@ SCRIPTS: dict[str, tuple[Callable[[Cluster], None], int]] = {
     "skipped_for_ever": (offsets_are_committed_by_nobody_while_everybody_is_away, 5),
     "world_keeps": (a_kafka_consumer_knocks_before_offsets_change, 5),
     "owned_is_deleted": (offsets_are_deleted_of_a_topic_that_is_not_given_up_yet, 5),
+    "refused_keeps_cache": (a_batch_of_commits_is_refused_though_it_is_stored, 5),
     "no_order": (who_is_stopped_commits_the_step_in_hand_behind_its_answer, 11),
 }
 """For mutants without a seed: the script that notices, and the seed that it is played on."""
