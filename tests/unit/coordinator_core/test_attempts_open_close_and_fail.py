@@ -6,6 +6,7 @@ from coordinator.core import rebalance
 from coordinator.core.events import (
     ConnectionClosed,
     ConnectionId,
+    GroupEvent,
     Heard,
     ItemFailed,
     ItemFinished,
@@ -93,7 +94,7 @@ def test_who_came_before_the_handler_read_the_group_needs_no_other() -> None:
 def test_a_cause_that_no_row_tells_is_not_forgotten_beside_one_that_rows_tell(is_first: bool) -> None:
     group = Group()
     group.register("ann")
-    causes = [TopicsChanged(), registering("ben")]
+    causes: list[GroupEvent] = [TopicsChanged(), registering("ben")]
     for cause in causes if is_first else reversed(causes):
         group.turn(cause)
     # Which topics there were when it read them, nobody knows.
