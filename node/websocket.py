@@ -16,6 +16,7 @@ from websockets.http11 import Request
 from websockets.protocol import OPEN
 
 from coordinator.sockets import TEXT_EXTENSION
+from node.large_texts import LARGE_BYTES, large_texts
 
 try:
     from websockets.speedups import apply_mask
@@ -69,6 +70,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self._rest = bytearray()
         self._resting = False
         self._cut_off: asyncio.TimerHandle | None = None
+        self._large_texts = large_texts(self.loop)
 
     # --- for the application --------------------------------------------------------------------------------
 
@@ -174,6 +176,9 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             stop = start + size
             if stop > end:
                 break
+            if size >= LARGE_BYTES and not self._large_texts.may_be_heard():
+                self._rest_until_called()
+                break
             if data[position] == TEXT and self._hear is not None and self.conn.current_size is None:
                 self._heard(apply_mask(bytes(data[start:stop]), bytes(data[start - 4 : start])))
             else:
@@ -192,9 +197,17 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             return
         pause_s = self._hear(text)
         if pause_s > 0 and not self._resting:
-            self._resting = True
-            self.transport.pause_reading()
+            self._rest_from_reading()
             self.loop.call_later(pause_s, self._go_on)
+
+    def _rest_until_called(self) -> None:
+        self._rest_from_reading()
+        self._large_texts.wait(self._go_on)
+
+    def _rest_from_reading(self) -> None:
+        self._resting = True
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
 
     def _text_of(self, payload: bytes) -> str | None:
         """None, and the peer is told why, if it is no text: uvicorn would tell it nothing, and log that."""

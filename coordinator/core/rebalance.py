@@ -10,6 +10,7 @@ from coordinator.core.assignors.interface import Question, Shares
 from coordinator.core.assignors.registry import ASSIGNORS, DEFAULT_ASSIGNOR
 from coordinator.core.proposal import Move, Proposal, Share
 from groups.core.state import GroupRows, Member
+from groups.core.subscriptions import wanted
 from muster.kernel.ids import TopicName
 from muster.kernel.topology import Layouts
 from muster.messages.member import TopicCount
@@ -69,10 +70,8 @@ def _why_others_stand_by(rows: GroupRows, standbys: Shares) -> str:
 
 def reads(member: Member, topic: str, matches: Matches) -> bool:
     """Does the member subscribe to this topic, by its name or by a pattern?"""
-    return any(
-        matches(entry.topic, topic) if entry.is_pattern else entry.topic == topic
-        for entry in member.topic_count
-    )
+    asked = wanted(member.topic_count)
+    return topic in asked.threads or any(matches(entry.topic, topic) for entry in asked.patterns)
 
 
 def why_necessary(stored: Owners, target: Owners) -> str:

@@ -13,6 +13,7 @@ from coordinator.core.memory import GroupState
 from coordinator.core.offsets import NO_OFFSET, Judgement
 from coordinator.core.settings import Surroundings
 from groups.core.state import Key, Member
+from groups.core.subscriptions import wanted
 from muster.messages.member import (
     AssignedPartition,
     AssignedTopic,
@@ -137,10 +138,5 @@ def _stood_by(state: GroupState, member_id: str) -> Iterable[AssignedTopic]:
 
 def threads_of(member: Member, topic: str) -> int:
     """With how many streams the member reads the topic; a pattern's number where no entry names it."""
-    by_pattern = 1
-    for entry in member.topic_count:
-        if entry.topic == topic and not entry.is_pattern:
-            return entry.threads
-        if entry.is_pattern:
-            by_pattern = max(by_pattern, entry.threads)
-    return by_pattern
+    asked = wanted(member.topic_count)
+    return asked.threads.get(topic, asked.threads_by_pattern)

@@ -28,6 +28,7 @@ from coordinator.core.native import attempts, sessions
 from coordinator.core.worlds import refuse_classic
 from groups.core import records
 from groups.core.state import NATIVE, Key, Member
+from groups.core.subscriptions import wanted
 from groups.core.wishes import MemberWishes
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
@@ -157,9 +158,10 @@ def _why_refused(
 
 
 def _fault_of_subscription(request: RegisterConsumerRequest) -> str:
-    if len({(entry.topic, entry.is_pattern) for entry in request.topic_count}) != len(request.topic_count):
+    asked = wanted(request.topic_count)
+    if len(asked.threads) + len({entry.topic for entry in asked.patterns}) != len(request.topic_count):
         return "a topic is named twice"
-    if any(entry.is_pattern and len(entry.topic) > PATTERN_LENGTH_MAX for entry in request.topic_count):
+    if any(len(entry.topic) > PATTERN_LENGTH_MAX for entry in asked.patterns):
         return f"a pattern has at most {PATTERN_LENGTH_MAX} characters"
     return ""
 
