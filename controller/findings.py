@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controller import catching_up, conditions, leases, losses, move_queries, queries
+from runtime.models import Refusal
 from runtime.ports import CONTROLLER_LANE
+from runtime.refusals import SHOWN_HOURS
 
 CRITICAL, WARNING = "critical", "warning"
 _NAMED = 4
@@ -71,6 +73,24 @@ def find(
         if partitions:
             found.append(_about(kind, severity, partitions, number, live, fenced))
     return found + _of_losses(losses.unacknowledged(_READ))
+
+
+def of_refusals(rows: Sequence[Refusal]) -> list[Finding]:
+    """What turns refused by a mistake of ours, newest first; the groups among it suffer from it."""
+    if not rows:
+        return []
+    of_groups = [row.key for row in rows if row.lane != CONTROLLER_LANE]
+    facts = {
+        "number": sum(row.number for row in rows),
+        "rows": rows[:_NAMED],
+        "more": max(0, len(rows) - _NAMED),
+        "newest": rows[0],
+        "nodes": sorted({row.node for row in rows}),
+        "by_itself": any(row.lane == CONTROLLER_LANE and not row.events for row in rows),
+        "hours": SHOWN_HOURS,
+    }
+    groups = tuple(dict.fromkeys(of_groups))
+    return [Finding("requests_refused", WARNING, min(row.first_at for row in rows), facts, groups)]
 
 
 def of_moves(moves: move_queries.MoveCounts) -> list[Finding]:

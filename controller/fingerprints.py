@@ -14,7 +14,8 @@ _OF_PROCESSES = """
     SELECT (SELECT COALESCE(sum(epoch), 0)::text || '.' || count(run) FROM lease),
            (SELECT count(*)::text || '.' || count(*) FILTER (WHERE ended) || '.'
                 || count(*) FILTER (WHERE renewed_at < now() - interval '5 seconds') FROM node_session),
-           (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker)
+           (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
+           (SELECT count(*) || '.' || COALESCE(sum(number), 0) FROM refusal)
 """
 _OF_CLUSTER = """
     SELECT (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),

@@ -1,11 +1,13 @@
-"""This room reads who holds which lease and who does the work, for people."""
+"""This room reads who holds which lease, who does the work and what turns refused, for people."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import connection
+from django.db.models.functions import Now
 
-from runtime.models import Cluster
+from runtime.models import Cluster, Refusal
+from runtime.refusals import SHOWN_HOURS
 
 _ALIVE = "NOT session.ended AND COALESCE(session.renewed_at > now() - interval '5 seconds', true)"
 """A run is renewed several times a second; a node that was killed alone is ended by nobody."""
@@ -37,6 +39,7 @@ _BY_SPARES = f"""
 """What was done before the nodes of today began, on another day or server, tells nothing of workers."""
 
 _ONCE_IS_CHANCE = 2
+_REFUSALS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,12 @@ def work() -> Work:
         by_spares, by_spares_since = cursor.fetchone()
     alone = by_spares if by_spares >= _ONCE_IS_CHANCE else 0
     return Work(waiting, waiting_since, tuple(groups or ()), alone, by_spares_since if alone else None)
+
+
+def refusals() -> list[Refusal]:
+    """What turns refused of late, newest first."""
+    since = Now() - timedelta(hours=SHOWN_HOURS)
+    return list(Refusal.objects.filter(last_at__gt=since).order_by("-last_at")[:_REFUSALS])
 
 
 def metadata_version() -> int | None:

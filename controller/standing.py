@@ -108,5 +108,5 @@ def _read(fingerprint: str, database: str, kept: ClusterStanding | None) -> Clus
         health = queries.health(queries.live_ids(row.broker for row in brokers))
     moves = move_queries.counts()
     found = findings.find(brokers, health, leases.orphans(), leases.work()) + findings.of_moves(moves)
-    found = findings.most_urgent_first(found)
+    found = findings.most_urgent_first(found + findings.of_refusals(leases.refusals()))
     return ClusterStanding(fingerprint, database, read_at, brokers, health, moves, found)

@@ -7,7 +7,7 @@ import structlog
 from gateway.listener import NodeListener
 from muster.kernel.instants import Instant, elapsed_ms
 from node.context import TOKENS_EVERY_MS, NodeHeart
-from runtime import clock, journal, metrics
+from runtime import clock, journal, metrics, refusals
 from runtime.desk import WorkDesk
 from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
@@ -31,12 +31,14 @@ class Duties:
         desk: WorkDesk,
         freshness: Freshness,
         kafka: NodeListener,
+        refused: refusals.RefusalNotes,
     ) -> None:
         self._heart = heart
         self._keeper = keeper
         self._desk = desk
         self._kafka = kafka
         self._freshness = freshness
+        self._refused = refused
         self._swept_at = clock.now()
         self._tokens_at = clock.now()
         self._forgot_at = clock.now()
@@ -91,6 +93,8 @@ class Duties:
         if elapsed_ms(self._swept_at, now) >= SWEEP_MS:
             self._swept_at = now
             self._desk.look()
+            if self._refused.is_due:
+                self._heart.start(self._refused.write(self._heart.query))
         # A node that knows no tokens lets nobody in: it asks more often than one whose tokens may be old.
         every_ms = TOKENS_EVERY_MS if self._heart.tokens_known else SWEEP_MS
         if elapsed_ms(self._tokens_at, now) >= every_ms:
@@ -107,6 +111,7 @@ class Duties:
                 while await self._heart.query(task) >= journal.BATCH_ROWS:
                     await asyncio.sleep(0.1)
             await self._heart.query(_forget_ended_runs)
+            await self._heart.query(refusals.forget)
         except ConnectionLost as error:
             log.info("retention was cut short", error=str(error))
 

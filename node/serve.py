@@ -36,6 +36,7 @@ from runtime.leases import LeaseKeeper
 from runtime.ports import SHARD_COUNT, LaneService
 from runtime.postgres import Postgres, application_name
 from runtime.publishing import Publisher
+from runtime.refusals import RefusalNotes
 from runtime.side import SideLink
 from runtime.wake import Listener
 
@@ -97,6 +98,7 @@ class Node:
             lambda: self.keeper.accepted,
             lambda lane, kind, key: self._duties.work_finished(lane, kind, key),
         )
+        refusals = RefusalNotes(name)
         self.keeper = self.heart.keeper = LeaseKeeper(
             database,
             name,
@@ -107,8 +109,9 @@ class Node:
             on_offered=self._desk.offered,
             on_moved=lambda: self.heart.wake("leases"),
             kafka=self._hold_kafka_address(),
+            on_refused=refusals.add,
         )
-        self._duties = Duties(self.heart, self.keeper, self._desk, self._freshness, self._kafka)
+        self._duties = Duties(self.heart, self.keeper, self._desk, self._freshness, self._kafka, refusals)
         self._listener = Listener(
             settings.DATABASE_DIRECT_URL, application_name(name, "listener"), self._duties.woken
         )

@@ -9,7 +9,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
-from runtime.models import Cluster, JournalEntry, Lease, NodeIdentity, NodeSession, WorkItem
+from runtime.models import Cluster, JournalEntry, Lease, NodeIdentity, NodeSession, Refusal, WorkItem
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Any]
@@ -136,6 +136,12 @@ class JournalEntryAdmin(ReadOnlyAdmin):
             return queryset.filter(turn_id=UUID(search_term)), False
         except ValueError:
             return queryset.filter(key=search_term), False
+
+
+@admin.register(Refusal)
+class RefusalAdmin(ReadOnlyAdmin):
+    list_display = ("last_at", "lane", "key", "events", "error", "text", "number", "first_at", "node")
+    list_filter = ("node",)
 
 
 @admin.register(WorkItem)

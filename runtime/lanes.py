@@ -14,6 +14,7 @@ from runtime import metrics
 from runtime.database import Database, Held, Link
 from runtime.freshness import Freshness
 from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
+from runtime.refusals import OnRefused, Refused, kind_of, tell_nobody
 from runtime.streams import Seat, Stream
 from runtime.threads import OneThread, Threads
 from runtime.turn import is_guilt, take_turn
@@ -346,8 +347,9 @@ class HeldLane:
                 await self._find_guilty(subject, key, left, failure)
 
     def _refuse(self, subject: Subject[Any, Any], key: str, events: Sequence[Any], error: Exception) -> None:
-        kinds = [type(event).__name__ for event in events]
+        kinds = tuple(kind_of(event) for event in events)
         metrics.events_refused.labels(self.name.partition("/")[0]).inc(max(len(events), 1))
+        self._lanes.on_refused(Refused(self.name, key, kinds, error))
         if self._is_news(key, type(error).__name__):
             log.error("turn failed", lane=self.name, key=key, events=kinds, exc_info=error)
         subject.refuse(key, events, error)
@@ -406,12 +408,14 @@ class Lanes:
         on_offered: Callable[[Sequence[Offered]], None],
         threads: Threads = OneThread,
         streams: int = STREAMS,
+        on_refused: OnRefused = tell_nobody,
     ) -> None:
         self.node = node
         self.run = run
         self.freshness = freshness
         self.clock = clock
         self.on_offered = on_offered
+        self.on_refused = on_refused
         self._streams = [
             Stream(database, run, f"lanes-{number}", freshness, clock, threads) for number in range(streams)
         ]

@@ -19,6 +19,7 @@ from runtime.holdings import WIND_DOWN_S, Holdings
 from runtime.judging import LONGEST_GAP_MS, LOOK_EVERY_MS, Judge
 from runtime.lanes import Lanes
 from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict
+from runtime.refusals import OnRefused, tell_nobody
 from runtime.sharing import best, to_give, to_take
 from runtime.threads import OneThread, Threads
 from runtime.work_table import Offered
@@ -67,6 +68,7 @@ class LeaseKeeper:
         leave: Callable[[str], None] = leave_the_process,
         threads: Threads = OneThread,
         kafka: str = "",
+        on_refused: OnRefused = tell_nobody,
     ) -> None:
         self._database = database
         self._node = node
@@ -76,6 +78,7 @@ class LeaseKeeper:
         self._freshness = freshness
         self._clock = clock
         self._on_offered = on_offered
+        self._on_refused = on_refused
         self._on_moved = on_moved
         self._holdings = Holdings(services, clock, self.look_soon, on_moved, self.owner_address)
         self._leave = leave
@@ -238,7 +241,7 @@ class LeaseKeeper:
         self._judge.begin_again()
         offered, threads = self._on_offered, self._threads
         place = (self._database, self._node, self.run, self._freshness, self._clock)
-        self._lanes = Lanes(*place, offered, threads)
+        self._lanes = Lanes(*place, offered, threads, on_refused=self._on_refused)
         self._lanes.start()
         log.info("run began", run=self.run, node=self._node)
 

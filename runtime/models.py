@@ -141,6 +141,32 @@ class JournalEntry(models.Model):
         return f"{self.lane} {self.seq}: {self.cause}"
 
 
+class Refusal(models.Model):
+    """What turns of one node refused by a mistake of ours, alike taken together; written beside turns."""
+
+    node = models.CharField(max_length=NAME_LENGTH, help_text="On whose log the traceback stands.")
+    lane = models.CharField(max_length=NAME_LENGTH)
+    events = models.CharField(
+        max_length=200, help_text="Which kinds; empty: what a turn goes on with by itself."
+    )
+    error = models.CharField(max_length=100)
+    key = models.CharField(max_length=KEY_LENGTH, help_text="The group, or the cluster, of the last one.")
+    text = models.CharField(max_length=300, help_text="What the error said first, the last time.")
+    number = models.BigIntegerField(help_text="How many since `first_at`.")
+    first_at = models.DateTimeField(db_default=Now())
+    last_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "refusal"
+        ordering = ("-last_at",)
+        constraints = (
+            models.UniqueConstraint(fields=("node", "lane", "events", "error"), name="refusal_of_a_kind"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.lane} {self.events}: {self.error}"
+
+
 class WorkItem(models.Model):
     """Work due: a rebalance attempt, a controller task, an operator's request (design chapter 2)."""
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from controller.models import ElectionLoss
 from runtime import wake
-from runtime.models import WorkItem
+from runtime.models import Refusal, WorkItem
 from standalone.postgres import Postgres
 from tests.browser.conftest import Open
 from tests.browser.test_pages_in_chromium import BASICS, CONTRAST, FITS, live, width_of
@@ -32,6 +32,23 @@ def looks(page: Page) -> None:
         assert content <= window
         for question in (BASICS, FITS, CONTRAST):
             assert page.evaluate(question) == [], width
+
+
+def test_that_requests_were_refused_fits_every_page(open_page: Open) -> None:
+    a_night_with_a_loss()
+    text = (
+        'duplicate key value violates unique constraint "partition_is_one_of_its_topic_and_of_no_other_one"'
+    )
+    rows = (
+        ("controller", "cluster", "AlterReassignments"),
+        ("coordinator/12", "departures" * 25, "Join, Leave"),
+    )
+    for lane, key, events in rows:
+        facts = {"node": "node-1", "lane": lane, "key": key, "events": events, "number": 7}
+        Refusal.objects.create(**facts, error="UniqueViolation", text=text)
+    page = open_page("/")
+    expect(page.get_by_text("14 requests were refused by a mistake of ours")).to_be_visible()
+    looks(page)
 
 
 def test_what_is_sent_while_postgresql_restarts_is_sent_again_and_done_once(

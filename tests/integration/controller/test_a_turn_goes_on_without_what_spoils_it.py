@@ -29,8 +29,9 @@ from runtime import clock, cluster, requests
 from runtime.freshness import Freshness
 from runtime.lanes import Lanes
 from runtime.metrics import REGISTRY
-from runtime.ports import LiveNode
+from runtime.ports import ConnectionLost, LiveNode
 from runtime.postgres import LaneConnection, Postgres
+from runtime.refusals import RefusalNotes, Refused
 from runtime.requests import NewRequest
 from tests.unit.messages.made_rows import stored
 
@@ -49,6 +50,7 @@ class Night:
 
     connection: LaneConnection
     lanes: Lanes
+    notes: RefusalNotes
     lost: list[str] = field(default_factory=list)
     node: str = "node-1"
     frozen: bool = False
@@ -119,9 +121,10 @@ async def night(fresh_database: str) -> AsyncIterator[Night]:
         database = Postgres(fresh_database, "node-1")
         session = database.connect(RUN, "session")
         session.begin_run(RUN, "node-1", "ws://127.0.0.1:9301")
-        lanes = Lanes(database, "node-1", RUN, freshness, clock.now, lambda _: None)
+        notes = RefusalNotes("node-1")
+        lanes = Lanes(database, "node-1", RUN, freshness, clock.now, lambda _: None, on_refused=notes.add)
         lanes.start()
-        made = Night(connection, lanes)
+        made = Night(connection, lanes, notes)
         new = stored([PartitionRow(ORDERS, 0, (1,), -1, 0, (), 1)])
         made.has(
             facts.BrokerChanged(BrokerRow(1, 1, str(UUID(int=7)), {})),
@@ -152,6 +155,45 @@ async def test_who_asked_what_the_database_refuses_is_told_and_all_others_are_se
     assert names == {"orders", "before", "behind"}
     assert requests.ready(night.connection, KIND, [KEY]) == [], "no successor meets it again"
     assert night.lost == []
+
+
+async def test_what_was_refused_is_kept_for_people_with_its_lane_kind_and_error(night: Night) -> None:
+    night.does("CREATE TABLE note (topic_id uuid REFERENCES topic)")
+    night.does("INSERT INTO note SELECT topic_id FROM topic")
+    service = await night.owner()
+    for number in (1, 2):
+        await night.answers(service, night.asks(DeleteTopics(topics=(NamedTopic(name="orders"),))))
+        assert night.notes.is_due
+        await night.notes.write(night.query)
+        columns = "node, lane, key, events, error, number, last_at >= first_at"
+        [row] = night.connection.execute(f"SELECT {columns} FROM refusal").fetchall()
+        assert row == ("node-1", "controller", KEY, "DeleteTopics", "ForeignKeyViolation", number, True)
+    [(text,)] = night.connection.execute("SELECT text FROM refusal").fetchall()
+    assert text.startswith("update or delete on table") and "\n" not in text
+    assert not night.notes.is_due
+
+
+async def test_what_could_not_be_written_of_it_is_written_later(night: Night) -> None:
+    async def lost(_function: Any) -> None:
+        raise ConnectionLost("away")
+
+    night.notes.add(Refused("coordinator/1", "orders", ("Joined", "Left"), ValueError("first\nsecond")))
+    await night.notes.write(lost)
+    night.notes.add(Refused("coordinator/1", "clicks", ("Left", "Joined"), ValueError("third")))
+    await night.notes.write(night.query)
+    rows = night.connection.execute("SELECT lane, key, events, number, text FROM refusal").fetchall()
+    assert rows == [("coordinator/1", "clicks", "Joined, Left", 4, "third")]
+
+
+async def test_a_mistake_that_comes_again_after_a_day_begins_anew(night: Night) -> None:
+    for number in (1, 1):
+        night.notes.add(Refused("controller", KEY, (), ValueError("it")))
+        await night.notes.write(night.query)
+        counted = night.connection.execute("SELECT number, first_at > now() - interval '1 h' FROM refusal")
+        assert counted.fetchall() == [(number, True)]
+        night.does(
+            "UPDATE refusal SET first_at = now() - interval '1 day', last_at = now() - interval '13 h'"
+        )
 
 
 async def test_a_computed_plan_that_cannot_be_stored_has_failed(night: Night) -> None:

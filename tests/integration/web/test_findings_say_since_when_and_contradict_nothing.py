@@ -12,10 +12,11 @@ from django.utils import timezone
 from access.grants import Role
 from access.service import create_user
 from controller import findings, leases, move_queries, queries
+from controller.fingerprints import of_cluster
 from controller.models import Broker, Partition
 from groups import standing
 from groups.models import ConsumerGroup
-from runtime.models import Lease, NodeSession, WorkItem
+from runtime.models import Lease, NodeSession, Refusal, WorkItem
 from tests.integration.web import cast
 from tests.integration.web.test_pages_say_what_is import text
 from web.findings_api import _words
@@ -185,6 +186,58 @@ def test_what_nodes_did_before_the_nodes_of_today_began_says_nothing_of_the_work
     finding = found()["workers_away"]
     assert finding.facts["number"] == 2
     assert finding.since is not None and finding.since > cast.ago(minutes=15)
+
+
+def refuse(lane: str, key: str, events: str, number: int = 1, **last: float) -> None:
+    """What some turns of node-1 refused, the first of them ten minutes before the last."""
+    at = cast.ago(**last)
+    Refusal.objects.create(
+        node="node-1",
+        lane=lane,
+        key=key,
+        events=events,
+        error="UniqueViolation",
+        text="duplicate key <b>",
+        number=number,
+        first_at=at - timedelta(minutes=10),
+        last_at=at,
+    )
+
+
+def test_what_turns_refused_is_told_where_for_whom_and_what_to_do(viewer: Client) -> None:
+    nodes_began(hours=20)
+    cast.departures(cast.add_topic("flights", 6, [(1, 2, 3)]))
+    for broker in (1, 2, 3):
+        cast.add_broker(broker)
+    assert findings.of_refusals(leases.refusals()) == []
+    refuse("coordinator/9", "long ago", "Joined", hours=13)
+    assert findings.of_refusals(leases.refusals()) == []
+    refuse("controller", "cluster", "", hours=2)
+    refuse("coordinator/12", "departures", "Joined", number=3, minutes=4)
+    [finding] = findings.of_refusals(leases.refusals())
+    assert finding.groups == ("departures",) and finding.since == min(
+        row.first_at for row in finding.facts["rows"]
+    )
+    told = {part: _words(finding, part) for part in ("what", "means", "because", "may")}
+    assert told["what"] == "4 requests were refused by a mistake of ours"
+    assert (
+        "Group departures (coordinator/12): Joined, 3 ×; Controller: what it goes on with by itself, 1 ×."
+        in (told["means"])
+    )
+    assert told["because"].startswith("UniqueViolation: duplicate key <b>. The last at ")
+    assert "turn failed in the log of node-1" in told["may"] and "Pause the plan" in told["may"]
+    overview = text(viewer, "/")
+    assert told["what"] in overview and "departures refused" in overview
+    assert told["what"] in text(viewer, "/groups/departures/")
+
+
+def test_a_page_follows_what_is_refused() -> None:
+    cast.add_cluster()
+    before = of_cluster()
+    refuse("controller", "cluster", "Asked", minutes=1)
+    once = of_cluster()
+    Refusal.objects.update(number=2)
+    assert len({before, once, of_cluster()}) == 3
 
 
 def words(kind: str) -> str:
