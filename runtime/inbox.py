@@ -100,6 +100,9 @@ class RequestInbox:
             if answer is not None:
                 # What spoilt its turn may stand in this answer, too: the next owner must not meet it again.
                 await self._give_up(request_id, None)
+            else:
+                # Who asked waits still: what the node reminds of is read, and tried, again.
+                self._handed.pop(request_id, None)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

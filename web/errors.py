@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from access.rest.problems import SILENT_DATABASE, problem_response
+from access.rest.problems import OTHER_SCHEMA, SILENT_DATABASE, is_of_another_schema, problem_response
 from web.context import theme_of
 from web.doors import READ, RETRY_AFTER_S, is_rest
 from web.unanswered import fields_of, page_of
@@ -95,6 +95,10 @@ def server_error(request: HttpRequest) -> HttpResponse:
         answer = _silent(request)
         answer["Retry-After"] = str(RETRY_AFTER_S)
         return answer
+    if is_of_another_schema(exception):
+        return _answer(
+            request, 503, "The page could not be read", OTHER_SCHEMA, "/readyz says what is missing."
+        )
     if isinstance(exception, DataError):
         # What PostgreSQL cannot store or compare, such as a zero byte in an address of the admin.
         return bad_request(request, exception)

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.db import DataError, InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -20,6 +20,11 @@ SILENT_DATABASE = (
     "The database did not answer. Until it does no offset is committed, no group rebalances and no leader is"
     " elected; reading and writing go on where they are."
 )
+OTHER_SCHEMA = (
+    "The database has the schema of another version of Muster: run manage.py migrate, or start the version"
+    " that the schema is of. Nothing was changed; groups and brokers go on."
+)
+_UNKNOWN_TABLE_OR_COLUMN = ("42P01", "42703")
 _SILENT = (OperationalError, InterfaceError)
 """What it looks like when the database does not answer; any other of its errors is a mistake of ours."""
 
@@ -33,6 +38,15 @@ class Problem(exceptions.APIException):
         self.error = error
         self.more = more
         self.headers: Mapping[str, str] = {}
+
+
+def is_of_another_schema(exception: BaseException | None) -> bool:
+    """Whether PostgreSQL does not know a table or a column: migrations were not run, or later ones were."""
+    cause = getattr(exception, "__cause__", None)
+    return (
+        isinstance(exception, ProgrammingError)
+        and getattr(cause, "sqlstate", None) in _UNKNOWN_TABLE_OR_COLUMN
+    )
 
 
 def document(
@@ -96,6 +110,8 @@ def _as_refusal(exception: Exception) -> exceptions.APIException | None:
         return Problem(400, text, ErrorCode.INVALID_REQUEST)
     if isinstance(exception, _SILENT):
         return Problem(503, f"{SILENT_DATABASE} Ask again.")
+    if is_of_another_schema(exception):
+        return Problem(503, OTHER_SCHEMA)
     return None
 
 

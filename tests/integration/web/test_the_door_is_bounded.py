@@ -170,6 +170,33 @@ def test_without_a_database_doors_say_503_and_when_to_ask_again(
     assert ask(web, "/login/")[0] == 200
 
 
+@pytest.fixture
+def other_schema(web: WebProcess) -> Iterator[None]:
+    """Tables have other names, as before or behind a migration; their own again after the test."""
+    names = ("lease", "consumer_group", "topic")
+    with connections["default"].cursor() as cursor:
+        for name in names:
+            cursor.execute(f"ALTER TABLE {name} RENAME TO {name}_of_later")
+        try:
+            yield
+        finally:
+            for name in names:
+                cursor.execute(f"ALTER TABLE {name}_of_later RENAME TO {name}")
+
+
+def test_on_the_schema_of_another_version_doors_say_503_and_what_to_run(
+    web: WebProcess, cookie: str, token: str, other_schema: None
+) -> None:
+    for path in ("/", "/groups/", "/topics/", "/topics/orders/"):
+        code, _, body = ask(web, path, Cookie=cookie)
+        assert code == 503 and "run manage.py migrate" in body, (path, code)
+    for path in ("/api/v1/groups", "/api/v1/topics", "/api/v1/findings"):
+        code, headers, body = ask(web, path, Authorization=f"Bearer {token}")
+        assert code == 503 and "run manage.py migrate" in body, (path, code)
+        assert headers["Content-Type"].startswith("application/problem+json")
+    assert ask(web, "/livez")[0] == 200
+
+
 def post(web: WebProcess, path: str, body: str, **headers: str) -> tuple[int, str]:
     """Status and body of the answer to a form."""
     connection = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=30)

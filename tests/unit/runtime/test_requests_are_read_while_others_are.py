@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from runtime.inbox import READ_AT_ONCE, RequestInbox
 from runtime.memory import MemoryDatabase, MemoryLink
 from runtime.work_table import RequestRow, WorkRow
@@ -37,11 +39,31 @@ class SlowLane:
         self._count += count
 
 
-def inbox_of(taken: list[str]) -> RequestInbox:
+def inbox_of(taken: list[str], node: "Node | None" = None) -> RequestInbox:
     def take(row: RequestRow) -> None:
         taken.append(row.id)
 
-    return RequestInbox(KIND, take, None)  # type: ignore[arg-type]
+    return RequestInbox(KIND, take, node)  # type: ignore[arg-type]
+
+
+class Node:
+    """A node whose queries beside the turns fail while `mistakes` are left."""
+
+    def __init__(self, lane: SlowLane, mistakes: int) -> None:
+        self._link = lane.link
+        self.mistakes = mistakes
+
+    async def query(self, function: Callable[[Any], Any]) -> Any:
+        if self.mistakes:
+            self.mistakes -= 1
+            raise ValueError("a mistake of ours, injected")
+        return self._link.transaction(function)
+
+
+class Answer(Struct):
+    """What the asker would be told."""
+
+    text: str
 
 
 async def read_all(lane: SlowLane) -> None:
@@ -94,3 +116,19 @@ async def test_a_lane_that_is_taken_again_is_read_at_once() -> None:
     inbox.look(lane, KEY)  # type: ignore[arg-type]
     await read_all(lane)
     assert taken == ["request-1"]
+
+
+async def test_what_could_not_be_given_up_is_read_again_when_the_node_reminds_of_it() -> None:
+    """Neither with its answer nor without: who asked would wait for the next owner else."""
+    lane, taken = SlowLane(), list[str]()
+    node = Node(lane, mistakes=2)
+    inbox = inbox_of(taken, node)
+    lane.stores()
+    inbox.look(lane, KEY)  # type: ignore[arg-type]
+    await read_all(lane)
+    inbox.give_up("request-1", Answer("refused"))
+    await read_all(lane)
+    assert node.mistakes == 0
+    inbox.look(lane, KEY)  # type: ignore[arg-type]
+    await read_all(lane)
+    assert taken == ["request-1", "request-1"]
