@@ -2,21 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 import structlog
 
+from broker import compactor
 from broker.hosted import HostedPartition
 from broker.log.cleaning import Dirt
-from broker.log.compaction import Cleaned, LastOffsets, Task, compacted
+from broker.log.compaction import Task
 from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.upkeep import Partitions
 from muster.kafkawire.errors import KafkaWireError
 
 log = structlog.get_logger(__name__)
-
-_DONE: Final = None
 
 
 class Cleaner:
@@ -84,24 +82,26 @@ class Cleaner:
             },
         )
         cuts, started = one.cuts, asyncio.get_running_loop().time()
-        latest = await asyncio.to_thread(LastOffsets, task)
         before = after = 0
-        files = compacted(task, latest)
-        while (cleaned := await asyncio.to_thread(next, files, _DONE)) is not _DONE:
-            assert isinstance(cleaned, Cleaned)
-            if not self._plane.is_hosted(hosted) or one.cuts != cuts or not one.swap_in(cleaned):
-                await asyncio.to_thread(cleaned.path.unlink, missing_ok=True)
-                return False
-            before, after = before + cleaned.before_bytes, after + cleaned.size_bytes
+        work = compactor.begin(task)
+        try:
+            looked = await asyncio.to_thread(work.look)
+            while (cleaned := await asyncio.to_thread(work.next_file)) is not None:
+                if not self._plane.is_hosted(hosted) or one.cuts != cuts or not one.swap_in(cleaned):
+                    await asyncio.to_thread(cleaned.path.unlink, missing_ok=True)
+                    return False
+                before, after = before + cleaned.before_bytes, after + cleaned.size_bytes
+        finally:
+            await work.end()
         if self._plane.is_hosted(hosted) and one.cuts == cuts:
             # Only now is what it superseded gone: until then a reader may have met the older value.
-            passes.note(latest.end_offset, self._wall_clock_ms(), one.settings.delete_retention_ms)
+            passes.note(looked.end_offset, self._wall_clock_ms(), one.settings.delete_retention_ms)
         log.info(
             "compacted",
             folder=one.folder.name,
-            clean_to=latest.end_offset,
-            keys=len(latest),
-            unreadable=latest.unreadable,
+            clean_to=looked.end_offset,
+            keys=looked.keys,
+            unreadable=looked.unreadable,
             bytes_before=before,
             bytes_after=after,
             seconds=round(asyncio.get_running_loop().time() - started, 3),

@@ -123,7 +123,8 @@ def compacted(task: Task, latest: LastOffsets) -> Iterator[Cleaned]:
 
 
 def _written(task: Task, latest: LastOffsets, group: list[Source]) -> Iterator[Cleaned]:
-    path = group[0].path.with_name(group[0].path.name + CLEANED)
+    # Of this process alone: one that outlives its broker by a moment writes to no file of the next one's.
+    path = group[0].path.with_name(f"{group[0].path.name}.{os.getpid()}{CLEANED}")
     before = sum(one.size_bytes for one in group)
     with open(path, "wb") as file:
         writer = _Writer(file.fileno(), group[0].base_offset)

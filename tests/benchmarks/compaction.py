@@ -11,9 +11,11 @@ import signal
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -36,27 +38,36 @@ LOOK_S: Final = 0.02
 
 
 class Watched:
-    """The memory of a process and the CPU of its threads, looked at again and again while it is open."""
+    """The memory of a broker and of those that it started, and their CPU, looked at while it is open."""
 
     def __init__(self, contestant: Contestant) -> None:
         self._process = contestant.process
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watching")
         self._loop_s, self._beside_s = self._cpu_s()
-        self._before_bytes = self.peak_bytes = self._process.memory_info().rss
+        self._before_bytes = self.peak_bytes = self._bytes()
         self._begun = time.perf_counter()
         self._thread.start()
 
     def _watch(self) -> None:
         while not self._over.wait(LOOK_S):
-            self.peak_bytes = max(self.peak_bytes, self._process.memory_info().rss)
+            self.peak_bytes = max(self.peak_bytes, self._bytes())
+
+    def _bytes(self) -> int:
+        total = 0
+        for one in (self._process, *self._process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                total += one.memory_info().rss
+        return total
 
     def _cpu_s(self) -> tuple[float, float]:
         used = {one.id: one.user_time + one.system_time for one in self._process.threads()}
-        return used.pop(self._process.pid), sum(used.values())
+        ended = self._process.cpu_times()
+        loop_s = used.pop(self._process.pid)
+        return loop_s, sum(used.values()) + ended.children_user + ended.children_system
 
     def end(self) -> tuple[float, float, float, float]:
-        """Seconds; CPU seconds of the loop, and of threads beside it; MB that memory grew by at its peak."""
+        """Seconds; CPU seconds of the loop, and beside it; MB that memory grew by at its peak."""
         took_s = time.perf_counter() - self._begun
         self._over.set()
         self._thread.join()
