@@ -26,8 +26,8 @@ from muster.kernel.instants import Instant, after
 from muster.messages.link.callers import CallerRow, frames_of
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk, WishAnswer
-from runtime.ports import Entry, Lane, NodeContext
-from runtime.turn import GaveUp, NotSpoken, is_guilt, is_unable
+from runtime.ports import Entry, Lane, NodeContext, is_unable
+from runtime.turn import GaveUp, NotSpoken, is_guilt
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ and acknowledged after COMMIT. Offsets that came with pings ride along once an i
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,17 @@ class _Batch:
                 rows[key, partition] = (positions[partition], note)
         return rows
 
+    def split_off(self, keys: Set[str]) -> "_Batch":
+        """What is these groups', as a batch of its own; with it goes whoever waits for no row."""
+
+        def taken(by_group: dict[str, dict[Partition, Any]]) -> dict[str, dict[Partition, Any]]:
+            return {key: by_group.pop(key) for key in keys & by_group.keys()}
+
+        written = self.committed.keys() - keys
+        answers = [one for one in self.answers if one[0].key not in written]
+        self.answers = [one for one in self.answers if one[0].key in written]
+        return _Batch(answers, taken(self.committed), taken(self.flushed), taken(self.notes), [])
+
 
 class Commits:
     """The commits of one shard that wait; `runtime.ports.BatchSource` for its lane."""
@@ -109,6 +120,7 @@ class Commits:
         self._parked: dict[str, list[Commit]] = {}
         self._beginning: set[str] = set()
         self._batch: _Batch | None = None
+        self._rows: Mapping[Row, StoredOffset] = {}
         self._flush_due = False
         # The sources of all shards share the store, so that one statement writes what waits in all of them.
         self.write: Callable[[Connection, Mapping[Any, Any]], None] = store.write_offsets
@@ -145,7 +157,7 @@ class Commits:
         if batch.heard:
             self._live(batch.heard)
         self._batch = batch
-        rows = batch.rows()
+        rows = self._rows = batch.rows()
         if not rows:
             # Everything was refused: the answers need no transaction.
             self._answer(batch)
@@ -189,9 +201,23 @@ class Commits:
         else:
             self._refuse(parked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
+    def belongs_to(self, key: Row) -> str:
+        """Each row is a group's."""
+        return key[0]
+
+    def _answered(self, rows: Mapping[Row, StoredOffset]) -> _Batch | None:
+        """The batch, or what of it has these rows; without any it was not written at all."""
+        batch = self._batch
+        if batch is None:
+            return None
+        if rows and rows is not self._rows:
+            return batch.split_off({key for key, _ in rows})
+        self._batch, self._rows = None, {}
+        return batch
+
     def committed(self, rows: Mapping[Any, Any]) -> None:
-        """The batch is durable."""
-        batch, self._batch = self._batch, None
+        """The batch is durable, or this part of it."""
+        batch = self._answered(rows)
         if batch is None:
             return
         states = self._groups.states
@@ -212,7 +238,7 @@ class Commits:
         What was refused may be stored: a part of it, or all by an earlier writing of unknown outcome. So the
         caches of its groups, which lack it, are loaded anew before anything else is decided on them.
         """
-        batch, self._batch = self._batch, None
+        batch = self._answered(rows)
         if batch is None:
             return
         if isinstance(error, LaneLost):

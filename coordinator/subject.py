@@ -50,8 +50,8 @@ from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.messages.member import RegisterConsumerRequest
 from muster.messages.partitions import Partition
-from runtime.ports import ConnectionLost, Entry, LaneLost, NodeContext, VersionConflict
-from runtime.turn import GaveUp, is_guilt, is_unable
+from runtime.ports import ConnectionLost, Entry, LaneLost, NodeContext, VersionConflict, is_unable
+from runtime.turn import GaveUp, is_guilt
 
 logger = logging.getLogger("muster.coordinator")
 

@@ -59,6 +59,10 @@ class Waits:
             for key, one in due.items()
         }
 
+    def belongs_to(self, key: str) -> str:
+        """Each row is a group's."""
+        return key
+
     def committed(self, rows: Mapping[Any, Any]) -> None:
         """Nobody waits to hear it."""
 

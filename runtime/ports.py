@@ -30,6 +30,10 @@ def shard_lane(shard: int) -> str:
     return f"coordinator/{shard}"
 
 
+_UNABLE = ("53", "58", "25006")
+"""Classes of errors, and one error, of PostgreSQL's appendix A."""
+
+
 class VersionConflict(Exception):
     """A row is not at the version that was decided on: nothing is written, the turn decides again."""
 
@@ -40,6 +44,11 @@ class LaneLost(Exception):
 
 class ConnectionLost(Exception):
     """The connection to the database broke, or none was made; a transaction in it has an unknown outcome."""
+
+
+def is_unable(error: Exception) -> bool:
+    """Whether PostgreSQL writes nothing for anybody now: no room, no memory, a disk that fails, read-only."""
+    return str(getattr(error, "sqlstate", None)).startswith(_UNABLE)
 
 
 class Store(Protocol[State, Record]):
@@ -126,8 +135,14 @@ class BatchSource(Protocol):
         Sources whose `write` compares equal are written by one call.
         """
 
+    def belongs_to(self, key: Any) -> Hashable:
+        """Whose row this is: what is one's is written together, and refused together if it cannot be."""
+
     def committed(self, rows: Mapping[Any, Any]) -> None:
-        """On the loop, after COMMIT: these rows are durable; answer who waits for them."""
+        """On the loop, after COMMIT: these rows are durable; answer who waits for them.
+
+        They are what `gather` gave, or, where others of it spoilt the batch, a part of that.
+        """
 
     def refused(self, rows: Mapping[Any, Any], error: Exception) -> None:
         """On the loop: these rows were not written (LaneLost: nor will they be here)."""

@@ -15,7 +15,7 @@ from muster.kernel.instants import Instant
 from runtime import metrics
 from runtime.database import Backend, Database, Fenced, Held, Link
 from runtime.freshness import Freshness
-from runtime.ports import BatchSource, ConnectionLost, LaneLost, VersionConflict
+from runtime.ports import BatchSource, ConnectionLost, LaneLost, VersionConflict, is_unable
 from runtime.threads import OneThread, Threads
 
 RECONNECT_S = 0.1
@@ -25,6 +25,9 @@ TRIES_A_LINE = 300
 BATCH_ATTEMPTS = 5
 BATCH_ROWS_MAX = 10_000
 """A tenth of what the server ends a transaction for; after each one that was lost, a quarter of it."""
+
+GUILTY_TRIES_MAX = 64
+"""Enough for three bad groups among a thousand; a batch that needs more holds up nobody any longer."""
 
 JOBS_SLICE_MS = 2
 """Turns that need no connection follow each other for so long, then the loop is for the others."""
@@ -62,6 +65,7 @@ class _Part:
     source: BatchSource
     waiting: list["asyncio.Future[None]"] = field(default_factory=list)
     rows: Mapping[Hashable, Any] = field(default_factory=dict)
+    error: Exception | None = None
 
     def committed(self) -> None:
         try:
@@ -78,7 +82,29 @@ class _Part:
             log.exception("commits could not be refused", lane=self.seat.name)
         self.tell(error)
 
+    def halves(self) -> Sequence["_Part"]:
+        """What belongs together stays together; nothing if all of it does."""
+        of = self.source.belongs_to
+        owners = list(dict.fromkeys(map(of, self.rows)))
+        first = set(owners[: len(owners) // 2])
+        if not first:
+            return ()
+        shares: tuple[dict[Hashable, Any], dict[Hashable, Any]] = ({}, {})
+        for key, row in self.rows.items():
+            shares[of(key) not in first][key] = row
+        return [_Part(self.seat, self.source, rows=rows) for rows in shares]
+
+    def was_told_by(self, pieces: Sequence["_Part"]) -> None:
+        """Each piece was answered; who waits for the whole hears of one that was refused."""
+        error = next((piece.error for piece in pieces if piece.error is not None), None)
+        if error is not None:
+            self.tell(error)
+            return
+        for future in self.waiting:
+            _resolve(future)
+
     def tell(self, error: Exception) -> None:
+        self.error = error
         for future in self.waiting:
             _fail(future, error)
 
@@ -110,6 +136,7 @@ class Stream:
         self._jobs: deque[tuple[Callable[[], Awaitable[None]], Callable[[], None]]] = deque()
         self.stopped = False
         self._crowded = False
+        self._tries_left = GUILTY_TRIES_MAX
         self._calls = 0
         self._failed_connects = 0
         self._reads: list[tuple[Seat, Callable[[Any], Any] | None, asyncio.Future[Any]]] = []
@@ -337,7 +364,7 @@ class Stream:
             else:
                 part.committed()
         if full:
-            started = self._clock()
+            started, self._tries_left = self._clock(), GUILTY_TRIES_MAX
             try:
                 await self._write_batch(full)
             except asyncio.CancelledError:
@@ -385,12 +412,20 @@ class Stream:
             part.refused(VersionConflict("a batch of commits could not be written"))
 
     async def _find_guilty(self, parts: list[_Part], error: Exception) -> None:
-        if len(parts) == 1:
-            log.error("a batch was refused", lane=parts[0].seat.name, error=repr(error))
-            parts[0].refused(error)
+        """These fail together: each lane is written by itself, and of one that fails each half of its groups,
+        until what fails is one group's.
+        """
+        pieces = parts if len(parts) > 1 else parts[0].halves()
+        if is_unable(error) or not pieces or self._tries_left <= 0:
+            for part in parts:
+                log.error("a batch was refused", lane=part.seat.name, rows=len(part.rows), error=repr(error))
+                part.refused(error)
             return
-        for part in parts:
-            await self._write_batch([part])
+        self._tries_left -= len(pieces)
+        for piece in pieces:
+            await self._write_batch([piece])
+        if len(parts) == 1:
+            parts[0].was_told_by(pieces)
 
     async def _without_lost(self, parts: list[_Part]) -> list[_Part]:
         names = [part.seat.name for part in parts]

@@ -16,7 +16,7 @@ from muster.kernel.instants import Instant
 from runtime import metrics
 from runtime.database import Fenced, Held, JournalRow, Link
 from runtime.failpoints import passing
-from runtime.ports import ConnectionLost, LaneLost, Subject, VersionConflict
+from runtime.ports import ConnectionLost, LaneLost, Subject, VersionConflict, is_unable
 from runtime.work_table import Offered
 
 ATTEMPTS = 5
@@ -24,9 +24,6 @@ ATTEMPTS = 5
 
 FEWER = 4
 """So many times fewer events after each transaction that was lost: at the last attempt one out of 256."""
-
-_UNABLE = ("53", "58", "25006")
-"""Classes of errors, and one error, of PostgreSQL's appendix A."""
 
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
@@ -80,11 +77,6 @@ class NotLoaded(Exception):
 
 class NotSpoken(Exception):
     """The turn is durable, but saying so failed: it must not be decided again."""
-
-
-def is_unable(error: Exception) -> bool:
-    """Whether PostgreSQL writes nothing for anybody now: no room, no memory, a disk that fails, read-only."""
-    return str(getattr(error, "sqlstate", None)).startswith(_UNABLE)
 
 
 def is_guilt(error: Exception) -> bool:

@@ -135,6 +135,9 @@ class Tally:
 
     write = staticmethod(lambda connection, rows: write_tally(connection, rows))
 
+    def belongs_to(self, key: str) -> str:
+        return key
+
     def committed(self, rows: Mapping[Any, Any]) -> None:
         self.acknowledged.update(rows)
 

@@ -77,3 +77,32 @@ async def test_who_commits_while_the_group_is_loaded_anew_waits_for_it() -> None
             ErrorCode.NONE,
         ]
         assert shards.rows(KEY).offsets == {orders(1): 9}
+
+
+class Picky(MemoryGroups):
+    """Writes nothing of one group, by a mistake of ours."""
+
+    def write_offsets(self, connection: Any, offsets: GroupOffsets) -> None:
+        if any(key == KEY for key, _ in offsets):
+            raise ValueError("a mistake of ours")
+        super().write_offsets(connection, offsets)
+
+
+async def test_a_group_that_cannot_be_written_takes_no_other_of_its_shard_with_it() -> None:
+    others = [key for key in map(str, range(10_000)) if shard_of(key) == shard_of(KEY)][:3]
+    shards = Shards([readers(ann=[0]), *(readers(key=key, ben=[0]) for key in others)])
+    shards.premises.store = shards.store = Picky()
+    async with shards:
+        callers = {
+            key: await shards.registered(key, "ann" if key == KEY else "ben") for key in (KEY, *others)
+        }
+        for key, caller in callers.items():
+            shards.commit(caller, key, {orders(0): Position(7, 1)})
+        await eventually(lambda: all(caller.judged for caller in callers.values()))
+        for key, caller in callers.items():
+            is_bad = key == KEY
+            [judged] = caller.judged
+            assert judged.error is (ErrorCode.COORDINATOR_NOT_AVAILABLE if is_bad else ErrorCode.NONE)
+            assert shards.rows(key).offsets == ({} if is_bad else {orders(0): 7})
+        await shards.settled(KEY)
+        assert remembered(shards) == {}
