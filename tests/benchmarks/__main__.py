@@ -15,7 +15,8 @@ from pathlib import Path
 BENCHMARKS = (
     *("produce_consume", "sdk", "native_groups", "failover", "commits", "elections", "pages", "idle"),
     *("heartbeats", "classic_groups", "kafka_commits", "idle_members", "assignors"),
-    *("raw_produce", "raw_fetch", "whole_cluster", "broker_failover", "moves", "compaction"),
+    *("raw_produce", "raw_fetch", "whole_cluster", "acknowledged_by_all", "broker_failover"),
+    *("moves", "compaction"),
 )
 """Modules of this folder, each with `run(home) -> lines`; one at a time, so that none disturbs another."""
 

@@ -37,7 +37,7 @@ static struct connection *connections;
 static uint32_t count;
 static uint32_t buckets[BUCKETS];
 static uint64_t answers, until;
-static uint8_t out[1 << 20];
+static uint8_t out[1 << 25];
 
 static void fail(const char *what) {
     fprintf(stderr, "frame_load: %s (%s)\n", what, strerror(errno));

@@ -67,14 +67,14 @@ class Broker:
         return 0
 
 
-def produce(topic: str, partition: int, records: bytes) -> Question:
-    """Produce with acks=1, and the answer that they are stored, wherever."""
+def produce(topic: str, partition: int, records: bytes, acks: int = 1) -> Question:
+    """Produce, and the answer that they are stored, wherever."""
     key = ApiKey.PRODUCE
     shape, answered = request_class(key, VERSION), response_class(key, VERSION)
     data = part(shape, "PartitionProduceData")(index=partition, records=records)
     body = shape(
         transactional_id=None,
-        acks=1,
+        acks=acks,
         timeout=timedelta(seconds=30),
         topic_data=(part(shape, "TopicProduceData")(name=topic, partition_data=(data,)),),
     )
