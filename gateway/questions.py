@@ -4,6 +4,7 @@ A shard answers after it has proved that nobody else wrote there meanwhile, so t
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -69,11 +70,15 @@ class QuestionHandlers:
         """DescribeGroups; a group that is named twice is answered once. Raises MalformedFrame."""
         request = read_request(header, frame)
         names = list(dict.fromkeys(request.groups))
-        self._later.start(reply, self._describe(header, names, reply), len(names))
+        asked = getattr(request, "include_authorized_operations", False)
+        operations = caller_of(reply).group_operations if asked else listing.not_asked
+        self._later.start(reply, self._describe(header, names, operations, reply), len(names))
 
-    async def _describe(self, header: RequestHeader, names: list[str], reply: Reply) -> None:
+    async def _describe(
+        self, header: RequestHeader, names: list[str], operations: Callable[[str], int], reply: Reply
+    ) -> None:
         described = await asyncio.gather(*(self._described(reply.session, name) for name in names))
-        body = listing.describe_answer(header.api_version, described)
+        body = listing.describe_answer(header.api_version, described, operations)
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
 
     async def _described(self, session: KafkaSession, name: str) -> DescribedGroup:

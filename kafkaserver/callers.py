@@ -16,8 +16,9 @@ PRODUCE: Final = "produce"
 OPERATE: Final = "operate"
 VIEW: Final = "view"
 
-CREATE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 5, 7, 8, 10, 11, 12
-"""Kafka's numbers of what somebody may do with a cluster (AclOperation)."""
+READ, CREATE, DELETE, ALTER, DESCRIBE = 3, 5, 6, 7, 8
+DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
+"""Kafka's numbers of what somebody may do with a cluster or a group (AclOperation)."""
 
 _NO_DIGEST: Final = bytes(32)
 _SALT_BYTES: Final = 16
@@ -76,6 +77,11 @@ class KafkaCaller:
         """Whether it may do this with `group`; who may consume is told about what it consumes with."""
         operations = (VIEW, CONSUME) if operation == VIEW else (operation,)
         return self.may(*operations) and self.groups.covers(group)
+
+    def group_operations(self, group: str) -> int:
+        """What it may do with `group`, as `cluster_operations`."""
+        needed = {READ: CONSUME, DELETE: OPERATE, DESCRIBE: VIEW}
+        return sum(1 << number for number, one in needed.items() if self.may_with_group(one, group))
 
     def may_describe(self, topic: str) -> bool:
         """Whether it is told about `topic`, its partitions and offsets: whoever may do anything with it."""

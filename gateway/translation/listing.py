@@ -1,9 +1,10 @@
 """This room words what Kafka's tools ask about groups: DescribeGroups, ListGroups, in every version."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from coordinator.describing import DescribedGroup, ListedGroup
+from kafkaserver.cluster_answers import OPERATIONS_NOT_ASKED
 from muster.kafkawire.api_table import ApiKey, build, part, response_class
 from muster.kernel.error_codes import ErrorCode
 
@@ -12,13 +13,23 @@ GROUP_TYPE: Final = "classic"
 """Of every group: another type would make tools ask in a newer protocol, which nobody here answers."""
 
 
-def describe_answer(version: int, groups: Iterable[DescribedGroup]) -> Any:
-    """Each group; one that does not exist is Dead, which is an error since version 6 (conformance 142)."""
+def not_asked(_group_id: str) -> int:
+    """Nobody wants to know what it may do with a group."""
+    return OPERATIONS_NOT_ASKED
+
+
+def describe_answer(
+    version: int, groups: Iterable[DescribedGroup], operations: Callable[[str], int] = not_asked
+) -> Any:
+    """Each group; one that does not exist is Dead, which is an error since version 6 (conformance 142).
+
+    `operations`: what the caller may do with a group, told of each that is told of.
+    """
     shape = response_class(ApiKey.DESCRIBE_GROUPS, version)
-    return build(shape, groups=tuple(_described(shape, version, group) for group in groups))
+    return build(shape, groups=tuple(_described(shape, version, group, operations) for group in groups))
 
 
-def _described(shape: Any, version: int, group: DescribedGroup) -> Any:
+def _described(shape: Any, version: int, group: DescribedGroup, operations: Callable[[str], int]) -> Any:
     member = part(shape, "DescribedGroupMember")
     error, text = group.error, None
     if error is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -34,6 +45,9 @@ def _described(shape: Any, version: int, group: DescribedGroup) -> Any:
         group_state=group.phase,
         protocol_type=group.protocol_type,
         protocol_data=group.protocol_name,
+        authorized_operations=(
+            operations(group.group_id) if group.error is ErrorCode.NONE else OPERATIONS_NOT_ASKED
+        ),
         members=tuple(
             build(
                 member,

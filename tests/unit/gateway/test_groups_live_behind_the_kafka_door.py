@@ -1,6 +1,7 @@
 """Members join, sync, beat and leave over Kafka's wire; a door that moves answers and closes nothing."""
 
 import asyncio
+import itertools
 import threading
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from gateway import session
 from gateway.translation import groups
 from groups.core.state import GroupRows
-from kafkaserver.callers import ANYBODY, OPERATE, VIEW
+from kafkaserver.callers import ANYBODY, CONSUME, DELETE, DESCRIBE, OPERATE, READ, VIEW
 from muster.kafkawire.api_table import SERVED, ApiKey, part, request_class
 from muster.kernel.scopes import Scope
 from muster.kernel.shards import shard_of
@@ -355,3 +356,25 @@ async def test_who_may_look_at_a_group_and_a_topic_is_told_of_its_offsets() -> N
             [told] = body.topics[0].partitions
             answers.append((int(told.error_code), told.committed_offset))
         assert answers == [(0, 5), (29, -1)]
+
+
+@pytest.mark.parametrize(
+    ("operations", "told"),
+    [((CONSUME,), {READ, DESCRIBE}), ((VIEW,), {DESCRIBE}), ((VIEW, OPERATE), {DELETE, DESCRIBE})],
+)
+async def test_who_asks_what_it_may_do_with_a_group_is_told(
+    operations: tuple[str, ...], told: set[int]
+) -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5))
+        [connection] = door.listener.server._connections
+        assert connection.session is not None
+        connection.identity = replace(ANYBODY, name="v", operations=frozenset(operations))
+        connection.session.admitted(connection.identity)
+        for version, asked in itertools.product((3, 4, 5, 6), (False, True)):
+            body = await ann.ask(
+                ApiKey.DESCRIBE_GROUPS, version, groups=(KEY,), include_authorized_operations=asked
+            )
+            expected = sum(1 << one for one in told) if asked else -(2**31)
+            assert body.groups[0].authorized_operations == expected
