@@ -21,7 +21,7 @@ DEAD = "Dead"
 
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
-    """A member as DescribeGroups shows it; the host as its door saw it."""
+    """A member as DescribeGroups shows it; the host as its door saw it, behind a slash."""
 
     member_id: str
     group_instance_id: str | None
@@ -106,7 +106,7 @@ def _described_native(rows: GroupRows) -> DescribedGroup:
                 one.member_id,
                 None,
                 one.client_id,
-                one.client_host,
+                f"/{one.client_host}" if one.client_host else "",
                 subscription(one.topics),
                 _owned_by(rows, one.member_id),
             )

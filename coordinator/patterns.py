@@ -26,7 +26,10 @@ def _compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as problem:
-        raise InvalidPattern(f"not an RE2 pattern: {problem}") from problem
+        # RE2 tells why in bytes, which people would be shown as Python writes them.
+        told = problem.args[0] if problem.args else ""
+        why = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
+        raise InvalidPattern(f"not an RE2 pattern: {why}") from problem
 
 
 def check(pattern: str) -> None:

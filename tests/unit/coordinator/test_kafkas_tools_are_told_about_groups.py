@@ -1,8 +1,10 @@
 """DescribeGroups and ListGroups tell of both worlds what is proved to be the newest, or say why not."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from coordinator.describing import DEAD, ListedGroup
 from coordinator.service import NotServed
@@ -32,10 +34,14 @@ async def test_what_is_being_agreed_on_anew_is_not_shown(phase: Phase) -> None:
 
 
 async def test_a_native_group_is_shown_as_consumers_of_kafkas() -> None:
-    async with Shards([readers(ann=[0, 1], ben=[])]) as shards:
+    group = readers(ann=[0, 1], ben=[])
+    ann_there = structs.replace(group.members["ann"], client_host="127.0.0.1")
+    group = replace(group, members={**group.members, "ann": ann_there})
+    async with Shards([group]) as shards:
         told = await (await shards.serve("readers")).describe("readers")
         assert (told.phase, told.protocol_type, told.protocol_name) == ("Stable", "consumer", "sticky")
         ann, ben = told.members
+        assert (ann.client_host, ben.client_host) == ("/127.0.0.1", "")
         assert ann.metadata == subscription(["orders"])
         assert assigned_partitions(ann.assignment) == {"orders": [0, 1]}
         assert assigned_partitions(ben.assignment) == {}
