@@ -48,7 +48,18 @@ def test_an_unknown_api_key_is_unsupported() -> None:
         read_request_header(struct.pack(">hhih", 999, 0, 1, -1))
 
 
-@pytest.mark.parametrize(("key", "version"), [(ApiKey.PRODUCE, 2), (ApiKey.PRODUCE, 13), (ApiKey.FETCH, 3)])
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        (ApiKey.PRODUCE, 2),
+        (ApiKey.PRODUCE, 13),
+        (ApiKey.FETCH, 3),
+        (ApiKey.OFFSET_COMMIT, 1),
+        (ApiKey.OFFSET_COMMIT, 10),
+        (ApiKey.OFFSET_FETCH, 0),
+        (ApiKey.OFFSET_FETCH, 10),
+    ],
+)
 def test_a_version_outside_the_table_is_unsupported(key: ApiKey, version: int) -> None:
     with pytest.raises(UnsupportedRequest):
         read_request_header(struct.pack(">hhih", key, version, 1, -1))
