@@ -63,6 +63,22 @@ def test_an_open_rebalance_says_when_it_ends_by_itself(viewer: Client, parcels: 
     assert "rebalance stuck" in text(viewer, "/groups/")
 
 
+def test_an_open_rebalance_counts_its_own_time_and_not_that_of_the_last_one(
+    viewer: Client, parcels: ConsumerGroup
+) -> None:
+    page = text(viewer, "/groups/parcels/")
+    took = re.search(r"PreparingRebalance (\S+) CompletingRebalance (\S+) Stable", page)
+    assert took is not None
+    ConsumerGroup.objects.update(phase="PreparingRebalance", phase_entered_at=cast.ago(seconds=70))
+    page = text(viewer, "/groups/parcels/")
+    assert "last rebalance: 3.40s" in page and re.search(
+        r"PreparingRebalance 1m 1\ds CompletingRebalance Stable", page
+    )
+    ConsumerGroup.objects.update(phase="CompletingRebalance")
+    page = text(viewer, "/groups/parcels/")
+    assert re.search(rf"PreparingRebalance {took[1]} CompletingRebalance 1m 1\ds Stable", page)
+
+
 def note(phase: str, *missing: str, arrived: int, seconds_ago: float = 0) -> None:
     GroupWaiting.objects.update_or_create(
         group_id="parcels",
