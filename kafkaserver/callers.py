@@ -16,9 +16,9 @@ PRODUCE: Final = "produce"
 OPERATE: Final = "operate"
 VIEW: Final = "view"
 
-READ, CREATE, DELETE, ALTER, DESCRIBE = 3, 5, 6, 7, 8
+READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = 3, 4, 5, 6, 7, 8
 DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
-"""Kafka's numbers of what somebody may do with a cluster or a group (AclOperation)."""
+"""Kafka's numbers of what somebody may do with a cluster, a group or a topic (AclOperation)."""
 
 _NO_DIGEST: Final = bytes(32)
 _SALT_BYTES: Final = 16
@@ -86,6 +86,17 @@ class KafkaCaller:
     def may_describe(self, topic: str) -> bool:
         """Whether it is told about `topic`, its partitions and offsets: whoever may do anything with it."""
         return self.topics.covers(topic)
+
+    def topic_operations(self, topic: str) -> int:
+        """What it may do with `topic`, as `cluster_operations`."""
+        allowed = {DESCRIBE, DESCRIBE_CONFIGS} if self.may_describe(topic) else set()
+        if self.may_read(topic):
+            allowed.add(READ)
+        if self.may_produce(topic):
+            allowed.add(WRITE)
+        if self.may_create(topic):
+            allowed |= {CREATE, DELETE, ALTER, ALTER_CONFIGS}
+        return sum(1 << number for number in allowed)
 
 
 class KnownCallers:

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from kafkaserver.callers import caller_of
+from kafkaserver.callers import ANYBODY, KafkaCaller, caller_of
 from kafkaserver.cluster_answers import (
     NOBODY,
     OPERATIONS_NOT_ASKED,
@@ -71,7 +71,7 @@ class MetadataHandler:
         An answer that would name a leader whose connection just broke waits for the election. Who asks again
         for the same may know of a loss before this door does: it is given a moment to hear of it.
         """
-        answer = MetadataAnswer(self._view(), header, frame, caller_of(reply).may_describe)
+        answer = MetadataAnswer(self._view(), header, frame, caller_of(reply))
         may_wait = self._missed.may_wait and answer.size <= LOOKED_THROUGH
         waits = may_wait and (answer.is_led_by(self._missed.lost) or self._is_again(answer, reply))
         if waits or answer.size > AT_ONCE:
@@ -116,14 +116,10 @@ class MetadataHandler:
         reply.send(answer.of(topics))
 
 
-def _everything(_topic: str) -> bool:
-    return True
-
-
 class MetadataAnswer:
     """What the view holds of the topics asked for, by name or id; brokers, nodes and controller always.
 
-    Topics are never created by asking. Of all topics those are told that `may_see` names; whoever asks for
+    Topics are never created by asking. Of all topics those are told that `caller` may see; whoever asks for
     another one is refused, whether there is such a topic or not.
     """
 
@@ -132,7 +128,7 @@ class MetadataAnswer:
         view: MetadataView,
         header: RequestHeader,
         frame: memoryview,
-        may_see: Callable[[str], bool] = _everything,
+        caller: KafkaCaller = ANYBODY,
     ) -> None:
         """Read the request; the frame is not held. Raises MalformedFrame."""
         request = read_request(header, frame)
@@ -141,7 +137,11 @@ class MetadataAnswer:
         self._listed_too: tuple[BrokerView, ...] = ()
         self._version = version = header.api_version
         self._correlation_id = header.correlation_id
-        self._may_see = may_see
+        self._may_see = caller.may_describe
+        asked = getattr(request, "include_topic_authorized_operations", False)
+        self._topic_operations = caller.topic_operations if asked else None
+        asked = getattr(request, "include_cluster_authorized_operations", False)
+        self._cluster_operations = caller.cluster_operations if asked else OPERATIONS_NOT_ASKED
         self._asked: Sequence[Any] | None = None
         if request.topics is not None and (version or request.topics):
             # A topic that is asked for twice is answered once, or a small request had an answer of any size.
@@ -217,6 +217,7 @@ class MetadataAnswer:
                 cluster_id=self.view.cluster_id,
                 controller_id=self.view.controller_id,
                 topics=(),
+                cluster_authorized_operations=self._cluster_operations,
             )
         )
         # Behind the topics lie the operations that the caller may do, in some versions, and tags.
@@ -243,7 +244,9 @@ class MetadataAnswer:
     def _known(self, topic: TopicView) -> bytes:
         partitions = _partitions(self._version, self.view.brokers, topic.partitions)
         told = (ErrorCode.NONE, topic.name, topic.topic_id.bytes)
-        return self._topic(*told, is_internal=topic.is_internal, partitions=partitions)
+        asked = self._topic_operations
+        operations = OPERATIONS_NOT_ASKED if asked is None else asked(topic.name)
+        return self._topic(*told, is_internal=topic.is_internal, partitions=partitions, operations=operations)
 
     def _topic(
         self,
@@ -253,6 +256,7 @@ class MetadataAnswer:
         *,
         is_internal: bool,
         partitions: Sequence[bytes] = (),
+        operations: int = OPERATIONS_NOT_ASKED,
     ) -> bytes:
         """MetadataResponseTopic in every version: kio's writer takes ten times as long."""
         version = self._version
@@ -265,7 +269,7 @@ class MetadataAnswer:
         parts.append(_count(flexible, len(partitions)))
         parts.extend(partitions)
         if version >= 8:
-            parts.append(_INT.pack(OPERATIONS_NOT_ASKED))
+            parts.append(_INT.pack(operations))
         if flexible:
             parts.append(b"\x00")
         return b"".join(parts)

@@ -1,10 +1,24 @@
 """ApiVersions is the table, Metadata is the view, in every version that is served."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from kafkaserver.callers import (
+    ALTER,
+    ALTER_CONFIGS,
+    ANYBODY,
+    CONSUME,
+    CREATE,
+    DELETE,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    READ,
+    WRITE,
+    KafkaCaller,
+)
 from kafkaserver.cluster_answers import (
     BrokerView,
     MetadataView,
@@ -98,6 +112,34 @@ def test_every_version_tells_brokers_leaders_and_replicas(version: int) -> None:
 def test_all_topics_are_told_to_who_names_none(version: int) -> None:
     body = _metadata(version, [] if version == 0 else None)
     assert {topic.name for topic in body.topics} == {"orders", "clicks"}
+
+
+READER = replace(ANYBODY, operations=frozenset({CONSUME}))
+EVERYTHING = {READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS}
+
+
+@pytest.mark.parametrize("version", range(8, 13))
+@pytest.mark.parametrize(
+    ("caller", "operations"),
+    [(READER, {READ, DESCRIBE, DESCRIBE_CONFIGS}), (ANYBODY, EVERYTHING)],
+)
+def test_who_asks_what_it_may_do_is_told(version: int, caller: KafkaCaller, operations: set[int]) -> None:
+    for asks in (True, False):
+        body = build(
+            request_class(ApiKey.METADATA, version),
+            topics=None,
+            include_cluster_authorized_operations=asks,
+            include_topic_authorized_operations=asks,
+        )
+        frame = memoryview(encode_request(ApiKey.METADATA, version, 1, "ann", body)[4:])
+        answer = MetadataAnswer(VIEW, read_request_header(frame), frame, caller).whole()[4:]
+        start = reply_body_start(ApiKey.METADATA, version, answer)
+        told = read_body(response_class(ApiKey.METADATA, version), answer, start)
+        bits = sum(1 << one for one in operations) if asks else -(2**31)
+        assert {one.topic_authorized_operations for one in told.topics} == {bits}
+        if version <= 10:
+            expected = caller.cluster_operations if asks else -(2**31)
+            assert told.cluster_authorized_operations == expected
 
 
 def test_no_topics_are_told_to_who_asks_for_brokers_only() -> None:
