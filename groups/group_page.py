@@ -270,6 +270,22 @@ class GroupPage:
         return next((one for one in self.rebalances if one.generation == self.group.generation), None)
 
     @property
+    def pictured(self) -> Rebalance | None:
+        """The last rebalance whose result stands in the rows; what no leader has assigned yet has none."""
+        settled = self.settled
+        if self.classic is None or settled is None or not (settled.open or settled.failed):
+            return settled
+        return next((one for one in self.rebalances if not (one.open or one.failed)), None)
+
+    @property
+    def pictured_generation(self) -> int:
+        """The generation whose assignment the rows show."""
+        told = None if self.pictured is None else self.pictured.generation
+        if told is not None:
+            return told
+        return self.group.generation - (0 if self.settled is None else 1)
+
+    @property
     def phase_since(self) -> datetime:
         """When the group came into its phase, by the journal if it still has it."""
         told = None
@@ -299,7 +315,7 @@ class GroupPage:
     @cached_property
     def moves(self) -> dict[Partition, Move]:
         """What the last rebalance moved, as far as it still is where it came to."""
-        told = self.settled.moves if self.settled else {}
+        told = self.pictured.moves if self.pictured else {}
         moves = {}
         for row in self.standings:
             move = told.get((row.topic_name, row.partition))
@@ -311,7 +327,7 @@ class GroupPage:
     def owners(self) -> list[str]:
         """Every member, then each former owner of what moved last."""
         owners = [row.member.member_id for row in self.members]
-        told = self.settled.moves.values() if self.settled else ()
+        told = self.pictured.moves.values() if self.pictured else ()
         former = {move.before for move in told if move.before}
         return owners + sorted(former - set(owners))
 

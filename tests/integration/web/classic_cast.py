@@ -101,12 +101,23 @@ def _tell(
     cast.journal(lane, group.name, at, "somebody joined", opening)
     if others:
         cast.journal(lane, group.name, at, "somebody joined", others)
-    closing = [
+    all_joined(group, at + timedelta(seconds=3), generation)
+    given = {member_id: assignment({topic.name: numbers}) for member_id, numbers in shares.items()}
+    assigned = [records.ClassicAssigned(given), records.PhaseEntered(Phase.STABLE)]
+    cast.journal(lane, group.name, at + timedelta(seconds=3.4), "the leader assigned", assigned)
+
+
+def opens(group: ConsumerGroup, at: datetime) -> None:
+    """The turn in which ann, who leads, joined again, and all have to."""
+    turn = [records.PhaseEntered(Phase.PREPARING_REBALANCE, f"{ANN} leads, and joined again")]
+    cast.journal(f"coordinator/{group.shard}", group.name, at, "the leader joined again", turn)
+
+
+def all_joined(group: ConsumerGroup, at: datetime, generation: int) -> None:
+    """The turn that ends the join phase: ann leads."""
+    turn = [
         records.GenerationOpened(generation),
         records.ProtocolChosen("consumer", STRATEGIES[0], ANN),
         records.PhaseEntered(Phase.COMPLETING_REBALANCE),
     ]
-    cast.journal(lane, group.name, at + timedelta(seconds=3), "all joined", closing)
-    given = {member_id: assignment({topic.name: numbers}) for member_id, numbers in shares.items()}
-    assigned = [records.ClassicAssigned(given), records.PhaseEntered(Phase.STABLE)]
-    cast.journal(lane, group.name, at + timedelta(seconds=3.4), "the leader assigned", assigned)
+    cast.journal(f"coordinator/{group.shard}", group.name, at, "all joined", turn)

@@ -63,6 +63,24 @@ def test_an_open_rebalance_says_when_it_ends_by_itself(viewer: Client, parcels: 
     assert "rebalance stuck" in text(viewer, "/groups/")
 
 
+def test_a_generation_that_is_not_assigned_yet_keeps_the_old_picture(
+    viewer: Client, parcels: ConsumerGroup
+) -> None:
+    before = text(viewer, "/groups/parcels/")
+    assert "Generation 2: 2 of 6 partitions moved." in before
+    classic_cast.opens(parcels, cast.ago(seconds=5))
+    ConsumerGroup.objects.update(phase="PreparingRebalance", phase_entered_at=cast.ago(seconds=5))
+    page = text(viewer, "/groups/parcels/")
+    assert "Generation 3 is being prepared" in page and "The picture shows generation 2 until then" in page
+    assert "it goes on without whoever has not joined" in page
+    classic_cast.all_joined(parcels, cast.ago(seconds=2), 3)
+    ConsumerGroup.objects.update(phase="CompletingRebalance", generation=3)
+    page = text(viewer, "/groups/parcels/")
+    assert "Generation 3 is being completed" in page and "The picture shows generation 2 until then" in page
+    assert re.search(r"Whoever has not asked for its partitions by \S+ is removed", page)
+    assert "Generation 2: 2 of 6 partitions moved." in page and "2 kept, 1 given up" in page
+
+
 def test_an_open_rebalance_counts_its_own_time_and_not_that_of_the_last_one(
     viewer: Client, parcels: ConsumerGroup
 ) -> None:
