@@ -31,7 +31,10 @@ TOLD = 500
     length_ms=1240.0,
 )
 class RebalanceShape(serializers.Serializer[Any]):
-    """One attempt. `generation` is null while it is open and if it failed; lengths in milliseconds."""
+    """One attempt; lengths in milliseconds. `generation` is null until one is opened.
+
+    Of a classic group an attempt has `failed`, too, whose generation was never assigned.
+    """
 
     started = serializers.DateTimeField()
     cause = serializers.CharField(allow_blank=True)

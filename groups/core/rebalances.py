@@ -39,7 +39,8 @@ class Move:
 class Rebalance:
     """One attempt: when it opened, why, what each phase took, what moved.
 
-    `generation` is None while it is open and for an attempt that failed. `ended_ms` is None while it is open.
+    `generation` is None until one is opened; an attempt of a native group that failed opened none, one of a
+    classic group may have opened one that nobody was assigned. `ended_ms` is None while it is open.
     """
 
     started_ms: float
@@ -234,6 +235,9 @@ class Fold:
 
     def _enter(self, phase: Phase, at_ms: float, cause: str) -> Step | None:
         if phase is Phase.PREPARING_REBALANCE:
+            if self._current is not None:
+                # All had joined a classic group, and its leader did not assign.
+                self._current.failed = self._classic
             self._end(at_ms)
             self._open(at_ms, cause)
             return Step.OPENED
@@ -263,7 +267,7 @@ class Fold:
         if current is None:
             return None
         current.ended_ms = at_ms
-        current.failed = current.closed_ms is None
+        current.failed = current.failed or current.closed_ms is None
         return Step.FAILED if current.failed else Step.SETTLED
 
 

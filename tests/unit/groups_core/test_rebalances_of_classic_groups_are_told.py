@@ -114,3 +114,20 @@ def test_bytes_of_other_kinds_of_groups_are_not_looked_into() -> None:
     group.completed("w", **how)
     group.assigned(w=[0, 1])
     assert group.told[0].moved == 0 and group.told[0].ended_ms is not None
+
+
+def test_a_generation_that_nobody_was_assigned_has_failed() -> None:
+    group = Told()
+    ann, ben = group.completed("a", "b")
+    group.assigned(a=[0], b=[1])
+    group.turn(group.joining(client="c"))
+    group.join(ann)
+    group.wait(10)
+    group.join(ben)
+    group.wait(200)
+    # The generation waits for its leader's Sync when somebody else comes.
+    group.turn(group.joining(client="d"))
+    last, aborted, first = group.told
+    assert (aborted.generation, aborted.failed, aborted.moved) == (2, True, 0)
+    assert (aborted.preparing_ms, aborted.completing_ms) == (10, 200)
+    assert (first.failed, last.failed, last.ended_ms, last.generation) == (False, False, None, None)
