@@ -241,6 +241,9 @@ class Fold:
             self._end(at_ms)
             self._open(at_ms, cause)
             return Step.OPENED
+        if phase is Phase.EMPTY and self._current is not None and self._current.closed_ms is not None:
+            # Nobody joined: it is the generation of a group without members.
+            self._current.members = 0
         if phase is Phase.COMPLETING_REBALANCE and self._current and self._current.closed_ms is not None:
             return None
         return self._end(at_ms)

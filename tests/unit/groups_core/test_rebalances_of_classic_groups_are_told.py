@@ -131,3 +131,17 @@ def test_a_generation_that_nobody_was_assigned_has_failed() -> None:
     assert (aborted.generation, aborted.failed, aborted.moved) == (2, True, 0)
     assert (aborted.preparing_ms, aborted.completing_ms) == (10, 200)
     assert (first.failed, last.failed, last.ended_ms, last.generation) == (False, False, None, None)
+
+
+def test_a_generation_that_nobody_joined_has_no_members() -> None:
+    group = Told()
+    group.completed("a")
+    group.assigned(a=[0])
+    newcomer = group.joining(client="b")
+    group.turn(newcomer)
+    group.leave(Leaver(newcomer.fresh_member_id))
+    # Ann never joins again.
+    group.wait(600_000)
+    last, _ = group.told
+    assert not group.members
+    assert (last.cause, last.generation, last.members, last.failed) == ("member joined", 2, 0, False)
