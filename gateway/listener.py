@@ -35,7 +35,7 @@ from kafkaserver.metadata_answers import MetadataHandler
 from kafkaserver.producer_ids import ProducerIds
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
-from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
+from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request, shapes_loaded
 from muster.kernel.instants import Instant
 from muster.kernel.token_text import TOKEN_BEGINS
 from muster.messages.link.callers import CallerRow
@@ -115,6 +115,7 @@ class NodeListener:
         guard = self._guard
         guard.wait_for_newcomers(self._look_for)
         self._looking: set[asyncio.Task[None]] = set()
+        self._shapes = shapes_loaded()
         self.server = KafkaServer(
             "groups", self._handle, limits or client_limits(), guard.gate, self._session, guard.certificate
         )
@@ -129,7 +130,11 @@ class NodeListener:
         return self.server.bind(host, port)
 
     def tick(self, now: Instant) -> None:
-        """Called every 100 ms; clients are taken as soon as they can be told of the cluster."""
+        """Called every 100 ms; clients are taken as soon as they can be told of the cluster.
+
+        One shape of request is loaded each time, before the first that asks in it holds everybody up.
+        """
+        next(self._shapes, None)
         self._cluster.tick(now)
         self._know_callers()
         self._guard.watch(now, self.server)
