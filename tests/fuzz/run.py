@@ -29,6 +29,11 @@ GROWTH_MAX = 0.01
 """The last third of the rounds may hold so many more blocks than the first. Megabytes are told, not judged:
 what the allocator keeps of a frame of twenty megabytes is its own affair."""
 
+HELD_MAX_S = 0.1
+"""Of the loop's own CPU time; a door that works longer on one frame keeps everybody else waiting. Judged
+behind the first round, in which older shapes of requests are loaded by whoever is the first to ask in them.
+"""
+
 
 @dataclass
 class Result:
@@ -111,7 +116,11 @@ def main(arguments: list[str]) -> int:
     growth = _growth(result.blocks)
     if growth > GROWTH_MAX:
         print(f"blocks of memory grew by {growth:.1%}, allowed are {GROWTH_MAX:.1%}")
-    return 1 if result.watch.findings or growth > GROWTH_MAX else 0
+    warm = asked.first + FRAMES_IN_A_ROUND
+    held_s = max((late_s for late_s, number, _ in result.watch.held if number >= warm), default=0.0)
+    if held_s >= HELD_MAX_S:
+        print(f"the loop was held for {held_s * 1000:.0f} ms, allowed are less than {HELD_MAX_S * 1000:.0f}")
+    return 1 if result.watch.findings or growth > GROWTH_MAX or held_s >= HELD_MAX_S else 0
 
 
 def _growth(held: list[int]) -> float:
