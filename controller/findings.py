@@ -79,7 +79,7 @@ def of_refusals(rows: Sequence[Refusal]) -> list[Finding]:
     """What turns refused by a mistake of ours, newest first; the groups among it suffer from it."""
     if not rows:
         return []
-    of_groups = [row.key for row in rows if row.lane != CONTROLLER_LANE]
+    of_groups = [row.key for row in rows if row.lane != CONTROLLER_LANE and row.key]
     facts = {
         "number": sum(row.number for row in rows),
         "rows": rows[:_NAMED],

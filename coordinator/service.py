@@ -147,9 +147,8 @@ class ShardService(LeasedShard):
         self._housekeeping.begin(self._moved_at)
         now = lane.now()
         for place, (key, group) in enumerate(rows.items(), start=1):
-            if group is None:
-                self._groups.leave_out(key)
-            elif self._groups.preload(group, now):
+            # One that cannot be read takes a turn as well, whose refusal tells people of it.
+            if self._groups.leave_out(key) if group is None else self._groups.preload(group, now):
                 lane.hand_in(self._groups, key)
             if place % PRELOADED_AT_ONCE == 0:
                 await asyncio.sleep(0)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import psycopg
 
 from coordinator import store_classic, store_offsets, store_outlived, store_standbys
 from coordinator.core.waiting import Waiting
@@ -54,6 +55,22 @@ _PLAIN = list(NO_NOTE)
 _NOT_CLASSIC = ClassicRows()
 _subscription_encoder = msgspec.json.Encoder()
 _subscription_decoder = msgspec.json.Decoder(tuple[TopicCount, ...])
+
+
+HALVES_MAX = 256
+"""How often a reading of several groups that fails is divided: enough for some twenty damaged groups among
+thousands. Where more are, groups beside them may be left out: each is loaded by a turn of its own then.
+"""
+
+_DAMAGE = (
+    psycopg.DataError,
+    psycopg.NotSupportedError,
+    ValueError,
+    TypeError,
+    LookupError,
+    msgspec.MsgspecError,
+)
+"""What rows raise that this program would not write; a statement that fails is a mistake of another kind."""
 
 
 class Unreadable(Exception):
@@ -187,14 +204,28 @@ class GroupStore:
         self, connection: LaneConnection, shard: int, group: str | None
     ) -> tuple[dict[str, GroupRows], dict[str, Exception]]:
         found = connection.execute(statement("load_groups"), {"shard": shard, "group": group}).fetchall()
-        rows_of = _Tables(connection, [GroupColumns(*row) for row in found])
         groups: dict[str, GroupRows] = {}
         unreadable: dict[str, Exception] = {}
-        for columns in rows_of.groups:
+        tries_left = HALVES_MAX
+        waiting = [[GroupColumns(*row) for row in found]]
+        while waiting:
+            some = waiting.pop()
             try:
-                groups[columns.name] = rows_of.rows(columns)
-            except (ValueError, msgspec.MsgspecError) as problem:
-                unreadable[columns.name] = problem
+                rows_of = _Tables(connection, some)
+            except _DAMAGE as problem:
+                # A row that the driver cannot read hides those of all groups that are read with it.
+                middle = len(some) // 2
+                if middle and tries_left > 0:
+                    tries_left -= 1
+                    waiting += (some[middle:], some[:middle])
+                else:
+                    unreadable.update((one.name, problem) for one in some)
+                continue
+            for columns in some:
+                try:
+                    groups[columns.name] = rows_of.rows(columns)
+                except _DAMAGE as problem:
+                    unreadable[columns.name] = problem
         return groups, unreadable
 
     def save(

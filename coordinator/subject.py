@@ -142,8 +142,13 @@ class Groups:
         """
         if loaded.group_id in self.states:
             return False
-        settled = self._is_settled(loaded)
-        state = core.preload(loaded, now, self._settings, self._view.surroundings(), settled=settled)
+        try:
+            settled = self._is_settled(loaded)
+            state = core.preload(loaded, now, self._settings, self._view.surroundings(), settled=settled)
+        except Exception:
+            # Rows that nobody writes, or a mistake of ours: the other groups of the shard are served.
+            logger.exception("group %s cannot be taken over", loaded.group_id)
+            return self.leave_out(loaded.group_id)
         if state is not None:
             self.states[loaded.group_id] = state
             self._note_phase(loaded.group_id, state)
@@ -151,9 +156,10 @@ class Groups:
             self._unloaded.add(loaded.group_id)
         return state is None or look_again_at(state) is not None
 
-    def leave_out(self, key: str) -> None:
-        """A group has rows that could not be read: it is not one that does not exist."""
+    def leave_out(self, key: str) -> bool:
+        """A group has rows that could not be read: it is not one that does not exist, and a turn tells so."""
         self._unloaded.add(key)
+        return True
 
     def look_through(self, key: str, rows: GroupRows) -> None:
         """How old these rows are is handed in next: it counts for them alone, whatever their version."""

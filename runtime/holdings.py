@@ -10,12 +10,14 @@ from typing import Any
 
 import structlog
 
-from muster.kernel.instants import Instant
+from muster.kernel.instants import Instant, after
 from runtime import metrics
 from runtime.database import LeaseRow
 from runtime.failpoints import passing
 from runtime.lanes import HeldLane, Lanes
 from runtime.ports import LaneLost, LaneService, LiveNode
+from runtime.refusals import OnRefused, Refused, tell_nobody
+from runtime.rests import Rests
 
 WIND_DOWN_S = 2.0
 
@@ -43,6 +45,7 @@ class Holdings:
         look_soon: Callable[[], None],
         on_moved: Callable[[], None],
         owner_address: Callable[[str], str | None],
+        on_refused: OnRefused = tell_nobody,
     ) -> None:
         self.held: dict[str, Holding] = {}
         self._services = dict(services)
@@ -51,6 +54,9 @@ class Holdings:
         self._look_soon = look_soon
         self._on_moved = on_moved
         self._owner_address = owner_address
+        self._on_refused = on_refused
+        self._rests = Rests()
+        self._rest_until: dict[str, Instant] = {}
         self._taking: set[str] = set()
         self._parting: set[str] = set()
         self._moved_at: dict[str, Instant] = {}
@@ -89,9 +95,10 @@ class Holdings:
     # --- the moves ------------------------------------------------------------------------------------------
 
     def take(self, lanes: Lanes, leases: Sequence[LeaseRow]) -> None:
-        """Take these, and accept work under each."""
+        """Take these, but those that rest, and accept work under each."""
+        now = self._clock()
         for lease in leases:
-            if lease.name in self._services:
+            if lease.name in self._services and self._rest_until.get(lease.name, now) <= now:
                 self._taking.add(lease.name)
                 self._move(self._take(lanes, lease))
 
@@ -131,10 +138,14 @@ class Holdings:
                 # It is somebody else's, or about to be: whoever gives it away tells the service.
                 return
             log.exception("a service could not accept its lane", lane=name, error=str(error))
+            # Somebody else may be able to; who cannot must not take it over and over.
+            self._rest_until[name] = after(self._clock(), self._rests.after(name, error))
+            self._on_refused(Refused(name, "", (), error))
             holding.accepting = None
             await self.give(name, None)
             return
         holding.accepted = True
+        self._rests.went_well(name)
         self._on_moved()
 
     async def give(self, name: str, to: LiveNode | None) -> None:

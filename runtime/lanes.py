@@ -2,20 +2,22 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
 import structlog
 
-from muster.kernel.instants import Instant
+from muster.kernel.instants import Instant, after
 from runtime import metrics
 from runtime.database import Database, Held, Link
 from runtime.freshness import Freshness
 from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
+from runtime.queued import Queued
 from runtime.refusals import OnRefused, Refused, kind_of, tell_nobody
+from runtime.rests import FIRST_MS, Rests
 from runtime.streams import Seat, Stream
+from runtime.suspects import Suspects
 from runtime.threads import OneThread, Threads
 from runtime.turn import is_guilt, take_turn
 from runtime.work_table import Offered
@@ -30,34 +32,12 @@ TURN_WEIGHT_MAX = 1_000
 transaction is ended by the server after two seconds. Each common event weighs 1 (ports.Subject.weight).
 """
 
-RETRY_TIME_MS = 1_000
-"""After a turn has failed: ask again so much later, as time would have."""
-
 TOLD_EVERY_MS = 10_000
 TOLD_MAX = 1_000
 """How often one kind of failure of one key is told: whoever is hung up on comes again at once."""
 
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """What waits for the next turn of one key."""
-
-    subject: Subject[Any, Any]
-    key: str
-    events: list[Any] = field(default_factory=list)
-    spoken: list[tuple[int, "asyncio.Future[None]"]] = field(default_factory=list)
-    """Who waits, and how many events there were when they came: the turn that decides so many tells them."""
-
-    def take(self, most: int) -> "_Waiting":
-        """The first `most` events and who waits for no more than these; the others stay."""
-        first = _Waiting(self.subject, self.key, self.events[:most])
-        first.spoken = [(count, future) for count, future in self.spoken if count <= most]
-        self.spoken = [(count - most, future) for count, future in self.spoken if count > most]
-        del self.events[:most]
-        return first
 
 
 class HeldLane:
@@ -73,8 +53,10 @@ class HeldLane:
         self._seat = Seat(name, epoch, self._forget)
         self._on_lost = on_lost
         self._closed = False
-        self._waiting: dict[tuple[int, str], _Waiting] = {}
+        self._waiting: dict[tuple[int, str], Queued] = {}
         self._timers: dict[tuple[int, str], asyncio.TimerHandle] = {}
+        self._suspected: set[tuple[int, str]] = set()
+        self._rests = Rests()
         self._told_at: dict[tuple[str, str], Instant] = {}
         self._stood_still_ms = 0
         self._last_now = lanes.clock()
@@ -240,12 +222,12 @@ class HeldLane:
         if self._closed or self.is_lost or self._stream.stopped:
             raise LaneLost(self.name)
 
-    def _queue(self, subject: Subject[Any, Any], key: str) -> _Waiting:
+    def _queue(self, subject: Subject[Any, Any], key: str) -> Queued:
         self._open()
         place = (id(subject), key)
         waiting = self._waiting.get(place)
         if waiting is None:
-            waiting = self._waiting[place] = _Waiting(subject, key)
+            waiting = self._waiting[place] = Queued(subject, key)
             metrics.lane_queue.inc()
             self._stream.submit(partial(self._turn, place), partial(self._drop, place))
         return waiting
@@ -269,25 +251,39 @@ class HeldLane:
         """Take a turn of what waits for one key; whatever goes wrong ends here."""
         # What waits is taken only now, so that one turn decides all that came while time stood still.
         await self._lanes.freshness.wait()
-        waiting = self._take_waiting(place)
+        waiting = None if place in self._suspected else self._take_waiting(place)
         if waiting is None:
             return
-        try:
-            await self._take_turns(waiting.subject, waiting.key, waiting.events)
-        except BaseException as error:
-            lost = LaneLost(self.name)
-            for _, future in waiting.spoken:
-                if not future.done():
-                    future.set_exception(error if isinstance(error, Exception) else lost)
-                    future.exception()
-            if not isinstance(error, Exception):
-                raise
-        else:
-            for _, future in waiting.spoken:
-                if not future.done():
-                    future.set_result(None)
+        suspects: Suspects | None = None
+        with waiting.telling(LaneLost(self.name)):
+            suspects = await self._take_turns(waiting.subject, waiting.key, waiting.events)
+        self._go_on(place, waiting, suspects)
 
-    def _take_waiting(self, place: tuple[int, str]) -> _Waiting | None:
+    def _go_on(self, place: tuple[int, str], waiting: Queued, suspects: Suspects | None) -> None:
+        """Each turn of a search is a job of its own: others of the connection have theirs in between."""
+        if suspects is not None and not suspects.is_over:
+            self._suspected.add(place)
+            job = partial(self._try_some, place, waiting, suspects)
+            self._stream.submit(job, partial(waiting.tell, LaneLost(self.name)))
+            return
+        waiting.tell()
+        if place in self._suspected:
+            self._suspected.discard(place)
+            if place in self._waiting:
+                # It came while what was before it was looked through.
+                self._stream.submit(partial(self._turn, place), partial(self._drop, place))
+
+    async def _try_some(self, place: tuple[int, str], waiting: Queued, suspects: Suspects) -> None:
+        await self._lanes.freshness.wait()
+        going_on: Suspects | None = None
+        with waiting.telling(LaneLost(self.name)):
+            left, error = await self._tried(waiting.subject, waiting.key, suspects.take())
+            if error is not None:
+                suspects.failed(left, error)
+            going_on = suspects
+        self._go_on(place, waiting, going_on)
+
+    def _take_waiting(self, place: tuple[int, str]) -> Queued | None:
         """What the next turn of this key decides; if more waits, it queues behind the other keys."""
         waiting = self._waiting.get(place)
         if waiting is not None and (most := _borne(waiting.subject, waiting.events)) < len(waiting.events):
@@ -298,13 +294,15 @@ class HeldLane:
             metrics.lane_queue.dec()
         return waiting
 
-    async def _take_turns(self, subject: Subject[Any, Any], key: str, events: Sequence[Any]) -> None:
+    async def _take_turns(
+        self, subject: Subject[Any, Any], key: str, events: Sequence[Any]
+    ) -> Suspects | None:
         """One turn for all events, or several of so many as one transaction bears; if our own mistake spoils
-        one, what is guilty is found and refused, so that the others are decided.
+        one, what is guilty is to be found and refused, so that the others are decided.
         """
         left, error = await self._tried(subject, key, events)
         if error is None:
-            return
+            return None
         if left and is_guilt(error):
             if len(left) > 1:
                 log.warning("turn failed; what is guilty is looked for", lane=self.name, key=key)
@@ -313,8 +311,7 @@ class HeldLane:
             if without is not None:
                 self._refuse(subject, key, (), without)
                 left, error = await self._tried(subject, key, left)
-        if error is not None:
-            await self._find_guilty(subject, key, left, error)
+        return None if error is None else Suspects(left, error, partial(self._refuse, subject, key))
 
     async def _tried(
         self, subject: Subject[Any, Any], key: str, events: Sequence[Any]
@@ -327,24 +324,12 @@ class HeldLane:
                 most = await take_turn(self, subject, key, events[:most])
                 events = events[most:]
                 if not events:
+                    self._rests.went_well((id(subject), key))
                     return events, None
         except LaneLost:
             raise
         except Exception as error:
             return events, error
-
-    async def _find_guilty(
-        self, subject: Subject[Any, Any], key: str, events: Sequence[Any], error: Exception
-    ) -> None:
-        """These fail together: decide each half by itself, until what fails is one event."""
-        if len(events) < 2 or not is_guilt(error):
-            self._refuse(subject, key, events, error)
-            return
-        middle = len(events) // 2
-        for half in (events[:middle], events[middle:]):
-            left, failure = await self._tried(subject, key, half)
-            if failure is not None:
-                await self._find_guilty(subject, key, left, failure)
 
     def _refuse(self, subject: Subject[Any, Any], key: str, events: Sequence[Any], error: Exception) -> None:
         kinds = tuple(kind_of(event) for event in events)
@@ -355,8 +340,11 @@ class HeldLane:
         subject.refuse(key, events, error)
         # What time asked for may have been lost with these events; events that fail, however often,
         # must not put off what is asked for later.
-        if not events or (id(subject), key) not in self._timers:
-            self.look_again(subject, key, Instant(self.now() + RETRY_TIME_MS))
+        place = (id(subject), key)
+        if not events:
+            self.look_again(subject, key, after(self.now(), self._rests.after(place, error)))
+        elif place not in self._timers:
+            self.look_again(subject, key, after(self.now(), FIRST_MS))
 
     def _is_news(self, key: str, what: str) -> bool:
         now, told_at = self._lanes.clock(), self._told_at.get((key, what))
@@ -372,13 +360,7 @@ class HeldLane:
         waiting = self._waiting.pop(place, None)
         if waiting is not None:
             metrics.lane_queue.dec()
-            self._tell_lost(waiting)
-
-    def _tell_lost(self, waiting: _Waiting) -> None:
-        for _, future in waiting.spoken:
-            if not future.done():
-                future.set_exception(LaneLost(self.name))
-                future.exception()
+            waiting.tell(LaneLost(self.name))
 
     def _forget(self) -> None:
         """The seat was lost: nothing waits any more; the keeper tells the service."""
@@ -391,8 +373,10 @@ class HeldLane:
         self._timers.clear()
         metrics.lane_queue.dec(len(self._waiting))
         for waiting in self._waiting.values():
-            self._tell_lost(waiting)
+            waiting.tell(LaneLost(self.name))
         self._waiting.clear()
+        self._suspected.clear()
+        self._rests.forget()
 
 
 class Lanes:

@@ -80,7 +80,7 @@ class LeaseKeeper:
         self._on_offered = on_offered
         self._on_refused = on_refused
         self._on_moved = on_moved
-        self._holdings = Holdings(services, clock, self.look_soon, on_moved, self.owner_address)
+        self._holdings = Holdings(services, clock, self.look_soon, on_moved, self.owner_address, on_refused)
         self._leave = leave
         self._judge = Judge()
         self._threads = threads

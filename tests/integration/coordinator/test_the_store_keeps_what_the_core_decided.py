@@ -12,7 +12,7 @@ from msgspec import structs
 
 from controller import catalog
 from coordinator.core.waiting import Waiting
-from coordinator.store import GroupStore
+from coordinator.store import GroupStore, Unreadable
 from groups.core import records
 from groups.core.classic import ClassicMember
 from groups.core.consumer_protocol import assignment
@@ -384,6 +384,42 @@ def test_an_answer_alone_leaves_the_version_of_the_group(connection: LaneConnect
     assert turns.rows.version == 1 and turns.store.load(connection, "departures") == turns.rows
     found = connection.execute("SELECT state, result ->> 'text' FROM work_item").fetchall()
     assert found == [("adopted", "no")]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE committed_offset SET expires_at = 'infinity' WHERE group_name = %s",
+        "UPDATE classic_member SET protocol_names = '{{a,b}}' WHERE group_name = %s",
+        "UPDATE group_member SET subscription = 'null' WHERE group_name = %s",
+    ],
+)
+def test_a_row_that_cannot_be_read_hides_no_other_group_of_its_shard(
+    connection: LaneConnection, damage: str
+) -> None:
+    shard = shard_of("departures")
+    names = [name for number in range(999) if shard_of(name := f"group-{number}") == shard]
+    for name in names:
+        settled(Turns(connection, name))
+    bad = names[len(names) // 2]
+    if "classic" in damage:
+        connection.execute("DELETE FROM partition_ownership WHERE group_name = %s", (bad,))
+        connection.execute("DELETE FROM group_member WHERE group_name = %s", (bad,))
+        connection.execute("UPDATE consumer_group SET protocol = 'classic' WHERE name = %s", (bad,))
+        connection.execute(
+            "INSERT INTO classic_member (group_name, member_id, client_id, client_host, session_timeout_ms,"
+            " rebalance_timeout_ms, protocol_names, protocol_metadata, assignment, node)"
+            " VALUES (%s, 'ann', '', '', 1, 1, '{range,sticky}', '{a,b}', '', '')",
+            (bad,),
+        )
+    connection.execute(damage.encode(), (bad,))
+    connection.commit()
+    connection.set_autocommit(True)
+    loaded = GroupStore("node-1").load_shard(connection, shard)
+    assert len(names) > 9 and loaded.keys() == set(names)
+    assert [name for name, rows in loaded.items() if rows is None] == [bad]
+    with pytest.raises(Unreadable):
+        GroupStore("node-1").load(connection, bad)
 
 
 def test_members_who_subscribe_alike_are_loaded_with_one_list(connection: LaneConnection) -> None:

@@ -231,6 +231,14 @@ def test_what_turns_refused_is_told_where_for_whom_and_what_to_do(viewer: Client
     assert told["what"] in text(viewer, "/groups/departures/")
 
 
+def test_that_a_shard_could_not_be_taken_over_names_no_group() -> None:
+    refuse("coordinator/12", "", "", number=3, minutes=4)
+    [finding] = findings.of_refusals(leases.refusals())
+    assert finding.groups == ()
+    told = _words(finding, "means")
+    assert "All groups of coordinator/12: their rows could not be taken over, 3 ×." in told
+
+
 def test_a_page_follows_what_is_refused() -> None:
     cast.add_cluster()
     before = of_cluster()

@@ -1,6 +1,7 @@
 """What a shard's owner reads in bulk is what it goes on with; only a group with members takes a turn."""
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from coordinator.core.memory import GroupState
 from coordinator.service import NotServed
 from coordinator.store import Unreadable
 from coordinator.subject import LOOKED_THROUGH_MAX
+from groups.core.classic import CLASSIC, ClassicMember, ClassicRows
 from groups.core.phases import Phase
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.shards import shard_of
 from muster.kernel.topology import TopicLayout
+from runtime.refusals import Refused
 from tests.simulation.native.topics import layout, layouts
 from tests.unit.coordinator.shards import MemoryGroups, Shards, eventually, readers
 
@@ -65,6 +69,23 @@ async def test_a_group_that_cannot_be_read_is_not_one_that_does_not_exist() -> N
         assert error is ErrorCode.COORDINATOR_NOT_AVAILABLE, (
             "told that nothing is committed it would begin anew"
         )
+
+
+async def test_rows_that_nobody_can_go_on_with_leave_the_others_of_the_shard_served() -> None:
+    names: Any = ["a", "b"]
+    nonsense = ClassicMember(
+        member_id="ann", session_timeout_ms=1, rebalance_timeout_ms=1, protocols=((names, b""),)
+    )
+    bad = GroupRows("readers", version=3, protocol=CLASSIC, classic=ClassicRows(members={"ann": nonsense}))
+    good = next(name for number in count() if shard_of(name := f"group-{number}") == shard_of("readers"))
+    async with Shards([bad, GroupRows(good, version=3)]) as shards:
+        told: list[Refused] = []
+        shards.lanes.on_refused = told.append
+        service = await shards.serve("readers")
+        assert service.accepting and service._groups.states.keys() == {good}
+        assert service._groups.must_be_loaded("readers")
+        await eventually(lambda: told)
+        assert [(one.key, one.events) for one in told] == [("readers", ())]
 
 
 async def test_a_group_in_which_nothing_is_to_be_done_asks_nobody_until_its_topic_grows() -> None:
