@@ -3,7 +3,10 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from coordinator.callers import Callers, Orders
 from coordinator.cluster_view import ClusterView
@@ -109,6 +112,8 @@ class Groups:
         self._refused: Callable[[GroupRequest], None] = lambda request: None
         self._history: dict[str, History] = {}
         self._still_bound: dict[str, dict[str, ConnectionId]] = {}
+        self._failures: dict[str, int] = {}
+        """By group whose cache was dropped, how many rebalances in a row have failed by then."""
         self._adopted: dict[str, str] = {}
         self._failed_items: dict[str, ItemFailed] = {}
         """By group, the finished item that no turn could be taken with: it counts as failed."""
@@ -133,6 +138,10 @@ class Groups:
             if self._is_open(connection_id)
         }
         decision = core.load(loaded, now, self._settings, self._view.surroundings(), bound)
+        if failures := self._failures.get(key):
+            # Else what fails whenever it is written would be computed again without a pause, for ever.
+            memory = structs.replace(decision.state.memory, failures=failures)
+            decision = replace(decision, state=structs.replace(decision.state, memory=memory))
         return GroupState(loaded), decision
 
     def preload(self, loaded: GroupRows, now: Instant) -> bool:
@@ -289,6 +298,7 @@ class Groups:
     def settle(self, key: str, state: GroupState, decision: Decision[GroupRecord, Saying]) -> None:
         after = _state_after(decision)
         self._still_bound.pop(key, None)
+        self._failures.pop(key, None)
         self._unloaded.discard(key)
         if key in self.states:
             _take_over_what_was_heard(self.states[key].classic, after.classic)
@@ -346,6 +356,8 @@ class Groups:
         if state is not None:
             self._unloaded.add(key)
             self._still_bound[key] = {member: one for one, member in state.memory.bound.items()}
+            if state.memory.failures:
+                self._failures[key] = state.memory.failures
             # A load knows of nobody who waits (design 6.3): whoever does is told to come again.
             for parked in _answers_to_all_parked(state.classic, ErrorCode.COORDINATOR_NOT_AVAILABLE):
                 self._say(parked)
@@ -371,6 +383,7 @@ class Groups:
         self.rebalancing.clear()
         self._history.clear()
         self._still_bound.clear()
+        self._failures.clear()
         self._adopted.clear()
         self._failed_items.clear()
         self._phantoms.clear()

@@ -32,3 +32,20 @@ async def test_it_is_not_met_again_for_ever() -> None:
         await eventually(lambda: bool(open_items()))
         await shards.finish(KEY, {"ann": (0, 1)})
         await eventually(lambda: "ann" in shards.rows(KEY).owned)
+
+
+async def test_the_distance_to_the_next_grows_though_each_failure_drops_the_cache() -> None:
+    async with Shards() as shards:
+        await shards.registered(KEY, "ann")
+        shards.store.fails_for = "orders"
+        groups = shards.services[shard_of(KEY)]._groups
+        for failures in (1, 2, 3):
+            await shards.finish(KEY, {"ann": (0, 1)})
+
+            def has_failed(times: int = failures) -> bool:
+                shards.services[shard_of(KEY)].woken("work", f"{REBALANCE} {KEY}")
+                state = groups.states.get(KEY)
+                return state is not None and state.memory.failures == times
+
+            await eventually(has_failed)
+            await eventually(lambda: shards.rows(KEY).handler_asked)
