@@ -107,7 +107,8 @@ def greet(draft: Draft, event: Hello) -> None:
         draft.replies += [Say(event.link, again), HangUp(event.link, text)]
         return
     # Until the turn ends a newer link of the same broker may have taken this one's place.
-    draft.hellos.append((event.link, event.frame.broker_id))
+    if not is_kept_waiting(draft, event.frame.broker_id):
+        draft.hellos.append((event.link, event.frame.broker_id))
 
 
 def hello(draft: Draft, event: Hello) -> bool:
@@ -120,7 +121,7 @@ def hello(draft: Draft, event: Hello) -> bool:
     session = draft.memory.sessions.get(broker_id)
     known = draft.broker(broker_id)
     is_new = known is None or known.incarnation != frame.incarnation
-    lost = LostTail(frame.lost_tail, frozenset(frame.damaged_logs)) if is_new else NOTHING_LOST
+    lost = LostTail(frame.lost_tail, frozenset(frame.damaged_logs))
     if is_new:
         draft.memory.sessions.pop(broker_id, None)
         draft.memory.leaving.pop(broker_id, None)
@@ -150,7 +151,9 @@ def hello(draft: Draft, event: Hello) -> bool:
     )
     before = draft.memory.unusable.get(broker_id, frozenset())
     leaders.state_unusable(draft, broker_id, frame.unusable_logs, before.difference(frame.unusable_logs))
-    leaders.elect_leaderless(draft, broker_id, lost)
+    draft.losses.returned[broker_id] = lost
+    if leaders.elect_leaderless(draft, broker_id):
+        del draft.losses.returned[broker_id]
     leaving.look_again(draft)
     if frame.leaving:
         draft.memory.leaving[broker_id] = Leaver()
@@ -159,10 +162,22 @@ def hello(draft: Draft, event: Hello) -> bool:
     return True
 
 
-def go_on_returning(draft: Draft, broker_id: int, lost: LostTail) -> None:
+def go_on_returning(draft: Draft, broker_id: int) -> None:
     """What a hello left to the next turn, or a log that is whole again: lead what nobody leads."""
-    if broker_id in draft.memory.sessions:
-        leaders.elect_leaderless(draft, broker_id, lost)
+    session = draft.memory.sessions.get(broker_id)
+    if session is None or not leaders.elect_leaderless(draft, broker_id):
+        return
+    was_kept_waiting = draft.losses.returned.pop(broker_id, NOTHING_LOST) != NOTHING_LOST
+    if was_kept_waiting and session.link is not None:
+        draft.hellos.append((session.link, broker_id))
+
+
+def is_kept_waiting(draft: Draft, broker_id: int) -> bool:
+    """True for who said hello with a lost tail, and is told that it was heard when all elections are over.
+
+    Till then it says what it lost with each hello, and so to the next owner, too (`greeted_at_once`).
+    """
+    return draft.memory.returning.get(broker_id, NOTHING_LOST) != NOTHING_LOST
 
 
 def close_link(draft: Draft, link: LinkId) -> None:

@@ -106,7 +106,7 @@ class Draft:
         """Stored ones that end with their partitions; not in `reassignments`, as thousands are one record."""
         self._moves_failed: list[MovesFailed] = []
         self.plans = PlanDraft(state.rows.plans)
-        self.losses = LossDraft(state.rows.losses)
+        self.losses = LossDraft(state.rows.losses, state.memory.returning)
         self.quotas: dict[QuotaKey, QuotaRow] = {}
         """Those that this turn changes; one without a rate is taken away."""
         self.other_records: list[ClusterRecord] = []
@@ -332,8 +332,8 @@ class Draft:
                 row.base_epoch,
             )
         )
-        if choice.possible_loss:
-            self.note_possible_loss(row, choice.leader, choice.possible_loss)
+        if why := choice.possible_loss or self.losses.doubt(row, choice.leader):
+            self.note_possible_loss(row, choice.leader, why)
 
     def choose_if_room(self, row: PartitionRow, choice: Choice) -> bool:
         """`choose`, for those who may have ten thousand rows to change. False: the turn is full."""

@@ -122,10 +122,10 @@ def touches_more(draft: Draft, broker_id: int, bound: int) -> bool:
     return next(islice(touched, bound, None), None) is not None
 
 
-def elect_leaderless(draft: Draft, broker_id: int, lost: LostTail) -> None:
+def elect_leaderless(draft: Draft, broker_id: int) -> bool:
     """`broker_id` is live: it leads what has no leader and keeps it in the ISR, or never had a leader.
 
-    What is too much for this turn is left to the next.
+    False: what is too much for this turn is left to the next.
     """
     live = draft.live()
     for row in [one for one in draft.all_partitions() if one.leader == NO_LEADER]:
@@ -135,15 +135,9 @@ def elect_leaderless(draft: Draft, broker_id: int, lost: LostTail) -> None:
         if choice is None:
             continue
         if not draft.choose_if_room(row, choice):
-            draft.memory.returning[broker_id] = lost
-            return
-        if (
-            lost.covers(row)
-            and choice.leader == broker_id
-            and not never_led(row)
-            and not choice.possible_loss
-        ):
-            draft.note_possible_loss(row, broker_id, "the last member of the ISR may have lost its tail")
+            draft.memory.returning[broker_id] = draft.losses.returned.get(broker_id, NOTHING_LOST)
+            return False
+    return True
 
 
 def change_isr(draft: Draft, row: PartitionRow, isr: tuple[int, ...]) -> None:

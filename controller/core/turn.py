@@ -110,11 +110,10 @@ def decide(
         plans.add_steps(draft, adding)
     for broker_id, keys in giving_away.items():
         leaders.give_away(draft, broker_id, keys)
-    # A hello of this turn knows better than one before it.
     returning.update(draft.memory.returning)
     draft.memory.returning = {}
-    for broker_id, lost in returning.items():
-        brokers.go_on_returning(draft, broker_id, lost)
+    for broker_id in returning:
+        brokers.go_on_returning(draft, broker_id)
     brokers.end_overdue_sessions(draft)
     preferred.balance_if_due(draft)
     return _finish(draft, moves_rest)
@@ -216,7 +215,9 @@ def _finish(draft: Draft, moves_rest: bool) -> ClusterDecision:
     if records:
         turn = draft.turn_changes(changes)
         for broker_id, session in draft.memory.sessions.items():
-            if session.link is not None and session.link not in welcomed:
+            if session.link is None or session.link in welcomed:
+                continue
+            if not brokers.is_kept_waiting(draft, broker_id):
                 commands += [Say(session.link, frame) for frame in frames_for(broker_id, turn)]
     return ClusterDecision(
         records=(*records, *answers, *draft.begun),

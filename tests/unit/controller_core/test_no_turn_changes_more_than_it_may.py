@@ -39,6 +39,7 @@ from muster.messages.link.to_broker import (
     HelloAccepted,
     HelloRefused,
     ReassignmentResults,
+    SnapshotChunk,
 )
 from tests.unit.controller_core.stage import ORDERS, START, Cluster, heard, hello, row, said
 
@@ -119,6 +120,68 @@ def test_who_is_alone_leads_again_turn_by_turn_and_every_possible_loss_is_noted(
     losses = [record for one in decisions for record in one.records if isinstance(record, PossibleLoss)]
     assert sorted(loss.partition for loss in losses) == list(range(25))
     assert decisions[-1].look_again_at != cluster.now, "and then there is nothing to go on with"
+
+
+def _come_back_alone() -> tuple[Cluster, ClusterDecision]:
+    """Broker 1, alone with 25 partitions, comes back without its tail; the first turn elects it for ten."""
+    partitions = [row(n, (1, 2), 1, (1,)) for n in range(25)]
+    cluster = Cluster(partitions, settings=TEN_A_TURN)
+    cluster.turn(LinkClosed("link-1a"), LinkClosed("link-2a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+    while any(one.leader != -1 for one in cluster.state.rows.partitions.values()):
+        cluster.turn(ProposalsReady("item", Task.BROKER_CHANGE, "1", ()))
+    return cluster, cluster.turn(hello(1, run="b", lost_tail=True))
+
+
+def _noted(cluster: Cluster) -> list[int]:
+    return sorted(partition for _, partition, _ in cluster.state.rows.losses)
+
+
+def test_whoever_elects_who_came_back_without_its_tail_notes_the_possible_loss() -> None:
+    cluster, _ = _come_back_alone()
+    assert len(_noted(cluster)) == 10
+    cluster.turn(hello(2))
+    everything = ElectLeaders(correlation_id=7, partitions=None, unclean=False)
+    cluster.turn(heard("link-2a", everything))
+    while cluster.state.memory.returning:
+        cluster.turn()
+    assert {one.leader for one in cluster.state.rows.partitions.values()} == {1}
+    assert _noted(cluster) == list(range(25))
+
+
+def test_what_is_usable_again_meanwhile_does_not_hide_what_its_broker_has_lost() -> None:
+    cluster, _ = _come_back_alone()
+    cluster.turn(heard("link-1b", UnusableLogs(failed=((ORDERS, 24),))))
+    cluster.turn(heard("link-1b", UnusableLogs(usable=((ORDERS, 24),))))
+    while cluster.state.memory.returning:
+        cluster.turn()
+    assert _noted(cluster) == list(range(25))
+
+
+def test_who_lost_its_tail_is_told_that_it_was_heard_when_all_its_elections_are_over() -> None:
+    cluster, first = _come_back_alone()
+    assert said(first, "link-1b") == []
+    second = cluster.turn()
+    assert said(second, "link-1b") == [], "nor what this turn changed: it has no snapshot yet"
+    third = cluster.turn()
+    accepted, chunk = said(third, "link-1b")
+    assert isinstance(accepted, HelloAccepted) and isinstance(chunk, SnapshotChunk)
+    assert [one.leader for one in chunk.partitions] == [1] * 25
+    assert cluster.state.memory.returning == {}
+    fourth = cluster.turn(hello(2))
+    assert any(isinstance(one, Changes) for one in said(fourth, "link-1b"))
+
+
+def test_and_so_the_next_owner_hears_what_it_has_lost() -> None:
+    cluster, _ = _come_back_alone()
+    cluster.state = ClusterState(cluster.state.rows)
+    cluster.turn(TookOver(8))
+    cluster.turn(hello(1, run="b", lost_tail=True))
+    while cluster.state.memory.returning:
+        cluster.turn()
+    assert {one.leader for one in cluster.state.rows.partitions.values()} == {1}
+    assert _noted(cluster) == list(range(25))
 
 
 def test_what_is_left_of_a_return_is_forgotten_with_the_session() -> None:
