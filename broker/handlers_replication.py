@@ -108,6 +108,10 @@ class FollowerSession:
         for _, topic_id, partitions in topics:
             for asked in partitions:
                 key = PartitionKey(topic_id, asked.partition)
+                before = self._positions.get(key)
+                if before is not None and before.leader_epoch != asked.leader_epoch:
+                    # It has heard nothing of this epoch, not even that it is level (`epoch_untold`).
+                    self._told.pop(key, None)
                 self._positions[key] = asked
                 self._dirty[key] = None
                 self._told_errors.pop(key, None)

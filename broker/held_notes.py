@@ -17,10 +17,11 @@ log = structlog.get_logger(__name__)
 FILE: Final = "held-before-cuts"
 
 _Line = tuple[UUID, int, int, int, int, int]
+_LineOfCut = tuple[UUID, int, int, int, int, int, int]
 
 
 class HeldNotes:
-    """A line for each; a process that is killed leaves at most the last one torn.
+    """A line for each, another one when it is known what was cut; a kill leaves at most the last one torn.
 
     Not flushed: after a crash of the machine the logs may be shorter than what was noted, too. A disk that
     refuses costs people a number, so it stops nothing.
@@ -36,16 +37,17 @@ class HeldNotes:
         with contextlib.suppress(OSError):
             noted = self._path.read_bytes()
         for line in noted.splitlines():
-            with contextlib.suppress(msgspec.MsgspecError):
-                topic_id, partition, epoch, *rest = msgspec.json.decode(line, type=_Line)
-                held[topic_id, partition, epoch] = Held(*rest)
+            for form in (_Line, _LineOfCut):
+                with contextlib.suppress(msgspec.MsgspecError):
+                    topic_id, partition, epoch, *rest = msgspec.json.decode(line, type=form)
+                    held[topic_id, partition, epoch] = Held(*rest)
         if noted and not noted.endswith(b"\n"):
             # What is noted next would be glued to the torn line, and lost with it.
             self.keep(held)
         return held
 
     def add(self, key: LossKey, held: Held) -> None:
-        """Before the log may be cut."""
+        """Before the log may be cut, and before it grows over the cut."""
         try:
             with open(self._path, "ab") as file:
                 file.write(_line(key, held))
@@ -66,4 +68,5 @@ class HeldNotes:
 
 
 def _line(key: LossKey, held: Held) -> bytes:
-    return msgspec.json.encode((*key, *held)) + b"\n"
+    # As processes of before wrote it, as long as nothing was cut.
+    return msgspec.json.encode((*key, *held[: 3 if held.parted_at is None else 4])) + b"\n"

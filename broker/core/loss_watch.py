@@ -25,7 +25,10 @@ class Held(NamedTuple):
     end_offset: int
     high_watermark: int
     size_bytes: int
-    """NOT_KNOWN: the log was emptied since, so nobody knows where it parted from the leader's."""
+    """Of the log; as soon as `parted_at` is noted, of what was cut. NOT_KNOWN: the log was emptied since, or
+    a crash cut it, so nobody knows where it parted from the leader's."""
+    parted_at: int | None = None
+    """Where it went on, and has perhaps grown since (`grown_is_uncut`); NOT_KNOWN: nobody knows."""
 
 
 class Notes(Protocol):
@@ -35,7 +38,7 @@ class Notes(Protocol):
         """What processes of before noted."""
 
     def add(self, key: LossKey, held: Held) -> None:
-        """Before the log may be cut."""
+        """Before the log may be cut, and before it grows over the cut."""
 
     def keep(self, held: Mapping[LossKey, Held]) -> None:
         """Of no others anybody asks."""
@@ -49,12 +52,18 @@ class LossWatch:
         self._asked: dict[PartitionKey, dict[int, LossAsked]] = {}
         self._held: dict[LossKey, Held] = {}
         self._reports: dict[LossKey, LossReport] = {}
+        self._doubted: set[LossKey] = set()
+        """Noted before the machine crashed: what of the log is gone since was perhaps never cut."""
         self._notes: Notes | None = None
         self._on_news: Callable[[], None] = _nobody_hears
 
-    def begin(self, notes: Notes, on_news: Callable[[], None]) -> None:
-        """Go on where the process before ended; `on_news` is called when there is something to tell."""
+    def begin(self, notes: Notes, on_news: Callable[[], None], *, same_boot: bool = True) -> None:
+        """Go on where the process before ended; `on_news` is called when there is something to tell.
+
+        `same_boot`: the machine did not crash since.
+        """
         self._notes, self._held, self._on_news = notes, notes.load(), on_news
+        self._doubted = set() if same_boot else set(self._held)
 
     def hear(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
         """Heeded before the rows of the same frame: a follower may fetch as soon as it has obeyed its row."""
@@ -76,6 +85,7 @@ class LossWatch:
             if told in self._reports:
                 continue
             log = replica.log
+            self._look_behind_a_crash(told, log.end_offset)
             if one.leader == self._broker_id:
                 start = _where_it_began(replica, epoch)
                 self._say(LossReport(*told, start, start, replica.high_watermark))
@@ -84,9 +94,17 @@ class LossWatch:
                 held = self._held.get(told) or Held(log.end_offset, replica.high_watermark, size_bytes)
                 self._say_cut(told, held, log.end_offset, size_bytes)
             elif told not in self._held:
-                self._held[told] = held = Held(log.end_offset, replica.high_watermark, size_bytes)
-                if self._notes is not None:
-                    self._notes.add(told, held)
+                self._hold(told, Held(log.end_offset, replica.high_watermark, size_bytes))
+
+    def _look_behind_a_crash(self, told: LossKey, end_offset: int) -> None:
+        """A log that is shorter than was noted was cut by its leader or by the crash (`crash_is_a_cut`)."""
+        if told not in self._doubted:
+            return
+        self._doubted.discard(told)
+        held = self._held.get(told)
+        if held is not None and held.parted_at is None and end_offset < held.end_offset:
+            self._held[told] = held._replace(size_bytes=NOT_KNOWN)
+            self._note_all()
 
     def settled(
         self, key: PartitionKey, replica: Replica, offset: int, size_bytes: int, leaders_start_offset: int = 0
@@ -164,11 +182,21 @@ class LossWatch:
             self._notes.keep(self._held)
 
     def _say_cut(self, told: LossKey, held: Held, goes_on_at: int, size_bytes: int) -> None:
-        is_known = goes_on_at != NOT_KNOWN != held.size_bytes
-        cut_to = min(goes_on_at, held.end_offset) if is_known else NOT_KNOWN
-        cut_bytes = max(0, held.size_bytes - size_bytes) if cut_to < held.end_offset else 0
-        cut_bytes = cut_bytes if is_known else NOT_KNOWN
-        self._say(LossReport(*told, held.end_offset, cut_to, held.high_watermark, cut_bytes))
+        """Noted first: the log grows, or is cut by another leader, before the controller has heard."""
+        if held.parted_at is None:
+            is_known = goes_on_at != NOT_KNOWN != held.size_bytes
+            parted_at = min(goes_on_at, held.end_offset) if is_known else NOT_KNOWN
+            cut_bytes = max(0, held.size_bytes - size_bytes) if parted_at < held.end_offset else 0
+            held = held._replace(parted_at=parted_at, size_bytes=cut_bytes if is_known else NOT_KNOWN)
+            self._hold(told, held)
+        assert held.parted_at is not None
+        cut = held.parted_at, held.high_watermark, held.size_bytes
+        self._say(LossReport(*told, held.end_offset, *cut))
+
+    def _hold(self, told: LossKey, held: Held) -> None:
+        self._held[told] = held
+        if self._notes is not None:
+            self._notes.add(told, held)
 
     def _say(self, report: LossReport) -> None:
         self._reports[report.topic_id, report.partition, report.leader_epoch] = report

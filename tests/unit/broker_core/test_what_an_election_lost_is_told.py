@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from broker.core.loss_watch import Held, LossKey, LossWatch
 from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
@@ -35,12 +37,14 @@ class Notes:
 class Told:
     """One process of a broker: its watch and its replica of `orders-0`."""
 
-    def __init__(self, broker_id: int, log: Log, notes: Notes | None = None) -> None:
+    def __init__(
+        self, broker_id: int, log: Log, notes: Notes | None = None, *, same_boot: bool = True
+    ) -> None:
         self.watch = LossWatch(broker_id)
         self.log = log
         self.replica = Replica(broker_id, log, high_watermark=log.end_offset)
         self.rang = 0
-        self.watch.begin(notes or Notes(), self._ring)
+        self.watch.begin(notes or Notes(), self._ring, same_boot=same_boot)
 
     def _ring(self) -> None:
         self.rang += 1
@@ -189,6 +193,57 @@ def test_a_process_that_dies_behind_the_cut_does_not_say_that_it_had_nothing() -
     second.follows(cut_to=90)
     report = second.watch.reports()[0]
     assert (report.end_offset, report.cut_to) == (120, 90)
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_what_its_log_has_grown_by_since_does_not_hide_the_cut_from_the_next_process(leader: int) -> None:
+    notes = Notes()
+    first = Told(2, log_of((3, 120)), notes)
+    first.snapshot(ASKED)
+    first.follows(cut_to=90, size_bytes=800)
+    first.log.append(5, 50)
+
+    second = Told(2, first.log, notes)
+    second.snapshot(ASKED, leader=leader, epoch=6)
+    second.watch.settled(KEY, second.replica, 140, BYTES)
+    assert second.watch.reports() == (LossReport(ORDERS, 0, 5, 120, 90, 120, 200),)
+
+
+def test_nor_does_it_where_the_leader_had_deleted_what_could_be_compared() -> None:
+    notes = Notes()
+    first = Told(2, log_of((3, 120)), notes)
+    first.snapshot(ASKED)
+    first.follows(cut_to=100, leader_begins=100)
+    first.log.append(5, 50)
+
+    second = Told(2, first.log, notes)
+    second.snapshot(ASKED)
+    second.watch.settled(KEY, second.replica, 150, BYTES, 100)
+    assert second.watch.reports() == (LossReport(ORDERS, 0, 5, 120, NOT_KNOWN, 120, NOT_KNOWN),)
+
+
+def test_what_a_crash_of_the_machine_took_is_not_said_to_be_cut() -> None:
+    notes = Notes()
+    Told(2, log_of((3, 120)), notes).snapshot(ASKED)
+
+    second = Told(2, log_of((3, 60)), notes, same_boot=False)
+    second.snapshot(ASKED)
+    third = Told(2, second.log, notes)
+    third.snapshot(ASKED)
+    for told in (second, third):
+        told.follows(cut_to=60)
+        assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 120, NOT_KNOWN, 120, NOT_KNOWN),)
+
+
+def test_a_crash_that_took_nothing_leaves_no_doubt() -> None:
+    notes = Notes()
+    Told(2, log_of((3, 120)), notes).snapshot(ASKED)
+
+    second = Told(2, log_of((3, 120)), notes, same_boot=False)
+    second.snapshot(ASKED)
+    second.follows(cut_to=90, size_bytes=800)
+    second.obeys(leader=1, epoch=5)
+    assert second.watch.reports() == (LossReport(ORDERS, 0, 5, 120, 90, 120, 200),)
 
 
 def test_it_is_told_until_the_controller_has_heard_it() -> None:

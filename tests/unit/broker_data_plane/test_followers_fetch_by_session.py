@@ -41,6 +41,19 @@ async def test_an_idle_session_is_asked_and_answered_with_nothing(tmp_path: Path
         assert (again.session_id, again.responses) == (begun.session_id, ())
 
 
+async def test_who_is_level_is_answered_once_in_each_leader_epoch(tmp_path: Path) -> None:
+    """It has to hear that it is: only then it knows that nothing of its log was cut."""
+    async with broker(tmp_path) as one, follower(one) as two:
+        one.obey(1, replicas=IN_STEP)
+        begun = await two.ask(FETCH, 16, follow(0))
+        one.obey(1, replicas=IN_STEP, epoch=2)
+        asked = follow(0, session=(begun.session_id, 1), leader_epoch=2)
+        answer = fetched(await two.ask(FETCH, 16, asked))
+        assert (answer.error_code, answer.high_watermark) == (0, 0)
+        again = follow(0, session=(begun.session_id, 2), leader_epoch=2)
+        assert (await two.ask(FETCH, 16, again)).responses == ()
+
+
 async def test_a_waiting_session_is_woken_by_an_append_and_sent_the_records_once(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
         one.obey(1, replicas=IN_STEP)

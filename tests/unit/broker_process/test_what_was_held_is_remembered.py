@@ -17,6 +17,17 @@ def test_another_process_reads_what_was_noted_though_the_last_line_is_torn(tmp_p
     assert HeldNotes(tmp_path).load() == {ONE: HELD}
 
 
+def test_what_was_cut_is_remembered_in_the_place_of_what_was_held(tmp_path: Path) -> None:
+    notes = HeldNotes(tmp_path)
+    notes.add(ONE, HELD)
+    notes.add(OTHER, HELD)
+    cut = HELD._replace(parted_at=90, size_bytes=200)
+    notes.add(ONE, cut)
+    assert HeldNotes(tmp_path).load() == {ONE: cut, OTHER: HELD}
+    notes.keep({ONE: cut})
+    assert HeldNotes(tmp_path).load() == {ONE: cut}
+
+
 def test_what_is_noted_behind_a_torn_line_is_remembered_too(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b'["0000')
     notes = HeldNotes(tmp_path)
