@@ -14,6 +14,7 @@ from coordinator.core.events import Join, Sync
 from coordinator.service import ShardService
 from kafkaserver.cluster_answers import TopicView
 from muster.kafkawire.api_table import RequestHeader
+from muster.kafkawire.framing import LENGTH_BYTES
 from muster.kafkawire.heartbeats import HeartbeatRequest, around_the_correlation_id
 from muster.kafkawire.offset_commits import OffsetCommitRequest, offset_commit_answer
 from muster.kafkawire.patterns import Pattern
@@ -33,7 +34,7 @@ _CORRELATION_ID: Final = slice(4, 8)
 class Beat:
     """A Heartbeat: read, and let in, once."""
 
-    __slots__ = ("_asks", "_meaning", "_said", "_service", "_version")
+    __slots__ = ("_asks", "_begins", "_meaning", "_said", "_service", "_version", "request_bytes")
 
     def __init__(
         self, header: RequestHeader, frame: memoryview, meaning: HeartbeatRequest, service: ShardService
@@ -43,17 +44,38 @@ class Beat:
         self._said = bytes(frame[BEHIND_CORRELATION_ID])
         self._meaning = meaning
         self._service = service
+        self.request_bytes = LENGTH_BYTES + len(frame)
+        self._begins = len(frame).to_bytes(LENGTH_BYTES, "big") + self._asks
 
     def answer(self, frame: memoryview) -> bytes | None:
         """What answers the request in `frame` at once, if it is the same; None: it is to be read."""
         if frame[8:] != self._said or frame[:4] != self._asks:
             return None
+        around = self._judged()
+        return None if around is None else frame[4:8].tobytes().join(around)
+
+    def answers(self, received: bytes) -> bytes | None:
+        """The same for all that was received, if it is nothing but this request; it is judged once."""
+        size_bytes, begins, said = self.request_bytes, self._begins, self._said
+        if len(received) == size_bytes:
+            if not (received.endswith(said) and received.startswith(begins)):
+                return None
+            around = self._judged()
+            return None if around is None else received[8:12].join(around)
+        places = range(0, len(received), size_bytes)
+        for place in places:
+            if not (received.startswith(begins, place) and received.startswith(said, place + 12)):
+                return None
+        around = self._judged() if places else None
+        if around is None:
+            return None
+        return b"".join([received[place + 8 : place + 12].join(around) for place in places])
+
+    def _judged(self) -> tuple[bytes, bytes] | None:
+        """What stands around the correlation id in the answer that the member is to hear now."""
         group_id, generation, member_id, instance_id = self._meaning
         error = self._service.heartbeat(group_id, member_id, instance_id, generation)
-        if error is None:
-            return None
-        before, behind = around_the_correlation_id(self._version, error)
-        return b"".join((before, frame[4:8], behind))
+        return None if error is None else around_the_correlation_id(self._version, error)
 
 
 class JoinHabit(NamedTuple):

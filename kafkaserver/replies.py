@@ -35,8 +35,17 @@ class Gate(Protocol):
 class Known(Protocol):
     """A request that was said before, and what answers it."""
 
+    request_bytes: int
+    """How long it is, with its length."""
+
     def answer(self, frame: memoryview) -> bytes | None:
         """The whole answer to the request in `frame` if it is the same; None: it is to be read."""
+
+    def answers(self, received: bytes) -> bytes | None:
+        """All answers if this is nothing but the same request, once or more; None: it is to be cut and read.
+
+        What it is judged by cannot change between two that were received together.
+        """
 
 
 class Session(Protocol):

@@ -15,9 +15,10 @@ import structlog
 from kafkaserver.limits import ServerCounters, ServerLimits
 from kafkaserver.replies import Gate, Handler, Session
 from kafkaserver.request_memory import RequestMemory
+from kafkaserver.short_requests import ShortRequests
 from kafkaserver.sockets import Connection
 from kafkaserver.strangers import Strangers
-from kafkaserver.tls import Certificate
+from kafkaserver.tls import Certificate, TlsSocket
 from muster.kernel.addresses import network_of
 
 log = structlog.get_logger(__name__)
@@ -150,7 +151,10 @@ class KafkaServer:
                 continue  # It is gone already, too.
             peer = f"{address[0]}:{address[1]}"
             session = self._session(peer) if self._session is not None else None
-            connection = Connection(self, behind, peer, gate, session)
+            if session is None or isinstance(behind, TlsSocket):
+                connection = Connection(self, behind, peer, gate, session)
+            else:
+                connection = ShortRequests(self, behind, peer, gate, session)
             if gate is not None:
                 within_s = self.limits.admission_ms / 1000
                 connection.admission = self.loop.call_later(within_s, connection.close_unless_admitted)

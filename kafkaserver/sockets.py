@@ -131,9 +131,8 @@ class Connection:
         until = server.loop.time() + SERVE_AT_ONCE_S
         for _ in range(_RECEIVES_PER_EVENT):
             if self._buffer is None:
-                buffer = server.shared_buffer
-                if server.memory.is_short:
-                    buffer = buffer[:_WHEN_SHORT_BYTES]
+                shared = server.shared_buffer
+                buffer = shared[:_WHEN_SHORT_BYTES] if server.memory.is_short else shared
             elif self._is_small and not server.memory.is_short:
                 # To copy what there is of a small frame costs less than to receive the frames one by one.
                 buffer = server.shared_buffer

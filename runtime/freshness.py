@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Callable
 
-from muster.kernel.instants import Instant, elapsed_ms
+from muster.kernel.instants import Instant, after, elapsed_ms
 
 LEASE_TTL_MS = 5_000
 
 STALLED_AFTER_MS = 200
 """A loop that has not ticked for so long was stopped: nothing is decided before expiries are postponed."""
+
+_NEVER = Instant(-1)
 
 
 class Freshness:
@@ -25,6 +27,8 @@ class Freshness:
         self._announced = True
         self._thawed = asyncio.Event()
         self._ticked_at: Instant | None = None
+        self.steady_until = _NEVER
+        """Before it nothing rests: whoever asks at each answer asks no further."""
 
     @property
     def age_ms(self) -> int:
@@ -67,6 +71,7 @@ class Freshness:
     def tick(self, now: Instant) -> None:
         """The loop runs, and everybody was told how late it is."""
         self._ticked_at = now
+        self._foresee()
 
     @property
     def announced(self) -> bool:
@@ -76,6 +81,7 @@ class Freshness:
     def confirm(self, sent_at: Instant) -> None:
         """A renewal that was sent at `sent_at` found our run alive."""
         self._confirmed_sent_at = sent_at
+        self._foresee()
 
     def forget(self) -> None:
         """Our run has ended: its renewals count for nothing."""
@@ -85,12 +91,23 @@ class Freshness:
     def freeze(self) -> None:
         """Stay frozen until `thaw`, which follows only after expiries were postponed."""
         self._announced = True
+        self._foresee()
         self._thawed.clear()
 
     def thaw(self) -> None:
         """The last renewal is young and everybody was told how long time stood still."""
         self._announced = False
+        self._foresee()
         self._thawed.set()
+
+    def _foresee(self) -> None:
+        sent_at, ticked_at = self._confirmed_sent_at, self._ticked_at
+        if self._announced or sent_at is None:
+            self.steady_until = _NEVER
+            return
+        until = after(sent_at, self._lease_ttl_ms)
+        # Stalled is later than so long after a tick, not as soon as.
+        self.steady_until = until if ticked_at is None else min(until, after(ticked_at, STALLED_AFTER_MS + 1))
 
     async def wait(self) -> None:
         """Return when something may be decided: neither frozen nor stalled."""

@@ -125,6 +125,12 @@ class HeldLane:
     def answering_now(self) -> Instant | None:
         """Both at once (Lane.answering_now)."""
         shown, freshness = self._lanes.clock(), self._lanes.freshness
+        if shown < freshness.steady_until:
+            # As below, without a call: each heartbeat of a Kafka client asks.
+            now = Instant(shown - self._stood_still_ms)
+            if now > self._last_now:
+                self._last_now = now
+            return self._last_now
         if freshness.frozen_at(shown):
             return None
         return self._last_now if freshness.stalled_at(shown) else self._now_at(shown)

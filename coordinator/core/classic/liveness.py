@@ -14,9 +14,10 @@ def heartbeat(state: GroupState, member_id: str, group_instance_id: str | None, 
     classic = state.rows.classic
     if classic is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    fault = fault_of(member_id, group_instance_id, classic.members, state.classic.instances)
-    if fault is not _NONE:
-        return fault
+    if group_instance_id is not None or member_id not in classic.members:
+        fault = fault_of(member_id, group_instance_id, classic.members, state.classic.instances)
+        if fault is not _NONE:
+            return fault
     if generation != state.rows.generation:
         return ErrorCode.ILLEGAL_GENERATION
     if state.rows.phase is _JOIN:

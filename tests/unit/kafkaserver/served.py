@@ -6,16 +6,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from kafkaserver.limits import ServerLimits
-from kafkaserver.replies import Handler
+from kafkaserver.replies import Handler, Session
 from kafkaserver.server import KafkaServer
 
 LIMITS = ServerLimits(request_bytes=64 * 1024)
 
 
 @asynccontextmanager
-async def served(handler: Handler, limits: ServerLimits = LIMITS) -> AsyncIterator[tuple[KafkaServer, int]]:
+async def served(
+    handler: Handler, limits: ServerLimits = LIMITS, session: Callable[[str], Session] | None = None
+) -> AsyncIterator[tuple[KafkaServer, int]]:
     """(server, port) of a door that is open inside the block."""
-    server = KafkaServer("test", handler, limits)
+    server = KafkaServer("test", handler, limits, session=session)
     port = server.listen("127.0.0.1", 0)
     try:
         yield server, port

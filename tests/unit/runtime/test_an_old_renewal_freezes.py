@@ -2,6 +2,9 @@
 
 import asyncio
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from muster.kernel.instants import Instant
 from runtime.freshness import LEASE_TTL_MS, STALLED_AFTER_MS, Freshness
 
@@ -73,3 +76,30 @@ async def test_who_waits_goes_on_at_the_thaw() -> None:
     freshness.thaw()
     async with asyncio.timeout(5):
         await waiting
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["confirm", "tick", "freeze", "thaw", "forget"]), st.integers(0, 2_500))
+    )
+)
+def test_before_the_foreseen_instant_nothing_rests_and_from_it_on_everything(
+    steps: list[tuple[str, int]],
+) -> None:
+    clock = Clock()
+    freshness = Freshness(clock)
+    for step, ms in steps:
+        match step:
+            case "confirm":
+                freshness.confirm(clock())
+            case "tick":
+                freshness.tick(clock())
+            case "freeze":
+                freshness.freeze()
+            case "thaw":
+                freshness.thaw()
+            case "forget":
+                freshness.forget()
+        clock.at += ms
+        for at in {clock.at, max(freshness.steady_until - 1, 0), max(freshness.steady_until, 0)}:
+            assert freshness.resting_at(Instant(at)) == (at >= freshness.steady_until)
