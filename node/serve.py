@@ -35,7 +35,7 @@ from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
 from runtime.ports import SHARD_COUNT, LaneService
 from runtime.postgres import Postgres, application_name
-from runtime.publishing import Publisher
+from runtime.publishing import Publisher, prepare_celery
 from runtime.refusals import RefusalNotes
 from runtime.side import SideLink
 from runtime.wake import Listener
@@ -86,7 +86,7 @@ class Node:
         limits = client_limits(settings.MUSTER_NODE_KAFKA_CONNECTIONS, settings.MUSTER_STRANGERS_PER_ADDRESS)
         static_configs = controller.configuration.from_environment().core.static_configs
         self._kafka = NodeListener(self.heart, shards, limits, guard, static_configs)
-        self._publisher = Publisher()
+        self._publisher = Publisher(prepare=prepare_celery)
         self._spare = Spare()
         self.heart.queries = SideLink(database, lambda: self.keeper.run, "queries")
         self.heart.wakes = SideLink(database, lambda: self.keeper.run, "wakes")

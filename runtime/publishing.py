@@ -21,11 +21,24 @@ def ask_celery(item_id: str) -> None:
     perform_work.apply_async((item_id,), retry=False, ignore_result=True, expires=30)
 
 
+def prepare_celery() -> None:
+    """Load what the first `ask_celery` would load, which takes longer than a large election; asks nobody."""
+    from runtime.tasks import perform_work
+
+    _ = perform_work.app.producer_pool
+
+
 class Publisher:
     """A daemon thread with a bounded queue without doubles."""
 
-    def __init__(self, send: Callable[[str], None] = ask_celery, capacity: int = CAPACITY) -> None:
-        self._send = send
+    def __init__(
+        self,
+        send: Callable[[str], None] = ask_celery,
+        capacity: int = CAPACITY,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`prepare` is called first, in the thread: what the first to publish would have to wait for."""
+        self._send, self._prepare = send, prepare
         self._capacity = capacity
         self._waiting: deque[str] = deque()
         self._changed = threading.Condition()
@@ -53,6 +66,11 @@ class Publisher:
             self._changed.notify()
 
     def _work(self) -> None:
+        try:
+            self._prepare()
+        except Exception as error:
+            # The first publishing meets the same, and is not alone with it.
+            log.warning("Celery could not be prepared", error=str(error))
         while True:
             with self._changed:
                 while not self._waiting and not self._stopping:
