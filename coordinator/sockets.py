@@ -123,8 +123,11 @@ class _Listening:
 
     def _understand(self, connection: MemberConnection, text: str) -> None:
         try:
-            limit_bytes = self._door.inbound_limit_bytes(connection, limits.bytes_of(text))
-            message = codec.decode_from_member(text, limit_bytes)
+            if len(text) <= limits.SHORT_CHARACTERS:
+                message = codec.decode_from_member(text, None)
+            else:
+                limit_bytes = self._door.inbound_limit_bytes(connection, limits.bytes_of(text))
+                message = codec.decode_from_member(text, limit_bytes)
         except RemoteMessageError as problem:
             connection.close(problem.close_code, f"{problem.error_code.name}: {problem}")
             return

@@ -17,6 +17,7 @@ from websockets.protocol import OPEN
 
 from coordinator.sockets import TEXT_EXTENSION
 from node.large_texts import LARGE_BYTES, large_texts
+from node.said_texts import said_texts
 
 try:
     from websockets.speedups import apply_mask
@@ -71,6 +72,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self._resting = False
         self._cut_off: asyncio.TimerHandle | None = None
         self._large_texts = large_texts(self.loop)
+        self._said = said_texts(self.loop)
 
     # --- for the application --------------------------------------------------------------------------------
 
@@ -95,7 +97,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             header = struct.pack(">BBH", TEXT, 126, size)
         else:
             header = struct.pack(">BBQ", TEXT, 127, size)
-        self.transport.write(header + payload)
+        self._said.say(self.transport, header + payload)
         return True
 
     def cut_off_within(self, seconds: float) -> None:
@@ -111,6 +113,11 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         if self._cut_off is not None:
             self._cut_off.cancel()
 
+    def shutdown(self) -> None:
+        """As uvicorn, after what was said."""
+        self._said.flush()
+        super().shutdown()
+
     def handle_connect(self, event: Request) -> None:
         """Add the extension to the scope."""
         super().handle_connect(event)
@@ -119,6 +126,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         """As uvicorn; from the acceptance on, frames are found here."""
+        self._said.flush()
         await super().send(message)
         if message["type"] == "websocket.accept":
             # Bytes that came too early lie in the parser, which then goes on alone.
@@ -190,6 +198,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             self._rest += data[position:]
 
     def _parse(self, frames: "bytes | bytearray") -> None:
+        self._said.flush()
         super().data_received(bytes(frames))
 
     def _heard(self, payload: bytes) -> None:
@@ -215,6 +224,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             return payload.decode()
         except UnicodeDecodeError:
             if not self.close_sent:
+                self._said.flush()
                 self.conn.fail(1007, "the text is not UTF-8")
                 self.handle_parser_exception()
             self.frames = []

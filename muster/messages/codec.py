@@ -38,8 +38,10 @@ def encode(message: Frame | FromBroker | ToBroker) -> bytes:
         raise LocalMessageError(f"cannot encode {type(message).__name__}: {error}") from error
 
 
-def decode_from_member(frame: str | bytes, limit_bytes: int = FRAME_LIMIT_BYTES) -> FromMember:
-    """A consumer's frame. Raises RemoteMessageError: FRAME_TOO_LARGE or MALFORMED_FRAME."""
+def decode_from_member(frame: str | bytes, limit_bytes: int | None = FRAME_LIMIT_BYTES) -> FromMember:
+    """A consumer's frame; None: its size was looked at. Raises RemoteMessageError: FRAME_TOO_LARGE or
+    MALFORMED_FRAME.
+    """
     return _decode(_from_member, frame, limit_bytes)
 
 

@@ -5,6 +5,9 @@ from typing import Final
 FRAME_LIMIT_BYTES: Final = 64 * 1024
 """What a door of members reads from a stranger."""
 
+SHORT_CHARACTERS: Final = FRAME_LIMIT_BYTES // 4
+"""A text of no more characters is within that limit, however many bytes each has: nobody need count."""
+
 BYTES_PER_PARTITION: Final = 48
 """An upper bound for one entry of offset_info; a member that owns much may say much."""
 

@@ -149,6 +149,10 @@ def test_a_text_is_as_large_as_its_bytes(frame: str) -> None:
     assert limits.bytes_of(frame) == len(frame.encode("utf-8", "surrogatepass"))
 
 
+def test_a_short_text_is_within_the_limit_of_strangers_whatever_is_in_it() -> None:
+    assert limits.bytes_of("\N{PARTY POPPER}" * limits.SHORT_CHARACTERS) <= limits.FRAME_LIMIT_BYTES
+
+
 def test_the_language_of_the_link_breaks_in_the_same_two_ways() -> None:
     for frame, error in (("{", ErrorCode.MALFORMED_FRAME), (" " * (2**21 + 1), ErrorCode.FRAME_TOO_LARGE)):
         with pytest.raises(RemoteMessageError) as refused:
