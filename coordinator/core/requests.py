@@ -243,7 +243,8 @@ def _delete_offsets(draft: AnyDraft, wish: DeleteOffsets) -> Plan | Answer:
             draft.forget_dirty(chosen)
             draft.let_nobody_go_on()
 
-    return Answer(Verdict.DONE, text=f"{len(chosen)} offsets deleted.", changes=changes), carry_out
+    text = f"{len(chosen)} offset{'' if len(chosen) == 1 else 's'} deleted."
+    return Answer(Verdict.DONE, text=text, changes=changes), carry_out
 
 
 def _set_offsets(draft: AnyDraft, changes: tuple[OffsetChange, ...]) -> Plan | Answer:

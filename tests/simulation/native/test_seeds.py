@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.native.runner import Outcome, run_seed
 from tests.simulation.native.world import AGEING
 
-SEEDS = 120
+SEEDS = 300
 SEEDS_A_TEST = 20
 LOOKED_INTO = 60
 
