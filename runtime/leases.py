@@ -18,7 +18,7 @@ from runtime.freshness import LEASE_TTL_MS, Freshness
 from runtime.holdings import WIND_DOWN_S, Holdings
 from runtime.judging import LONGEST_GAP_MS, LOOK_EVERY_MS, Judge
 from runtime.lanes import Lanes
-from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict
+from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict, is_unable
 from runtime.refusals import OnRefused, tell_nobody
 from runtime.sharing import best, to_give, to_take
 from runtime.threads import OneThread, Threads
@@ -297,6 +297,11 @@ class LeaseKeeper:
             raise
         except VersionConflict as conflict:
             raise ConnectionLost(str(conflict)) from conflict
+        except Exception as error:
+            if is_unable(error):
+                # A full disk, or a server that only reads: as one that is away, the node freezes and goes on.
+                raise ConnectionLost(str(error)) from error
+            raise
 
     async def _run_has_ended(self) -> None:
         """Somebody judged us dead: drop everything, hang up on everybody, begin a new run."""

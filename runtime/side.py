@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from runtime.database import Database, Link
-from runtime.ports import Connection, ConnectionLost, VersionConflict
+from runtime.ports import Connection, ConnectionLost, VersionConflict, is_unable
 from runtime.threads import OneThread, Threads
 
 Result = TypeVar("Result")
@@ -24,7 +24,9 @@ class SideLink:
         self._link: Link | None = None
 
     async def query(self, function: Callable[[Connection], Result]) -> Result:
-        """Run `function` in a transaction of its own. Raises ConnectionLost: ask again, or do without."""
+        """Run `function` in a transaction of its own. Raises ConnectionLost, also where the database
+        writes nothing for anybody: ask again, or do without.
+        """
         run = self._run()
         return await self._thread.run(lambda: self._transaction(run, function))
 
@@ -46,6 +48,10 @@ class SideLink:
         except VersionConflict as conflict:
             # A deadlock with a migration, a statement that somebody cancelled: nothing was done either.
             raise ConnectionLost(str(conflict)) from conflict
+        except Exception as error:
+            if is_unable(error):
+                raise ConnectionLost(str(error)) from error
+            raise
 
     def _close(self) -> None:
         link, self._link = self._link, None

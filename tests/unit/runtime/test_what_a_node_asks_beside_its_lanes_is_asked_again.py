@@ -1,6 +1,9 @@
 """Whatever ends a transaction beside the lanes, whoever asked hears that he may ask again."""
 
+from collections.abc import Callable
+
 import pytest
+from psycopg import errors
 
 from runtime.memory import MemoryDatabase
 from runtime.ports import Connection, ConnectionLost, VersionConflict
@@ -11,12 +14,19 @@ def _cancelled(connection: Connection) -> None:
     raise VersionConflict("canceling statement due to user request")
 
 
-async def test_a_cancelled_statement_is_heard_as_a_lost_connection_and_costs_none() -> None:
+def _full(connection: Connection) -> None:
+    raise errors.DiskFull("canceling: no space left on device")
+
+
+@pytest.mark.parametrize("ended", [_cancelled, _full])
+async def test_what_ends_a_statement_is_heard_as_a_lost_connection_and_costs_none(
+    ended: Callable[[Connection], None],
+) -> None:
     database = MemoryDatabase(["controller"])
     side = SideLink(database, lambda: "a-run", "queries")
     try:
         with pytest.raises(ConnectionLost, match="canceling"):
-            await side.query(_cancelled)
+            await side.query(ended)
         assert await side.query(lambda connection: "answered") == "answered"
         assert len(database.links) == 1
     finally:
