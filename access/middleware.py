@@ -20,6 +20,6 @@ class EndOldSessions:
             now_ms = int(time.time() * 1000)
             if sessions.is_over(request.session, now_ms):
                 logout(request)
-            else:
-                sessions.note_use(request.session, now_ms)
+            elif sessions.note_use(request.session, now_ms):
+                sessions.keep_use(request.session)
         return self._get_response(request)

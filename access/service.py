@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -24,6 +24,7 @@ from muster.kernel.scram import HASHES, verifier_of
 from muster.kernel.token_text import SECRET_BYTES, read_token
 from muster.messages.link.callers import CallerRow, ScramRow
 from runtime import wake
+from runtime.ports import is_unable
 
 __all__ = [
     "Caller",
@@ -140,7 +141,12 @@ def verify(presented: str) -> Caller | None:
     before = now - timedelta(milliseconds=_LAST_USED_EVERY_MS)
     stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=before)
     if token.last_used_at is None or token.last_used_at < before:
-        ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+        try:
+            ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+        except DatabaseError as error:
+            # A database that has no room, or only reads, keeps nobody from looking: it is noted later.
+            if not (isinstance(error.__cause__, Exception) and is_unable(error.__cause__)):
+                raise
     return Caller(
         token.principal.name, Role(token.role), token.name, Scope.of(token.topics), Scope.of(token.groups)
     )

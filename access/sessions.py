@@ -3,7 +3,10 @@
 from collections.abc import MutableMapping
 from typing import Any
 
-from django.contrib.sessions.backends.base import SessionBase
+from django.contrib.sessions.backends.base import SessionBase, UpdateError
+from django.db import DatabaseError
+
+from runtime.ports import is_unable
 
 IDLE_MS = 1_800_000
 LONGEST_MS = 43_200_000
@@ -31,4 +34,24 @@ def note_use(session: Session, now_ms: int) -> bool:
         return False
     session[_SEEN] = now_ms
     session.setdefault(_BEGUN, now_ms)
+    return True
+
+
+def keep_use(session: SessionBase) -> bool:
+    """Save what `note_use` wrote down; False if the session is gone by now.
+
+    A database that has no room, or only reads, keeps nobody from looking at pages: it is noted later.
+    """
+    try:
+        session.save()
+    except UpdateError as error:
+        # Django says so of a session that is gone, and of whatever the database made of the statement.
+        refused = error.__context__
+        cause = getattr(refused, "__cause__", None)
+        if not isinstance(cause, Exception):
+            # Signed out in this moment: it is not brought back.
+            return False
+        if isinstance(refused, DatabaseError) and not is_unable(cause):
+            raise refused from cause
+    session.modified = False
     return True

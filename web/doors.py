@@ -124,7 +124,8 @@ def unanswered(scope: Scope, body: bytes, why: str) -> list[Message]:
         return refusal(path, why)
     request_id = secrets.token_hex(8)
     kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-    page = page_of(fields_in(kind, body), silent=why == "silent", request_id=request_id)
+    means = SILENT_DATABASE if why == "silent" else "It took too long, or too many asked at once."
+    page = page_of(fields_in(kind, body), means=means, request_id=request_id)
     return _messages(_WORDS[why][0], page.encode(), "text/html; charset=utf-8", request_id)
 
 

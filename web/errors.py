@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import BadRequest
-from django.db import DataError, InterfaceError, OperationalError
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from access.rest.problems import OTHER_SCHEMA, SILENT_DATABASE, is_of_another_schema, problem_response
+from access.rest.problems import OTHER_SCHEMA, is_of_another_schema, problem_response, why_unanswered
 from web.context import theme_of
 from web.doors import READ, RETRY_AFTER_S, is_rest
 from web.unanswered import fields_of, page_of
@@ -24,13 +24,13 @@ def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str
     return render(request, "error.html", words, status=status)
 
 
-def _silent(request: HttpRequest) -> HttpResponse:
-    """The database did not answer: of a page nothing is lost, of a form nobody knows whether it was taken."""
+def _silent(request: HttpRequest, means: str) -> HttpResponse:
+    """The database is not well: of a page nothing is lost, of a form nobody knows whether it was taken."""
     if request.method in READ or is_rest(request.path):
         todo = "Try again in a few seconds."
-        return _answer(request, 503, "The page could not be read", SILENT_DATABASE, todo)
+        return _answer(request, 503, "The page could not be read", means, todo)
     fields, request_id = fields_of(request.POST), getattr(request, "request_id", "")
-    page = page_of(fields, silent=True, request_id=request_id, theme=theme_of(request))
+    page = page_of(fields, means=means, request_id=request_id, theme=theme_of(request))
     return HttpResponse(page, status=503)
 
 
@@ -86,13 +86,13 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 @login_not_required
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500: our own mistake; nothing of it is shown but the request id. 503 if the database does not answer.
+    """500: our own mistake; nothing of it is shown but the request id. 503 if the database is not well.
 
     Django calls it while the exception is being handled, wherever that was: view, session or middleware.
     """
     exception = sys.exc_info()[1]
-    if isinstance(exception, OperationalError | InterfaceError):
-        answer = _silent(request)
+    if means := why_unanswered(exception):
+        answer = _silent(request, means)
         answer["Retry-After"] = str(RETRY_AFTER_S)
         return answer
     if is_of_another_schema(exception):

@@ -7,8 +7,6 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import QueryDict
 from django.template.loader import render_to_string
 
-from access.rest.problems import SILENT_DATABASE
-
 KEY: Final = "key"
 """The field by which a form that is sent twice is carried out once (runtime.requests)."""
 
@@ -34,11 +32,11 @@ def fields_in(content_type: bytes, body: bytes) -> Fields:
         return []
 
 
-def page_of(fields: Fields, *, silent: bool, request_id: str, theme: str = "") -> str:
-    """The page about a form without an answer, which shows it again; `silent`: the database gave none."""
+def page_of(fields: Fields, *, means: str, request_id: str, theme: str = "") -> str:
+    """The page about a form without an answer, which shows it again; `means` says why there is none."""
     words = {
         "title": "What you sent was not answered",
-        "means": SILENT_DATABASE if silent else "It took too long, or too many asked at once.",
+        "means": means,
         "todo": _KNOWN_ONCE if fields else _LOST,
         "again": False,
         "fields": fields,

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.contrib.sessions.backends.base import UpdateError
 from django.db import DatabaseError, close_old_connections
 from django.http import HttpRequest
 from django.http.request import split_domain_port, validate_host
@@ -130,9 +129,4 @@ def _goes_on(session: Any) -> bool:
     now_ms = int(time.time() * 1000)
     if sessions.is_over(session, now_ms):
         return False
-    if sessions.note_use(session, now_ms):
-        try:
-            session.save()
-        except UpdateError:  # signed out in this moment: it is not brought back
-            return False
-    return True
+    return sessions.keep_use(session) if sessions.note_use(session, now_ms) else True

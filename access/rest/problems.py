@@ -5,12 +5,13 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.db import DataError, InterfaceError, OperationalError, ProgrammingError
+from django.db import DatabaseError, DataError, InterfaceError, OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
 from muster.kernel.error_codes import ErrorCode
+from runtime.ports import is_unable
 
 MEDIA_TYPE = "application/problem+json"
 FIRST_OF_OURS = 1_000
@@ -20,13 +21,23 @@ SILENT_DATABASE = (
     "The database did not answer. Until it does no offset is committed, no group rebalances and no leader is"
     " elected; reading and writing go on where they are."
 )
+CANNOT_WRITE = (
+    "The database writes nothing now: it has no room, or it only reads. Until it does no offset is committed,"
+    " no group rebalances and no leader is elected; reading and writing go on where they are."
+)
+TOOK_TOO_LONG = (
+    "The database took too long: somebody holds rows of it, or too much is asked of it at once. Groups and"
+    " brokers go on."
+)
 OTHER_SCHEMA = (
     "The database has the schema of another version of Muster: run manage.py migrate, or start the version"
     " that the schema is of. Nothing was changed; groups and brokers go on."
 )
 _UNKNOWN_TABLE_OR_COLUMN = ("42P01", "42703")
 _SILENT = (OperationalError, InterfaceError)
-"""What it looks like when the database does not answer; any other of its errors is a mistake of ours."""
+"""What it looks like when the database does not answer."""
+_ENDED = ("57014", "55P03")
+"""A statement took longer than it may, or waited for a lock longer than it may."""
 
 
 class Problem(exceptions.APIException):
@@ -38,6 +49,18 @@ class Problem(exceptions.APIException):
         self.error = error
         self.more = more
         self.headers: Mapping[str, str] = {}
+
+
+def why_unanswered(exception: BaseException | None) -> str:
+    """What to say of a database that is not well; empty for any other error: that is a mistake of ours."""
+    if not isinstance(exception, DatabaseError | InterfaceError):
+        return ""
+    cause = exception.__cause__
+    if isinstance(cause, Exception) and is_unable(cause):
+        return CANNOT_WRITE
+    if getattr(cause, "sqlstate", None) in _ENDED:
+        return TOOK_TOO_LONG
+    return SILENT_DATABASE if isinstance(exception, _SILENT) else ""
 
 
 def is_of_another_schema(exception: BaseException | None) -> bool:
@@ -90,7 +113,7 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response | None:
     wait_s = getattr(refusal, "wait", None)
     if wait_s is not None:
         response["Retry-After"] = str(int(wait_s) + 1)
-    if isinstance(exception, _SILENT):
+    if why_unanswered(exception):
         response["Retry-After"] = "2"
     return response
 
@@ -108,8 +131,8 @@ def _as_refusal(exception: Exception) -> exceptions.APIException | None:
     if isinstance(exception, DataError):
         text = "The address holds something that no row can hold."
         return Problem(400, text, ErrorCode.INVALID_REQUEST)
-    if isinstance(exception, _SILENT):
-        return Problem(503, f"{SILENT_DATABASE} Ask again.")
+    if words := why_unanswered(exception):
+        return Problem(503, f"{words} Ask again.")
     if is_of_another_schema(exception):
         return Problem(503, OTHER_SCHEMA)
     return None
