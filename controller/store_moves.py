@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+import structlog
 from psycopg import Cursor
 
 from controller import statements_moves as statements
@@ -19,18 +20,29 @@ from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
 
 _steps = msgspec.json.Decoder(list[PlanStep])
+log = structlog.get_logger(__name__)
 
 
 def load(cursor: Cursor[Any]) -> tuple[list[facts.Reassignment], PlanTable]:
     """The active reassignments in the order of asking, and the plans that are not over."""
     moves = [_reassignment(*row) for row in cursor.execute(statements.READ_REASSIGNMENTS).fetchall()]
-    plans = [_plan(*row) for row in cursor.execute(statements.READ_PLANS).fetchall()]
-    found = cursor.execute(statements.READ_STEPS).fetchall()
+    plans = list(_readable(cursor.execute(statements.READ_PLANS).fetchall()))
+    known = {plan.id for plan in plans}
+    found = [row for row in cursor.execute(statements.READ_STEPS).fetchall() if UUID(str(row[0])) in known]
     waiting, asked = (
         [one for plan_id, is_asked, text in found if is_asked is kept for one in _steps_of(plan_id, text)]
         for kept in (False, True)
     )
     return moves, PlanTable.of(plans, waiting, asked)
+
+
+def _readable(rows: Sequence[Sequence[Any]]) -> Iterator[Plan]:
+    """Without a plan of a kind that only another version knows: it rests, and all else has its controller."""
+    for row in rows:
+        try:
+            yield _plan(*row)
+        except ValueError as problem:
+            log.error("plan cannot be read and rests", plan=str(row[0]), error=str(problem))
 
 
 def save(cursor: Cursor[Any], before: ClusterRows, kinds: Mapping[type, Sequence[Any]], version: int) -> None:
