@@ -19,7 +19,7 @@ from runtime.rests import FIRST_MS, Rests
 from runtime.streams import Seat, Stream
 from runtime.suspects import Suspects
 from runtime.threads import OneThread, Threads
-from runtime.turn import is_guilt, take_turn
+from runtime.turn import NotLoaded, is_guilt, take_turn
 from runtime.work_table import Offered
 
 STREAMS = 4
@@ -57,6 +57,8 @@ class HeldLane:
         self._timers: dict[tuple[int, str], asyncio.TimerHandle] = {}
         self._suspected: set[tuple[int, str]] = set()
         self._rests = Rests()
+        self._unread: dict[tuple[int, str], tuple[Instant, NotLoaded]] = {}
+        """What could not be read a moment ago, and until when nobody has it read anew."""
         self._told_at: dict[tuple[str, str], Instant] = {}
         self._stood_still_ms = 0
         self._last_now = lanes.clock()
@@ -306,9 +308,15 @@ class HeldLane:
         """One turn for all events, or several of so many as one transaction bears; if our own mistake spoils
         one, what is guilty is to be found and refused, so that the others are decided.
         """
+        unread = self._unread.get((id(subject), key))
+        if unread is not None and events and self._lanes.clock() < unread[0]:
+            # Whoever is hung up on comes again at once, and each reading may be of a whole cluster.
+            return Suspects(events, unread[1], partial(self._refuse, subject, key))
         left, error = await self._tried(subject, key, events)
         if error is None:
             return None
+        if isinstance(error, NotLoaded):
+            self._unread[id(subject), key] = (after(self._lanes.clock(), FIRST_MS), NotLoaded(*error.args))
         if left and is_guilt(error):
             if len(left) > 1:
                 log.warning("turn failed; what is guilty is looked for", lane=self.name, key=key)
@@ -331,6 +339,7 @@ class HeldLane:
                 events = events[most:]
                 if not events:
                     self._rests.went_well((id(subject), key))
+                    self._unread.pop((id(subject), key), None)
                     return events, None
         except LaneLost:
             raise
@@ -383,6 +392,7 @@ class HeldLane:
         self._waiting.clear()
         self._suspected.clear()
         self._rests.forget()
+        self._unread.clear()
 
 
 class Lanes:

@@ -12,6 +12,7 @@ from muster.kernel.instants import Instant
 from runtime.lanes import TURN_WEIGHT_MAX, HeldLane
 from runtime.memory import MemoryConnection, MemoryLink
 from runtime.ports import CONTROLLER_LANE, shard_lane
+from runtime.rests import FIRST_MS
 from tests.conformance.counters import Added, Counter, Counters, CounterStore, Tally, read_journal, read_tally
 from tests.unit.runtime.lanes_in_memory import LanesInMemory, lanes_in_memory, until
 
@@ -128,9 +129,25 @@ async def test_a_key_whose_rows_cannot_be_read_is_read_once_for_all_its_events()
             for _ in range(10):
                 await lane.submit_turn(counters, "orders", 1)
         assert [len(events) for _, events in counters.refused] == [MANY + 1] + [1] * 9
-        assert store.loads == 10
-        # Whoever is hung up on comes again at once; people need not be told each time.
+        # Whoever is hung up on comes again at once: nobody has it read anew, and told of, each time.
+        assert store.loads == 1
         assert len([one for one in logs if one["event"] == "turn failed"]) == 1
+
+
+async def test_rows_that_can_be_read_again_are_read_a_second_later_and_at_once_when_time_asks() -> None:
+    async with lanes_in_memory() as rig:
+        lane, torn = await rig.take(), Torn()
+        counters = Counters(torn)
+        await lane.submit_turn(counters, "orders", 1)
+        await lane.submit_turn(counters, "orders")
+        assert torn.loads == 2
+        counters.store = CounterStore()
+        await lane.submit_turn(counters, "orders", 2)
+        assert counters.said == []
+        rig.at += FIRST_MS
+        await lane.submit_turn(counters, "orders", 3)
+        await lane.submit_turn(counters, "orders", 4)
+        assert counters.said == [("orders", 3), ("orders", 4)]
 
 
 async def test_all_that_wait_for_a_proof_cost_one_look_and_no_transaction() -> None:

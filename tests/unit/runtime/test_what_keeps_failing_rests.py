@@ -60,6 +60,7 @@ async def test_a_turn_that_succeeds_begins_the_rests_anew() -> None:
             await lane.submit_turn(counters, "orders")
             assert round(looks_again_in_ms(lane) / 1000) == 1
             counters.store = sound
+            rig.at += FIRST_MS
             await lane.submit_turn(counters, "orders", 0)
 
 
