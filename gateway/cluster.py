@@ -14,7 +14,6 @@ import structlog
 
 from controller import catalog
 from gateway.translation.cluster import KnownBroker, KnownCluster, KnownNode, KnownPartition, KnownTopic
-from gateway.vigils import Vigils
 from kafkaserver.cluster_answers import MetadataView, TopicView
 from kafkaserver.missed import MissedBrokers
 from kafkaserver.producer_ids import NoProducerIds, ProducerIdBlock
@@ -23,6 +22,7 @@ from muster.kernel.shards import SHARD_COUNT
 from muster.messages.link.rows import CLIENT_LISTENER, REPLICATION_LISTENER
 from runtime import cluster
 from runtime.ports import EVERYTHING, Connection, ConnectionLost, NodeContext, shard_lane
+from runtime.vigils import Vigils
 
 log = structlog.get_logger(__name__)
 

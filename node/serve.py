@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +24,7 @@ from gateway.listener import NodeListener
 from kafkaserver import open_files
 from kafkaserver.guard import Belief, Guard
 from kafkaserver.limits import client_limits
+from muster.kernel.addresses import place_of_websocket
 from node import doors
 from node.context import NodeHeart
 from node.duties import Duties
@@ -38,6 +39,7 @@ from runtime.postgres import Postgres, application_name
 from runtime.publishing import Publisher, prepare_celery
 from runtime.refusals import RefusalNotes
 from runtime.side import SideLink
+from runtime.vigils import Vigils
 from runtime.wake import Listener
 
 LANES_IN_ALL = SHARD_COUNT + 1
@@ -110,6 +112,10 @@ class Node:
             on_moved=lambda: self.heart.wake("leases"),
             kafka=self._hold_kafka_address(),
             on_refused=refusals.add,
+            keep_vigil=self._keep_vigil,
+        )
+        self._vigils: Vigils[str] = Vigils(
+            lambda run: self.keeper.doubt_owner(), lambda run: self.keeper.refused(run)
         )
         self._duties = Duties(self.heart, self.keeper, self._desk, self._freshness, self._kafka, refusals)
         self._listener = Listener(
@@ -132,6 +138,9 @@ class Node:
         if settings.MUSTER_NODE_KAFKA_ADDRESS:
             return str(settings.MUSTER_NODE_KAFKA_ADDRESS)
         return f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
+
+    def _keep_vigil(self, addresses: Mapping[str, str]) -> None:
+        self._vigils.keep({run: place_of_websocket(address) for run, address in addresses.items()})
 
     def why_not_ready(self) -> str:
         """Empty if every lane is accepted, by us or by whoever holds its lease; else what is missing."""
@@ -180,6 +189,7 @@ class Node:
         for part in parts:
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
+        self._vigils.keep({})
         self.heart.stop()
         self._publisher.stop()
         await self.keeper.stop()

@@ -14,7 +14,13 @@ LONGEST_GAP_MS = 1_000
 HUNG_AFTER_MS = LEASE_TTL_MS + LOOK_EVERY_MS + 100
 """lease_ttl, the difference of two clocks' rates, and one look: whoever is judged hung is frozen by then."""
 
-CRASHED, HUNG = "crashed", "hung"
+CRASHED, HUNG, GONE = "crashed", "hung", "gone"
+
+HASTE_MS = 50
+"""Between two looks while it is proved that a peer's process has ended, and its session is still there."""
+
+PROOF_MS = 1_000
+"""For how long that proof counts: the server ends a session as soon as it hears of its client's end."""
 
 
 @dataclass(slots=True)
@@ -24,6 +30,14 @@ class _Observation:
     renewals: int
     since: Instant
     gone_since: Instant | None = None
+
+
+@dataclass(slots=True)
+class _Refusal:
+    """When a peer's address refused, and how often the peer had renewed at the first look sent after it."""
+
+    at: Instant
+    renewals: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +55,34 @@ class Judge:
     def __init__(self) -> None:
         self._seen: dict[str, _Observation] = {}
         self._last_look_at: Instant | None = None
+        self._refusals: dict[str, _Refusal] = {}
 
     def begin_again(self) -> None:
         """The connection is new, or an end found no row: nothing that was seen counts any more."""
         self._seen.clear()
+        self._refusals.clear()
         self._last_look_at = None
 
     def forget(self, run: str) -> None:
         """This run was ended, or turned out to live: observe it anew."""
         self._seen.pop(run, None)
+        self._refusals.pop(run, None)
+
+    def refused(self, run: str, now: Instant) -> None:
+        """A connection to this run's address broke, and nobody listens there any more."""
+        self._refusals[run] = _Refusal(now)
+
+    def look_after_ms(self, now: Instant) -> int:
+        """How long after the look before the next is due."""
+        waits = any(elapsed_ms(refusal.at, now) <= PROOF_MS for refusal in self._refusals.values())
+        return HASTE_MS if waits else LOOK_EVERY_MS
 
     def look(self, peers: Iterable[Peer], sent_at: Instant) -> list[Verdict]:
         """Who is to be ended after this look; `sent_at` by this node's clock.
 
-        Crashed: two looks in a row, 0.4 s apart, without its session's backend. Hung: its renewals stood
-        still for HUNG_AFTER_MS of time in which this node looked without a gap.
+        Gone: its address refuses, and then one look finds it without its session's backend. Crashed: two
+        looks in a row, 0.4 s apart, do. Hung: its renewals stood still for HUNG_AFTER_MS of time in which
+        this node looked without a gap.
         """
         last, self._last_look_at = self._last_look_at, sent_at
         if last is None or elapsed_ms(last, sent_at) > LONGEST_GAP_MS:
@@ -63,6 +90,9 @@ class Judge:
         verdicts: list[Verdict] = []
         alive: dict[str, _Observation] = {}
         for peer in peers:
+            if self._is_gone(peer, sent_at):
+                verdicts.append(Verdict(peer.run, peer.renewals, GONE))
+                continue
             before = self._seen.get(peer.run)
             if before is None or before.renewals != peer.renewals:
                 gone_since = None if peer.there else sent_at
@@ -79,4 +109,16 @@ class Judge:
             if elapsed_ms(before.since, sent_at) >= HUNG_AFTER_MS:
                 verdicts.append(Verdict(peer.run, peer.renewals, HUNG))
         self._seen = alive
+        self._refusals = {run: refusal for run, refusal in self._refusals.items() if run in alive}
         return verdicts
+
+    def _is_gone(self, peer: Peer, sent_at: Instant) -> bool:
+        refusal = self._refusals.get(peer.run)
+        if refusal is None or sent_at < refusal.at:
+            return False
+        if elapsed_ms(refusal.at, sent_at) > PROOF_MS or refusal.renewals not in (None, peer.renewals):
+            # It was there for so long, or renews: its door is closed, but it lives.
+            del self._refusals[peer.run]
+            return False
+        refusal.renewals = peer.renewals
+        return not peer.there

@@ -16,7 +16,7 @@ from runtime.database import Database, Link, Look
 from runtime.failpoints import passing
 from runtime.freshness import LEASE_TTL_MS, Freshness
 from runtime.holdings import WIND_DOWN_S, Holdings
-from runtime.judging import LONGEST_GAP_MS, LOOK_EVERY_MS, Judge
+from runtime.judging import LONGEST_GAP_MS, Judge
 from runtime.lanes import Lanes
 from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict, is_unable
 from runtime.refusals import OnRefused, tell_nobody
@@ -69,6 +69,7 @@ class LeaseKeeper:
         threads: Threads = OneThread,
         kafka: str = "",
         on_refused: OnRefused = tell_nobody,
+        keep_vigil: Callable[[Mapping[str, str]], None] = lambda addresses: None,
     ) -> None:
         self._database = database
         self._node = node
@@ -80,6 +81,7 @@ class LeaseKeeper:
         self._on_offered = on_offered
         self._on_refused = on_refused
         self._on_moved = on_moved
+        self._keep_vigil = keep_vigil
         self._holdings = Holdings(services, clock, self.look_soon, on_moved, self.owner_address, on_refused)
         self._leave = leave
         self._judge = Judge()
@@ -151,6 +153,12 @@ class LeaseKeeper:
         if elapsed_ms(self._looked_at, self._clock()) >= DOUBT_EVERY_MS:
             self.look_soon()
 
+    def refused(self, run: str) -> None:
+        """A connection to this peer broke, and its address refuses: its process may have ended (`vigils`)."""
+        log.info("peer hung up, and nobody listens there", peer=run)
+        self._judge.refused(run, self._clock())
+        self.look_soon()
+
     # --- life -----------------------------------------------------------------------------------------------
 
     async def keep(self) -> None:
@@ -169,7 +177,8 @@ class LeaseKeeper:
                 continue
             await self._act(look, sent_at)
             # Two looks that say "gone" must lie 0.4 s apart; an early one for the leases' sake counts less.
-            rest_s = (LOOK_EVERY_MS - elapsed_ms(sent_at, self._clock())) / 1000
+            now = self._clock()
+            rest_s = (self._judge.look_after_ms(now) - elapsed_ms(sent_at, now)) / 1000
             with contextlib.suppress(TimeoutError):
                 # Not `wait_for`, which in Python 3.11 forgets a cancellation that comes with what it awaits.
                 async with asyncio.timeout(max(rest_s, 0.0)):
@@ -394,3 +403,4 @@ class LeaseKeeper:
         now = self._clock()
         free = {lease.name for lease in look.leases if lease.free}
         self._free_since = {name: self._free_since.get(name, now) for name in free}
+        self._keep_vigil({peer.run: peer.address for peer in look.peers})

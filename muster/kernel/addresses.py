@@ -33,6 +33,18 @@ def host_and_port(text: str) -> tuple[str, int] | None:
     return (host, port) if host and port is not None else None
 
 
+def place_of_websocket(address: str) -> str:
+    """`host:port` of `ws://…` or `wss://…`; empty for anything else."""
+    try:
+        split = urlsplit(address)
+        host, port = split.hostname, split.port or {"ws": 80, "wss": 443}.get(split.scheme)
+    except ValueError:
+        return ""
+    if not host or port is None:
+        return ""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def network_of(address: str) -> str:
     """What one stranger can have of addresses: an IPv4 address, or a /64 of IPv6."""
     try:

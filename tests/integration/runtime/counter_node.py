@@ -1,7 +1,7 @@
 """This room is a node process with counters instead of groups: killed, stopped and robbed by tests.
 
-Reads `add LANE KEY NUMBER`, `note LANE KEY NUMBER` (a batch), `run` and `drain` from standard input; says
-what happens as JSON lines.
+Reads `add LANE KEY NUMBER`, `note LANE KEY NUMBER` (a batch), `run`, `close` (its door), `ended` and
+`drain` from standard input; says what happens as JSON lines.
 """
 
 import asyncio
@@ -14,21 +14,25 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
+from muster.kernel.addresses import place_of_websocket
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
-from runtime import clock, work
+from runtime import clock, metrics, work
 from runtime.desk import WorkDesk
 from runtime.freshness import Freshness
+from runtime.judging import CRASHED, GONE, HUNG
 from runtime.leases import LeaseKeeper
 from runtime.ports import Lane, LaneLost
 from runtime.postgres import Postgres
 from runtime.publishing import Publisher
 from runtime.side import SideLink
+from runtime.vigils import Vigils
 from runtime.work_table import Offered
 from tests.conformance.counters import Added, Counter, Counters, CounterStore, Tally
 
 LANES = ["coordinator/0", "coordinator/1", "coordinator/4"]
 PROBE = "standalone.probe"
+ENDED, WHYS = "muster_runs_ended_total", (GONE, CRASHED, HUNG)
 
 
 def say(**facts: Any) -> None:
@@ -120,6 +124,50 @@ class Spare:
         say(spare=item_id)
 
 
+class Door:
+    """Where peers meet this node: it hears nothing, and can be closed while the node lives."""
+
+    def __init__(self) -> None:
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def open(self) -> str:
+        """Its address."""
+        self._server = await asyncio.start_server(self._come, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        return f"ws://{host}:{port}"
+
+    async def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        say(met_at_door=len(self._writers))
+        await reader.read()
+        writer.close()
+
+    def close(self) -> None:
+        """Hang up on everybody, and listen no more."""
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+
+
+class Watch:
+    """What a node does about its peers' connections (`node.serve`); it also says it."""
+
+    def __init__(self) -> None:
+        self._vigils: Vigils[str] = Vigils(self._lost, self._refused)
+        self.keeper: LeaseKeeper
+
+    def keep(self, addresses: Mapping[str, str]) -> None:
+        self._vigils.keep({run: place_of_websocket(address) for run, address in addresses.items()})
+        say(watched=sorted(addresses))
+
+    def _lost(self, run: str) -> None:
+        self.keeper.doubt_owner()
+
+    def _refused(self, run: str) -> None:
+        say(refused=run)
+        self.keeper.refused(run)
+
+
 async def main(name: str) -> None:
     """Run until standard input ends or says drain."""
     import config.celery
@@ -140,10 +188,12 @@ async def main(name: str) -> None:
             say(offered=item.id)
         desk.offered(items)
 
-    keeper = LeaseKeeper(database, name, f"ws://{name}", services, freshness, clock.now, on_offered=offered)
+    door, watch = Door(), Watch()
+    placed = (database, name, await door.open(), services, freshness, clock.now)
+    keeper = watch.keeper = LeaseKeeper(*placed, on_offered=offered, keep_vigil=watch.keep)
     keeping = asyncio.create_task(keeper.keep())
     ticking = asyncio.create_task(tick(freshness, keeper, desk))
-    await listen(services, keeper)
+    await listen(services, keeper, door)
     await keeper.drain()
     desk.stop()
     for task in (keeping, ticking):
@@ -165,7 +215,7 @@ async def tick(freshness: Freshness, keeper: LeaseKeeper, desk: WorkDesk) -> Non
         await asyncio.sleep(0.1)
 
 
-async def listen(services: dict[str, CounterService], keeper: LeaseKeeper) -> None:
+async def listen(services: dict[str, CounterService], keeper: LeaseKeeper, door: Door) -> None:
     """Obey standard input."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -174,6 +224,13 @@ async def listen(services: dict[str, CounterService], keeper: LeaseKeeper) -> No
     while line := (await reader.readline()).decode().split():
         if line[0] == "drain":
             return
+        if line[0] == "close":
+            door.close()
+            continue
+        if line[0] == "ended":
+            samples = (metrics.REGISTRY.get_sample_value(ENDED, {"why": why}) for why in WHYS)
+            say(ended=dict(zip(WHYS, samples, strict=True)))
+            continue
         if line[0] == "run":
             say(run=keeper.run)
             continue

@@ -75,7 +75,8 @@ def test_a_drained_node_gives_all_away_and_ends(truth: Truth, start_node: Callab
     leaving.wait("said", "orders")
     leaving.ask("drain")
     assert leaving.end() == 0
-    assert set(leaving.facts("to")) == {"ws://node-2"}
+    [(address,)] = truth.rows("SELECT addresses ->> 'websocket' FROM node_session WHERE node = 'node-2'")
+    assert set(leaving.facts("to")) == {address}
     staying.wait_accepted()
     assert {row[0] for row in truth.rows("SELECT epoch FROM lease")} == {2}
     assert truth.rows("SELECT ended FROM node_session WHERE node = 'node-1'") == [(True,)]

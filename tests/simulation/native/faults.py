@@ -59,6 +59,9 @@ class Faults:
                 (4, self._everybody_away),
             )
 
+        if self.world.is_watchful:
+            self._kinds += ((6, self._close_door),)
+
         if self.world.is_ageing:
             self._kinds += (
                 (4, self._drain_node),
@@ -272,6 +275,17 @@ class Faults:
             return ""
         self.cluster.crash(node)
         return f"{node.name} crashes"
+
+    def _close_door(self) -> str:
+        """Its peers hear that nobody listens, though it lives; sometimes it loses the database as well."""
+        node = self._node()
+        if node is None:
+            return ""
+        node.close_door()
+        if self.chance.random() < 0.3:
+            node.cut_off()
+            self.world.later(self.chance.choice((50, 300)), node.reach_again)
+        return f"{node.name} closes its door"
 
     def _pause_node(self) -> str:
         node = self._node()

@@ -21,6 +21,7 @@ from groups.core.state import GroupRows
 from muster.client.core.session import MemberSession
 from runtime import turn
 from runtime.freshness import Freshness
+from runtime.judging import Judge
 from runtime.lanes import HeldLane
 
 
@@ -408,6 +409,12 @@ MUTANTS = (
         "the member does not stop by its own clock",
         (Patch(MemberSession.may_fetch, "return deadline is None or", "return True or"),),
         seeds=(156,),
+    ),
+    Mutant(
+        "refusal_alone",
+        "an address that refuses ends nobody whose session is there",
+        (Patch(Judge._is_gone, "return not peer.there", "return True"),),
+        seeds=(14,),
     ),
 )
 

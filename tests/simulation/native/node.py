@@ -163,10 +163,21 @@ class Node:
     def crash(self) -> None:
         """kill −9: memory and sockets are gone; the database sees its connections end."""
         self.status = "over"
+        self.close_door()
         for line in self.lines.values():
             line.connection.break_link(200)
         self.database.break_all()
         self.loop.end()
+
+    def close_door(self) -> None:
+        """Connections of its peers break, and nobody listens there any more (`runtime.vigils`)."""
+        if not self.world.is_watchful:
+            return
+        run = self.keeper.run
+        for peer in self.cluster.nodes:
+            if peer is not self and peer.status != "over":
+                within_ms = self.world.chance.choice((1, 5, 40))
+                self.world.later(within_ms, partial(peer.loop.perform, peer.keeper.refused, run))
 
     def pause(self) -> None:
         """SIGSTOP."""

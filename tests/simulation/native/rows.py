@@ -86,6 +86,13 @@ class NodesLink(MemoryLink):
         self._rows = rows
         self._node = node
 
+    def end_run(self, run: str, seen_renewals: int) -> bool:
+        """End a peer's run (Link.end_run)."""
+        ended = super().end_run(run, seen_renewals)
+        if ended:
+            self._node.cluster.checks.run_ended(run)
+        return ended
+
     def turn(self, held: Held, write: Callable[[Any], None], row: JournalRow) -> Written:
         """Fence, write, journal, commit (Link.turn)."""
         before, table = self._rows.rows, self._rows.tables["groups"]

@@ -33,6 +33,8 @@ WORDY = range(10, 17)
 """In these of twenty seeds nodes speak in slices, with time between them."""
 AGEING = (6, 18)
 """In these of twenty seeds what is old goes, nodes are drained, partitions are removed and added again."""
+WATCHFUL = (8, 14, 19)
+"""In these of twenty seeds nodes hear of each other: that a peer died, or that it only closed its door."""
 CLICKS = 20
 """So many records each partition of `clicks` has, where what is old goes."""
 UNTOLD = frozenset({"item_id", "token_hash", "client_id", "client_host", "auto_commit", "auto_offset_reset"})
@@ -77,6 +79,7 @@ class World:
         self.redundant = seed % 20 == 11
         self.is_operated = seed % 20 in OPERATED
         self.is_ageing = self.may_age and seed % 20 in AGEING
+        self.is_watchful = seed % 20 in WATCHFUL
         self.added_again_at: dict[tuple[UUID, int], float] = {}
         assignor, copies = ("redundant", 2 + seed // 20 % 2) if self.redundant else ("sticky", 2)
         self.rows = Rows(self, GroupRows(GROUP, rebalance_mode=mode, assignor=assignor, copies=copies))
