@@ -117,10 +117,15 @@ class ConsumerDoor:
     def tell_metadata(
         self, connection: MemberConnection, message: ClusterMetadataRequest, held_ms: int = 0
     ) -> None:
-        """Answer where the group's coordinator is; while nobody is, the question is held for a while."""
+        """Answer where the group's coordinator is; while nobody is, the question is held for a while.
+
+        It is not here before the shard is loaded: whoever registers earlier is hung up on, and comes again.
+        """
         owner = self._view.owner_of(message.group_id)
         if owner is None or owner.address != self._node.address:
             self._node.doubt_owner()
+        elif not self._of_shard[shard_of(message.group_id)].accepting:
+            owner = None
         if owner is None and held_ms < HELD_MAX_MS and not connection.closing:
             again = partial(self.tell_metadata, connection, message, held_ms + HELD_LOOK_MS)
             asyncio.get_running_loop().call_later(HELD_LOOK_MS / 1000, again)

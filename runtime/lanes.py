@@ -18,6 +18,7 @@ from runtime.refusals import OnRefused, Refused, kind_of, tell_nobody
 from runtime.rests import FIRST_MS, Rests
 from runtime.streams import Seat, Stream
 from runtime.suspects import Suspects
+from runtime.taking import Takes
 from runtime.threads import OneThread, Threads
 from runtime.turn import NotLoaded, is_guilt, take_turn
 from runtime.work_table import Offered
@@ -420,6 +421,7 @@ class Lanes:
             Stream(database, run, f"lanes-{number}", freshness, clock, threads) for number in range(streams)
         ]
         self._of_controller = Stream(database, run, "lanes-controller", freshness, clock, threads)
+        self._takes = {stream: Takes(stream, run, clock) for stream in self._all()}
 
     def start(self) -> None:
         """Begin to work."""
@@ -448,27 +450,7 @@ class Lanes:
         """
         of_shard = self._streams[index % len(self._streams)]
         stream = self._of_controller if name == CONTROLLER_LANE else of_shard
-        done: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-
-        def take(link: Link) -> int | None:
-            if old_run is not None and old_run != self.run:
-                # Also ends what the server's time limits do not reach; the take waits for the rest.
-                link.terminate_run(old_run)
-            if not link.take(name, seen_epoch, self.run):
-                return None
-            return link.last_seq(name)
-
-        async def job() -> None:
-            seq = None
-            try:
-                seq = await stream.in_thread(take)
-            except (ConnectionLost, VersionConflict) as error:
-                log.info("take failed", lane=name, text=str(error))
-            finally:
-                _set(done, seq)
-
-        stream.submit(job, partial(_set, done, None))
-        seq = await done
+        seq = await self._takes[stream].take(name, seen_epoch, old_run)
         return None if seq is None else HeldLane(stream, name, seen_epoch + 1, seq, self, on_lost)
 
 

@@ -135,8 +135,11 @@ class LeaseKeeper:
 
     def owner_address(self, lane: str) -> str | None:
         """Where members of this lane should connect (NodeContext.owner_address)."""
+        if lane in self._holdings.held:
+            # Known before the next look shows it: thousands may wait for it.
+            return self._address
         owner = self._standing.owners.get(lane)
-        if owner is None or (owner.run == self.run and lane not in self._holdings.held):
+        if owner is None or owner.run == self.run:
             return None
         return owner.address
 

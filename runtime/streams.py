@@ -32,6 +32,9 @@ GUILTY_TRIES_MAX = 64
 JOBS_SLICE_MS = 2
 """Turns that need no connection follow each other for so long, then the loop is for the others."""
 
+READS_SLICE_MS = 50
+"""Reads that wait together share their proof, for so long: who takes over loads thousands of groups."""
+
 LINGER_S = 0.001
 """Who shared the last batch comes back shortly after the others: if the first did not wait a moment it would
 have a batch of its own, for which all others would wait."""
@@ -314,7 +317,10 @@ class Stream:
 
         def all_of_them(link: Link) -> tuple[list[Any], Mapping[str, tuple[str | None, int]]]:
             results: list[Any] = []
+            began = self._clock()
             for _, function, _ in reads:
+                if results and self._clock() - began >= READS_SLICE_MS:
+                    break
                 try:
                     results.append(None if function is None else link.call(function))
                 except ConnectionLost:
@@ -337,7 +343,9 @@ class Stream:
             for _, _, future in reads:
                 _fail(future, error)
             return
-        for (seat, _, future), result in zip(reads, results, strict=True):
+        # Those that were not run are the first of the next ones.
+        self._reads = reads[len(results) :] + self._reads
+        for (seat, _, future), result in zip(reads, results, strict=False):
             if epochs.get(seat.name, (None, -1))[1] != seat.epoch:
                 seat.lose()
                 _fail(future, LaneLost(seat.name))

@@ -103,6 +103,9 @@ async def heir() -> AsyncIterator[Heir]:
 async def test_a_peer_without_session_whose_address_refuses_is_succeeded_at_once(heir: Heir) -> None:
     heir.peer.broken = True
     heir.keeper.refused(OLD)
+    await heir.until(lambda: LANE in heir.keeper.held)
+    # Whoever looks for the owner need not wait for the next look.
+    assert heir.keeper.owner_address(LANE) == "ws://two:80"
     await heir.until(lambda: heir.service.lane is not None)
     await heir.until(lambda: heir.watched == {})
 
