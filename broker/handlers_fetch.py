@@ -41,6 +41,9 @@ class Seat:
         self.session: ConsumerSession | None = None
         self._sessions = sessions
 
+    def repeated(self, received: bytes) -> None:
+        """Nor but for some numbers."""
+
     def admitted(self, identity: object) -> None:
         """Its client has proved who it is."""
 

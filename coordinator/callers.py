@@ -79,6 +79,10 @@ class Way(Enum):
     BATCH = auto()
 
 
+_TURN, _BATCH = Way.TURN, Way.BATCH
+"""Looked up once: a member of an enum costs as much as a call, and all that is said passes here."""
+
+
 class _Line(Struct):
     """What one caller has said and what is not yet durable, or refused; one is made for most commits."""
 
@@ -108,8 +112,8 @@ class Orders:
         """
         if connection in self._lines:
             return False
-        line = self._lines[connection] = _Line(Way.TURN)
-        line.held = deque([(Way.TURN, item)])
+        line = self._lines[connection] = _Line(_TURN)
+        line.held = deque([(_TURN, item)])
         self._parked[connection] = None
         return True
 
@@ -137,9 +141,9 @@ class Orders:
         """
         line = self._lines.get(connection)
         if line is None:
-            line = self._lines[connection] = _Line(Way.TURN)
-        elif line.held or line.way is not Way.TURN:
-            return _hold(line, Way.TURN, item, last)
+            line = self._lines[connection] = _Line(_TURN)
+        elif line.held or line.way is not _TURN:
+            return _hold(line, _TURN, item, last)
         elif line.under_way >= HELD_MAX and not last:
             return False
         line.under_way += 1
@@ -150,9 +154,9 @@ class Orders:
         """The same for a batch, which waits for turns."""
         line = self._lines.get(connection)
         if line is None:
-            line = self._lines[connection] = _Line(Way.BATCH)
-        elif line.held or line.way is not Way.BATCH:
-            return _hold(line, Way.BATCH, item, False)
+            line = self._lines[connection] = _Line(_BATCH)
+        elif line.held or line.way is not _BATCH:
+            return _hold(line, _BATCH, item, False)
         line.under_way += 1
         self._write(item)
         return True
@@ -176,7 +180,7 @@ class Orders:
         while line.held and (not line.under_way or line.held[0][0] is line.way):
             line.way, item = line.held.popleft()
             line.under_way += 1
-            if line.way is Way.TURN:
+            if line.way is _TURN:
                 self._decide(item)
             else:
                 self._write(item)
@@ -187,14 +191,14 @@ class Orders:
         line = self._lines.get(connection)
         if line is None:
             return False
-        return line.way is Way.TURN or any(way is Way.TURN for way, _ in line.held or ())
+        return line.way is _TURN or any(way is _TURN for way, _ in line.held or ())
 
     def forget(self) -> list[Any]:
         """The shard was given up: nothing of what was said will be decided here.
 
         Returns what waited for a batch, in the order of each caller: nobody else knows of it.
         """
-        held = [item for line in self._lines.values() for way, item in line.held or () if way is Way.BATCH]
+        held = [item for line in self._lines.values() for way, item in line.held or () if way is _BATCH]
         self._lines.clear()
         self._parked.clear()
         return held

@@ -78,6 +78,8 @@ MemberMessage = (
     RegisterConsumerRequest | PingResponse | StopFetcherResponse | StartFetcherResponse | LeaveRequest
 )
 
+_NONE = ErrorCode.NONE
+
 PRELOADED_AT_ONCE = 100
 """Groups between which others of the node have their turn."""
 
@@ -299,8 +301,8 @@ class ShardService(LeasedShard):
 
     def request(self, caller: Caller, key: str, event: ClassicRequest) -> None:
         """A JoinGroup, SyncGroup or LeaveGroup: its waiter is answered, now or later (conformance 1-8)."""
-        error = self._refusal(key)
-        if error is ErrorCode.NONE:
+        error = _NONE if self.accepting and key else self._refusal(key)
+        if error is _NONE:
             self._moved_at = self.premises.node.now()
             # While nothing is decided whoever waits may come and go without end, as those who register.
             if self._stands_still and self._orders.park(caller.id, (key, event)):
@@ -387,7 +389,7 @@ class ShardService(LeasedShard):
     # What happens by itself.
 
     def _decide(self, said: tuple[str, GroupEvent]) -> None:
-        self._hand_in(*said)
+        self._hand_in(said[0], said[1])
 
     def _hand_in(self, key: str, *events: GroupEvent) -> None:
         if self._lane is None:

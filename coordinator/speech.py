@@ -27,8 +27,10 @@ from coordinator.core.events import ConnectionId, HangUp, Saying
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 
-SLICE_MS = 10
-"""For so long the node speaks in one round of its loop, whoever it speaks for."""
+SLICE_MS = 4
+"""For so long the node speaks in one round of its loop, whoever it speaks for: what Kafka clients are told
+leaves only behind it, and everybody's heartbeats wait for its end.
+"""
 
 ANSWERS_A_LOOK = 16
 """So many commits are answered before the clock is looked at again; each is some microseconds of work."""

@@ -5,14 +5,18 @@ that is derived from the rest is kept with it: the group's shard, the partitions
 the client may, the words of the answer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import structs
 
 from coordinator.classic_commits import SaidAgain, Stated
-from coordinator.core.events import Join, Sync
+from coordinator.core.events import Join, Sync, SyncAnswer, Waiter
 from coordinator.service import ShardService
+from gateway.translation.groups import MemberAnswer
 from kafkaserver.cluster_answers import TopicView
+from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader
 from muster.kafkawire.framing import LENGTH_BYTES
 from muster.kafkawire.heartbeats import HeartbeatRequest, around_the_correlation_id
@@ -29,6 +33,12 @@ BEHIND_CORRELATION_ID: Final = slice(8, None)
 
 _CORRELATION_ID: Final = slice(4, 8)
 """Where it stands in a request, without its length, and in an answer with it."""
+
+_WHICH_REQUEST, _SAID = slice(8), slice(12, None)
+"""The same of a request with its length: length, key and version; what is said."""
+
+Refused = Callable[[Waiter, ErrorCode], MemberAnswer]
+"""Makes the answer to who waits out of an error."""
 
 
 class Beat:
@@ -78,24 +88,89 @@ class Beat:
         return None if error is None else around_the_correlation_id(self._version, error)
 
 
-class JoinHabit(NamedTuple):
+class JoinHabit:
     """A JoinGroup of a member that was let in; the event's seat and waiter are those of then."""
 
-    version: int
-    said: bytes
-    group_id: str
-    event: Join
-    service: ShardService
+    __slots__ = ("_begins", "_event", "_group_id", "_refused", "_said", "_service", "_version")
+
+    def __init__(
+        self,
+        version: int,
+        received: bytes,
+        group_id: str,
+        event: Join,
+        service: ShardService,
+        refused: Refused,
+    ) -> None:
+        """`received` is the request with its length; `refused` makes an answer of an error."""
+        self._version = version
+        self._begins = received[_WHICH_REQUEST]
+        self._said = received[_SAID]
+        self._group_id = group_id
+        self._event = event
+        self._service = service
+        self._refused = refused
+
+    def is_said_in(self, received: bytes) -> bool:
+        """Whether this whole request says the same."""
+        return received.endswith(self._said) and received.startswith(self._begins)
+
+    def ask(self, received: bytes, reply: Reply) -> None:
+        """Hand it in once more."""
+        service, group_id = self._service, self._group_id
+        seat = reply.session.seat(group_id, service)
+        waiter = seat.wait(self._version, _correlation_id(received), reply, self._refused)
+        event = structs.replace(self._event, connection=seat.id, waiter=waiter)
+        service.request(seat, group_id, event)
 
 
-class SyncHabit(NamedTuple):
+class SyncHabit:
     """A SyncGroup of a follower; the event's seat, waiter and generation are those of then."""
 
-    version: int
-    pattern: Pattern
-    group_id: str
-    event: Sync
-    service: ShardService
+    __slots__ = (
+        "_before",
+        "_begins",
+        "_behind",
+        "_event",
+        "_generation",
+        "_group_id",
+        "_service",
+        "_version",
+    )
+
+    def __init__(
+        self, version: int, received: bytes, place: int, group_id: str, event: Sync, service: ShardService
+    ) -> None:
+        """`place` is where in `received`, the request with its length, the generation stands."""
+        self._version = version
+        self._begins = received[_WHICH_REQUEST]
+        self._generation = slice(place, place + 4)
+        self._before = received[_SAID.start : place]
+        self._behind = received[place + 4 :]
+        self._group_id = group_id
+        self._event = event
+        self._service = service
+
+    def is_said_in(self, received: bytes) -> bool:
+        """Whether this whole request says the same, but for the generation."""
+        return (
+            received.endswith(self._behind)
+            and received.startswith(self._begins)
+            and received.startswith(self._before, 12)
+        )
+
+    def ask(self, received: bytes, reply: Reply) -> None:
+        """Hand it in once more, in its generation."""
+        service, group_id = self._service, self._group_id
+        seat = reply.session.seat(group_id, service)
+        waiter = seat.wait(self._version, _correlation_id(received), reply, SyncAnswer)
+        generation = int.from_bytes(received[self._generation], "big", signed=True)
+        event = structs.replace(self._event, connection=seat.id, waiter=waiter, generation=generation)
+        service.request(seat, group_id, event)
+
+
+def _correlation_id(received: bytes) -> int:
+    return int.from_bytes(received[8:12], "big", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +226,7 @@ def commit_habit(
     answer = offset_commit_answer(header, request.topics, lambda topic, number: ErrorCode.NONE)
     return CommitHabit(
         header.api_version,
-        Pattern(said, places, "q"),
+        Pattern(said, places),
         request,
         topics,
         service,

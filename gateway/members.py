@@ -8,13 +8,11 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from msgspec import structs
-
 from access.grants import Operation
 from coordinator.core.events import JoinAnswer, LeaveAnswer, Sync, SyncAnswer
 from coordinator.service import ShardService
 from gateway.asking import Shards, refused_group
-from gateway.habits import BEHIND_CORRELATION_ID, REMEMBERED_BYTES, Beat, JoinHabit, SyncHabit
+from gateway.habits import REMEMBERED_BYTES, Beat, JoinHabit, SyncHabit
 from gateway.session import KafkaSession
 from gateway.translation import groups
 from kafkaserver.later import Later
@@ -22,8 +20,8 @@ from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import ApiKey, RequestHeader, is_flexible, read_request
 from muster.kafkawire.cursor import Cursor
+from muster.kafkawire.framing import LENGTH_BYTES
 from muster.kafkawire.heartbeats import heartbeat_answer, read_heartbeat
-from muster.kafkawire.patterns import Pattern
 from muster.kernel.error_codes import ErrorCode
 
 
@@ -37,13 +35,10 @@ class MemberHandlers:
     def join(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """JoinGroup; the answer may be held back until the group is complete. Raises MalformedFrame."""
         session: KafkaSession = reply.session
-        said = frame[BEHIND_CORRELATION_ID]
-        habit = session.join
-        if habit is not None and habit.version == header.api_version and habit.said == said:
-            seat = session.seat(habit.group_id, habit.service)
-            waiter = seat.wait(header, reply, partial(_refused_join, habit.event.member_id))
-            event = structs.replace(habit.event, connection=seat.id, waiter=waiter)
-            habit.service.request(seat, habit.group_id, event)
+        received = _received(frame)
+        habit = session.repeated(received)
+        if habit is not None:
+            habit.ask(received, reply)
             return
         request = read_request(header, frame)
         error = refused_group(session, request.group_id, Operation.CONSUME) or groups.refused_join(request)
@@ -52,28 +47,23 @@ class MemberHandlers:
             return
         service = self._shards.of(request.group_id)
         seat = session.seat(request.group_id, service)
-        waiter = seat.wait(header, reply, partial(_refused_join, request.member_id))
+        refused = partial(_refused_join, request.member_id)
+        version = header.api_version
+        waiter = seat.wait(version, header.correlation_id, reply, refused)
         event = groups.join_event(header, request, seat.id, waiter, str(uuid4()), session.client_host)
-        if request.member_id and len(said) <= REMEMBERED_BYTES:
+        if request.member_id and len(frame) <= REMEMBERED_BYTES:
             # Who states no id is given another one each time.
-            session.join = JoinHabit(header.api_version, bytes(said), request.group_id, event, service)
+            session.join = JoinHabit(version, received, request.group_id, event, service, refused)
         service.request(seat, request.group_id, event)
 
     def sync(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """SyncGroup; the answer may be held back until the leader's came. Raises MalformedFrame."""
         session: KafkaSession = reply.session
-        said = frame[BEHIND_CORRELATION_ID]
-        habit = session.sync
-        if habit is not None and habit.version == header.api_version:
-            generation = habit.pattern.numbers_in(said)
-            if generation is not None:
-                seat = session.seat(habit.group_id, habit.service)
-                waiter = seat.wait(header, reply, SyncAnswer)
-                event = structs.replace(
-                    habit.event, connection=seat.id, waiter=waiter, generation=generation[0]
-                )
-                habit.service.request(seat, habit.group_id, event)
-                return
+        received = _received(frame)
+        habit = session.repeated(received)
+        if habit is not None:
+            habit.ask(received, reply)
+            return
         request = read_request(header, frame)
         error = refused_group(session, request.group_id, Operation.CONSUME)
         error = error or groups.refused_sync(header, request)
@@ -82,9 +72,10 @@ class MemberHandlers:
             return
         service = self._shards.of(request.group_id)
         seat = session.seat(request.group_id, service)
-        event = groups.sync_event(request, seat.id, seat.wait(header, reply, SyncAnswer))
-        if not event.assignments and len(said) <= REMEMBERED_BYTES:
-            session.sync = _sync_habit(header, frame, request.group_id, event, service)
+        waiter = seat.wait(header.api_version, header.correlation_id, reply, SyncAnswer)
+        event = groups.sync_event(request, seat.id, waiter)
+        if not event.assignments and len(frame) <= REMEMBERED_BYTES:
+            session.sync = _sync_habit(header, received, request.group_id, event, service)
         service.request(seat, request.group_id, event)
 
     def leave(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
@@ -97,7 +88,7 @@ class MemberHandlers:
             return
         service = self._shards.of(request.group_id)
         seat = session.seat(request.group_id, service)
-        waiter = seat.wait(header, reply, LeaveAnswer)
+        waiter = seat.wait(header.api_version, header.correlation_id, reply, LeaveAnswer)
         service.request(seat, request.group_id, groups.leave_event(header, request, seat.id, waiter))
 
     def heartbeat(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
@@ -122,14 +113,18 @@ async def _heartbeat_later(judged: Awaitable[ErrorCode], header: RequestHeader, 
 
 
 def _sync_habit(
-    header: RequestHeader, frame: memoryview, group_id: str, event: Sync, service: ShardService
+    header: RequestHeader, received: bytes, group_id: str, event: Sync, service: ShardService
 ) -> SyncHabit:
     # The generation is the request's second field.
-    cursor = Cursor(frame, header.body_start, is_flexible(ApiKey.SYNC_GROUP, header.api_version), 0)
+    flexible = is_flexible(ApiKey.SYNC_GROUP, header.api_version)
+    cursor = Cursor(memoryview(received), LENGTH_BYTES + header.body_start, flexible, 0)
     cursor.text()
-    place = cursor.position - BEHIND_CORRELATION_ID.start
-    pattern = Pattern(bytes(frame[BEHIND_CORRELATION_ID]), [place], "i")
-    return SyncHabit(header.api_version, pattern, group_id, event, service)
+    return SyncHabit(header.api_version, received, cursor.position, group_id, event, service)
+
+
+def _received(frame: memoryview) -> bytes:
+    """The frame with its length, as it came."""
+    return len(frame).to_bytes(LENGTH_BYTES, "big") + frame
 
 
 def _refused_join(member_id: str, waiter: Any, error: ErrorCode) -> JoinAnswer:

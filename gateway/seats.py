@@ -5,17 +5,15 @@ that moved answers what is parked, and the client looks for the coordinator agai
 """
 
 import itertools
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import structlog
 
 from coordinator.core.events import ConnectionId, Waiter
 from coordinator.service import ShardService
-from gateway.translation.groups import MemberAnswer, answer_body
+from gateway.habits import Refused
+from gateway.translation.groups import answer_frame
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, frame_reply
 from muster.kernel.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
@@ -26,12 +24,8 @@ OURS: Final = 1_000
 _numbers = itertools.count(1)
 
 
-class _Waiting(NamedTuple):
-    """One request that is decided, or parked: its version, its reply, and how to refuse it."""
-
-    header: RequestHeader
-    reply: Reply
-    refused: Callable[[Waiter, ErrorCode], MemberAnswer]
+_Waiting = tuple[int, int, Reply, Refused]
+"""One request that is decided, or parked: version, correlation id, its reply, and how to refuse it."""
 
 
 class Seat:
@@ -54,21 +48,16 @@ class Seat:
         """Whether anything was asked here and is not answered."""
         return bool(self._waiting)
 
-    def wait(
-        self, header: RequestHeader, reply: Reply, refused: Callable[[Waiter, ErrorCode], MemberAnswer]
-    ) -> Waiter:
+    def wait(self, version: int, correlation_id: int, reply: Reply, refused: Refused) -> Waiter:
         """The name of an answer that `reply` waits for; `refused` makes one out of an error."""
         waiter = Waiter(next(_numbers))
-        self._waiting[waiter] = _Waiting(header, reply, refused)
-        reply.park(1, partial(self._forget, waiter))
+        self._waiting[waiter] = (version, correlation_id, reply, refused)
+        reply.park(1, _goes_with_its_seat)
         return waiter
 
-    def _forget(self, waiter: Waiter) -> None:
-        """The connection is gone; whatever is decided, nobody is to be told."""
-        self._waiting.pop(waiter, None)
-
     def desert(self) -> None:
-        """The connection is gone."""
+        """The connection is gone; whatever is decided, nobody is to be told."""
+        self._waiting.clear()
         self._service.deserted(self)
 
     def say(self, message: Any) -> None:
@@ -80,18 +69,21 @@ class Seat:
         waiting = self._waiting.pop(message.waiter, None)
         if waiting is None:
             return
-        header = waiting.header
+        version, correlation_id, reply, _ = waiting
         try:
-            key, body = answer_body(header.api_version, message)
-            frame = frame_reply(key, header.api_version, header.correlation_id, body)
+            frame = answer_frame(version, correlation_id, message)
         except Exception:
-            log.exception("an answer could not be worded", peer=waiting.reply.peer, seat=self.id)
-            waiting.reply.hang_up("our own mistake")
+            log.exception("an answer could not be worded", peer=reply.peer, seat=self.id)
+            reply.hang_up("our own mistake")
         else:
-            waiting.reply.send(frame)
+            reply.send(frame)
 
     def hang_up(self, error: ErrorCode, text: str) -> None:
         """Answer everything that waits here with `error`; the connection stays."""
         known = error if error < OURS else ErrorCode.UNKNOWN_SERVER_ERROR
-        for waiter, waiting in list(self._waiting.items()):
-            self.say(waiting.refused(waiter, known))
+        for waiter, (_, _, _, refused) in list(self._waiting.items()):
+            self.say(refused(waiter, known))
+
+
+def _goes_with_its_seat() -> None:
+    """A connection that ends gives up its seats (gateway.session), and all that is waited for there."""

@@ -1,15 +1,21 @@
 """This room is one Kafka connection as groups know it: who speaks there, and a seat in each of its groups."""
 
+from typing import Final
+
 from coordinator.callers import Callers
 from coordinator.service import ShardService
 from gateway.habits import Beat, CommitHabit, JoinHabit, SyncHabit
 from gateway.seats import Seat
 from kafkaserver.callers import ANYBODY, KafkaCaller
+from muster.kafkawire.api_table import ApiKey
 
 SEATS_MAX = 1_000
 """Groups of one connection; an administrator's tool speaks of many and waits in none."""
 
 CLIENT_HOST_LENGTH = 64
+
+_JOIN: Final = int(ApiKey.JOIN_GROUP)
+_SYNC: Final = int(ApiKey.SYNC_GROUP)
 
 
 class KafkaSession:
@@ -49,6 +55,12 @@ class KafkaSession:
         assert isinstance(identity, KafkaCaller)
         self._caller = identity
         self.known = self.join = self.sync = self.commit = None
+
+    def repeated(self, received: bytes) -> JoinHabit | SyncHabit | None:
+        """What this whole request, with its length, repeats; None: it is to be read."""
+        key = received[5]
+        habit = self.sync if key == _SYNC else self.join if key == _JOIN else None
+        return habit if habit is not None and habit.is_said_in(received) else None
 
     def may(self, operation: str, group_id: str) -> bool:
         """Whether who speaks here may do this with the group; a group's members may look at it, too."""

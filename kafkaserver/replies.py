@@ -48,12 +48,22 @@ class Known(Protocol):
         """
 
 
+class Repeated(Protocol):
+    """A request that was said before but for some numbers."""
+
+    def ask(self, received: bytes, reply: "Reply") -> None:
+        """Serve it; `received` is the whole request, with its length."""
+
+
 class Session(Protocol):
     """What a door keeps for one connection."""
 
     @property
     def known(self) -> Known | None:
         """What may be said again and is answered at once; None: everything is read."""
+
+    def repeated(self, received: bytes) -> Repeated | None:
+        """What this whole request, with its length, repeats; None: it is to be read."""
 
     def admitted(self, identity: object) -> None:
         """Its client has proved who it is."""

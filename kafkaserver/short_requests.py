@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, Never
 
 from kafkaserver.door import Door
-from kafkaserver.replies import Gate, Session
+from kafkaserver.replies import Gate, Reply, Session
 from kafkaserver.sockets import SERVE_AT_ONCE_S, Connection
 from muster.kafkawire.framing import LENGTH_BYTES, SMALLEST_REQUEST_BYTES
 
@@ -80,7 +80,14 @@ class ShortRequests(Connection):
         received, self._received = self._received, b""
         size_bytes, server = len(received), self._server
         if size_bytes < RECEIVED_BYTES and _is_one_frame(received):
-            self._serve(memoryview(received)[LENGTH_BYTES:])
+            repeated = self._kept.repeated(received)
+            if repeated is None:
+                self._serve(memoryview(received)[LENGTH_BYTES:])
+            else:
+                reply = Reply(self)
+                self._replies.append(reply)
+                server.counters.requests += 1
+                repeated.ask(received, reply)
             some_wait = self._replies or self._outbox.waiting_bytes > server.few_bytes
             if not self.is_closed and (self._mute is not None or (some_wait and self._has_enough_waiting())):
                 self._pause()

@@ -14,9 +14,11 @@ from coordinator.core.events import (
     ConnectionId,
     GroupEvent,
     Heard,
+    Join,
     OffsetsOrphaned,
     PartitionsRemoved,
     Swept,
+    Sync,
     ToolRequest,
     TopicsDeleted,
 )
@@ -34,6 +36,9 @@ from muster.kernel.invariants import invariant
 LOADED = "the group was loaded"
 
 Asked = GroupRequest | ToolRequest
+MOST_OF_ALL = (Join, Sync)
+"""Of a classic group's events: none of them leads a group out of that world."""
+
 LookedAt = TopicsDeleted | PartitionsRemoved | OffsetsOrphaned | Swept
 """Made once: to make a union costs as much as to look at an event, of which thousands come together."""
 
@@ -55,6 +60,9 @@ def decide(
     asked: list[Asked] = []
     swept: list[LookedAt] = []
     for event in events:
+        if isinstance(event, MOST_OF_ALL) and isinstance(draft, ClassicDraft):
+            classic.happened(draft, event)
+            continue
         if isinstance(event, Asked):
             asked.append(event)
             continue

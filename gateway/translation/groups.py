@@ -18,7 +18,15 @@ from coordinator.core.events import (
     SyncAnswer,
     Waiter,
 )
-from muster.kafkawire.api_table import ApiKey, RequestHeader, build, encode_body, part, response_class
+from muster.kafkawire.api_table import (
+    ApiKey,
+    RequestHeader,
+    build,
+    encode_body,
+    frame_reply,
+    part,
+    response_class,
+)
 from muster.kafkawire.member_answers import join_answer_body, sync_answer_body
 from muster.kernel.error_codes import ErrorCode
 
@@ -206,12 +214,11 @@ def leave_answer(version: int, answer: LeaveAnswer) -> Any:
 # -- all three
 
 
-def answer_body(version: int, answer: MemberAnswer) -> tuple[ApiKey, bytes]:
-    """Which request an answer belongs to, and what it says in this version."""
-    match answer:
-        case JoinAnswer():
-            return ApiKey.JOIN_GROUP, join_answer(version, answer)
-        case SyncAnswer():
-            return ApiKey.SYNC_GROUP, sync_answer(version, answer)
-        case LeaveAnswer():
-            return ApiKey.LEAVE_GROUP, encode_body(leave_answer(version, answer))
+def answer_frame(version: int, correlation_id: int, answer: MemberAnswer) -> bytes:
+    """The whole frame that says this in this version."""
+    if isinstance(answer, JoinAnswer):
+        return frame_reply(ApiKey.JOIN_GROUP, version, correlation_id, join_answer(version, answer))
+    if isinstance(answer, SyncAnswer):
+        return frame_reply(ApiKey.SYNC_GROUP, version, correlation_id, sync_answer(version, answer))
+    body = encode_body(leave_answer(version, answer))
+    return frame_reply(ApiKey.LEAVE_GROUP, version, correlation_id, body)

@@ -1,6 +1,6 @@
 """This room holds a mapping that is changed by copying only what changed lately, however large it is."""
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import ItemsView, Iterator, Mapping, MutableMapping
 from typing import Any, TypeVar, cast
 
 K = TypeVar("K")
@@ -87,6 +87,20 @@ class Layered(MutableMapping[K, V]):
         """As `update`, for any number of entries at the price of a dictionary's."""
         self._length = None
         self._top.update(others)
+
+    def items(self) -> ItemsView[K, V]:
+        """As they are now; what changes later is not seen."""
+        return self._poured().items()
+
+    def pop(self, key: K, *default: Any) -> Any:
+        """As a dictionary's."""
+        value = self.get(key, _GONE)
+        if value is not _GONE:
+            del self[key]
+            return value
+        if not default:
+            raise KeyError(key)
+        return default[0]
 
     def __delitem__(self, key: K) -> None:
         if key not in self:

@@ -149,6 +149,7 @@ LONGEST_MESSAGE: Final = 1_000
 _FIXED_HEADER = struct.Struct(">hhih")
 _NO_TIME: Final = timedelta(0)
 _CORRELATION_ID = struct.Struct(">i")
+_LENGTH_AND_ID = struct.Struct(">ii")
 
 
 class RequestHeader(NamedTuple):
@@ -219,10 +220,12 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 def reply_prefix(api_key: int, version: int, correlation_id: int) -> bytes:
     """The header of a reply; that of ApiVersions is never flexible (conformance E3)."""
-    prefix = _CORRELATION_ID.pack(correlation_id)
-    if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version):
-        return prefix + b"\x00"
-    return prefix
+    return _CORRELATION_ID.pack(correlation_id) + _tags_behind_the_id(api_key, version)
+
+
+@cache
+def _tags_behind_the_id(api_key: int, version: int) -> bytes:
+    return b"\0" if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version) else b""
 
 
 @cache
@@ -360,8 +363,9 @@ def encode_reply(api_key: int, version: int, correlation_id: int, body: Any) -> 
 
 def frame_reply(api_key: int, version: int, correlation_id: int, encoded: bytes) -> bytes:
     """A whole frame with a body that is encoded already."""
-    prefix = reply_prefix(api_key, version, correlation_id)
-    return _CORRELATION_ID.pack(len(prefix) + len(encoded)) + prefix + encoded
+    tags = _tags_behind_the_id(api_key, version)
+    size = _CORRELATION_ID.size + len(tags) + len(encoded)
+    return b"".join((_LENGTH_AND_ID.pack(size, correlation_id), tags, encoded))
 
 
 def request_head(api_key: int, version: int, correlation_id: int, client_id: str) -> bytes:

@@ -4,7 +4,7 @@ kio makes an object of each, and asks each of its fields what it is. The tests c
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -23,6 +23,10 @@ REMEMBERED: Final = 64
 
 _NO_TIME: Final = bytes(4)
 _NO_TAGS: Final = b"\0"
+_NO_MEMBERS, _NO_OLD_MEMBERS = count(0, True), count(0, False)
+_JOIN, _SYNC = ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP
+"""Looked up once: a member of an enum costs as much as a call."""
+
 _ERROR = struct.Struct(">h")
 _ERROR_AND_GENERATION = struct.Struct(">hi")
 
@@ -40,12 +44,14 @@ def join_answer_body(
     leader: str,
     skip_assignment: bool,
     member_id: str,
-    members: Iterable[JoinedMember],
+    members: Sequence[JoinedMember],
 ) -> bytes:
     """JoinGroup 0 to 9; what a version does not have is left out. Raises struct.error for too long a text."""
-    flexible = is_flexible(ApiKey.JOIN_GROUP, version)
+    flexible = is_flexible(_JOIN, version)
     tags = _NO_TAGS if flexible else b""
     head = _head_of_join(version, error, generation, protocol_type, protocol_name, leader, skip_assignment)
+    if not members:
+        return b"".join((head, text(member_id, flexible), _NO_MEMBERS if flexible else _NO_OLD_MEMBERS, tags))
     listed = [
         text(one, flexible)
         + (text(instance, flexible) if version >= _INSTANCES_SINCE else b"")
@@ -84,7 +90,7 @@ def sync_answer_body(
     version: int, *, error: int, protocol_type: str | None, protocol_name: str | None, assignment: bytes
 ) -> bytes:
     """SyncGroup 0 to 5."""
-    flexible = is_flexible(ApiKey.SYNC_GROUP, version)
+    flexible = is_flexible(_SYNC, version)
     given = octets(assignment, flexible)
     head = _head_of_sync(version, error, protocol_type, protocol_name)
     return head + given + _NO_TAGS if flexible else head + given

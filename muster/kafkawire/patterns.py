@@ -1,33 +1,31 @@
-"""This room knows a request again that differs from an earlier one only in a few numbers, without reading it.
+"""This room knows a request again that differs from an earlier one only in its offsets, without reading it.
 
-Clients say the same for as long as they live, but for an offset or a generation; to compare is a fifth of
-what it costs to read.
+Clients say the same for as long as they live, but for these; to compare is a fifth of what it costs to read.
 """
 
 import struct
 from collections.abc import Sequence
-from typing import Literal
 
-_BYTES = {"i": 4, "q": 8}
+_OFFSET_BYTES = 8
 
 
 class Pattern:
-    """What stays the same in a request: everything but the numbers that stand at some places of it."""
+    """What stays the same in a request: everything but the offsets that stand at some places of it."""
 
     __slots__ = ("_fields", "_same")
 
-    def __init__(self, said: bytes, places: Sequence[int], kind: Literal["i", "q"]) -> None:
-        """`places` is where in `said` the numbers stand, in order; `i` have four bytes, `q` eight."""
+    def __init__(self, said: bytes, places: Sequence[int]) -> None:
+        """`places` is where in `said` the offsets stand, in order."""
         layout, behind = [">"], 0
         for place in places:
-            layout.append(f"{place - behind}s{kind}")
-            behind = place + _BYTES[kind]
+            layout.append(f"{place - behind}sq")
+            behind = place + _OFFSET_BYTES
         layout.append(f"{len(said) - behind}s")
         self._fields = struct.Struct("".join(layout))
         self._same = self._fields.unpack(said)[::2]
 
     def numbers_in(self, said: memoryview) -> tuple[int, ...] | None:
-        """The numbers of a request that says the same; None: it says something else."""
+        """The offsets of a request that says the same; None: it says something else."""
         if len(said) != self._fields.size:
             return None
         fields = self._fields.unpack(said)

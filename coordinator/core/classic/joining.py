@@ -15,6 +15,9 @@ NEW_MEMBER_MS = 300_000
 
 GROUP_IS_FULL = "the group is full"
 
+_EMPTY, _PREPARING = Phase.EMPTY, Phase.PREPARING_REBALANCE
+"""Looked up once: thousands of Joins pass here, and a member of an enum costs as much as a call."""
+
 
 def join(draft: ClassicDraft, event: Join) -> None:
     """Somebody asks to be a member of the next generation."""
@@ -56,9 +59,10 @@ def _has_room(draft: ClassicDraft, event: Join) -> bool:
     is_given_one = event.must_know_id and not event.member_id and event.group_instance_id is None
     if is_given_one and len(draft.pending) >= most:
         return False
-    if draft.phase is Phase.EMPTY:
+    phase = draft.phase
+    if phase is _EMPTY:
         return True
-    if draft.phase is Phase.PREPARING_REBALANCE:
+    if phase is _PREPARING:
         return member_id in draft.joins or len(draft.joins) < most
     members = draft.rows.classic.members
     return member_id in members or len(members) < most
@@ -148,17 +152,28 @@ def _joins_again(draft: ClassicDraft, event: Join) -> None:
     member, phase = draft.member(event.member_id), draft.phase
     leads = draft.rows.classic.leader == event.member_id
     changed = event.protocols != member.protocols
-    if phase is not Phase.PREPARING_REBALANCE and not changed and not (leads and phase is Phase.STABLE):
+    if phase is not _PREPARING and not changed and not (leads and phase is Phase.STABLE):
         draft.restart([event.member_id])
         parked = Parked(event.connection, event.waiter)
         draft.say(event.connection, rebalancing.welcome(draft, event.member_id, parked, listing=leads))
         return
-    # Whose instance it is does not change while it is a member.
-    draft.change(_member(event, event.member_id, member.group_instance_id))
-    if phase is not Phase.PREPARING_REBALANCE:
+    if changed or not _states_the_same(event, member):
+        # Whose instance it is does not change while it is a member.
+        draft.change(_member(event, event.member_id, member.group_instance_id))
+    if phase is not _PREPARING:
         what = "joined with other protocols" if changed else "leads, and joined again"
         rebalancing.prepare(draft, f"{event.member_id} {what}")
     rebalancing.park(draft, event.member_id, event)
+
+
+def _states_the_same(event: Join, member: ClassicMember) -> bool:
+    """But for its protocols."""
+    return (
+        event.session_timeout_ms == member.session_timeout_ms
+        and event.rebalance_timeout_ms == member.rebalance_timeout_ms
+        and event.client_id == member.client_id
+        and event.client_host == member.client_host
+    )
 
 
 def _member(event: Join, member_id: str, group_instance_id: str | None) -> ClassicMember:

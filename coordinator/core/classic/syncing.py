@@ -11,11 +11,14 @@ from muster.kernel.error_codes import ErrorCode
 
 DID_NOT_SYNC = "did not ask for its assignment in time"
 
+_NONE, _PREPARING = ErrorCode.NONE, Phase.PREPARING_REBALANCE
+"""Looked up once, as in `joining`."""
+
 
 def sync(draft: ClassicDraft, event: Sync) -> None:
     """A member asks for its assignment."""
     error = _why_refused(draft, event)
-    if error is not ErrorCode.NONE:
+    if error is not _NONE:
         draft.say(event.connection, SyncAnswer(event.waiter, error))
         return
     member_id = event.member_id
@@ -42,9 +45,9 @@ def _why_refused(draft: ClassicDraft, event: Sync) -> ErrorCode:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if event.protocol_name is not None and event.protocol_name != classic.protocol_name:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if draft.phase is Phase.PREPARING_REBALANCE:
+    if draft.phase is _PREPARING:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+    return _NONE
 
 
 def _assign(draft: ClassicDraft, event: Sync) -> None:

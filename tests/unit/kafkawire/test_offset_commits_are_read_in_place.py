@@ -114,7 +114,7 @@ def test_of_a_commit_that_is_said_again_only_the_offsets_are_read(
     frame, places = frame_of(version, topics, member=member), list[int]()
     header = read_request_header(frame)
     read_offset_commit(header, frame, places)
-    pattern = Pattern(bytes(frame[header.body_start :]), places, "q")
+    pattern = Pattern(bytes(frame[header.body_start :]), places)
     others = [
         (name, [(number, offset, epoch, note) for number, _, epoch, note in partitions])
         for name, partitions in topics
@@ -130,7 +130,7 @@ def test_whatever_else_is_different_is_another_commit(version: int, topics: Any,
     header = read_request_header(frame)
     read_offset_commit(header, frame, places)
     said = bytearray(frame[header.body_start :])
-    pattern = Pattern(bytes(said), places, "q")
+    pattern = Pattern(bytes(said), places)
     offsets = {place + byte for place in places for byte in range(8)}
     said[place := data.draw(some.sampled_from([n for n in range(len(said)) if n not in offsets]))] ^= 1
     assert pattern.numbers_in(memoryview(said)) is None, place
