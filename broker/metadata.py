@@ -56,11 +56,20 @@ class ClientMetadata:
             self._partitions, self._topics = {}, {}
             rows = self._known.partitions.values()
         touched: dict[UUID, None] = {}
+        # What is alike has one view: ten thousand partitions share a few sets of replicas.
+        alike: dict[tuple[object, ...], PartitionView] = {}
+        topic_id: UUID | None = None
+        views: list[PartitionView] = []
         for row in rows:
-            views = self._views_of_topic(row.topic_id)
+            if row.topic_id is not topic_id:
+                topic_id, views = row.topic_id, self._views_of_topic(row.topic_id)
+                touched[topic_id] = None
             if row.partition < len(views):
-                views[row.partition] = self._view_of(row)
-                touched[row.topic_id] = None
+                said = row.leader, row.leader_epoch, row.assigned, row.isr
+                same = alike.get(said)
+                if same is None:
+                    same = alike[said] = self._view_of(row)
+                views[row.partition] = same
         for topic_id in (*self._known.topics.keys() - self._topics.keys(), *touched):
             topic = self._known.topics.get(topic_id)
             if topic is not None:

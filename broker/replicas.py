@@ -238,8 +238,8 @@ class DataPlane:
         self.found_damaged |= self._shelf.damaged
         self._shelf.confessed()
 
-    def obey(self, row: PartitionRow, *, from_snapshot: bool = False) -> None:
-        """Host, lead, follow or stop what `row` says (replication.md section 3).
+    def obey(self, row: PartitionRow, *, from_snapshot: bool = False) -> bool:
+        """Host, lead, follow or stop what `row` says (replication.md section 3); False: it is not here.
 
         A log that cannot be opened is hosted as failed: clients get KAFKA_STORAGE_ERROR.
         """
@@ -250,21 +250,23 @@ class DataPlane:
         if hosted is None and self.broker_id in row.assigned and not is_bare:
             hosted = self._host(key)
         if hosted is None:
-            return
+            return False
         outcome = hosted.replica.obey(row, self.clock(), from_snapshot)
         self.losses.look(key, hosted.replica, hosted.log.size_bytes)
         # A turn that moved the partition away says so; a snapshot may be of a database that was restored.
         self._heed(hosted, outcome, is_moved=not from_snapshot)
         if outcome is Obeyed.ANOTHER:
             self.obey(row, from_snapshot=from_snapshot)
+        return True
 
     def hear_answer(
         self, topic_id: UUID, partition: int, base_version: int, row: PartitionRow | None
-    ) -> None:
-        """The controller's answer to a proposal made on `base_version`; `row` is the row as it now is."""
+    ) -> HostedPartition | None:
+        """Hear the answer to a proposal made on `base_version`: the row as it now is. Returns whose it is."""
         hosted = self.hosted(topic_id, partition)
         if hosted is not None:
             self._heed(hosted, hosted.replica.hear_answer(base_version, row, self.clock()))
+        return hosted
 
     def _heed(self, hosted: HostedPartition, outcome: Obeyed, *, is_moved: bool = False) -> None:
         if outcome in (Obeyed.STOPPED, Obeyed.ANOTHER):

@@ -167,16 +167,16 @@ class ClusterView:
             if not quota.is_empty:
                 self.quotas[quota.key] = quota
         for alike in frame.partitions:
-            heeded.told += filter(self._take_over, alike.rows(frame.metadata_version))
+            heeded.told += self._taken_over(alike.rows(frame.metadata_version))
         for alike in (*frame.leader_and_isr, *frame.stop_replica):
-            heeded.rows += filter(self._take_over, alike.rows(frame.metadata_version))
+            heeded.rows += self._taken_over(alike.rows(frame.metadata_version))
         heeded.told += heeded.rows
         if frame.complete:
             self.metadata_version = frame.metadata_version
         return heeded
 
     def _delete(self, topic_id: UUID, heeded: Heeded) -> None:
-        """What arrives late about one of its partitions finds no topic and is passed over (`_take_over`)."""
+        """What arrives late about one of its partitions finds no topic and is passed over (`_taken_over`)."""
         topic = self.topics.pop(topic_id, None)
         if topic is None:
             return
@@ -202,14 +202,24 @@ class ClusterView:
         if not self.ready:
             return Heeded(hang_up="an answer came before the snapshot")
         rows = [answer.row for answer in frame.answers if answer.row is not None]
-        return Heeded(answers=list(frame.answers), told=list(filter(self._take_over, rows)))
+        return Heeded(answers=list(frame.answers), told=self._taken_over(rows))
 
-    def _take_over(self, row: PartitionRow) -> bool:
-        known, topic = self.partitions.get(row.key), self.topics.get(row.topic_id)
-        if topic is None or row.partition >= topic.partition_count:
-            return False
-        if known is not None and row.version < known.version:
-            return False
-        self.partitions[row.key] = row
-        self._newest_row_version = max(self._newest_row_version, row.version)
-        return True
+    def _taken_over(self, rows: Iterable[PartitionRow]) -> list[PartitionRow]:
+        """Those of `rows` that hold from now on."""
+        taken: list[PartitionRow] = []
+        topic_id: UUID | None = None
+        topic: TopicRow | None = None
+        for row in rows:
+            # Thousands of one topic come together, and to hash an id of it costs as much as all the rest.
+            if row.topic_id is not topic_id:
+                topic_id, topic = row.topic_id, self.topics.get(row.topic_id)
+            if topic is None or row.partition >= topic.partition_count:
+                continue
+            key = row.key
+            known = self.partitions.get(key)
+            if known is not None and row.version < known.version:
+                continue
+            self.partitions[key] = row
+            self._newest_row_version = max(self._newest_row_version, row.version)
+            taken.append(row)
+        return taken

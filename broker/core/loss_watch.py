@@ -77,7 +77,7 @@ class LossWatch:
 
     def look(self, key: PartitionKey, replica: Replica, size_bytes: int) -> None:
         """A row was obeyed, and nothing is fetched or written by it yet."""
-        asked = self._asked.get(key)
+        asked = self._asked.get(key) if self._asked else None
         if asked is None or replica.failed:
             return
         for epoch, one in asked.items():
