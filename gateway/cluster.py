@@ -148,7 +148,11 @@ def _look(
     """Partitions first: of a topic that is made meanwhile they come with the next look, as their version is
     higher; read after the topics, they would be partitions of no topic, and dropped.
     """
-    changed = [KnownPartition(*row) for row in catalog.partitions(connection, above)]
+    changed = [
+        KnownPartition(one.topic_id, number, one.assigned, one.leader, one.leader_epoch, one.isr, one.version)
+        for one in catalog.partitions(connection, above)
+        for number in one.numbers
+    ]
     topics = [
         KnownTopic(one.name, one.topic_id, one.partition_count)
         for one in catalog.layouts(connection).values()

@@ -75,10 +75,16 @@ class KnownCluster:
     ) -> None:
         """Take over all brokers and topics, and the partitions that changed."""
         touched: set[UUID] = set()
+        topic_id: UUID | None = None
+        rows: dict[int, KnownPartition] = {}
         for partition in changed:
-            self._partitions.setdefault(partition.topic_id, {})[partition.partition] = partition
+            # Thousands of one topic come together, and its id is dear to hash.
+            if partition.topic_id is not topic_id:
+                topic_id = partition.topic_id
+                rows = self._partitions.setdefault(topic_id, {})
+                touched.add(topic_id)
+            rows[partition.partition] = partition
             self.version = max(self.version, partition.version)
-            touched.add(partition.topic_id)
         views: list[BrokerView] = []
         fenced: list[BrokerView] = []
         for one in brokers:
@@ -129,9 +135,17 @@ class KnownCluster:
 
     def _topic_view(self, topic: KnownTopic) -> TopicView:
         rows = self._partitions.get(topic.topic_id, {})
-        numbers = range(topic.partition_count)
-        partitions = tuple(_partition_view(rows.get(number), self._live) for number in numbers)
-        return TopicView(topic.name, topic.topic_id, partitions)
+        # What is alike has one view: ten thousand partitions share a few sets of replicas.
+        alike: dict[tuple[object, ...], PartitionView] = {}
+        partitions = []
+        for number in range(topic.partition_count):
+            row = rows.get(number)
+            said = () if row is None else (row.assigned, row.leader, row.leader_epoch, row.isr)
+            view = alike.get(said)
+            if view is None:
+                view = alike[said] = _partition_view(row, self._live)
+            partitions.append(view)
+        return TopicView(topic.name, topic.topic_id, tuple(partitions))
 
 
 def _partition_view(row: KnownPartition | None, live: frozenset[int]) -> PartitionView:

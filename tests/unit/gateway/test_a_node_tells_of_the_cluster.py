@@ -66,3 +66,12 @@ def test_nodes_are_told_if_they_have_a_listener() -> None:
     view = learnt().view(nodes, {7: 10_001})
     assert [(one.broker_id, one.port) for one in view.nodes.values()] == [(10_001, 9302)]
     assert view.owners == {7: 10_001}
+
+
+def test_partitions_that_are_alike_have_one_view() -> None:
+    known = KnownCluster()
+    alike = [KnownPartition(ORDERS, number, (1, 2), 1, 3, (1, 2), 5 + number) for number in range(3)]
+    known.learn("a-cluster", (ONE, TWO), (KnownTopic("orders", ORDERS, 4),), alike)
+    first, second, third, fourth = known.topics["orders"].partitions
+    assert first is second is third
+    assert fourth == PartitionView(-1, 0, (), ())
