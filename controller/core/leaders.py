@@ -1,10 +1,9 @@
 """This room changes leaders and ISRs in bulk: deaths, returns, first leaders, adopted proposals."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, repeat
-from typing import Final, TypeAlias
+from itertools import islice
+from typing import Final
 from uuid import UUID
 
 from controller.core.draft import Draft
@@ -20,15 +19,12 @@ from controller.core.election import (
 from controller.core.events import ProposalsReady
 from controller.core.proposing import LeaderProposal, Task
 from controller.core.records import WorkAdopted, WorkOffered
-from controller.core.state import NOTHING_LOST, Adopting, LostTail
+from controller.core.state import NOTHING_LOST, Adopting, LostTail, Proposed
 from muster.kernel.topic_configs import floor
 from muster.messages.link.rows import NO_LEADER, PartitionKey, PartitionRow
 
-_Proposed: TypeAlias = dict[int, tuple[int, int]]
-"""By the partition's number: the version that a proposal is based on, and the proposal's place."""
-
 _NOWHERE: Final = -1
-_NOT_PROPOSED: Final = (-1, _NOWHERE)
+_NOTHING: Final = Proposed({}, {})
 
 
 def remove(draft: Draft, broker_id: int, lost: LostTail) -> bool:
@@ -175,11 +171,13 @@ def adopt(draft: Draft, adopting: Adopting) -> None:
 
 
 def begin_adopting(event: ProposalsReady) -> Adopting:
-    """A worker's proposals by topic, none of which is adopted yet."""
-    places: dict[UUID, list[int]] = defaultdict(list)
+    """A worker's proposals by topic and partition, none of which is adopted yet."""
+    proposed: dict[UUID, Proposed] = {}
     for place, one in enumerate(event.proposals):
-        places[one.topic_id].append(place)
-    return Adopting(event, places)
+        of_topic = proposed.get(one.topic_id) or proposed.setdefault(one.topic_id, Proposed({}, {}))
+        of_topic.base_versions.update(zip(one.partitions, one.base_versions, strict=False))
+        of_topic.places.update(dict.fromkeys(one.partitions, place))
+    return Adopting(event, proposed)
 
 
 def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
@@ -189,29 +187,27 @@ def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
     if topic_ids is None:
         topic_ids = [UUID(event.key)] if event.task is Task.TOPIC_CHANGE else draft.topic_ids()
     for number, topic_id in enumerate(topic_ids):
-        proposed: _Proposed = {}
-        for place in adopting.places.get(topic_id, ()):
-            one = event.proposals[place]
-            proposed.update(
-                zip(one.partitions, zip(one.base_versions, repeat(place), strict=False), strict=False)
-            )
-        for row, choice in _choices(draft, event, topic_id, proposed):
+        for row, choice in _choices(draft, event, topic_id, adopting.proposed.get(topic_id, _NOTHING)):
             if not draft.choose_if_room(row, choice):
                 return replace(adopting, left=topic_ids[number:])
     return None
 
 
 def _choices(
-    draft: Draft, event: ProposalsReady, topic_id: UUID, proposed: _Proposed
+    draft: Draft, event: ProposalsReady, topic_id: UUID, proposed: Proposed
 ) -> Iterator[tuple[PartitionRow, Choice]]:
     """What becomes of the partitions of one topic that the task concerns and that change."""
     live = draft.live()
+    gone = int(event.key) if event.task is Task.BROKER_CHANGE else None
     # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
     judged: dict[tuple[object, ...], Choice | None] = {}
     for row in tuple(draft.partitions_of_topic(topic_id)):
-        base_version, place = proposed.get(row.partition, _NOT_PROPOSED)
-        if base_version != row.version:
-            place = _NOWHERE
+        if gone is not None and row.leader != gone and gone not in row.isr:
+            # As it is where a turn before this one has adopted it.
+            continue
+        place = _NOWHERE
+        if proposed.base_versions.get(row.partition) == row.version:
+            place = proposed.places[row.partition]
         usable = draft.usable(live, row)
         alike = (
             place,

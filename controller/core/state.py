@@ -349,15 +349,22 @@ class LostTail(NamedTuple):
 NOTHING_LOST: Final = LostTail()
 
 
+class Proposed(NamedTuple):
+    """Of one topic, by the partition's number: the version that a proposal is based on, and its place."""
+
+    base_versions: dict[int, int]
+    places: dict[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Adopting:
-    """Proposals of a worker that are being adopted: their places by topic, and which topics are left.
+    """Proposals of a worker that are being adopted, by topic and partition, and which topics are left.
 
     None: all. By their ids, as rows that were read again may stand in another order.
     """
 
     event: ProposalsReady
-    places: Mapping[UUID, Sequence[int]]
+    proposed: Mapping[UUID, Proposed]
     left: Sequence[UUID] | None = None
 
 
