@@ -155,14 +155,23 @@ WITH alike AS MATERIALIZED (
             n))"""
 """What is alike travels once; the numbers of the partitions come beside it, each with its place in here."""
 
-ADD_PARTITIONS: Final = f"""{_ALIKE}
+ADD_PARTITIONS: Final = f"""{_ALIKE}, numbered AS MATERIALIZED (
+    SELECT n, partition FROM unnest(%(n)s::int[], %(partition)s::int[]) AS u(n, partition)
+), again AS MATERIALIZED (
+    SELECT n, (
+        SELECT max(committed_at) + interval '1 microsecond' FROM committed_offset
+        WHERE committed_offset.topic_id = alike.topic_id
+            AND committed_offset.partition >= (
+                SELECT min(partition) FROM numbered WHERE numbered.n = alike.n)) AS after
+    FROM alike WHERE base_epoch > 0
+)
 INSERT INTO partition (topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version,
     throttle, base_epoch, added_again_at)
 SELECT topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version, throttle,
-    base_epoch, CASE WHEN base_epoch > 0 THEN
-        GREATEST(now(), (SELECT max(committed_at) + interval '1 microsecond' FROM committed_offset)) END
-FROM unnest(%(n)s::int[], %(partition)s::int[]) AS u(n, partition) JOIN alike USING (n)"""
-"""What takes a number again is younger than every commit, also where the server's clock was set back."""
+    base_epoch, CASE WHEN base_epoch > 0 THEN GREATEST(now(), (SELECT after FROM again WHERE n = alike.n)) END
+FROM numbered JOIN alike USING (n)"""
+"""What takes a number again is younger than every commit for it, also where the server's clock was set back.
+Only what is committed for such numbers is looked through: to find the newest of all takes a look at each."""
 
 CHANGE_PARTITIONS: Final = f"""{_ALIKE}
 UPDATE partition SET assigned = alike.assigned, leader = alike.leader, leader_epoch = alike.leader_epoch,
