@@ -1,6 +1,7 @@
 """This room answers Produce: records into the log, and the answer when they are as safe as was asked."""
 
 import asyncio
+from typing import Final
 
 import structlog
 
@@ -20,11 +21,14 @@ from muster.kernel.error_codes import ErrorCode
 
 log = structlog.get_logger(__name__)
 
-ALL_IN_SYNC = -1
+ALL_IN_SYNC: Final = -1
 LONGEST_TIMEOUT_MS = 300_000
 """No produce is parked for longer, whatever was asked."""
 
-_NO_OFFSET = -1
+_NO_OFFSET: Final = -1
+_ACKS: Final = (ALL_IN_SYNC, 0, 1)
+_NONE: Final = ErrorCode.NONE
+"""To find it in its class takes as long as a call."""
 
 
 class _Outcome:
@@ -44,7 +48,7 @@ class _Outcome:
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        self.error_code = ErrorCode.NONE
+        self.error_code = _NONE
         self.base_offset = _NO_OFFSET
         self.log_start_offset = _NO_OFFSET
         self.append_time_ms = NO_TIMESTAMP
@@ -134,15 +138,15 @@ class _ParkedProduce:
 class _Answer:
     """Where the answer goes and in which form."""
 
-    __slots__ = ("_header", "reply", "throttle_ms")
+    __slots__ = ("_header", "_throttle_ms", "reply")
 
-    def __init__(self, header: RequestHeader, reply: Reply) -> None:
+    def __init__(self, header: RequestHeader, reply: Reply, throttle_ms: int) -> None:
         self._header = header
+        self._throttle_ms = throttle_ms
         self.reply = reply
-        self.throttle_ms = 0
 
     def send(self, outcomes: list[_Outcome]) -> None:
-        self.reply.send(produce_answer(self._header, outcomes, self.throttle_ms))
+        self.reply.send(produce_answer(self._header, outcomes, self._throttle_ms))
 
 
 class ProduceHandler:
@@ -156,33 +160,33 @@ class ProduceHandler:
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Append, then answer now (acks=1), never (0), or when committed (all). Raises MalformedFrame."""
         request = read_produce(header, frame)
-        answer = _Answer(header, reply)
-        caller = caller_of(reply)
+        caller, throttle_ms = caller_of(reply), 0
         if self._quotas.bound_producers:
-            answer.throttle_ms = self._quotas.produced(
+            throttle_ms = self._quotas.produced(
                 caller.principal, header.client_id, len(frame), self._plane.clock()
             )
-            reply.throttle(answer.throttle_ms)
+            reply.throttle(throttle_ms)
         outcomes: list[_Outcome] = []
         waiting: list[tuple[HostedPartition, int, _Outcome]] = []
         for records in request.parts:
             outcome = _Outcome(records.topic, records.partition)
             outcomes.append(outcome)
             hosted = self._judge(request, records, caller)
-            if isinstance(hosted, ErrorCode):
-                outcome.refuse(hosted)
-            else:
-                next_offset = self._append(hosted, records, outcome, reply.peer)
-                if next_offset > hosted.high_watermark:
+            if isinstance(hosted, HostedPartition):
+                next_offset = self._append(hosted, records, outcome, reply)
+                if next_offset > hosted.replica.high_watermark:
                     waiting.append((hosted, next_offset, outcome))
+            else:
+                outcome.refuse(hosted)
             if outcome.error_code in SENT_AGAIN:
                 self._note_refused(records, reply.peer, outcome.error_code)
         if request.acks == 0:
             self._answer_nobody(outcomes, reply)
         elif waiting and request.acks == ALL_IN_SYNC:
+            answer = _Answer(header, reply, throttle_ms)
             _ParkedProduce(outcomes, answer, self._refused).park(waiting, request.timeout_ms)
         else:
-            answer.send(outcomes)
+            reply.send(produce_answer(header, outcomes, throttle_ms))
 
     def _answer_nobody(self, outcomes: list[_Outcome], reply: Reply) -> None:
         """acks=0 has no answer: an error can only be told by hanging up."""
@@ -193,7 +197,7 @@ class ProduceHandler:
             reply.send()
 
     def _append(
-        self, hosted: HostedPartition, produced: PartitionRecords, outcome: _Outcome, peer: str
+        self, hosted: HostedPartition, produced: PartitionRecords, outcome: _Outcome, reply: Reply
     ) -> int:
         """The offset behind what was stored; -1 if it was refused."""
         records = produced.records
@@ -204,7 +208,7 @@ class ProduceHandler:
             hosted.on_trouble(hosted, True)
             outcome.refuse(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of this broker is nearly full")
             return _NO_OFFSET
-        in_the_way = self._in_the_way(hosted, produced, peer) if len(self._refused) else None
+        in_the_way = self._in_the_way(hosted, produced, reply.peer) if len(self._refused) else None
         if in_the_way:
             outcome.refuse(in_the_way)
             return _NO_OFFSET
@@ -229,7 +233,7 @@ class ProduceHandler:
         self, request: ProduceRequest, records: PartitionRecords, caller: KafkaCaller
     ) -> HostedPartition | ErrorCode:
         """The partition if its log may be appended to; else why not."""
-        if request.acks not in (ALL_IN_SYNC, 0, 1):
+        if request.acks not in _ACKS:
             return ErrorCode.INVALID_REQUIRED_ACKS
         if request.transactional_id is not None:
             return ErrorCode.INVALID_REQUEST
@@ -239,7 +243,7 @@ class ProduceHandler:
         hosted = plane.led(records.topic, records.partition)
         if (
             request.acks == ALL_IN_SYNC
-            and not isinstance(hosted, ErrorCode)
+            and isinstance(hosted, HostedPartition)
             and not hosted.replica.enough_in_sync(
                 plane.live, plane.clock(), plane.settings.replica_lag_time_max_ms
             )

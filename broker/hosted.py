@@ -235,13 +235,15 @@ class HostedPartition:
             _, producer = waiting.popleft()
             if producer not in (self._forgotten or ()):
                 producer.committed(self.key)
-        for reader in tuple(self._readers or ()):
-            reader.grew(self.key)
-        for follower in self._followers or ():
-            follower.committed(self.key)
-        if self.replica.read_at:
-            for follower in self._followers or ():
-                follower.is_read_there(self.key)
+        if self._readers:
+            for reader in tuple(self._readers):
+                reader.grew(self.key)
+        if self._followers:
+            for follower in self._followers:
+                follower.committed(self.key)
+            if self.replica.read_at:
+                for follower in self._followers:
+                    follower.is_read_there(self.key)
 
     def row_changed(self) -> None:
         """Another row of the same leader was obeyed."""

@@ -140,10 +140,10 @@ class DataPlane:
     def led(self, topic: UUID | str, partition: int, leader_epoch: int = -1) -> HostedPartition | ErrorCode:
         """The partition if it is led here, in the epoch that is stated if any is (conformance 215)."""
         hosted = self.found(topic, partition)
-        if isinstance(hosted, ErrorCode):
+        if not isinstance(hosted, HostedPartition):
             return hosted
         refusal = hosted.replica.refusal(leader_epoch)
-        return hosted if refusal is ErrorCode.NONE else refusal
+        return refusal or hosted
 
     def name_of(self, topic_id: UUID) -> str | None:
         """The name of the topic of this id, as clients are told."""

@@ -46,26 +46,34 @@ def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> Ba
     _judge_counts(header)
     if header.size_bytes > settings.max_message_bytes:
         raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size_bytes} bytes")
-    if header.attributes & (batches.CONTROL_BIT | batches.TRANSACTIONAL_BIT):
-        raise AppendRefused(ErrorCode.INVALID_RECORD, "transactions are not served")
-    if header.attributes & 0x07 > _LARGEST_CODEC:
-        raise AppendRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "an unknown codec")
-    _judge_times(header, settings, now_ms)
+    if header.attributes:
+        _judge_attributes(header.attributes)
+    if not settings.takes_append_time:
+        _judge_times(header, settings, now_ms)
     if settings.compacts:
         _require_keys(records, header)
     return header
 
 
+def _judge_attributes(attributes: int) -> None:
+    if attributes & (batches.CONTROL_BIT | batches.TRANSACTIONAL_BIT):
+        raise AppendRefused(ErrorCode.INVALID_RECORD, "transactions are not served")
+    if attributes & batches.CODEC_BITS > _LARGEST_CODEC:
+        raise AppendRefused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "an unknown codec")
+    if attributes & batches.APPEND_TIME_BIT:
+        raise AppendRefused(ErrorCode.INVALID_TIMESTAMP, "LogAppendTime is not a producer's to state")
+
+
 def _judge_counts(header: BatchHeader) -> None:
     """Its producer lies, and would again: an error that asks for another try would be answered with one."""
-    count = header.record_count
-    if header.last_offset_delta < 0 or not count:
+    count, last_offset_delta = header.record_count, header.last_offset_delta
+    if last_offset_delta < 0 or not count:
         raise AppendRefused(ErrorCode.INVALID_RECORD, "a batch without records")
-    if count != header.last_offset_delta + 1:
-        text = f"{count} records, and the last one's offset delta is {header.last_offset_delta}"
+    if count != last_offset_delta + 1:
+        text = f"{count} records, and the last one's offset delta is {last_offset_delta}"
         raise AppendRefused(ErrorCode.INVALID_RECORD, text)
     room = header.size_bytes - batches.HEADER_BYTES
-    if not header.attributes & batches.CODEC_BITS and room < count * _SMALLEST_RECORD_BYTES:
+    if room < count * _SMALLEST_RECORD_BYTES and not header.attributes & batches.CODEC_BITS:
         raise AppendRefused(ErrorCode.INVALID_RECORD, f"{count} records in {room} bytes")
     if header.base_sequence < 0 and header.producer_id != batches.NO_PRODUCER:
         raise AppendRefused(ErrorCode.INVALID_RECORD, f"a producer's sequence of {header.base_sequence}")
@@ -77,6 +85,8 @@ def in_sequence(header: BatchHeader, producers: Producers, *, is_whole: bool) ->
     `is_whole`: whatever a producer stored lies in the log. What one that is not known sent before is on its
     way to the leader of before then, and will be sent again: it is to come first (`stranger_is_taken`).
     """
+    if header.producer_id == batches.NO_PRODUCER:
+        return None
     verdict = producers.judge(header)
     if isinstance(verdict, Duplicate):
         return verdict
@@ -104,10 +114,6 @@ def _require_keys(records: memoryview, header: BatchHeader) -> None:
 
 def _judge_times(header: BatchHeader, settings: LogSettings, now_ms: int) -> None:
     """By the first and the largest time that the header states; a batch without times has none to refuse."""
-    if header.attributes & batches.APPEND_TIME_BIT:
-        raise AppendRefused(ErrorCode.INVALID_TIMESTAMP, "LogAppendTime is not a producer's to state")
-    if settings.takes_append_time:
-        return
     oldest, newest = header.base_timestamp_ms, header.max_timestamp_ms
     if newest - now_ms > settings.timestamp_after_max_ms or (
         oldest != batches.NO_TIMESTAMP and now_ms - oldest > settings.timestamp_before_max_ms

@@ -1,6 +1,6 @@
 """This room says what a log is told and what it answers: settings, places, refusals."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kafkaserver.outbox import FileRegion
@@ -39,26 +39,24 @@ class LogSettings:
     timestamp_before_max_ms: int = LARGEST
     timestamp_after_max_ms: int = 3600 * 1000
     """How far behind and ahead of this broker's calendar a producer's times may be."""
+    compacts: bool = field(init=False, repr=False, compare=False)
+    """Of each key the last record stays. What each batch asks for follows from the rest and is kept."""
+    rolls_after_ms: int = field(init=False, repr=False, compare=False)
+    """A segment of this age is closed: what is written is never compacted."""
+    takes_append_time: bool = field(init=False, repr=False, compare=False)
+    """A record's time is when it was stored, not when it was made."""
+
+    def __post_init__(self) -> None:
+        compacts = COMPACT in self.cleanup_policy
+        rolls_after_ms = min(self.segment_ms, self.max_compaction_lag_ms) if compacts else self.segment_ms
+        object.__setattr__(self, "compacts", compacts)
+        object.__setattr__(self, "rolls_after_ms", rolls_after_ms)
+        object.__setattr__(self, "takes_append_time", self.timestamp_type == LOG_APPEND_TIME)
 
     @property
     def deletes(self) -> bool:
         """What is too old or too much goes."""
         return DELETE in self.cleanup_policy
-
-    @property
-    def compacts(self) -> bool:
-        """Of each key the last record stays."""
-        return COMPACT in self.cleanup_policy
-
-    @property
-    def rolls_after_ms(self) -> int:
-        """A segment of this age is closed: what is written is never compacted."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
-
-    @property
-    def takes_append_time(self) -> bool:
-        """A record's time is when it was stored, not when it was made."""
-        return self.timestamp_type == LOG_APPEND_TIME
 
 
 class AppendRefused(Exception):

@@ -32,10 +32,10 @@ from broker.log.outcomes import (
 from broker.log.segment import INDEX_INTERVAL_BYTES, Segment
 from broker.log.segments import Segments
 from muster.kafkawire import batches
-from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.errors import CorruptBatch
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.invariants import invariant
+from muster.kernel.tuples import made
 
 
 class PartitionLog:
@@ -150,8 +150,8 @@ class PartitionLog:
         `is_sent_again`: it was refused here before. Raises AppendRefused, StorageFailed.
         """
         header = from_producer(records, self.settings, now_ms)
-        duplicate = in_sequence(header, self.producers, is_whole=not (is_sent_again or self.start_offset))
-        if duplicate is not None:
+        producers, is_whole = self.producers, not (is_sent_again or self.start_offset)
+        if duplicate := in_sequence(header, producers, is_whole=is_whole):
             return Appended(duplicate.base_offset, duplicate.last_offset + 1, True, header=header)
         base_offset = self.end_offset
         next_offset = base_offset + header.last_offset_delta + 1
@@ -159,8 +159,8 @@ class PartitionLog:
         append_time_ms = batches.NO_TIMESTAMP
         if self.settings.takes_append_time:
             header, append_time_ms = batches.stamp_append_time(records, 0, header, now_ms), now_ms
-        self._store(records, [Placed(0, base_offset, header)], leader_epoch, next_offset, now_ms)
-        return Appended(base_offset, next_offset, append_time_ms=append_time_ms, header=header)
+        self._store(records, [made(Placed, (0, base_offset, header))], leader_epoch, next_offset, now_ms)
+        return made(Appended, (base_offset, next_offset, False, append_time_ms, header))
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> int:
         """Store what the leader sent, byte for byte, up to the first bad batch; returns the new end offset.
@@ -318,7 +318,7 @@ class PartitionLog:
         with self._telling_damage():
             return self._segments.copy_of_batch(offset, self.end_offset, self._epochs)
 
-    def headers_from(self, offset: int) -> Iterator[BatchHeader]:
+    def headers_from(self, offset: int) -> Iterator[batches.BatchHeader]:
         """The header of each batch that ends above `offset`. Raises OSError."""
         return self._segments.headers_from(offset)
 

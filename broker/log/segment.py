@@ -86,11 +86,11 @@ class Segment:
 
     def write(self, data: memoryview) -> int:
         """Append bytes at the end, all or nothing; returns their position. Raises OSError, NotUndone."""
-        position, file = self.size_bytes, self.file
-        written = 0
+        position, file, size_bytes = self.size_bytes, self._files.get(self.path), len(data)
         try:
-            while written < len(data):
-                written += file.write(data[written:] if written else data, position + written)
+            written = file.write(data, position)
+            while written < size_bytes:
+                written += file.write(data[written:], position + written)
         except OSError:
             try:
                 file.cut(position)

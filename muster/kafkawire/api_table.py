@@ -23,6 +23,7 @@ from muster.kafkawire import bounds
 from muster.kafkawire.errors import FrameTooLarge, MalformedFrame, UnsupportedRequest
 from muster.kafkawire.framing import DEFAULT_LIMIT_BYTES, Buffer
 from muster.kafkawire.numbers import read_uvarint
+from muster.kernel.tuples import made
 
 
 class ApiKey(IntEnum):
@@ -147,6 +148,7 @@ LONGEST_MESSAGE: Final = 1_000
 """Characters of an error message; older versions can say 32,767 bytes."""
 
 _FIXED_HEADER = struct.Struct(">hhih")
+_FIXED_HEADER_BYTES: Final = _FIXED_HEADER.size
 _NO_TIME: Final = timedelta(0)
 _CORRELATION_ID = struct.Struct(">i")
 _LENGTH_AND_ID = struct.Struct(">ii")
@@ -176,24 +178,25 @@ def read_request_header(frame: Buffer) -> RequestHeader:
     api = SERVED.get(key)
     if api is None:
         raise UnsupportedRequest(f"api key {key}")
-    if len(frame) > api.limit_bytes:
-        raise FrameTooLarge(f"a {api.key.name} request of {len(frame)} bytes")
+    size_bytes = len(frame)
+    if size_bytes > api.limit_bytes:
+        raise FrameTooLarge(f"a {api.key.name} request of {size_bytes} bytes")
     understood = api.minimum <= version <= api.maximum
     if not understood and key != ApiKey.API_VERSIONS:
         raise UnsupportedRequest(f"{api.key.name} version {version}")
-    position = _FIXED_HEADER.size
+    position = _FIXED_HEADER_BYTES
     client_id = None
     if name_bytes >= 0:
         position += name_bytes
-        if position > len(frame):
+        if position > size_bytes:
             raise MalformedFrame("the client id ends behind the frame")
         client_id = str(frame[position - name_bytes : position], "utf-8", "replace")
     if understood and version >= api.first_flexible:
-        if position < len(frame) and not frame[position]:
+        if position < size_bytes and not frame[position]:
             position += 1
         else:
             position = skip_tags(frame, position)
-    return RequestHeader(key, version, correlation_id, client_id, position)
+    return made(RequestHeader, (key, version, correlation_id, client_id, position))
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:

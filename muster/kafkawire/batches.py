@@ -12,6 +12,7 @@ from crc32c import crc32c
 
 from muster.kafkawire.errors import CorruptBatch
 from muster.kafkawire.framing import Buffer
+from muster.kernel.tuples import made
 
 HEADER_BYTES: Final = 61
 LENGTH_OVERHEAD_BYTES: Final = 12
@@ -71,24 +72,27 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
 
-_header = BatchHeader._make
-
-
 def read_header(buffer: Buffer, start: int = 0) -> BatchHeader:
     """The header of the batch that begins at `start`, not yet checked against its bytes.
 
     Raises CorruptBatch if fewer than 61 bytes are there, or magic or length cannot be.
     """
     try:
-        fields = _HEADER.unpack_from(buffer, start)
+        (
+            base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp_ms,
+            max_timestamp_ms, producer_id, producer_epoch, base_sequence, record_count,
+        ) = _HEADER.unpack_from(buffer, start)  # fmt: skip
     except struct.error as error:
         raise CorruptBatch("the bytes end inside a batch header") from error
-    base_offset, length, leader_epoch, magic, *rest = fields
     if magic != 2:
         raise CorruptBatch(f"magic {magic}, only 2 is served")
     if length < HEADER_BYTES - LENGTH_OVERHEAD_BYTES:
         raise CorruptBatch(f"a batch length of {length}")
-    return _header((base_offset, length + LENGTH_OVERHEAD_BYTES, leader_epoch, *rest))
+    fields = (
+        base_offset, length + LENGTH_OVERHEAD_BYTES, leader_epoch, crc, attributes, last_offset_delta,
+        base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, base_sequence, record_count,
+    )  # fmt: skip
+    return made(BatchHeader, fields)
 
 
 def check(view: memoryview, start: int, header: BatchHeader) -> None:

@@ -3,20 +3,25 @@
 from muster.kafkawire.errors import MalformedFrame
 from muster.kafkawire.framing import Buffer
 
+_SHIFTS = (7, 14, 21, 28)
+"""Of the bytes behind the first."""
+
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """An unsigned number of at most 32 bits and the position behind it. Raises MalformedFrame."""
-    if position < len(buffer) and buffer[position] < 0x80:
-        return buffer[position], position + 1
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= len(buffer):
-            raise MalformedFrame("the frame ends inside a number")
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
+    try:
+        value = buffer[position]
+        if value < 0x80:
+            return value, position + 1
+        value &= 0x7F
+        for shift in _SHIFTS:
+            position += 1
+            byte = buffer[position]
+            if byte < 0x80:
+                return value | byte << shift, position + 1
+            value |= (byte & 0x7F) << shift
+    except IndexError as error:
+        raise MalformedFrame("the frame ends inside a number") from error
     raise MalformedFrame("a number of more than 32 bits")
 
 

@@ -15,18 +15,21 @@ from muster.kafkawire.cursor import Cursor
 from muster.kafkawire.errors import MalformedFrame
 from muster.kafkawire.fields import count, text
 from muster.kafkawire.numbers import read_uvarint
+from muster.kernel.tuples import made
 
 _FIRST_FLEXIBLE: Final = SERVED[ApiKey.PRODUCE].first_flexible
 _START_OFFSET_SINCE: Final = 5
 _TEXT_SINCE: Final = 8
 
 _ONE_TOPIC: Final = struct.Struct(">BhiBB")
+_ONE_TOPIC_BYTES: Final = _ONE_TOPIC.size
 """Of a flexible version: the length of a transactional id, acks, timeout, lengths of topics and of a name."""
 _ONE_PARTITION: Final = struct.Struct(">Bi")
+_ONE_PARTITION_BYTES: Final = _ONE_PARTITION.size
 _ONE: Final = 2
 """The length of an array of one, as flexible versions write it."""
-_NO_TAGS: Final = b"\0\0\0"
-"""Of the partition, its topic and the request."""
+_TAGS_BYTES: Final = 3
+"""Of the partition, its topic and the request, if there are none."""
 _SHORT_NAME: Final = 0x80
 """Lengths below lie in one byte."""
 
@@ -38,10 +41,14 @@ _NOTHING_SAID: Final = struct.Struct(">ihqqqih")
 """Version 8: no record is named and nothing said of the error."""
 _COMPACT: Final = struct.Struct(">ihqqqBBB")
 """A flexible version: no record is named, nothing is said of the error, and there are no tags."""
-_ALONE: Final = struct.Struct(">ihqqqBBBBiB")
+_ALONE: Final = struct.Struct(">ihqqqBxxxix")
 """The same of the one partition that was asked for, and what ends the frame."""
+_ALONE_BYTES: Final = _ALONE.size + _NUMBER.size
+"""With the correlation id."""
 _NO_TEXT: Final = (0, -1)
 _COMPACT_NO_TEXT: Final = (1, 0, 0)
+_NO_ERRORS: Final = 1
+"""The length of an empty array, as flexible versions write it."""
 _NAMES_KNOWN: Final = 1_000
 
 
@@ -123,19 +130,19 @@ def _for_one_partition(frame: memoryview, start: int) -> ProduceRequest | None:
         no_id, acks, timeout_ms, topics, name_bytes = _ONE_TOPIC.unpack_from(frame, start)
         if no_id or topics != _ONE or not 0 < name_bytes < _SHORT_NAME:
             return None
-        name_at = start + _ONE_TOPIC.size
+        name_at = start + _ONE_TOPIC_BYTES
         behind = name_at + name_bytes - 1
         partitions, partition = _ONE_PARTITION.unpack_from(frame, behind)
     except struct.error:
         return None
     if partitions != _ONE:
         return None
-    length, at = read_uvarint(frame, behind + _ONE_PARTITION.size)
+    length, at = read_uvarint(frame, behind + _ONE_PARTITION_BYTES)
     end = at + length - 1
-    if not length or bytes(frame[end:]) != _NO_TAGS:
+    if not length or end + _TAGS_BYTES != len(frame) or frame[end] or frame[end + 1] or frame[end + 2]:
         return None
-    records = PartitionRecords(str(frame[name_at:behind], "utf-8"), partition, frame[at:end])
-    return ProduceRequest(None, acks, timeout_ms, [records])
+    records = made(PartitionRecords, (str(frame[name_at:behind], "utf-8"), partition, frame[at:end]))
+    return made(ProduceRequest, (None, acks, timeout_ms, [records]))
 
 
 def produce_answer(header: RequestHeader, answers: Sequence[PartitionAnswer], throttle_ms: int) -> bytes:
@@ -162,12 +169,16 @@ def produce_answer(header: RequestHeader, answers: Sequence[PartitionAnswer], th
 
 def _answer_of_one(header: RequestHeader, one: PartitionAnswer, throttle_ms: int) -> bytes:
     head = _head_of_one(one.topic)
-    numbers = (one.partition, one.error_code, one.base_offset, one.append_time_ms, one.log_start_offset)
-    return (
-        _FRAME.pack(_NUMBER.size + len(head) + _ALONE.size, header.correlation_id)
-        + head
-        + _ALONE.pack(*numbers, *_COMPACT_NO_TEXT, 0, throttle_ms, 0)
+    answered = _ALONE.pack(
+        one.partition,
+        one.error_code,
+        one.base_offset,
+        one.append_time_ms,
+        one.log_start_offset,
+        _NO_ERRORS,
+        throttle_ms,
     )
+    return _FRAME.pack(_ALONE_BYTES + len(head), header.correlation_id) + head + answered
 
 
 @lru_cache(_NAMES_KNOWN)

@@ -41,9 +41,11 @@ class Scope:
 
     def covers(self, name: str) -> bool:
         """Whether `name` is among them."""
-        if self.is_everything or name in self.literals:
+        prefixes = self.prefixes
+        if name in self.literals or (not prefixes and not self.literals):
             return True
-        return bool(self.prefixes) and name.startswith(self.prefixes)
+        # Every name begins with the empty one.
+        return bool(prefixes) and name.startswith(prefixes)
 
 
 EVERYTHING = Scope()
