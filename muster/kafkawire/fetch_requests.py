@@ -162,6 +162,8 @@ def _of_one_partition(frame: memoryview, start: int, version: int) -> FetchReque
             (replica_id,) = _REPLICA.unpack_from(frame, start)
             start += _REPLICA.size
         *limits, session_id, session_epoch, topics, name_bytes = _ONE_TOPIC.unpack_from(frame, start)
+        if topics != _ONE:
+            return None  # Nor is it a name what lies there.
         at = start + _ONE_TOPIC.size - 1
         name, topic_id = "", NO_TOPIC_ID
         if version >= TOPIC_IDS_SINCE:
@@ -178,7 +180,7 @@ def _of_one_partition(frame: memoryview, start: int, version: int) -> FetchReque
         if isinstance(error, UnicodeDecodeError):
             raise
         return None
-    if topics != _ONE or partitions != _ONE or tags != _ALL_EMPTY or not 0 < rack_bytes < _SHORT_TEXT:
+    if partitions != _ONE or tags != _ALL_EMPTY or not 0 < rack_bytes < _SHORT_TEXT:
         return None
     end = at + rack_bytes - 1
     if bytes(frame[end:]) != _NO_TAGS:

@@ -157,6 +157,13 @@ def test_what_kio_writes_is_read(version: int, request: FetchRequest) -> None:
     assert _read(frame) == _read_by_kio(version, body)
 
 
+def test_a_session_may_forget_a_topic_of_a_long_name_and_ask_for_none() -> None:
+    """What lies where one topic's name would is another length then, and no text."""
+    forgotten = [ForgottenTopic("o" * 200, NO_TOPIC_ID, [0, 1])] * 3
+    request = FetchRequest(-1, -1, 500, 1, 1_000_000, 7, 2, [], forgotten, "")
+    assert _read(_frame(12, request)) == request
+
+
 @given(_requests)
 def test_a_followers_request_is_written_as_kio_would(request: FetchRequest) -> None:
     by_kio = encode_request(ApiKey.FETCH, FOLLOWERS, 5, "broker-3", _of_kio(FOLLOWERS, request))
