@@ -1,4 +1,4 @@
-"""Who asks for its coordinator is led to this node once the shard is loaded, on the connection that it has."""
+"""Who asks for its coordinator is led to this node once the shard is loaded, on its own connection."""
 
 from typing import Any
 

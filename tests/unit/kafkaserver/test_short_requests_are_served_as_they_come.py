@@ -47,6 +47,9 @@ class Keeps:
     def __init__(self, known: Again | None = None) -> None:
         self.known = known
 
+    def repeated(self, received: bytes) -> None:
+        """Everything is read."""
+
     def admitted(self, identity: object) -> None:
         """Nobody asks."""
 
