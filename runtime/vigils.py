@@ -17,6 +17,12 @@ CONNECT_TIMEOUT_S: Final = 1.0
 AGAIN_S: Final = 1.0
 """Between two tries to meet somebody that nobody was met at."""
 
+YOUNG_S: Final = 2 * RENEW_S
+"""What ends at this age, or earlier, ended by no node's patience; on a busy loop a renewal may fail."""
+
+REFUSES_WITHIN_S: Final = (0.0, 0.01, 0.04, 0.1)
+"""A process that is killed closes its connections and its listener one after the other."""
+
 FIRST_PAUSE_S: Final = 0.01
 """After a connection ended; doubled each time, for a door that hangs up on everybody at once."""
 
@@ -68,7 +74,7 @@ class Vigils(Generic[Key]):
                 else:
                     ended, held = held, None
                     self._lost(key)
-                    if self._refused is not None and ended is fresh and await _refuses(ended.met):
+                    if self._refused is not None and ended.is_young and await _refuses_soon(ended.met):
                         self._refused(key)
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, AGAIN_S)
@@ -83,6 +89,10 @@ class _Held(asyncio.Protocol):
     def __init__(self) -> None:
         self._ended = asyncio.Event()
         self._transport: asyncio.BaseTransport | None = None
+        self._clock = asyncio.get_running_loop().time
+        self._made_at = self._clock()
+        self.is_young = True
+        """Whether it was, when it ended."""
         self.met: Place = ("", 0)
         """The one address, of all that a name may have, at which somebody was met."""
 
@@ -91,6 +101,7 @@ class _Held(asyncio.Protocol):
         self.met = transport.get_extra_info("peername")[:2]
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_young = self._clock() - self._made_at <= YOUNG_S
         self._ended.set()
 
     async def ends_within(self, patience_s: float) -> bool:
@@ -114,6 +125,14 @@ async def _connect(place: Place) -> _Held | None:
         return await _meet(place)
     except (OSError, TimeoutError):
         return None
+
+
+async def _refuses_soon(place: Place) -> bool:
+    for pause_s in REFUSES_WITHIN_S:
+        await asyncio.sleep(pause_s)
+        if await _refuses(place):
+            return True
+    return False
 
 
 async def _refuses(place: Place) -> bool:

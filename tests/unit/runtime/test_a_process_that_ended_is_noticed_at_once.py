@@ -114,7 +114,21 @@ async def test_who_hangs_up_and_listens_on_is_missed_and_met_again() -> None:
     assert (lost, refused) == (["aaaa"], [])
 
 
-async def test_a_connection_that_could_not_be_renewed_proves_nothing_when_it_ends(
+async def test_who_closes_its_connections_before_its_listener_refuses() -> None:
+    refused: list[str] = []
+    vigils = Vigils(lambda key: None, refused.append)
+    async with listening() as node:
+        assert node.server is not None
+        vigils.keep({"aaaa": node.address})
+        await _until(lambda: len(node.writers) == 1)
+        node.hang_up()
+        await _until(lambda: len(node.writers) == 2)
+        node.server.close()
+        await _until(lambda: refused == ["aaaa"])
+        vigils.keep({})
+
+
+async def test_a_connection_that_could_not_be_renewed_proves_nothing_when_it_ends_old(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its listener may have become tired of a stranger that says nothing."""
@@ -126,6 +140,7 @@ async def test_a_connection_that_could_not_be_renewed_proves_nothing_when_it_end
         return await connect(place) if tries == 1 else None
 
     monkeypatch.setattr(vigils_module, "RENEW_S", 0.01)
+    monkeypatch.setattr(vigils_module, "YOUNG_S", 0.0)
     monkeypatch.setattr(vigils_module, "_connect", once)
     lost: list[str] = []
     refused: list[str] = []
