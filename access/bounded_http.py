@@ -147,9 +147,9 @@ class BoundedHttp(HttpToolsProtocol):
             self.transport.abort()
 
 
-def bounded(of_one_address: int) -> type[BoundedHttp]:
+def bounded(of_one_address: int, kind: type[BoundedHttp] = BoundedHttp) -> type[BoundedHttp]:
     """The protocol for a server at which so many of one address may be half open; 0: any number."""
-    return type("BoundedHttp", (BoundedHttp,), {"of_one_address": of_one_address})
+    return type(kind.__name__, (kind,), {"of_one_address": of_one_address})
 
 
 def _has_given_up(transport: asyncio.BaseTransport) -> bool:

@@ -28,6 +28,7 @@ from muster.kernel.addresses import place_of_websocket
 from node import doors
 from node.context import NodeHeart
 from node.duties import Duties
+from node.handshakes import PatientHttp
 from node.spare import Spare
 from node.websocket import TextWebSocket
 from runtime import clock
@@ -205,7 +206,7 @@ def _server_settings(application: doors.Application) -> uvicorn.Config:
         application,
         host=listen.hostname or "127.0.0.1",
         port=listen.port or 0,
-        http=bounded(strangers_per_address()),
+        http=bounded(strangers_per_address(), PatientHttp),
         ws=TextWebSocket,
         ws_ping_interval=None,
         ws_ping_timeout=None,

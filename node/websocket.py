@@ -184,7 +184,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             stop = start + size
             if stop > end:
                 break
-            if size >= LARGE_BYTES and not self._large_texts.may_be_heard():
+            if size >= LARGE_BYTES and not self._large_texts.has_turn():
                 self._rest_until_called()
                 break
             if data[position] == TEXT and self._hear is not None and self.conn.current_size is None:

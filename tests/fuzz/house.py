@@ -10,7 +10,6 @@ from typing import Any
 
 import uvicorn
 
-from access.bounded_http import BoundedHttp
 from access.grants import Role
 from access.tokens import Caller
 from broker.replicas import DataPlaneSettings
@@ -29,6 +28,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import SHARD_COUNT, shard_of
 from muster.messages.link.to_broker import CreatedTopic
 from node import doors
+from node.handshakes import PatientHttp
 from node.websocket import TextWebSocket
 from runtime import clock
 from runtime.ports import ConnectionLost, shard_lane
@@ -189,7 +189,7 @@ def _settings(node: Any, consumers: ConsumerDoor, controller: ControllerService)
         ),
         host="127.0.0.1",
         port=0,
-        http=BoundedHttp,
+        http=PatientHttp,
         ws=TextWebSocket,
         ws_ping_interval=None,
         ws_ping_timeout=None,

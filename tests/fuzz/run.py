@@ -23,7 +23,7 @@ CLOSED_WITHIN_S = 10.0
 KEPT_BY_CONNECTIONS = (
     *("kafkaserver.sockets.Connection", "kafkaserver.replies.Reply", "gateway.session.KafkaSession"),
     *("gateway.seats.Seat", "coordinator.connections.MemberConnection", "controller.links.BrokerLink"),
-    *("node.websocket.TextWebSocket", "access.bounded_http.BoundedHttp"),
+    *("node.websocket.TextWebSocket", "node.handshakes.PatientHttp"),
 )
 GROWTH_MAX = 0.01
 """The last third of the rounds may hold so many more blocks than the first. Megabytes are told, not judged:

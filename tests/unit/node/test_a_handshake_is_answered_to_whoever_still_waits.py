@@ -33,12 +33,14 @@ class Application:
 
 
 @asynccontextmanager
-async def served(application: Application) -> AsyncIterator[uvicorn.Server]:
+async def served(
+    application: Application, http: type[BoundedHttp] = BoundedHttp
+) -> AsyncIterator[uvicorn.Server]:
     config = uvicorn.Config(
         application,
         host="127.0.0.1",
         port=0,
-        http=BoundedHttp,
+        http=http,
         ws=TextWebSocket,
         ws_ping_interval=None,
         lifespan="off",

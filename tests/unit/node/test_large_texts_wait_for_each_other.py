@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from node import large_texts
-from node.large_texts import LARGE_BYTES, SLICE_S, LargeTexts
+from node.large_texts import LARGE_BYTES, SLICE_S
+from node.slices import Slices
 from tests.unit.node.test_texts_take_the_short_way import Application, connected, frame
 
 LARGE = "x" * LARGE_BYTES
@@ -38,12 +39,12 @@ class Crowd:
 
     def __init__(self, takes_s: float) -> None:
         self.loop = Loop()
-        self.texts = LargeTexts(self.loop, lambda: self.loop.now)  # type: ignore[arg-type]
+        self.texts = Slices(self.loop, SLICE_S, lambda: self.loop.now)  # type: ignore[arg-type]
         self.heard: list[int] = []
         self._takes_s = takes_s
 
     def say(self, number: int) -> None:
-        if self.texts.may_be_heard():
+        if self.texts.has_turn():
             self.heard.append(number)
             self.loop.now += self._takes_s
         else:
@@ -90,7 +91,7 @@ def test_who_is_gone_when_called_takes_nobodys_turn() -> None:
     crowd.texts.wait(lambda: crowd.say(1))
     crowd.loop.next_round()
     assert crowd.heard == [0, 1]
-    assert crowd.texts.may_be_heard() is False
+    assert crowd.texts.has_turn() is False
 
 
 class Busy(Application):
