@@ -117,7 +117,13 @@ class NodeListener:
         self._looking: set[asyncio.Task[None]] = set()
         self._shapes = shapes_loaded()
         self.server = KafkaServer(
-            "groups", self._handle, limits or client_limits(), guard.gate, self._session, guard.certificate
+            "groups",
+            self._handle,
+            limits or client_limits(),
+            guard.gate,
+            self._session,
+            guard.certificate,
+            is_for_short_requests=True,
         )
 
     @property

@@ -47,8 +47,11 @@ class KafkaServer:
         gate: Callable[[str], Gate | None] | None = None,
         session: Callable[[str], Session] | None = None,
         certificate: Certificate | None = None,
+        *,
+        is_for_short_requests: bool = False,
     ) -> None:
         """`session` makes, of a peer's address, what is kept for its connection."""
+        self._is_for_short_requests = is_for_short_requests
         self._gate = gate
         self._session = session
         self._certificate = certificate
@@ -151,7 +154,7 @@ class KafkaServer:
                 continue  # It is gone already, too.
             peer = f"{address[0]}:{address[1]}"
             session = self._session(peer) if self._session is not None else None
-            if session is None or isinstance(behind, TlsSocket):
+            if session is None or isinstance(behind, TlsSocket) or not self._is_for_short_requests:
                 connection = Connection(self, behind, peer, gate, session)
             else:
                 connection = ShortRequests(self, behind, peer, gate, session)

@@ -17,7 +17,7 @@ async def served(
     handler: Handler, limits: ServerLimits = LIMITS, session: Callable[[str], Session] | None = None
 ) -> AsyncIterator[tuple[KafkaServer, int]]:
     """(server, port) of a door that is open inside the block."""
-    server = KafkaServer("test", handler, limits, session=session)
+    server = KafkaServer("test", handler, limits, session=session, is_for_short_requests=True)
     port = server.listen("127.0.0.1", 0)
     try:
         yield server, port

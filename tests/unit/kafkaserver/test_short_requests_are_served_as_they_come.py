@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kafkaserver.limits import ServerLimits
 from kafkaserver.replies import Reply
+from kafkaserver.server import KafkaServer
 from kafkaserver.short_requests import RECEIVED_BYTES, ShortRequests
 from muster.kafkawire.api_table import RequestHeader
 from tests.unit.kafkaserver.served import LIMITS, answer, request, served, until
@@ -29,16 +30,14 @@ class Again:
         return self.answers(len(frame).to_bytes(4, "big") + bytes(frame))
 
     def answers(self, received: bytes) -> bytes | None:
-        numbers = [
-            int.from_bytes(received[place + 8 : place + 12], "big")
-            for place in range(0, len(received), self.request_bytes)
-        ]
-        if received != b"".join(request(number, AGAIN) for number in numbers) or not numbers:
+        size, same = self.request_bytes, request(0, AGAIN)
+        said = [received[place : place + size] for place in range(0, len(received), size)]
+        if not said or any(one[:8] + bytes(4) + one[12:] != same for one in said):
             return None
         if self.trouble:
             raise ValueError("a mistake")
         self.judged += 1
-        return b"".join(answer(number, AGAIN) for number in numbers)
+        return b"".join(answer(int.from_bytes(one[8:12], "big"), AGAIN) for one in said)
 
 
 class Keeps:
@@ -48,7 +47,7 @@ class Keeps:
         self.known = known
 
     def repeated(self, received: bytes) -> None:
-        """Everything is read."""
+        """Everything but what is known is read."""
 
     def admitted(self, identity: object) -> None:
         """Nobody asks."""
@@ -193,3 +192,18 @@ async def test_who_is_to_wait_is_read_no_further_until_then() -> None:
         assert server.counters.requests == 2
         writer.close()
         await writer.wait_closed()
+
+
+@pytest.mark.parametrize("is_for_short_requests", [True, False])
+async def test_only_a_door_that_says_so_receives_little_at_first(is_for_short_requests: bool) -> None:
+    """Where batches of records come, as at a broker, the first receive takes all that is there."""
+    door = KafkaServer("test", echo, session=lambda _: Keeps(), is_for_short_requests=is_for_short_requests)
+    port = door.listen("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request(1))
+    await hears(reader, answer(1))
+    [connection] = door._connections
+    assert isinstance(connection, ShortRequests) is is_for_short_requests
+    writer.close()
+    await writer.wait_closed()
+    await door.drain(grace_ms=0)
