@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.protocol import State
 
 from controller.core.settings import ControllerSettings
@@ -97,14 +97,7 @@ class LinkClient:
 
 async def link(address: str, broker_id: int, secret: str) -> LinkClient:
     """Open a link and say hello as a new incarnation."""
-    connection = await connect(
-        address + "/ws/broker/",
-        additional_headers={"Authorization": f"Bearer {broker_id}:{secret}"},
-        max_size=MAX_FRAME_TO_BROKER_BYTES,
-        ping_interval=None,
-        compression=None,
-        proxy=None,
-    )
+    connection = await _opened(address, broker_id, secret)
     hello = BrokerHello(
         broker_id=broker_id,
         incarnation=str(uuid4()),
@@ -114,6 +107,22 @@ async def link(address: str, broker_id: int, secret: str) -> LinkClient:
     accepted = codec.decode_to_broker(await connection.recv())
     assert isinstance(accepted, HelloAccepted), accepted
     return LinkClient(broker_id, connection)
+
+
+async def _opened(address: str, broker_id: int, secret: str) -> ClientConnection:
+    """A node that has just begun may not have read who is enrolled: a broker asks it again, too."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(InvalidStatus):
+                return await connect(
+                    address + "/ws/broker/",
+                    additional_headers={"Authorization": f"Bearer {broker_id}:{secret}"},
+                    max_size=MAX_FRAME_TO_BROKER_BYTES,
+                    ping_interval=None,
+                    compression=None,
+                    proxy=None,
+                )
+            await asyncio.sleep(PING_INTERVAL_S)
 
 
 async def one_death(plane: ControlPlane, secrets: dict[int, str], partitions: int) -> float:
