@@ -110,7 +110,9 @@ class Subject(Protocol[State, Event]):
         """What `store.save` needs to know of the state decided on (the rows, with their version)."""
 
     def entry(self, key: str, events: Sequence[Event], decision: Decision[Any, Any]) -> Entry:
-        """What the journal shows for this turn; called only when the decision holds records."""
+        """What the journal shows for this turn; called only when the decision holds records, in the lane's
+        thread where they are many.
+        """
 
     def settle(self, key: str, state: State, decision: Decision[Any, Any]) -> None:
         """It is durable: put the state after it into the cache, then say replies, then commands."""

@@ -22,6 +22,9 @@ from runtime.work_table import Offered
 ATTEMPTS = 5
 """How often one turn decides again before it counts as our mistake."""
 
+MANY_RECORDS = 1_000
+"""What the journal shows of so many is found in the lane's thread: the loop would stand still for it."""
+
 FEWER = 4
 """So many times fewer events after each transaction that was lost: at the last attempt one out of 256."""
 
@@ -197,7 +200,10 @@ async def _write(
     decision: Decision[Any, Any],
 ) -> bool:
     """One transaction; an unknown outcome is looked up, never guessed (leases.md section 4)."""
-    entry = subject.entry(key, events, decision)
+    if len(decision.records) < MANY_RECORDS:
+        entry = subject.entry(key, events, decision)
+    else:
+        entry = await lane.in_thread(lambda link: subject.entry(key, events, decision))
     row = JournalRow(
         lane.name, lane.seq + 1, uuid.uuid4(), lane.node, key, entry.cause, entry.summary, decision.records
     )

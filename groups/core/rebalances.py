@@ -188,10 +188,10 @@ class Fold:
             self._note(partition, record.member_id, None)
 
     def _assign(self, record: records.PartitionsAssigned) -> None:
-        owned = self._owned.setdefault(record.member_id, set())
+        owned, freed = self._owned.setdefault(record.member_id, set()), self._freed
         for partition in each_partition(record.partitions):
             owned.add(partition)
-            self._note(partition, self._freed.pop(partition, None), record.member_id)
+            self._note(partition, freed.pop(partition, None) if freed else None, record.member_id)
 
     def _replace(self, old_member_id: str, member_id: str) -> None:
         """The same member under another name: nothing has moved."""
@@ -229,7 +229,10 @@ class Fold:
     def _note(self, partition: Partition, before: str | None, after: str | None) -> None:
         if self._current is None:
             return
-        move = self._current.moves.setdefault(partition, Move(before, after))
+        move = self._current.moves.get(partition)
+        if move is None:
+            self._current.moves[partition] = Move(before, after)
+            return
         move.after = after
         move.before = move.before or before
 

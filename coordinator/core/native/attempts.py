@@ -10,6 +10,7 @@ from coordinator.core.memory import Attempt
 from coordinator.core.proposal import Proposal
 from coordinator.core.rebalance import reads
 from groups.core import records
+from groups.core.subscriptions import Wanted, wanted
 from muster.kernel.instants import Instant, after
 from muster.kernel.invariants import invariant
 from muster.messages.partitions import Partition, by_topic, each_partition
@@ -183,22 +184,27 @@ def _after(draft: Draft, member_id: str, lost: Shares, gained: Shares) -> frozen
 
 
 class _Readers:
-    """Does this member subscribe to this topic now? Each pair is looked up once."""
+    """Does this member subscribe to this topic now? Each list, and each pair by pattern, is found once."""
 
     def __init__(self, draft: Draft) -> None:
         self._members = draft.rows.members
         self._matches = draft.surroundings.matches
-        self._known: dict[tuple[str, str], bool] = {}
+        self._asked: dict[str, Wanted] = {}
+        self._by_pattern: dict[tuple[str, str], bool] = {}
 
     def __call__(self, member_id: str, topic: str) -> bool:
-        known = self._known.get((member_id, topic))
-        if known is None:
-            known = self._known[member_id, topic] = self._look_up(member_id, topic)
-        return known
+        asked = self._asked.get(member_id)
+        if asked is None:
+            member = self._members.get(member_id)
+            asked = self._asked[member_id] = wanted(member.topic_count if member else ())
+        return topic in asked.threads or (bool(asked.patterns) and self._is_matched(member_id, topic))
 
-    def _look_up(self, member_id: str, topic: str) -> bool:
-        member = self._members.get(member_id)
-        return member is not None and reads(member, topic, self._matches)
+    def _is_matched(self, member_id: str, topic: str) -> bool:
+        known = self._by_pattern.get((member_id, topic))
+        if known is None:
+            known = reads(self._members[member_id], topic, self._matches)
+            self._by_pattern[member_id, topic] = known
+        return known
 
 
 def _other_standbys(draft: Draft, proposal: Proposal, lost: Shares, gained: Shares) -> Shares:

@@ -229,7 +229,13 @@ MUTANTS = (
     Mutant(
         "no_filter",
         "a target is adopted with shares of members that left",
-        (Patch(attempts._Readers._look_up, "member = self", "return True\n    member = self"),),
+        (
+            Patch(
+                attempts._Readers.__call__,
+                "asked = self._asked.get",
+                "return True\n    asked = self._asked.get",
+            ),
+        ),
         seeds=(1,),
     ),
     Mutant(
