@@ -72,7 +72,7 @@ class Broker:
 
     leaving = may_leave = False
     boot = 0
-    """How often its machine has crashed, where that is counted."""
+    """How often its machine has crashed."""
     confessed: frozenset[PartitionKey] = frozenset()
     """Logs of which it ever said that they lack what they held: they leave an ISR whatever remains."""
 
@@ -104,7 +104,7 @@ class Broker:
         self.link: Link | None = None
         self.logs = {key: MemoryLog(tuple(log.records), log.start_offset) for key, log in self.logs.items()}
         self.losses = LossWatch(self.broker_id)
-        self.losses.begin(self.notes, _nobody_is_rung)
+        self.losses.begin(self.notes, _nobody_is_rung, same_boot=not self.lost_tail)
 
     def kill(self) -> None:
         self.up = False
@@ -116,8 +116,9 @@ class Broker:
         """The machine loses any unflushed suffix of each log."""
         self.kill()
         self.lost_tail, self.crashed, self.crashed_in = True, 1, incarnation(self.run)
+        self.boot += 1
         for log in self.logs.values():
-            log.truncate(kept(log))
+            log.truncate(max(kept(log), log.start_offset))
 
     def _leave_link(self) -> None:
         if self.link is not None:
@@ -339,8 +340,9 @@ class Broker:
             self.losses.settled(key, replica, answer.offset, size, answer.start_offset)
         self.level[key] = max(self.level.get(key, 0), answer.leader_epoch)
         start_offset = replica.start_to_follow(answer.start_offset)
+        # Of what both have deleted that of the leader's history counts from now on.
+        log.records[:start_offset] = answer.below[:start_offset]
         if start_offset > log.start_offset:
-            log.records[:start_offset] = answer.below[:start_offset]
             log.begin_at(start_offset)
             replica.began_later()
         for record in answer.records:

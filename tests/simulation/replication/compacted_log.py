@@ -13,7 +13,7 @@ from broker.log.partition_log import PartitionLog
 from muster.kafkawire import batches
 from muster.kafkawire.compression import LZ4, SNAPPY, ZSTD, compress
 from muster.kafkawire.fetch_requests import AskedPartition
-from tests.simulation.replication.disk_log import MACHINES, RUNS, DiskLog
+from tests.simulation.replication.disk_log import DiskLog, stamp_of
 from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, header
 from tests.unit.broker_log.compacted_logs import keyed
 from tests.unit.broker_log.logs import bytes_of
@@ -57,10 +57,10 @@ def _value_of(producer_id: int, sequence: int) -> int:
 
 
 @cache
-def keyed_batch_of(value: int, broker_id: int, run: int, mark: int) -> bytes:
-    """Its batch; the time says who stored it."""
+def keyed_batch_of(value: int, broker_id: int, run: int, mark: int, day: int = 0) -> bytes:
+    """Its batch; the time says who stored it, and when."""
     key, is_tombstone = content_of(value)
-    stamp = (mark * MACHINES + broker_id) * RUNS + run
+    stamp = stamp_of(broker_id, run, mark, day)
     producer_id, sequence = _producer_of(value)
     pair = (key, None if is_tombstone else b"%d" % value)
     made = bytearray(keyed([pair], producer=(producer_id, 0, sequence), timestamp_ms=stamp))

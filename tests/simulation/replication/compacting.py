@@ -33,8 +33,8 @@ from tests.simulation.replication.compacted_log import (
     content_of,
     keyed_batch_of,
 )
-from tests.simulation.replication.disk_broker import WALL_MS, DiskBroker
-from tests.simulation.replication.disk_log import DiskLog
+from tests.simulation.replication.disk_broker import DiskBroker
+from tests.simulation.replication.disk_log import DAY_MS, DiskLog
 from tests.simulation.replication.disks import IN_MEMORY, DiskWorld, settle_machines
 from tests.simulation.replication.memory_log import Stored
 from tests.simulation.replication.runner import Outcome, next_action
@@ -43,6 +43,8 @@ from tests.simulation.replication.world import Action
 from tests.unit.kafkawire.strict_reader import Unreadable, records_in
 
 STEPS: Final = 220
+TIMED_IN_EACH: Final = 6
+"""One world of so many, all of them without harm."""
 RETENTION_MS: Final = 1_000
 OPERATIONS: Final = ("replace", "rename", "unlink", "fsync", "write")
 MOST_OPERATIONS: Final = 12
@@ -70,7 +72,6 @@ class CompactingBroker(DiskBroker):
     has_gaps = True
     known: dict[PartitionKey, Known]
     """What was ever stored, of all brokers."""
-    calendar: Callable[[], int]
 
     def start(self) -> None:
         self._pass: Coroutine[Any, Any, int] | None = None
@@ -82,11 +83,8 @@ class CompactingBroker(DiskBroker):
             self._pass = None
         super().kill()
 
-    def wall_ms(self) -> int:
-        return self.calendar()
-
     def batch_of(self, value: int, broker_id: int, run: int, mark: int) -> bytes:
-        return keyed_batch_of(value, broker_id, run, mark)
+        return keyed_batch_of(value, broker_id, run, mark, self.day)
 
     def view_of(self, log: PartitionLog, deleted: Any) -> DiskLog:
         key = next(key for key, opened in self._shelf._open.items() if opened is log)
@@ -173,7 +171,6 @@ class CompactingWorld(DiskWorld):
     def _machine(self, broker_id: int) -> Broker:
         if not hasattr(self, "known"):
             self.known: dict[PartitionKey, Known] = {}
-            self.wall_ms = WALL_MS
         folder = self._folder / str(broker_id)
         made = CompactingBroker.__new__(CompactingBroker)
         made.known, made.calendar = self.known, lambda: self.wall_ms
@@ -337,6 +334,21 @@ class CompactingWorld(DiskWorld):
             raise Broken("a tombstone went before its time")
 
 
+class TimedWorld(CompactingWorld):
+    """One in which time alone closes segments, and deletes what is four days old."""
+
+    configs: ClassVar[Mapping[str, str]] = {
+        **CompactingWorld.configs,
+        "cleanup.policy": "compact,delete",
+        "segment.bytes": "1048576",
+        "segment.ms": str(DAY_MS // 2),
+        "retention.ms": str(4 * DAY_MS),
+    }
+
+    def _age(self) -> None:
+        self._day()
+
+
 def last_of_each(records: list[Stored], start: int) -> dict[bytes, tuple[int, Content]]:
     """Offset and content of the last record of each key, from `start` on."""
     found: dict[bytes, tuple[int, Content]] = {}
@@ -369,7 +381,7 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
         "flush_fails": rng.randint(0, 1) if harm else 0,
         "age": 0 if harm else rng.randint(1, 6),
     }
-    return CompactingWorld(
+    return (TimedWorld if seed % TIMED_IN_EACH == 2 else CompactingWorld)(
         folder,
         runner,
         rng,

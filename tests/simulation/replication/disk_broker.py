@@ -5,35 +5,33 @@ of a fetch are the product's. A disk can refuse, tear and flip what it holds.
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from broker.core.cluster_view import ClusterView, Heeded
 from broker.core.loss_watch import LossWatch
-from broker.core.replica import FetchPosition, Replica
+from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
-from broker.fetch_session import FetchLimits, FetchRefused, FetchSession
+from broker.fetch_session import FetchedAnswer, FetchRefused
 from broker.folder import DataFolder
 from broker.handlers_replication import ReplicaFetchHandler
-from broker.held_notes import HeldNotes
+from broker.held_notes import FILE, HeldNotes
+from broker.hosted import HostedPartition
 from broker.log.files import OpenFiles
-from broker.log.outcomes import AppendRefused, LogSettings, StorageFailed
+from broker.log.outcomes import LARGEST, AppendRefused, LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import LogShelf
 from broker.metadata import ClientMetadata
 from broker.replicas import DataPlane, DataPlaneSettings
 from broker.replication import take_over
 from broker.wakeups import WakeUps
-from kafkaserver.outbox import FileRegion
 from muster.kafkawire import batches
 from muster.kafkawire.api_table import read_request_header
-from muster.kafkawire.fetch_requests import fetch_frame
 from muster.kafkawire.fetching import read_fetch_answer
 from muster.kafkawire.framing import LENGTH_BYTES
 from muster.kernel.instants import Instant
@@ -44,64 +42,27 @@ from muster.messages.link.to_broker import HelloAccepted
 from tests.simulation.replication.broker_process import Broker, incarnation
 from tests.simulation.replication.controller_process import Link
 from tests.simulation.replication.disk_harm import Rotten, keep, place_in_batch, refusing, rot
-from tests.simulation.replication.disk_log import DiskLog, KeptRecords, batch_of
+from tests.simulation.replication.disk_log import DAY_MS, DiskLog, KeptRecords, batch_of
+from tests.simulation.replication.disk_time import closed_by_age, looked_at, why_not_obeyed
+from tests.simulation.replication.disk_wire import Answered, Connection, Sent, bytes_of
 from tests.simulation.replication.memory_log import Stored, mark_of
 
-SMALL = DataPlaneSettings(log=LogSettings(segment_bytes=250))
-"""Two or three batches fill a segment, so that walks meet full ones."""
+SMALL = DataPlaneSettings(log=LogSettings(segment_bytes=250, producer_id_expiration_ms=LARGEST))
+"""Two or three batches fill a segment, so that walks meet full ones. The one producer is never forgotten."""
 OPEN_FILES = 6
-LIMITS = FetchLimits(wait_max_ms=0, min_bytes=1, max_bytes=1_000_000, partition_max_bytes=1_000_000)
 WALL_MS = 200_000_000
 """Behind every stamp of a batch, and before any retention."""
 
 
 class Diverged(Exception):
-    """A follower cut what was committed."""
-
-
-class Sent(NamedTuple):
-    """A follower's fetch on its way to the leader."""
-
-    follower: int
-    key: PartitionKey
-    position: FetchPosition
-    frame: bytes
-    connection: "Connection"
-
-
-class Answered(NamedTuple):
-    """A leader's answer on its way back."""
-
-    key: PartitionKey
-    leader_epoch: int
-    data: bytes
-    connection: "Connection"
-    diverging: None = None
-    """In its bytes."""
-
-
-class Connection:
-    """One connection to a peer and the fetch session on it; one fetch at a time is under way."""
-
-    def __init__(self, follower: int, broker_epoch: int) -> None:
-        self.session = FetchSession(follower, broker_epoch, LIMITS)
-        self.keys: set[PartitionKey] = set()
-        self.is_waiting = False
-
-    def ask(self, positions: dict[PartitionKey, FetchPosition]) -> bytes:
-        for key in self.keys - positions.keys():
-            self.session.move(key, None)
-        for key, position in positions.items():
-            self.session.move(key, position)
-        self.keys = set(positions)
-        self.is_waiting = True
-        return fetch_frame(0, "follower", self.session.request())[LENGTH_BYTES:]
+    """A log is not what it should be: a follower cut what was committed, or time did not act on it."""
 
 
 class DiskBroker(Broker):
     """One machine with a disk. What `Broker` keeps in memory lies in files here."""
 
     settings = SMALL
+    calendar: Callable[[], int] = staticmethod(lambda: WALL_MS)
     has_gaps = False
     """Its logs may lack offsets, as compacted ones do."""
 
@@ -130,6 +91,8 @@ class DiskBroker(Broker):
         self._unsynced_gone: set[tuple[PartitionKey, int]] = set()
         self.committed: dict[Any, list[Stored]] = {}
         """What the world knows to be committed."""
+        self.below: dict[Any, list[Stored]] | None = None
+        """Where histories part: what each log held, or its leader did, of what it has deleted."""
         self.may_cut: Callable[[PartitionKey], bool] = lambda _key: False
         """Whether an election may have lost what is committed here."""
         self.start()
@@ -157,12 +120,15 @@ class DiskBroker(Broker):
         shelf.scan(self.data.lose_tail)
         self.plane = DataPlane(self.broker_id, shelf, self.settings, self._now, self.wall_ms)
         self.plane.on_trouble = self._state_unusable
-        self.plane.losses.begin(HeldNotes(self.folder), _nobody_is_rung)
+        notes = HeldNotes(self.folder)
+        self.plane.losses.begin(notes, _nobody_is_rung, same_boot=self.data.same_boot)
         self._runner.run(self.plane.open_logs())
         self.view = ClusterView(self.broker_id)
         self._metadata = ClientMetadata(self.view)
         self._handler = ReplicaFetchHandler(self.plane, WakeUps())
         self._views = {}
+        if self.below is not None:
+            self.below = {key: one.records for key, one in self._kept.items()}
 
     @property
     def lost_tail(self) -> bool:  # type: ignore[override]
@@ -192,14 +158,24 @@ class DiskBroker(Broker):
 
     def batch_of(self, value: int, broker_id: int, run: int, mark: int) -> bytes:
         """The producer's batch with this value; its time says who stored it, and under which topic id."""
-        return batch_of(value, broker_id, run, mark)
+        return batch_of(value, broker_id, run, mark, self.day)
 
     def wall_ms(self) -> int:
         """The calendar."""
-        return WALL_MS
+        return self.calendar()
+
+    @property
+    def day(self) -> int:
+        """How many have passed since the walk began."""
+        return (self.calendar() - WALL_MS) // DAY_MS
 
     def _committed_of(self, key: Any) -> list[Stored]:
-        return self.committed.get(key, [])
+        return (self.committed if self.below is None else self.below).get(key, [])
+
+    def _remember(self, key: Any) -> None:
+        """Before something of it is deleted here."""
+        if self.below is not None:
+            self.below[key] = list(self.logs[key].records)
 
     def kill(self) -> None:
         self._kept = {key: KeptRecords(list(view.records)) for key, view in self.logs.items()}
@@ -235,6 +211,8 @@ class DiskBroker(Broker):
                 keep(folder, max(self._durable[key], kept(records)), self._rng)
                 if self._rng.random() < 0.2:
                     (folder / "leader-epoch-checkpoint").unlink(missing_ok=True)
+        if Random(self.boot + self.broker_id).random() < 0.3:
+            (self.folder / FILE).unlink(missing_ok=True)
 
     # ------------------------------------------------------------------------------ what a disk does
 
@@ -330,7 +308,13 @@ class DiskBroker(Broker):
 
     def retain(self) -> None:
         """Each replica by itself deletes what its topic keeps no longer."""
+        for key in self.replicas:
+            self._remember(key)
+        before = {one.key: looked_at(one.log) for one in self.plane.partitions()}
         self._runner.run(self.plane.upkeep.apply_retention())
+        for one in self.plane.partitions():
+            if text := why_not_obeyed(one, before[one.key], self.wall_ms()):
+                raise Diverged(text)
 
     # ------------------------------------------------------------------------------ link
 
@@ -413,8 +397,11 @@ class DiskBroker(Broker):
         reply = SimpleNamespace(send=lambda *sent: pieces.extend(sent), identity=request.follower)
         frame = memoryview(request.frame)
         self._handler.handle(read_request_header(frame), frame, reply)  # type: ignore[arg-type]
-        data = b"".join(map(_bytes_of, pieces))
-        return Answered(request.key, request.position.leader_epoch, data, request.connection)
+        data = b"".join(map(bytes_of, pieces))
+        held: dict[PartitionKey, list[Stored]] = {}
+        if self.below is not None:
+            held = {key: list(self.logs[key].records) for key in request.connection.keys if key in self.logs}
+        return Answered(request.key, request.position.leader_epoch, data, request.connection, held=held)
 
     def receive(self, answer: Any) -> int | None:
         """Take an answer over, unless its connection was given up meanwhile."""
@@ -428,8 +415,36 @@ class DiskBroker(Broker):
             self.connections = {b: one for b, one in self.connections.items() if one is not answer.connection}
             return None
         for one in told:
-            self._take(PartitionKey(*one.key), one)
+            key = PartitionKey(*one.key)
+            cuts, hosted = self._cuts_of(key), self.plane.hosted(*key)
+            is_accepted = hosted is not None and self._is_accepted(hosted, one)
+            self._take(key, one)
+            begins_again = self._cuts_of(key) != cuts and self._begins_at(key, one.log_start_offset)
+            if self.below is not None and (is_accepted or begins_again):
+                self._follow_what_is_gone(key, answer.held.get(key, []), one.asked.leader_epoch)
         return None
+
+    def _cuts_of(self, key: PartitionKey) -> int:
+        hosted = self.plane.hosted(*key)
+        return hosted.log.cuts if hosted is not None else 0
+
+    def _begins_at(self, key: PartitionKey, offset: int) -> bool:
+        hosted = self.plane.hosted(*key)
+        return hosted is not None and hosted.log.start_offset == hosted.log.end_offset == offset
+
+    def _is_accepted(self, hosted: HostedPartition, answer: FetchedAnswer) -> bool:
+        is_refused = answer.error or answer.diverging is not None
+        return not is_refused and hosted.replica.accepts(answer.asked.leader_epoch, answer.asked.offset)
+
+    def _follow_what_is_gone(self, key: PartitionKey, held: list[Stored], leader_epoch: int) -> None:
+        """Of what both have deleted that of the leader's history counts from now on."""
+        assert self.below is not None
+        hosted, view = self.plane.hosted(*key), self.logs.get(key)
+        if hosted is not None and view is not None and view.start_offset:
+            self.below[key] = held
+            view.forget()
+            if view.start_offset == view.end_offset:
+                self.level[key] = max(self.level.get(key, 0), leader_epoch)
 
     def _take(self, key: PartitionKey, answer: Any) -> None:
         hosted = self.plane.hosted(*key)
@@ -458,6 +473,7 @@ class DiskBroker(Broker):
         """The leader deletes some of what is committed, wherever a batch begins or ends."""
         hosted = self.plane.hosted(*key)
         assert hosted is not None
+        self._remember(key)
         with suppress(StorageFailed):
             hosted.delete_before(self._rng.randint(hosted.log.start_offset, hosted.high_watermark), 0)
 
@@ -467,15 +483,12 @@ class DiskBroker(Broker):
         assert hosted is not None
         batch = bytearray(self.batch_of(value, *self._writes(key)))
         is_too_large = len(batch) > hosted.log.settings.max_message_bytes
+        closed = closed_by_age(hosted.log, batches.read_header(batch).max_timestamp_ms)
         with suppress(StorageFailed, *((AppendRefused,) if is_too_large else ())):
             hosted.append_produced(memoryview(batch), self.wall_ms())
+            if closed is not None and hosted.log._segments.active is closed:
+                raise Diverged("a segment took a batch that is too young for it")
 
 
 def _nobody_is_rung() -> None:
     """It pings when the walk says so."""
-
-
-def _bytes_of(piece: Any) -> bytes:
-    if isinstance(piece, FileRegion):
-        return os.pread(piece.file.fileno(), len(piece), piece.position)
-    return bytes(piece)

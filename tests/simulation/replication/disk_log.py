@@ -13,17 +13,24 @@ from tests.unit.kafkawire.made_batches import made_batch
 
 RUNS = 1_000
 MACHINES = 10
+DAY_MS = 100_000_000
+"""By so much time passes in a walk; what a stamp says of who stored a batch is less."""
 
 
 @cache
-def batch_of(value: int, broker_id: int, run: int, mark: int) -> bytes:
-    """The producer's batch with this value; its time says who stored it, and under which topic id."""
-    stamp = (mark * MACHINES + broker_id) * RUNS + run
+def batch_of(value: int, broker_id: int, run: int, mark: int, day: int = 0) -> bytes:
+    """The producer's batch with this value; its time says who stored it when, and under which topic id."""
+    stamp = stamp_of(broker_id, run, mark, day)
     return bytes(made_batch([b"%d" % value], producer=(PRODUCER_ID, 0, value - 1), timestamp_ms=stamp))
 
 
+def stamp_of(broker_id: int, run: int, mark: int, day: int) -> int:
+    """The time of a batch."""
+    return day * DAY_MS + (mark * MACHINES + broker_id) * RUNS + run
+
+
 def _stored(one: batches.BatchHeader) -> Stored:
-    machine, run = divmod(one.base_timestamp_ms, RUNS)
+    machine, run = divmod(one.base_timestamp_ms % DAY_MS, RUNS)
     mark, broker_id = divmod(machine, MACHINES)
     return Stored(one.leader_epoch, one.base_sequence + 1, (broker_id, run), mark)
 
@@ -54,6 +61,10 @@ class DiskLog:
             self._records = kept + list(self.stored_from(len(kept)))
             self._read_at = at
         return self._records
+
+    def forget(self) -> None:
+        """What is deleted counts as something else now."""
+        self._read_at = (-1, -1, -1)
 
     def stored_from(self, offset: int) -> Iterator[Stored]:
         """What lies behind each other from there on; a bit that flipped may put a batch anywhere."""

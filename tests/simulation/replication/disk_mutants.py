@@ -5,6 +5,7 @@ Every mutant changes the product's code, none what stands in for a disk or a pro
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -15,14 +16,16 @@ from broker.core.refused_batches import RefusedBatches
 from broker.core.replica import Replica, Role
 from broker.core.replica_log import EpochEnd
 from broker.handlers_produce import _ParkedProduce
+from broker.handlers_replication import FollowerSession
 from broker.hosted import HostedPartition
 from broker.log import accepting, opening, partition_log, retention
-from broker.log.outcomes import StorageFailed
+from broker.log.outcomes import LARGEST, LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.segment import Segment
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane
-from controller.core import brokers
+from controller.core import brokers, leaders
+from controller.core.loss_draft import LossDraft
 from controller.core.state import LostTail
 
 Mutant = Callable[[], AbstractContextManager[object]]
@@ -101,6 +104,59 @@ MUTANTS["settings_of_the_start"] = lambda: patch.object(
     DataPlane, "_reconfigure", lambda self, topic_ids: _require_alone(self, topic_ids)
 )
 MUTANTS["cuts_untold"] = lambda: patch.object(LossWatch, "settled", lambda *_: None)
+MUTANTS["crash_is_a_cut"] = lambda: patch.object(LossWatch, "_look_behind_a_crash", lambda *_: None)
+MUTANTS["tail_is_believed"] = lambda: patch.object(LossDraft, "doubt", lambda *_: "")
+MUTANTS["greeted_at_once"] = lambda: patch.object(brokers, "is_kept_waiting", lambda *_: False)
+
+
+@mutant("doubt_is_the_returns")
+def _() -> Iterator[None]:
+    """Whoever is elected by another event than its own return is believed to hold all."""
+    doubt, elect = LossDraft.doubt, leaders.elect_leaderless
+    returning: list[int] = []
+
+    def elect_leaderless(draft: Any, broker_id: int) -> bool:
+        returning.append(broker_id)
+        try:
+            return elect(draft, broker_id)
+        finally:
+            returning.pop()
+
+    def doubt_of_returns(self: LossDraft, row: Any, leader: int) -> str:
+        return doubt(self, row, leader) if leader in returning else ""
+
+    with (
+        patch.object(leaders, "elect_leaderless", elect_leaderless),
+        patch.object(LossDraft, "doubt", doubt_of_returns),
+    ):
+        yield
+
+
+@mutant("grown_is_uncut")
+def _() -> Iterator[None]:
+    """Where a log parted from its leader's is looked for again by each process."""
+    begin = LossWatch.begin
+
+    def begin_anew(self: LossWatch, *stated: Any, **named: Any) -> None:
+        begin(self, *stated, **named)
+        self._held = {key: one._replace(parted_at=None) for key, one in self._held.items()}
+
+    with patch.object(LossWatch, "begin", begin_anew):
+        yield
+
+
+@mutant("epoch_untold")
+def _() -> Iterator[None]:
+    """A follower that is level hears nothing of another epoch of the same leader."""
+    move = FollowerSession._move
+
+    def move_on(self: FollowerSession, *asked: Any) -> Iterator[Any]:
+        told = dict(self._told)
+        yield from move(self, *asked)
+        self._told.update(told)
+
+    with patch.object(FollowerSession, "_move", move_on):
+        yield
 
 
 def _require_alone(plane: DataPlane, topic_ids: Any) -> None:
@@ -195,6 +251,15 @@ def _surplus_of_all(*stated: Any) -> int:
     """Whether it is committed or not."""
     *known, _high_watermark, end_offset = stated
     return int(_surplus(*known, end_offset, end_offset))
+
+
+MUTANTS["age_closes_nothing"] = lambda: patch.object(LogSettings, "rolls_after_ms", LARGEST)
+MUTANTS["old_is_kept"] = lambda: patch.object(
+    retention,
+    "surplus",
+    lambda one, settings, *rest: _surplus(one, replace(settings, retention_ms=-1), *rest),
+)
+MUTANTS["young_goes"] = lambda: patch.object(Segment, "youngest_ms", Segment.oldest_ms)
 
 
 @mutant("forgotten_diverges")

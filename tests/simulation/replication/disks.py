@@ -19,13 +19,23 @@ from typing import Any
 import structlog
 
 from broker.core.replica_log import PartitionKey
+from broker.handlers_replication import WHOLE_PASS_MS
 from broker.known_topics import LOG_FIELDS
 from broker.log.outcomes import LogSettings
 from broker.log.partition_log import PartitionLog
-from muster.kernel.topic_configs import MAX_MESSAGE_BYTES, RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES
+from muster.kernel.instants import Instant
+from muster.kernel.topic_configs import (
+    MAX_MESSAGE_BYTES,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    SEGMENT_BYTES,
+    SEGMENT_MS,
+)
+from tests.simulation.replication import crashes
 from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import WALL_MS, DiskBroker, Diverged
 from tests.simulation.replication.disk_harm import refusing
+from tests.simulation.replication.disk_log import DAY_MS
 from tests.simulation.replication.runner import (
     Outcome,
     config_budget,
@@ -35,12 +45,14 @@ from tests.simulation.replication.runner import (
     topic_budget,
     unclean_budget,
     unclean_config_budget,
+    unclean_power_budget,
 )
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action, World
 
 STEPS = 120
 TOPICS_IN_EACH = 4
+DAYS_IN_EACH = 6
 SHRUNK_IN_EACH = UNCLEAN_IN_EACH = 10
 """One world of so many."""
 IN_MEMORY = Path("/dev/shm")
@@ -49,9 +61,13 @@ DAMAGE = ("power", "flip", "rot", "flush_fails")
 
 
 RETENTIONS = tuple((RETENTION_BYTES, value) for value in ("0", "400", None))
-KEEPING = (RETENTION_BYTES, RETENTION_MS)
-"""What deletes records."""
-OBEYED = (SEGMENT_BYTES, MAX_MESSAGE_BYTES, RETENTION_BYTES, RETENTION_MS)
+TIMES = (
+    *((SEGMENT_MS, value) for value in (str(DAY_MS // 2), str(2 * DAY_MS + DAY_MS // 2), None)),
+    *((RETENTION_MS, value) for value in (str(2 * DAY_MS + DAY_MS // 2), None)),
+    (SEGMENT_BYTES, "1048576"),
+)
+"""A day closes a segment, or three do; what is three or four days old goes; and size closes none."""
+OBEYED = (SEGMENT_MS, SEGMENT_BYTES, MAX_MESSAGE_BYTES, RETENTION_BYTES, RETENTION_MS)
 SIZES = (
     *((SEGMENT_BYTES, value) for value in ("1048576", None)),
     *((MAX_MESSAGE_BYTES, value) for value in ("60", None)),
@@ -68,31 +84,42 @@ class DiskWorld(World):
     def __init__(
         self, folder: Path, runner: asyncio.Runner, rng: Random, *stated: Any, **options: Any
     ) -> None:
+        self.wall_ms = WALL_MS
         self._folder = folder
         self._runner = runner
         self._rng = rng
-        self._starts: dict[tuple[int, PartitionKey, int], tuple[PartitionLog, int, int]] = {}
-        """The log that a broker had there, in which of its runs, and where it began when last looked at."""
+        self._starts: dict[tuple[int, PartitionKey, int], tuple[PartitionLog, int, int, int]] = {}
+        """The log that a broker had there, in which of its runs, where it began when last looked at, and how
+        often it was cut by then."""
+        self.has_days = bool(options["budget"].get("day"))
         super().__init__(*stated, **options)
         for b in self.brokers:
             self._disk(b).committed = self.committed
             self._disk(b).may_cut = partial(self.losses.may_cut_committed, self.brokers[b])
+            self._disk(b).below = {} if self.losses.is_lossy else None
 
     def _machine(self, broker_id: int) -> Broker:
         folder = self._folder / str(broker_id)
-        return DiskBroker(broker_id, folder, self._runner, lambda: self.now, Random(self._rng.random()))
+        made = DiskBroker(broker_id, folder, self._runner, lambda: self.now, Random(self._rng.random()))
+        made.calendar = lambda: self.wall_ms
+        return made
 
     def configs_to_choose(self) -> tuple[tuple[str, str | None], ...]:
-        """Where histories part nothing is deleted."""
+        """Where time passes all that it acts by; where disks do harm nothing else."""
         found = super().configs_to_choose()
-        return tuple(one for one in found if one[0] not in KEEPING) if self.losses.is_lossy else found
+        if not self.has_days:
+            return found
+        return TIMES if self.min_insync > 1 else (*found, *TIMES)
+
+    def _day(self) -> None:
+        self.wall_ms += DAY_MS
 
     def possible(self) -> list[Action]:
         found = super().possible()
         for b, broker in self._up():
             if broker.plane.partitions():
                 found += [("flush", b), ("checkpoint", b)]
-            if any(_deletes(one.log.settings) for one in broker.plane.partitions()):
+            if any(self._deletes(one.log.settings) for one in broker.plane.partitions()):
                 found.append(("retain", b))
         return found
 
@@ -100,8 +127,9 @@ class DiskWorld(World):
         return [(b, one) for b, one in self.brokers.items() if one.up and isinstance(one, DiskBroker)]
 
     def faults(self) -> list[Action]:
-        is_whole = not any(one.crashed for one in self.brokers.values())
-        found = [one for one in super().faults() if one[0] not in DAMAGE or is_whole]
+        days: list[Action] = [("day",)] if self.left("day") else []
+        is_whole = crashes.may_crash(self)
+        found = days + [one for one in super().faults() if one[0] not in DAMAGE or is_whole]
         for b, broker in self._up():
             if self.left("stop") and not broker.is_flipped:
                 found.append(("stop", b))
@@ -172,13 +200,15 @@ class DiskWorld(World):
                 continue
             if log.start_offset > hosted.high_watermark:
                 raise Broken("begins above its high watermark")
-            before, run, start = self._starts.get(place, (log, broker.run, 0))
+            before, run, start, cuts = self._starts.get(place, (log, broker.run, 0, 0))
             # Another log: it was removed and made anew, both by what was heard at once.
             is_same = before is log if run == broker.run else before.folder == log.folder
             is_same &= log.end_offset >= start
+            # Behind an election that lost what it has deleted it begins again, perhaps earlier.
+            is_same &= not self.losses.is_lossy or run != broker.run or cuts == log.cuts
             if log.start_offset < start and is_same and not broker.crashed:
                 raise Broken("what was deleted is there again")
-            self._starts[place] = log, broker.run, log.start_offset
+            self._starts[place] = log, broker.run, log.start_offset, log.cuts
 
     def starts_differ(self) -> str:
         """At rest every live member of the ISR begins where its leader does, or later."""
@@ -208,12 +238,14 @@ class DiskWorld(World):
         self._disk(b).checkpoint()
 
     def _retain(self, b: int) -> None:
+        self.losses.has_trimmed = True
         self._disk(b).retain()
 
     def _stop(self, b: int) -> None:
         self._disk(b).stop()
 
     def _trim(self, b: int, key: Any) -> None:
+        self.losses.has_trimmed = True
         self._disk(b).trim(key)
 
     def _tear(self, b: int) -> None:
@@ -240,9 +272,15 @@ class DiskWorld(World):
                 self._take(b, answer)
             self._disk(b).needs_restart |= bool(self._disk(b).plane.troubles.unusable)
 
-    def waits_for_a_pass(self, _text: str) -> bool:
-        """True if time must go by before what is left in the end counts."""
-        return False
+    def _deletes(self, settings: LogSettings) -> bool:
+        return settings.deletes and (settings.retention_bytes >= 0 or settings.retention_ms < self.wall_ms)
+
+    def waits_for_a_pass(self, text: str) -> bool:
+        """True once: now leaders judge again who asks for nothing new."""
+        if not text:
+            return False
+        passed, self.now = self.now, Instant(self.now + WHOLE_PASS_MS)
+        return passed < WHOLE_PASS_MS
 
     def revive_damaged(self) -> bool:
         """Somebody looks after the disks and starts these brokers again; False: there are none."""
@@ -251,10 +289,6 @@ class DiskWorld(World):
             self.do(("kill_damaged", b))
             self.do(("start", b))
         return bool(damaged)
-
-
-def _deletes(settings: LogSettings) -> bool:
-    return settings.retention_bytes >= 0 or settings.retention_ms < WALL_MS
 
 
 def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -> DiskWorld:
@@ -289,9 +323,10 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
     is_unclean = seed % UNCLEAN_IN_EACH == 7
     if is_unclean:
         harm = rot = False
-        # What a log held below its start is told of what is committed: nobody knows that of both histories.
-        budget |= unclean_budget(Random(seed)) | dict.fromkeys((*DAMAGE, "trim"), 0)
-        budget |= {"configure": 0, **unclean_config_budget(seed)}
+        budget |= dict.fromkeys(DAMAGE, 0) | unclean_budget(Random(seed))
+        budget |= unclean_power_budget(seed) | {"configure": 0, **unclean_config_budget(seed)}
+    if seed % DAYS_IN_EACH == 5:
+        budget |= {"day": Random(seed).randint(2, 7), "configure": Random(seed + 3).randint(2, 5)}
     if seed % SHRUNK_IN_EACH == 4:
         # What a log that was removed held below its start, nobody here remembers.
         budget |= {**removal_budget(Random(seed)), "trim": 0}

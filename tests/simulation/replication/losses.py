@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from tests.simulation.replication.world import World
 
 
+class Told(NamedTuple):
+    """What a broker said of one, and how often its machine had crashed by then."""
+
+    boot: int
+    end_offset: int
+    cut_to: int
+
+
 class Election(NamedTuple):
     """One that may have lost records: what was committed before it, by its epoch."""
 
@@ -57,11 +65,15 @@ class Losses:
         self.lost = 0
         self._journal_read = 0
         self._elections: dict[PartitionKey, list[Election]] = defaultdict(list)
-        self._held: dict[tuple[int, LossKey], list[Stored]] = {}
-        """What a log held when the broker noted that."""
+        self._held: dict[tuple[int, LossKey], tuple[list[Stored], int]] = {}
+        """What a log held when that was noted, and where it began: nobody tells of what was deleted."""
         self._began: dict[LossKey, int] = {}
         """Where the elected one's log ended when it began to lead."""
-        self._looked_at: set[tuple[int, LossKey]] = set()
+        self._looked_at: set[tuple[int, int, LossKey]] = set()
+        """By broker and its run."""
+        self._told: dict[tuple[int, LossKey], Told] = {}
+        self._led: set[tuple[int, PartitionKey]] = set()
+        """Who led what when it was last looked at: in one step it may commit and hear that another leads."""
 
     def begin(self, world: "World") -> None:
         """Before the rest is looked at: what only others held than who was elected counts no more."""
@@ -69,8 +81,7 @@ class Losses:
         for record in journal[self._journal_read :] if self.is_lossy else ():
             if isinstance(record, PossibleLoss):
                 key = record.topic_id, record.partition
-                if (row := world.rows().partitions.get(key)) is not None and not is_unclean(world, row):
-                    raise Broken("an election may lose records, and its topic forbids it")
+                self._look_at_reason(world, record)
                 committed = world.committed[key]
                 self._elections[key].append(Election(record.leader_epoch, record.leader, list(committed)))
                 log = world.brokers[record.leader].logs.get(key)
@@ -80,6 +91,18 @@ class Losses:
         self._journal_read = len(journal)
         for row in world.rows().partitions.values():
             self._restore(world, row)
+
+    def _look_at_reason(self, world: "World", record: PossibleLoss) -> None:
+        """The topic allows it, or the last member of the ISR has lost its tail; raises Broken."""
+        row = world.rows().partitions.get((record.topic_id, record.partition))
+        if row is None or is_unclean(world, row):
+            return
+        if record.leader not in record.isr or not world.brokers[record.leader].boot:
+            raise Broken("an election may lose records, and its topic forbids it")
+
+    def was_committed(self, key: PartitionKey, seen: list[Stored]) -> bool:
+        """True for what counted before an election that lost it, and does again behind another one."""
+        return any(seen == one.committed[: len(seen)] for one in self._elections[key])
 
     def _restore(self, world: "World", row: PartitionRow) -> None:
         """Until who was elected has heard of it, it may fetch on, and hold more of what was committed.
@@ -110,13 +133,17 @@ class Losses:
 
     def is_of_before(self, broker: "Broker", key: PartitionKey, replica: Replica) -> bool:
         """True for a replica that has not joined what counts since an election; raises Broken."""
+        place = broker.broker_id, key
+        has_led = place in self._led
+        self._led.discard(place)
         if replica.leads:
+            self._led.add(place)
             broker.level[key] = max(broker.level.get(key, 0), replica.leader_epoch)
         missed = [one for one in self._elections[key] if one.epoch > broker.level.get(key, 0)]
         if not missed:
             return False
         seen = broker.logs[key].records[: replica.high_watermark]
-        if replica.leads:
+        if replica.leads or has_led:
             # It has not heard that it leads no more, and goes on alone: what it commits is lost, too.
             first = missed[0]
             if len(seen) > len(first.committed) and seen[: len(first.committed)] == first.committed:
@@ -146,39 +173,63 @@ class Losses:
         for b, broker in world.brokers.items():
             if not broker.up:
                 continue
-            for told in broker.losses._held.keys() - {key for at, key in self._held if at == b}:
-                self._held[b, told] = list(broker.logs[told[:2]].records)
+            self._look_at_notes(b, broker)
             for key, replica in broker.replicas.items():
                 if replica.leads:
                     self._began.setdefault((*key, replica.leader_epoch), replica.epoch_start_offset)
             for report in broker.losses.reports():
-                made = b, (report.topic_id, report.partition, report.leader_epoch)
+                made = b, broker.run, (report.topic_id, report.partition, report.leader_epoch)
                 if made not in self._looked_at:
                     self._looked_at.add(made)
-                    if text := self._judge(b, report, broker.logs[report.topic_id, report.partition]):
+                    if text := self._judge(b, report, broker):
                         return text
         return ""
 
-    def _judge(self, b: int, report: LossReport, log: MemoryLog) -> str:
-        """A report was made just now: `log` is level with the leader's, or it is the leader's."""
+    def _look_at_notes(self, b: int, broker: "Broker") -> None:
+        """What a log holds when that is noted; a crash of the machine may take the note."""
+        noted = broker.losses._held.keys()
+        known = {key for at, key in self._held if at == b}
+        for gone in known - noted:
+            del self._held[b, gone]
+        for told in noted - known:
+            log = broker.logs[told[:2]]
+            self._held[b, told] = list(log.records), log.start_offset
+
+    def _judge(self, b: int, report: LossReport, broker: "Broker") -> str:
+        """A report was made just now: the log is level with the leader's, or it is the leader's.
+
+        Another process says what the one before it has said, but for a crash of the machine between them.
+        """
         told = report.topic_id, report.partition, report.leader_epoch
+        log: MemoryLog = broker.logs[told[:2]]
+        before = self._told.get((b, told))
+        self._told[b, told] = said = Told(broker.boot, report.end_offset, report.cut_to)
+        if before is not None and not self._is_elected(b, told):
+            if before[1:] == said[1:]:
+                return ""
+            if before.boot == said.boot:
+                return f"told {said}, and the process before it {before}"
         self.told += 1
         elections = self._elections[told[:2]]
-        if any(one.epoch == report.leader_epoch and one.leader == b for one in elections):
+        if self._is_elected(b, told):
             known = self._began.get(told)
             return "" if report.end_offset in (NOT_KNOWN, known) else "it began elsewhere than it tells"
-        held = self._held.get((b, told), log.records)
+        held, start_offset = self._held.get((b, told), (log.records, log.start_offset))
         if report.end_offset != len(held):
             return "told of another end than it had"
         if report.cut_to == NOT_KNOWN:
             self.unknown += 1
-            return "" if self.has_trimmed else "told that it does not know what nobody has deleted"
-        parted = common(held, log.records)
+            has_cause = self.has_trimmed or broker.boot
+            return "" if has_cause else "told that it does not know what nobody has deleted"
+        parted = max(common(held, log.records), start_offset)
         if report.cut_to > parted:
             return f"told that it was cut to {report.cut_to}, and was cut to {parted}"
         # What was cut comes back where an election behind it is won by somebody who held it still.
         is_known = len(elections) > 1 or report.cut_to == parted
         return "" if is_known else f"told that it was cut to {report.cut_to}, and held {parted} still"
+
+    def _is_elected(self, b: int, told: LossKey) -> bool:
+        return any(one.epoch == told[2] and one.leader == b for one in self._elections[told[:2]])
 
     def left_over(self, world: "World") -> str:
         """At rest everybody that is there and is asked has told, and was heard."""

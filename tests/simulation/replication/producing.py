@@ -22,7 +22,6 @@ import structlog
 
 from broker.core.cluster_view import PartitionKey
 from broker.handlers_produce import ProduceHandler
-from broker.handlers_replication import WHOLE_PASS_MS
 from broker.log.outcomes import LogSettings
 from broker.log.partition_log import PartitionLog
 from broker.replicas import DataPlaneSettings
@@ -31,7 +30,6 @@ from kafkaserver.replies import Reply
 from muster.kafkawire import batches
 from muster.kafkawire.api_table import ApiKey, read_request_header
 from muster.kernel.error_codes import ErrorCode
-from muster.kernel.instants import Instant
 from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker
 from tests.simulation.replication.disk_harm import refusing
@@ -303,13 +301,6 @@ class ProducingWorld(DiskWorld):
         is_again = stored.value <= before.value and (was_in_doubt or offset <= self._deleted_to[key])
         if stored.value != before.value + 1 and not is_again:
             raise Broken(f"offset {offset} holds record {stored.value}")
-
-    def waits_for_a_pass(self, text: str) -> bool:
-        """True once: now leaders judge again who asks for nothing new."""
-        if not text:
-            return False
-        passed, self.now = self.now, Instant(self.now + WHOLE_PASS_MS)
-        return passed < WHOLE_PASS_MS
 
     def unwritten(self) -> str:
         """At rest, with everybody there, all is acknowledged."""

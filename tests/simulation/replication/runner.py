@@ -87,11 +87,15 @@ def drain_budget(rng: Random) -> dict[str, int]:
 def unclean_budget(rng: Random) -> dict[str, int]:
     """Of worlds in which elections lose records, and leaders delete some meanwhile."""
     return {
-        "power": 0,
         "kill": rng.randint(2, 5),
         "expire": rng.randint(2, 5),
         "trim": rng.choice((0, 1, 3)),
     }
+
+
+def unclean_power_budget(seed: int) -> dict[str, int]:
+    """Of these: machines that lose their tails, perhaps several at a time; of its own chance."""
+    return {"power": Random(seed + 2).choice((0, 1, 2, 3))}
 
 
 def unclean_config_budget(seed: int) -> dict[str, int]:
@@ -144,7 +148,7 @@ def random_world(rng: Random, seed: int) -> World:
         budget |= {"unregister": rng.randint(2, 6), "kill": rng.randint(2, 4)}
     is_unclean = seed % UNCLEAN_IN_EACH == 4
     if is_unclean:
-        budget |= unclean_budget(rng)
+        budget |= unclean_budget(rng) | unclean_power_budget(seed)
         budget |= unclean_config_budget(seed)
     if not power:
         # A crash may take what one machine alone was asked to keep.

@@ -11,29 +11,37 @@ from tests.simulation.replication.disk_mutants import MUTANTS
 from tests.simulation.replication.disks import run_seed
 from tests.simulation.replication.runner import Outcome
 from tests.unit.broker_core import test_a_log_begins_where_its_leader_says as starts
+from tests.unit.broker_core import test_what_an_election_lost_is_told as told
 from tests.unit.broker_data_plane import test_a_leader_with_a_bad_batch_gives_way as bad_batch
 from tests.unit.broker_data_plane import test_a_log_that_cannot_be_used_leads_nothing as failed
 from tests.unit.broker_data_plane import test_batches_behind_a_refused_one_are_refused_alike as refused
+from tests.unit.broker_data_plane import test_followers_fetch_by_session as sessions
 from tests.unit.broker_log import test_another_history_is_not_committed as another
 from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as damage
 from tests.unit.broker_log import test_what_is_believed_is_looked_at_when_it_is_read as believed
+from tests.unit.controller_core import test_no_turn_changes_more_than_it_may as bounded
 
 KILLED_BY = {
+    "age_closes_nothing": 149,
     "bad_batch_kept": 145,
     "confess_nothing": 25,
     "cut_in_memory_first": 55,
     "damage_kept": 25,
     "cuts_untold": 27,
+    "doubt_is_the_returns": 8787,
     "fsync_believed": 55,
     "note_nothing": 33,
     "offsets_believed": 25,
+    "old_is_kept": 233,
     "ps_leader_only": 3,
     "ps_not_rolled": 57,
     "settings_of_the_start": 118,
     "start_above_hw": 15,
     "start_forgotten": 23,
     "start_not_followed": 15,
+    "tail_is_believed": 287,
     "torn_is_all": 33,
+    "young_goes": 353,
 }
 """A seed whose walk breaks without the rule; when walks change, one of SEEDS takes its place."""
 
@@ -49,11 +57,21 @@ KILLED_BY_PRODUCING = {
 SEEDS = 200
 
 SCENES: dict[str, Callable[[Path], None]] = {
+    "crash_is_a_cut": lambda _folder: told.test_what_a_crash_of_the_machine_took_is_not_said_to_be_cut(),
+    "grown_is_uncut": lambda _folder: (
+        told.test_what_its_log_has_grown_by_since_does_not_hide_the_cut_from_the_next_process(leader=1)
+    ),
+    "greeted_at_once": lambda _folder: (
+        bounded.test_who_lost_its_tail_is_told_that_it_was_heard_when_all_its_elections_are_over()
+    ),
     "cut_is_told": lambda folder: asyncio.run(
         refused.test_one_that_was_stored_here_refused_and_cut_off(folder, 1)
     ),
     "epochs_believed": lambda folder: damage.test_a_flipped_bit_anywhere_ends_the_log_before_its_batch(
         folder, damage.LEADER_EPOCH, 9
+    ),
+    "epoch_untold": lambda folder: asyncio.run(
+        sessions.test_who_is_level_is_answered_once_in_each_leader_epoch(folder)
     ),
     "failed_leads": lambda folder: asyncio.run(
         failed.test_a_log_that_cannot_be_opened_is_hosted_as_failed(folder)

@@ -21,6 +21,7 @@ from controller.core.state import ClusterRows, folded
 from muster.kernel.instants import Instant
 from muster.kernel.topic_configs import UNCLEAN_LEADER_ELECTION
 from muster.messages.link.rows import NO_LEADER, PartitionRow, TopicRow
+from tests.simulation.replication import crashes
 from tests.simulation.replication.broker_process import (
     ALWAYS_LAGS,
     NEVER_LAGS,
@@ -195,7 +196,7 @@ class World(Wishes):
                 found.append(("kill", b))
             if self.left("leave") and not broker.leaving:
                 found.append(("leave", b))
-            if self.left("power") and not any(one.crashed for one in self.brokers.values()):
+            if self.left("power") and crashes.may_crash(self):
                 found.append(("power", b))
             if self.left("break") and broker.link is not None and broker.link.open:
                 found.append(("break", b))
@@ -446,14 +447,7 @@ class World(Wishes):
             records = log.records if log is not None else []
             if broker.crashed != 1 and records[: len(committed)] != committed:
                 raise Broken("an ISR member lacks committed records")
-        for b, broker in self.brokers.items():
-            known = self.rows().brokers.get(b)
-            if broker.crashed == 1 and known is not None and known.incarnation > broker.crashed_in:
-                broker.crashed = 2
-            if broker.crashed == 2 and all(
-                b in row.isr for row in self.rows().partitions.values() if b in row.assigned
-            ):
-                broker.crashed = 0
+        crashes.follow(self)
 
     def _look_at_replica(self, b: int, key: PartitionKey, replica: Replica, row: PartitionRow) -> None:
         broker, committed = self.brokers[b], self.committed[key]
@@ -490,6 +484,8 @@ class World(Wishes):
         self.committed[key] = seen
         if not replica.leads:
             raise Broken("a follower exposes what no leader committed")
+        if self.losses.was_committed(key, seen):
+            return
         copies = 0
         for other_id, other in self.brokers.items():
             other_log = other.logs.get(key)
