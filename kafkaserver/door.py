@@ -24,6 +24,9 @@ class Door(Protocol[One]):
     is_draining: bool
     parked_elements: int
 
+    def answered(self, connection: One, waiting_bytes: int) -> None:
+        """Send what this connection was answered: at once, or with what others are in this loop turn."""
+
     def flush_soon(self, connection: One) -> None:
         """Send this connection's outbox once, after everything else of this loop turn."""
 

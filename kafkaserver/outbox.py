@@ -58,17 +58,18 @@ class Outbox:
     def put(self, pieces: Iterable[Piece]) -> None:
         """Queue `pieces` behind what waits."""
         for piece in pieces:
-            self._pieces.append(piece)
-            size_bytes = len(piece)
-            self.waiting_bytes += size_bytes
-            if not isinstance(piece, FileRegion):
-                self.in_memory_bytes += size_bytes
+            if isinstance(piece, FileRegion):
+                self._pieces.append(piece)
+                self.waiting_bytes += piece.size_bytes
+            else:
+                self.put_answer(piece)
 
-    def put_answer(self, answer: bytes) -> None:
+    def put_answer(self, answer: bytes | memoryview) -> None:
         """The same for one piece in memory."""
+        size_bytes = len(answer)
         self._pieces.append(answer)
-        self.waiting_bytes += len(answer)
-        self.in_memory_bytes += len(answer)
+        self.waiting_bytes += size_bytes
+        self.in_memory_bytes += size_bytes
 
     def send_to(self, connection: socket.socket | TlsSocket) -> bool:
         """Send as much as the socket takes; True if nothing is left.

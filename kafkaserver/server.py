@@ -26,6 +26,8 @@ log = structlog.get_logger(__name__)
 _SHARED_BUFFER_BYTES: Final = 256 * 1024
 _FEW_BYTES: Final = 4 * 1024
 _ACCEPTS_PER_EVENT: Final = 64
+_ANSWERS_TOGETHER: Final = 32
+"""No more wait for others: the first of them has waited for as many requests."""
 
 SEND_AT_ONCE_S: Final = 0.004
 """For so long answers leave one after the other before others have their turn: each costs a system call."""
@@ -75,6 +77,7 @@ class KafkaServer:
         )
         self._said_of_strangers_at = float("-inf")
         self._to_flush: set[Connection] = set()
+        self._last_answered: Connection | None = None
         self._listening: socket.socket | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self.loop: asyncio.AbstractEventLoop
@@ -235,6 +238,23 @@ class KafkaServer:
         log.warning("kafka_answers_not_taken", peer=greediest.peer, size_bytes=greediest.answers_bytes)
         greediest.close("too many bytes of answers were not taken")
 
+    def answered(self, connection: Connection, waiting_bytes: int) -> None:
+        """Send what this connection was answered: at once, or with what others are in this loop turn.
+
+        A send to a client that sleeps wakes it, which costs as much again. Who has many connections is woken
+        by the first of them, and takes the other answers as they come; who speaks alone is not kept waiting.
+        """
+        if not waiting_bytes:
+            return
+        before, self._last_answered = self._last_answered, connection
+        if connection is before or waiting_bytes > self.few_bytes:
+            connection.flush_now()
+        else:
+            if len(self._to_flush) >= _ANSWERS_TOGETHER:
+                self._to_flush.discard(connection)
+                self._flush_all()
+            self.flush_soon(connection)
+
     def flush_soon(self, connection: Connection) -> None:
         """Send this connection's outbox once, after everything else of this loop turn."""
         if not self._to_flush:
@@ -263,6 +283,8 @@ class KafkaServer:
         """A connection is gone."""
         self._connections.discard(connection)
         self._strangers.leave(connection)
+        if self._last_answered is connection:
+            self._last_answered = None
 
     def _arm_sweep(self) -> None:
         self._sweep = self.loop.call_later(self.limits.idle_ms / 1000, self._close_idle)

@@ -1,7 +1,8 @@
 """This room is one Kafka-protocol connection: a non-blocking socket of its own on the process's event loop.
 
 The shape is `add_reader`, one receive buffer shared by all small connections, one send for each read event,
-and replies that leave in the order of their requests. It reached Kafka's speed; asyncio's protocols did not.
+those of a loop turn together, and replies that leave in the order of their requests. It reached Kafka's
+speed; asyncio's protocols did not.
 """
 
 import asyncio
@@ -110,7 +111,7 @@ class Connection:
         self._in_read_event = True
         try:
             serve()
-            self._flush()
+            self._server.answered(self, self._outbox.waiting_bytes)
         except KafkaWireError as error:
             self._refuse(error)
         except OSError as error:
@@ -274,7 +275,7 @@ class Connection:
             self._replies.append(reply)
             reply.send(answer)
         if gate.ended:
-            self._flush()
+            self.flush_now()
             self.close_gracefully(gate.ended)
 
     def close_unless_admitted(self) -> None:
@@ -395,17 +396,16 @@ class Connection:
         if self.is_closed:
             return
         try:
-            self._flush()
+            self.flush_now()
         except OSError as error:
             self.close(f"connection lost: {error}")
         if self._paused and not self.is_closed and not self._has_enough_waiting():
             self._resume()
 
-    def _flush(self) -> None:
-        if self.is_closed:
-            return
+    def flush_now(self) -> None:
+        """The same, and nothing else. Raises OSError."""
         outbox = self._outbox
-        if not outbox.waiting_bytes and not self._writing and not self._counted_answers_bytes:
+        if self.is_closed or not (outbox.waiting_bytes or self._writing or self._counted_answers_bytes):
             return
         try:
             done = outbox.send_to(self._socket)
