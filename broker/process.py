@@ -475,11 +475,9 @@ class BrokerProcess:
 
 
 def _of_the_plane(settings: BrokerSettings) -> DataPlaneSettings:
+    log = LogSettings(segment_bytes=settings.log_segment_bytes, max_message_bytes=settings.message_max_bytes)
     return DataPlaneSettings(
-        log=LogSettings(
-            segment_bytes=settings.log_segment_bytes,
-            max_message_bytes=settings.message_max_bytes,
-        ),
+        log=log,
         replica_lag_time_max_ms=settings.replica_lag_time_max_ms,
         stray_retention_ms=settings.stray_retention_ms,
         file_delete_delay_ms=settings.file_delete_delay_ms,
