@@ -116,13 +116,16 @@ class NodeListener:
         guard.wait_for_newcomers(self._look_for)
         self._looking: set[asyncio.Task[None]] = set()
         self._shapes = shapes_loaded()
-        self.server = KafkaServer(
+        self.server = self._door(limits or client_limits())
+
+    def _door(self, limits: ServerLimits) -> KafkaServer:
+        return KafkaServer(
             "groups",
             self._handle,
-            limits or client_limits(),
-            guard.gate,
+            limits,
+            self._guard.gate,
             self._session,
-            guard.certificate,
+            self._guard.certificate,
             is_for_short_requests=True,
         )
 
