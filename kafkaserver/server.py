@@ -52,7 +52,9 @@ class KafkaServer:
         *,
         is_for_short_requests: bool = False,
     ) -> None:
-        """`session` makes, of a peer's address, what is kept for its connection."""
+        """`session` makes, of a peer's address, what is kept for its connection. Short requests cannot be
+        written into: a broker, which numbers batches in place, is for none.
+        """
         self._is_for_short_requests = is_for_short_requests
         self._gate = gate
         self._session = session
