@@ -130,13 +130,6 @@ class Checks(TurnChecks):
             for partition, offset in judgement.accepted.items():
                 self._acknowledge(partition, arrival, offset)
 
-    def run_ended(self, run: str) -> None:
-        """Who is ended while its session is there answers nothing any more (leases.md section 5)."""
-        node = next((one for one in self.cluster.nodes if one.status == "up" and one.keeper.run == run), None)
-        if node is None or not self.world.rows.there(self.world.rows.tables["session"][run].backend):
-            return
-        self.world.forbid(not node.frozen, f"{node.name} was ended, and is neither gone nor frozen")
-
     # -- what is written --------------------------------------------------------------------
 
     def written(self, rows: Mapping[Partition, int]) -> None:

@@ -291,8 +291,8 @@ MUTANTS = (
         "no_order",
         "a turn and a batch do not wait for what the same caller said before on the other way",
         (
-            Patch(Orders.turn, "elif line.held or line.way is not Way.TURN:", "elif False:"),
-            Patch(Orders.batch, "elif line.held or line.way is not Way.BATCH:", "elif False:"),
+            Patch(Orders.turn, "elif line.held or line.way is not _TURN:", "elif False:"),
+            Patch(Orders.batch, "elif line.held or line.way is not _BATCH:", "elif False:"),
         ),
     ),
     Mutant(

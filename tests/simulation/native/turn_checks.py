@@ -37,6 +37,13 @@ class TurnChecks:
         self.deletions = 0
         self._kept_out_since: dict[str, float] = {}
 
+    def run_ended(self, run: str) -> None:
+        """Who is ended while its session is there answers nothing any more (leases.md section 5)."""
+        node = next((one for one in self.cluster.nodes if one.status == "up" and one.keeper.run == run), None)
+        if node is None or not self.world.rows.there(self.world.rows.tables["session"][run].backend):
+            return
+        self.world.forbid(not node.frozen, f"{node.name} was ended, and is neither gone nor frozen")
+
     def committed(self, node: Node, turn: Sequence[Any], before: GroupRows, rows: GroupRows) -> None:
         """A turn is durable."""
         generation = before.generation

@@ -253,7 +253,15 @@ def _surplus_of_all(*stated: Any) -> int:
     return int(_surplus(*known, end_offset, end_offset))
 
 
-MUTANTS["age_closes_nothing"] = lambda: patch.object(LogSettings, "rolls_after_ms", LARGEST)
+_settings_made: Any = LogSettings.__post_init__
+
+
+def _never_old(settings: LogSettings) -> None:
+    _settings_made(settings)
+    object.__setattr__(settings, "rolls_after_ms", LARGEST)
+
+
+MUTANTS["age_closes_nothing"] = lambda: patch.object(LogSettings, "__post_init__", _never_old)
 MUTANTS["old_is_kept"] = lambda: patch.object(
     retention,
     "surplus",

@@ -91,7 +91,7 @@ class DiskWorld(World):
         self._starts: dict[tuple[int, PartitionKey, int], tuple[PartitionLog, int, int, int]] = {}
         """The log that a broker had there, in which of its runs, where it began when last looked at, and how
         often it was cut by then."""
-        self.has_days = bool(options["budget"].get("day"))
+        self.has_days = bool(options.get("budget", {}).get("day"))
         super().__init__(*stated, **options)
         for b in self.brokers:
             self._disk(b).committed = self.committed

@@ -18,7 +18,6 @@ KILLED_BY = {
     "above_hw": 2,
     "cleaned_believed": 32,
     "codec_kept": 2,
-    "deleted_first": 326,
     "last_goes": 0,
     "no_filler": 4,
     "nothing_sent": 4,
@@ -30,7 +29,18 @@ KILLED_BY = {
 
 LOOKED_AT = 120
 
+
+def killed_at_any_step(folder: Path) -> None:
+    """Of a pass that makes one segment of several."""
+    for step in range(14):
+        log = folder / str(step)
+        log.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            keys.test_a_kill_at_any_step_costs_nothing(log, step, True, patch)
+
+
 SCENES: dict[str, Callable[[Path], None]] = {
+    "deleted_first": killed_at_any_step,
     "not_swapped": keys.test_a_tombstone_stays_for_its_time_and_then_goes,
     "passes_uncut": lambda folder: keys.test_a_pass_over_what_is_gone_counts_no_more(folder, is_crash=False),
 }
