@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from muster.client.core.session import Stage
 from muster.client.core.wishes import Wishes
 from muster.client.fetching import FetchOptions
 from muster.messages.member import TopicCount
-from tests.benchmarks.planes import bench_plane
+from tests.benchmarks.planes import bench_plane, cpu_seconds
 from tests.benchmarks.raw_kafka_member import RawGroup, find_coordinator, found_coordinator, heartbeat
 from tests.benchmarks.raw_member import print_json
 from tests.integration.coordinator.control_plane import ControlPlane, Process, eventually
@@ -61,12 +61,13 @@ async def _be_members(nodes: list[str], first: int, count: int) -> None:
     away = [one for one in conversations if _address(one) == lost]
     print_json({"of the node": len(away)})
     back: list[float] = []
+    used_s = time.process_time()
     while away:
         await asyncio.sleep(LOOK_EVERY_S)
         now = time.monotonic()
         back += [now for one in away if _address(one) not in ("", lost)]
         away = [one for one in away if _address(one) in ("", lost)]
-    print_json(back)
+    print_json({"back": back, "cpu_s": time.process_time() - used_s})
     for task in tasks:
         task.cancel()
 
@@ -77,8 +78,18 @@ def _address(conversation: Conversation) -> str:
     return link.transport.address if link and conversation.session.stage is Stage.REGISTERED else ""
 
 
-def _fail_over(plane: ControlPlane, members: int, fail: Callable[[Process], None]) -> list[float]:
-    """Seconds until each member of the node that failed was registered at the other."""
+class Outcome(NamedTuple):
+    """Seconds until each member of the node that failed was served by the other, and CPU seconds by then."""
+
+    took_s: list[float]
+    members_cpu_s: float
+    """Of the members' own processes: what they need no node can save."""
+    node_cpu_s: float
+    """Of the node that takes over."""
+
+
+def _fail_over(plane: ControlPlane, members: int, fail: Callable[[Process], None]) -> Outcome:
+    """Members of the SDK, until each is registered at the other node."""
     environment = {**os.environ, "MUSTER_TOKEN": plane.token()}
     share = members // CLIENT_PROCESSES
     nodes = ",".join(plane.addresses.values())
@@ -97,9 +108,12 @@ def _fail_over(plane: ControlPlane, members: int, fail: Callable[[Process], None
             client.stdin.write(f'"{plane.addresses["node-1"]}"\n')
             client.stdin.flush()
             _said(client)
-        failed_at = time.monotonic()
+        node = plane.nodes["node-2"].popen.pid
+        failed_at, used_s = time.monotonic(), cpu_seconds(node)
         fail(plane.nodes["node-1"])
-        return sorted(at - failed_at for client in clients for at in _said(client))
+        said = [_said(client) for client in clients]
+        took = sorted(at - failed_at for one in said for at in one["back"])
+        return Outcome(took, sum(one["cpu_s"] for one in said), cpu_seconds(node) - used_s)
     finally:
         for client in clients:
             client.kill()
@@ -119,8 +133,8 @@ def _kafka_address(plane: ControlPlane, name: str) -> Address:
     return found[-1]
 
 
-def _fail_over_kafka(plane: ControlPlane, members: int, fail: Callable[[Process], None]) -> list[float]:
-    """Seconds until a heartbeat of each member of the node that failed was answered by the other."""
+def _fail_over_kafka(plane: ControlPlane, members: int, fail: Callable[[Process], None]) -> Outcome:
+    """Members of Kafka, until a heartbeat of each was answered by the other node."""
     doors = [_kafka_address(plane, name) for name in ("node-1", "node-2")]
     lost, other = doors
     plane.add_topic(KAFKA_TOPIC, members)
@@ -134,7 +148,10 @@ def _fail_over_kafka(plane: ControlPlane, members: int, fail: Callable[[Process]
                 for one in group.members
             ]
         group.close()
-    return asyncio.run(_kafka_members(doors, away, lambda: fail(plane.nodes["node-1"])))
+    node = plane.nodes["node-2"].popen.pid
+    used_s, members_s = cpu_seconds(node), time.process_time()
+    took = asyncio.run(_kafka_members(doors, away, lambda: fail(plane.nodes["node-1"])))
+    return Outcome(took, time.process_time() - members_s, cpu_seconds(node) - used_s)
 
 
 async def _kafka_members(
@@ -214,7 +231,8 @@ def run(home: Path, members: int = 1_000, rounds: int = 2) -> list[str]:
     """The table's lines."""
     lines = [
         f"{members} members on two nodes, session {SESSION_TIMEOUT_MS} ms: until served again (s)",
-        f"{'client':>8}{'node is':>9}{'members':>9}{'p50':>8}{'p99':>8}{'max':>8}",
+        f"{'client':>8}{'node is':>9}{'members':>9}{'p50':>8}{'p99':>8}{'max':>8}"
+        f"{'their CPU':>11}{'the other node':>16}",
     ]
     ways = {"killed": Process.kill, "stopped": Process.pause}
     clients = {"SDK": _fail_over, "Kafka": _fail_over_kafka}
@@ -224,10 +242,11 @@ def run(home: Path, members: int = 1_000, rounds: int = 2) -> list[str]:
                 plane.start_node("node-2")
                 plane.wait_until_serving()
                 eventually(partial(_shares, plane), "both nodes own shards", PATIENCE_S)
-                took = fail_over(plane, members, fail)
+                took, members_s, node_s = fail_over(plane, members, fail)
             p99 = statistics.quantiles(took, n=100)[98]
             lines.append(
                 f"{client:>8}{name:>9}{len(took):>9}{statistics.median(took):>8.2f}{p99:>8.2f}{took[-1]:>8.2f}"
+                f"{members_s:>11.2f}{node_s:>16.2f}"
             )
     return lines
 
