@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from muster.kernel.tuples import made
 from muster.messages.member import PartitionOffset, TopicOffsets, TopicPartitions
 
 
@@ -23,10 +24,6 @@ class Position(NamedTuple):
 
     offset: int
     generation: int
-
-
-_made = tuple.__new__
-"""Makes one of these for what it costs, without a call of Python's: twenty thousand at a time are made."""
 
 
 def by_topic(partitions: Iterable[Partition]) -> tuple[TopicPartitions, ...]:
@@ -52,7 +49,7 @@ def each_partition(topics: Iterable[TopicPartitions]) -> Iterator[Partition]:
     for topic in topics:
         name, topic_id = topic.topic, topic.topic_id
         for number in topic.partitions:
-            yield _made(Partition, (name, topic_id, number))
+            yield made(Partition, (name, topic_id, number))
 
 
 def positions_by_topic(positions: Mapping[Partition, Position]) -> tuple[TopicOffsets, ...]:
@@ -71,6 +68,6 @@ def each_position(topics: Iterable[TopicOffsets]) -> Iterator[tuple[Partition, P
         name, topic_id = topic.topic, topic.topic_id
         for entry in topic.partitions:
             yield (
-                _made(Partition, (name, topic_id, entry.partition)),
-                _made(Position, (entry.offset, entry.generation)),
+                made(Partition, (name, topic_id, entry.partition)),
+                made(Position, (entry.offset, entry.generation)),
             )
