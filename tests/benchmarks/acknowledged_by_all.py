@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from tests.benchmarks.frame_load import FrameLoad, Window
-from tests.benchmarks.group_doors import AGREE, WARM_WINDOWS_MAX
+from tests.benchmarks.group_doors import warm_up
 from tests.benchmarks.raw_produce import produce
 from tests.benchmarks.trios import Trio, trios, wait_until
 from tests.unit.kafkawire.made_batches import made_batch
@@ -63,7 +63,7 @@ def measure(home: Path, trio: Trio) -> Found:
         records = bytes(made_batch([bytes(size)] * count, timestamp_ms=int(time.time() * 1000)))
         asked = [produce(topic, number % PARTITIONS, records, acks=-1) for number in range(CONNECTIONS)]
         with FrameLoad(home, "127.0.0.1", trio.ports[1], asked) as load:
-            warm_up(load)
+            warm_up(load, IN_FLIGHT, WINDOW_S)
             found.windows[size, count] = [load.window(WINDOW_S, IN_FLIGHT) for _ in range(ROUNDS)]
             if (size, count) == KINDS[-1]:
                 load.begin(STEADY_S, IN_FLIGHT, rate=STEADY_RATE)
@@ -103,16 +103,6 @@ def topics(trio: Trio) -> tuple[float, float]:
         admin.delete_topics([name], request_timeout=60)[name].result(90)
         deleted.append(time.perf_counter() - begun)
     return statistics.median(created[1:]), statistics.median(deleted[1:])
-
-
-def warm_up(load: FrameLoad) -> None:
-    """Windows until two that follow one another agree: a JVM compiles for a long time."""
-    before = load.window(WINDOW_S, IN_FLIGHT).rate
-    for _ in range(WARM_WINDOWS_MAX):
-        now = load.window(WINDOW_S, IN_FLIGHT).rate
-        if abs(now - before) <= AGREE * max(now, before):
-            return
-        before = now
 
 
 def run(home: Path) -> list[str]:

@@ -186,14 +186,14 @@ def closed_loops(
         ]
         probes = [stack.enter_context(probe(home, *door.address)) for door in doors]
         for load in loads:
-            _warm_up(load, in_flight, window_s / 2)
+            warm_up(load, in_flight, window_s / 2)
         for _ in range(ROUNDS):
             for into, load, asking in zip(found, loads, probes, strict=True):
                 _measure(into, load, asking, in_flight, window_s)
     return found
 
 
-def _warm_up(load: FrameLoad, in_flight: int, seconds: float) -> None:
+def warm_up(load: FrameLoad, in_flight: int, seconds: float) -> None:
     """Windows until two that follow one another agree: a JVM compiles for a long time."""
     before = load.window(seconds, in_flight).rate
     for _ in range(WARM_WINDOWS_MAX):

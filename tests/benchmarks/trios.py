@@ -89,7 +89,7 @@ class Trio:
 
 
 def wait_until(condition: Callable[[], bool], what: str, within_s: float) -> None:
-    """Look again and again. Raises AssertionError."""
+    """Look ten times a second: each look asks brokers that are measured. Raises AssertionError."""
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
