@@ -36,9 +36,7 @@ class MemberHandlers:
         """JoinGroup; the answer may be held back until the group is complete. Raises MalformedFrame."""
         session: KafkaSession = reply.session
         received = _received(frame)
-        habit = session.repeated(received)
-        if habit is not None:
-            habit.ask(received, reply)
+        if _is_asked_again(session, received, reply):
             return
         request = read_request(header, frame)
         error = refused_group(session, request.group_id, Operation.CONSUME) or groups.refused_join(request)
@@ -51,7 +49,7 @@ class MemberHandlers:
         version = header.api_version
         waiter = seat.wait(version, header.correlation_id, reply, refused)
         event = groups.join_event(header, request, seat.id, waiter, str(uuid4()), session.client_host)
-        if request.member_id and len(frame) <= REMEMBERED_BYTES:
+        if request.member_id and received:
             # Who states no id is given another one each time.
             session.join = JoinHabit(version, received, request.group_id, event, service, refused)
         service.request(seat, request.group_id, event)
@@ -60,9 +58,7 @@ class MemberHandlers:
         """SyncGroup; the answer may be held back until the leader's came. Raises MalformedFrame."""
         session: KafkaSession = reply.session
         received = _received(frame)
-        habit = session.repeated(received)
-        if habit is not None:
-            habit.ask(received, reply)
+        if _is_asked_again(session, received, reply):
             return
         request = read_request(header, frame)
         error = refused_group(session, request.group_id, Operation.CONSUME)
@@ -74,7 +70,7 @@ class MemberHandlers:
         seat = session.seat(request.group_id, service)
         waiter = seat.wait(header.api_version, header.correlation_id, reply, SyncAnswer)
         event = groups.sync_event(request, seat.id, waiter)
-        if not event.assignments and len(frame) <= REMEMBERED_BYTES:
+        if not event.assignments and received:
             session.sync = _sync_habit(header, received, request.group_id, event, service)
         service.request(seat, request.group_id, event)
 
@@ -123,8 +119,16 @@ def _sync_habit(
 
 
 def _received(frame: memoryview) -> bytes:
-    """The frame with its length, as it came."""
-    return len(frame).to_bytes(LENGTH_BYTES, "big") + frame
+    """The frame with its length, as it came; empty if it is longer than what is remembered."""
+    return len(frame).to_bytes(LENGTH_BYTES, "big") + frame if len(frame) <= REMEMBERED_BYTES else b""
+
+
+def _is_asked_again(session: KafkaSession, received: bytes, reply: Reply) -> bool:
+    """True if this was said before, and has been handed in once more."""
+    habit = session.repeated(received) if received else None
+    if habit is not None:
+        habit.ask(received, reply)
+    return habit is not None
 
 
 def _refused_join(member_id: str, waiter: Any, error: ErrorCode) -> JoinAnswer:
