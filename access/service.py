@@ -24,7 +24,7 @@ from muster.kernel.scram import HASHES, verifier_of
 from muster.kernel.token_text import SECRET_BYTES, read_token
 from muster.messages.link.callers import CallerRow, ScramRow
 from runtime import wake
-from runtime.ports import is_unable
+from runtime.ports import is_unable_behind
 
 __all__ = [
     "Caller",
@@ -145,7 +145,7 @@ def verify(presented: str) -> Caller | None:
             ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
         except DatabaseError as error:
             # A database that has no room, or only reads, keeps nobody from looking: it is noted later.
-            if not (isinstance(error.__cause__, Exception) and is_unable(error.__cause__)):
+            if not is_unable_behind(error):
                 raise
     return Caller(
         token.principal.name, Role(token.role), token.name, Scope.of(token.topics), Scope.of(token.groups)

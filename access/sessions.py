@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.sessions.backends.base import SessionBase, UpdateError
 from django.db import DatabaseError
 
-from runtime.ports import is_unable
+from runtime.ports import is_unable_behind
 
 IDLE_MS = 1_800_000
 LONGEST_MS = 43_200_000
@@ -51,7 +51,7 @@ def keep_use(session: SessionBase) -> bool:
         if not isinstance(cause, Exception):
             # Signed out in this moment: it is not brought back.
             return False
-        if isinstance(refused, DatabaseError) and not is_unable(cause):
+        if isinstance(refused, DatabaseError) and not is_unable_behind(refused):
             raise refused from cause
     session.modified = False
     return True

@@ -51,6 +51,11 @@ def is_unable(error: Exception) -> bool:
     return str(getattr(error, "sqlstate", None)).startswith(_UNABLE)
 
 
+def is_unable_behind(error: BaseException) -> bool:
+    """The same of what `error` was raised from, as Django's are from PostgreSQL's."""
+    return isinstance(error.__cause__, Exception) and is_unable(error.__cause__)
+
+
 class Store(Protocol[State, Record]):
     """Reads and writes the rows of one kind of key; called on a lane's thread, inside its transaction."""
 

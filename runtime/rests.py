@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Final
 
-from runtime.ports import is_unable
+from runtime.ports import is_unable, is_unable_behind
 from runtime.turn import GaveUp
 
 FIRST_MS: Final = 1_000
@@ -27,8 +27,7 @@ class Rests:
         """It has failed: for how many ms it rests. Where the database is at fault, for no longer each time:
         it may be well again at any moment.
         """
-        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-        if isinstance(error, GaveUp) or is_unable(error) or is_unable(cause):
+        if isinstance(error, GaveUp) or is_unable(error) or is_unable_behind(error):
             return FIRST_MS
         if len(self._failures) >= _KEPT_MAX:
             self._failures.clear()

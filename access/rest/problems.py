@@ -11,7 +11,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from muster.kernel.error_codes import ErrorCode
-from runtime.ports import is_unable
+from runtime.ports import is_unable_behind
 
 MEDIA_TYPE = "application/problem+json"
 FIRST_OF_OURS = 1_000
@@ -55,10 +55,9 @@ def why_unanswered(exception: BaseException | None) -> str:
     """What to say of a database that is not well; empty for any other error: that is a mistake of ours."""
     if not isinstance(exception, DatabaseError | InterfaceError):
         return ""
-    cause = exception.__cause__
-    if isinstance(cause, Exception) and is_unable(cause):
+    if is_unable_behind(exception):
         return CANNOT_WRITE
-    if getattr(cause, "sqlstate", None) in _ENDED:
+    if getattr(exception.__cause__, "sqlstate", None) in _ENDED:
         return TOOK_TOO_LONG
     return SILENT_DATABASE if isinstance(exception, _SILENT) else ""
 
