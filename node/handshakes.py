@@ -7,12 +7,13 @@ the loop for half a second, in which that node did not look who has died, nor ta
 from typing import Final
 
 from access.bounded_http import BoundedHttp
-from node.slices import SlicesOfLoops
+from node.of_loops import OfLoops
+from node.slices import Slices
 
 SLICE_S: Final = 0.008
 """For so long handshakes are read in a round of the loop; what follows of them takes as long in the next."""
 
-_slices = SlicesOfLoops()
+_slices = OfLoops(lambda loop: Slices(loop, SLICE_S))
 
 
 class PatientHttp(BoundedHttp):
@@ -20,7 +21,7 @@ class PatientHttp(BoundedHttp):
 
     def handle_websocket_upgrade(self) -> None:
         """Now, or in one of the next rounds; until then nothing more is read of the connection."""
-        slices = _slices.of(self.loop, SLICE_S)
+        slices = _slices.of(self.loop)
         if slices.has_turn():
             super().handle_websocket_upgrade()
         else:

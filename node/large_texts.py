@@ -7,7 +7,8 @@ once held the node's loop for five seconds, and its leases with it.
 import asyncio
 from typing import Final
 
-from node.slices import Slices, SlicesOfLoops
+from node.of_loops import OfLoops
+from node.slices import Slices
 
 LARGE_BYTES: Final = 4_096
 """A text of so many bytes or more is a large one; what members say all day is smaller."""
@@ -15,9 +16,9 @@ LARGE_BYTES: Final = 4_096
 SLICE_S: Final = 0.02
 """For so long large texts are heard before everything else on the loop has its turn."""
 
-_slices = SlicesOfLoops()
+_slices = OfLoops(lambda loop: Slices(loop, SLICE_S))
 
 
 def large_texts(loop: asyncio.AbstractEventLoop) -> Slices:
     """Those of all websockets on this loop."""
-    return _slices.of(loop, SLICE_S)
+    return _slices.of(loop)

@@ -6,7 +6,8 @@ a time, and leaves when another one is spoken to, at the latest in the next roun
 
 import asyncio
 from typing import Final
-from weakref import WeakKeyDictionary
+
+from node.of_loops import OfLoops
 
 HELD_BYTES_MAX: Final = 16 * 1024
 """More is sent at once, so that the transport says in time that its peer does not read."""
@@ -53,12 +54,9 @@ class SaidTexts:
         self.flush()
 
 
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, SaidTexts] = WeakKeyDictionary()
+_said_texts = OfLoops(SaidTexts)
 
 
 def said_texts(loop: asyncio.AbstractEventLoop) -> SaidTexts:
     """Those of all websockets on this loop."""
-    found = _of_loops.get(loop)
-    if found is None:
-        found = _of_loops[loop] = SaidTexts(loop)
-    return found
+    return _said_texts.of(loop)

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
 
 
 class Slices:
@@ -53,17 +52,3 @@ class Slices:
                 self._is_called = False
             if self._clock() >= until:
                 return
-
-
-class SlicesOfLoops:
-    """One for each loop, which all of one kind share; forgotten with its loop."""
-
-    def __init__(self) -> None:
-        self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Slices] = WeakKeyDictionary()
-
-    def of(self, loop: asyncio.AbstractEventLoop, slice_s: float) -> Slices:
-        """That of this loop."""
-        found = self._of_loops.get(loop)
-        if found is None:
-            found = self._of_loops[loop] = Slices(loop, slice_s)
-        return found
