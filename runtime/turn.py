@@ -116,7 +116,8 @@ async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events
             subject.drop(key)
             last = conflict
         except ConnectionLost:
-            # In a load: nothing was written, but what comes next needs a connection, and it must be ours.
+            # In a load, or before a write: nothing was written, but what comes next needs a connection, and it
+            # must be ours.
             subject.drop(key)
             last = None
             await lane.take_again()
