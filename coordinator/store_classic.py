@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from coordinator.statements import statement
-from groups.core.classic import ClassicMember, ClassicRows
+from groups.core.classic import ClassicMember, ClassicRows, states_the_same
 from groups.core.consumer_protocol import CONSUMER, assigned_partitions
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.postgres import LaneConnection
@@ -74,14 +74,7 @@ def save(
 
 def _says_the_same(old: ClassicMember, new: ClassicMember) -> bool:
     """Whether nothing but the assignment differs."""
-    return (
-        old.protocols == new.protocols
-        and old.session_timeout_ms == new.session_timeout_ms
-        and old.rebalance_timeout_ms == new.rebalance_timeout_ms
-        and old.group_instance_id == new.group_instance_id
-        and old.client_id == new.client_id
-        and old.client_host == new.client_host
-    )
+    return states_the_same(old, new) and old.group_instance_id == new.group_instance_id
 
 
 def _columns(group: str, members: Sequence[ClassicMember], understood: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Metadata and assignments are bytes of whatever protocol the members speak; nothi
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -17,6 +18,36 @@ def bytes_of(protocols: Iterable[tuple[str, bytes]]) -> int:
     for _, metadata in protocols:
         total += len(metadata)
     return total
+
+
+class Stated(Protocol):
+    """What a JoinGroup states of its member, beside names; a fact more is compared in `states_the_same`."""
+
+    @property
+    def session_timeout_ms(self) -> int: ...
+
+    @property
+    def rebalance_timeout_ms(self) -> int: ...
+
+    @property
+    def protocols(self) -> tuple[tuple[str, bytes], ...]: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_host(self) -> str: ...
+
+
+def states_the_same(one: Stated, other: Stated) -> bool:
+    """Whether nothing is new in what is stated, whoever it is and whatever was assigned."""
+    return (
+        one.protocols == other.protocols
+        and one.session_timeout_ms == other.session_timeout_ms
+        and one.rebalance_timeout_ms == other.rebalance_timeout_ms
+        and one.client_id == other.client_id
+        and one.client_host == other.client_host
+    )
 
 
 class ClassicMember(Struct, frozen=True, kw_only=True, omit_defaults=True):

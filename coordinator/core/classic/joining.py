@@ -6,7 +6,7 @@ from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.events import Join, JoinAnswer
 from coordinator.core.memory import Parked
 from groups.core import records
-from groups.core.classic import CLASSIC, ClassicMember, bytes_of
+from groups.core.classic import CLASSIC, ClassicMember, bytes_of, states_the_same
 from groups.core.phases import Phase
 from muster.kernel.error_codes import ErrorCode
 
@@ -157,23 +157,13 @@ def _joins_again(draft: ClassicDraft, event: Join) -> None:
         parked = Parked(event.connection, event.waiter)
         draft.say(event.connection, rebalancing.welcome(draft, event.member_id, parked, listing=leads))
         return
-    if changed or not _states_the_same(event, member):
+    if not states_the_same(event, member):
         # Whose instance it is does not change while it is a member.
         draft.change(_member(event, event.member_id, member.group_instance_id))
     if phase is not _PREPARING:
         what = "joined with other protocols" if changed else "leads, and joined again"
         rebalancing.prepare(draft, f"{event.member_id} {what}")
     rebalancing.park(draft, event.member_id, event)
-
-
-def _states_the_same(event: Join, member: ClassicMember) -> bool:
-    """But for its protocols."""
-    return (
-        event.session_timeout_ms == member.session_timeout_ms
-        and event.rebalance_timeout_ms == member.rebalance_timeout_ms
-        and event.client_id == member.client_id
-        and event.client_host == member.client_host
-    )
 
 
 def _member(event: Join, member_id: str, group_instance_id: str | None) -> ClassicMember:
