@@ -18,7 +18,7 @@ from runtime.freshness import LEASE_TTL_MS, Freshness
 from runtime.holdings import WIND_DOWN_S, Holdings
 from runtime.judging import LONGEST_GAP_MS, Judge
 from runtime.lanes import Lanes
-from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict, is_unable
+from runtime.ports import ConnectionLost, LaneService, LiveNode, lost_where_nothing_is_done
 from runtime.refusals import OnRefused, tell_nobody
 from runtime.sharing import best, to_give, to_take
 from runtime.threads import OneThread, Threads
@@ -300,20 +300,15 @@ class LeaseKeeper:
                 self._link = await self._thread.run(lambda: self._database.connect(run, "session"))
                 self._judge.begin_again()
             link = self._link
-        try:
-            return await self._thread.run(lambda: function(link))
-        except ConnectionLost:
-            if self._link is link:
-                self._link = None
-            self._thread.run(link.close)
-            raise
-        except VersionConflict as conflict:
-            raise ConnectionLost(str(conflict)) from conflict
-        except Exception as error:
-            if is_unable(error):
-                # A full disk, or a server that only reads: as one that is away, the node freezes and goes on.
-                raise ConnectionLost(str(error)) from error
-            raise
+        # A full disk, or a server that only reads: as one that is away, the node freezes and goes on.
+        with lost_where_nothing_is_done():
+            try:
+                return await self._thread.run(lambda: function(link))
+            except ConnectionLost:
+                if self._link is link:
+                    self._link = None
+                self._thread.run(link.close)
+                raise
 
     async def _run_has_ended(self) -> None:
         """Somebody judged us dead: drop everything, hang up on everybody, begin a new run."""

@@ -1,6 +1,7 @@
 """This room names what the heart asks of services and stores, and what it gives them."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -54,6 +55,21 @@ def is_unable(error: Exception) -> bool:
 def is_unable_behind(error: BaseException) -> bool:
     """The same of what `error` was raised from, as Django's are from PostgreSQL's."""
     return isinstance(error.__cause__, Exception) and is_unable(error.__cause__)
+
+
+@contextmanager
+def lost_where_nothing_is_done() -> Iterator[None]:
+    """What PostgreSQL undid (a deadlock, a statement that somebody cancelled), or does for nobody now, counts
+    as a lost connection: ask again, or do without.
+    """
+    try:
+        yield
+    except VersionConflict as conflict:
+        raise ConnectionLost(str(conflict)) from conflict
+    except Exception as error:
+        if is_unable(error):
+            raise ConnectionLost(str(error)) from error
+        raise
 
 
 class Store(Protocol[State, Record]):

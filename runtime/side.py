@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from runtime.database import Database, Link
-from runtime.ports import Connection, ConnectionLost, VersionConflict, is_unable
+from runtime.ports import Connection, ConnectionLost, lost_where_nothing_is_done
 from runtime.threads import OneThread, Threads
 
 Result = TypeVar("Result")
@@ -40,18 +40,12 @@ class SideLink:
     def _transaction(self, run: str, function: Callable[[Connection], Result]) -> Result:
         if self._link is None:
             self._link = self._database.connect(run, self._purpose)
-        try:
-            return self._link.transaction(function)
-        except ConnectionLost:
-            self._close()
-            raise
-        except VersionConflict as conflict:
-            # A deadlock with a migration, a statement that somebody cancelled: nothing was done either.
-            raise ConnectionLost(str(conflict)) from conflict
-        except Exception as error:
-            if is_unable(error):
-                raise ConnectionLost(str(error)) from error
-            raise
+        with lost_where_nothing_is_done():
+            try:
+                return self._link.transaction(function)
+            except ConnectionLost:
+                self._close()
+                raise
 
     def _close(self) -> None:
         link, self._link = self._link, None

@@ -116,8 +116,7 @@ async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events
             subject.drop(key)
             last = conflict
         except ConnectionLost:
-            # In a load, or before a write: nothing was written, but what comes next needs a connection, and it
-            # must be ours.
+            # In a load, or before a write: nothing was written. What comes next needs a connection of ours.
             subject.drop(key)
             last = None
             await lane.take_again()
