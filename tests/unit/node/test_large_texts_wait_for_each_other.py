@@ -1,7 +1,6 @@
 """Of many large texts that come together a few are heard in each round of the loop, and all else at once."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,29 +8,18 @@ import pytest
 from node import large_texts
 from node.large_texts import LARGE_BYTES, SLICE_S
 from node.slices import Slices
+from tests.unit.node.rounds import Rounds
 from tests.unit.node.test_texts_take_the_short_way import Application, connected, frame
 
 LARGE = "x" * LARGE_BYTES
 
 
-class Loop:
-    """Plays rounds by hand, on a clock of its own."""
+class Loop(Rounds):
+    """On a clock of its own."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = 0.0
-        self._soon: list[Callable[[], None]] = []
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self._soon.append(callback)
-
-    def next_round(self) -> None:
-        due, self._soon = self._soon, []
-        for callback in due:
-            callback()
-
-    @property
-    def is_quiet(self) -> bool:
-        return not self._soon
 
 
 class Crowd:

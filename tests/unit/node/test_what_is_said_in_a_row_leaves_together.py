@@ -1,29 +1,14 @@
 """What is said to one websocket in a row leaves with one write, in its order, and before what follows."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from node import said_texts
 from node.said_texts import HELD_BYTES_MAX, SaidTexts
+from tests.unit.node.rounds import Rounds
 from tests.unit.node.test_texts_take_the_short_way import CLOSE, TEXT, Application, connected, frame
-
-
-class Loop:
-    """Plays rounds by hand."""
-
-    def __init__(self) -> None:
-        self._soon: list[Callable[[], None]] = []
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self._soon.append(callback)
-
-    def next_round(self) -> None:
-        due, self._soon = self._soon, []
-        for callback in due:
-            callback()
 
 
 class Transport:
@@ -40,7 +25,7 @@ class Transport:
         return self.closing
 
 
-def said_on(loop: Loop) -> SaidTexts:
+def said_on(loop: Rounds) -> SaidTexts:
     return SaidTexts(loop)  # type: ignore[arg-type]
 
 
@@ -50,7 +35,7 @@ def say(said: SaidTexts, transport: Transport, *texts: bytes) -> None:
 
 
 def test_texts_to_one_peer_leave_in_one_write_in_the_next_round() -> None:
-    loop, ann = Loop(), Transport()
+    loop, ann = Rounds(), Transport()
     said = said_on(loop)
     say(said, ann, b"one", b"two", b"three")
     assert ann.writes == []
@@ -62,7 +47,7 @@ def test_texts_to_one_peer_leave_in_one_write_in_the_next_round() -> None:
 
 
 def test_who_is_spoken_to_next_makes_the_one_before_hear() -> None:
-    loop, ann, ben = Loop(), Transport(), Transport()
+    loop, ann, ben = Rounds(), Transport(), Transport()
     said = said_on(loop)
     say(said, ann, b"one", b"two")
     say(said, ben, b"three")
@@ -72,7 +57,7 @@ def test_who_is_spoken_to_next_makes_the_one_before_hear() -> None:
 
 
 def test_much_is_not_held() -> None:
-    loop, ann = Loop(), Transport()
+    loop, ann = Rounds(), Transport()
     said = said_on(loop)
     long = b"x" * HELD_BYTES_MAX
     say(said, ann, b"a", long, b"b")
@@ -82,7 +67,7 @@ def test_much_is_not_held() -> None:
 
 
 def test_to_who_is_gone_by_then_nothing_is_said() -> None:
-    loop, ann, ben = Loop(), Transport(), Transport()
+    loop, ann, ben = Rounds(), Transport(), Transport()
     said = said_on(loop)
     say(said, ann, b"one")
     ann.closing = True

@@ -8,10 +8,40 @@ from muster.kernel.instants import Instant
 from runtime.freshness import Freshness
 from runtime.lanes import HeldLane, Lanes
 from runtime.memory import MemoryDatabase
-from runtime.ports import CONTROLLER_LANE, shard_lane
+from runtime.ports import CONTROLLER_LANE, Lane, shard_lane
 
 RUN = "aaaaaaaaaaaaaaaa"
 BOUND_S = 10.0
+
+
+class AcceptingService:
+    """What a keeper needs of a service (ports.LaneService): it accepts its lane, and lets all else pass."""
+
+    lane: Lane | None = None
+
+    async def accept(self, lane: Lane) -> None:
+        self.lane = lane
+
+    async def wind_down(self) -> None:
+        pass
+
+    async def give_up(self, new_owner: str | None) -> None:
+        self.lane = None
+
+    def freeze(self) -> None:
+        pass
+
+    def thaw(self, late_ms: int) -> None:
+        pass
+
+    def tick(self, now: Instant) -> None:
+        pass
+
+    def woken(self, name: str, key: str) -> None:
+        pass
+
+    def quiet_ms(self, now: Instant) -> int:
+        return 0
 
 
 class LanesInMemory:

@@ -9,41 +9,11 @@ from muster.kernel.instants import Instant
 from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
 from runtime.memory import MemoryDatabase, MemoryLink
-from runtime.ports import Lane
+from tests.unit.runtime.lanes_in_memory import AcceptingService
 
 LANE = "coordinator/0"
 OLD = "aaaa"
 BOUND_S = 10.0
-
-
-class Service:
-    """Accepts, and remembers that."""
-
-    lane: Lane | None = None
-
-    async def accept(self, lane: Lane) -> None:
-        self.lane = lane
-
-    async def wind_down(self) -> None:
-        pass
-
-    async def give_up(self, new_owner: str | None) -> None:
-        self.lane = None
-
-    def freeze(self) -> None:
-        pass
-
-    def thaw(self, late_ms: int) -> None:
-        pass
-
-    def tick(self, now: Instant) -> None:
-        pass
-
-    def woken(self, name: str, key: str) -> None:
-        pass
-
-    def quiet_ms(self, now: Instant) -> int:
-        return 0
 
 
 class Heir:
@@ -56,7 +26,7 @@ class Heir:
         assert self.peer.take(LANE, 0, OLD)
         self.watched: Mapping[str, str] = {}
         self.looks = 0
-        self.service = Service()
+        self.service = AcceptingService()
         self.keeper = LeaseKeeper(
             self.database,
             "node-2",

@@ -15,6 +15,7 @@ from runtime.memory import MemoryDatabase, MemoryLink
 from runtime.ports import ConnectionLost, Lane, LaneLost
 from runtime.sharing import WAIT_FOR_BEST_MS
 from tests.conformance.counters import Counters
+from tests.unit.runtime.lanes_in_memory import AcceptingService
 
 LANE = "coordinator/0"
 BOUND_S = 10.0
@@ -40,41 +41,25 @@ class Outage(MemoryDatabase):
 
 
 @dataclass
-class Service:
+class Service(AcceptingService):
     """Counts what the keeper tells it."""
 
-    lane: Lane | None = None
     given_back_ms: list[int] = field(default_factory=list)
     takes_leave: asyncio.Event = field(default_factory=asyncio.Event)
     loads: asyncio.Event | None = None
 
     async def accept(self, lane: Lane) -> None:
-        self.lane = lane
+        await super().accept(lane)
         if self.loads is not None:
             await self.loads.wait()
             lane.hand_in(Counters(), "orders", 1)
 
-    async def wind_down(self) -> None:
-        pass
-
     async def give_up(self, new_owner: str | None) -> None:
         await self.takes_leave.wait()
-        self.lane = None
-
-    def freeze(self) -> None:
-        pass
+        await super().give_up(new_owner)
 
     def thaw(self, late_ms: int) -> None:
         self.given_back_ms.append(late_ms)
-
-    def tick(self, now: Instant) -> None:
-        pass
-
-    def woken(self, name: str, key: str) -> None:
-        pass
-
-    def quiet_ms(self, now: Instant) -> int:
-        return 0
 
 
 class Node:
