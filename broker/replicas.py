@@ -16,7 +16,7 @@ import structlog
 
 from broker.cleaner import Cleaner
 from broker.core.loss_watch import LossWatch
-from broker.core.replica import Obeyed, Replica, Role
+from broker.core.replica import FetchPosition, Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.core.troubles import Troubles
 from broker.hosted import HostedPartition
@@ -357,8 +357,7 @@ class DataPlane:
     def append_fetched(
         self,
         key: PartitionKey,
-        request_leader_epoch: int,
-        fetch_offset: int,
+        asked: FetchPosition,
         records: memoryview | bytes | None,
         leader_high_watermark: int,
         leader_start_offset: int = 0,
@@ -368,18 +367,18 @@ class DataPlane:
         Raises AppendRefused for bytes that are no batches, StorageFailed.
         """
         hosted = self._hosted.get(key)
-        if hosted is None or not hosted.replica.accepts(request_leader_epoch, fetch_offset):
+        if hosted is None or not hosted.replica.accepts(asked):
             return False
         if self.losses.is_asked(key):
             size_bytes = hosted.log.size_bytes
-            self.losses.settled(key, hosted.replica, fetch_offset, size_bytes, leader_start_offset)
+            self.losses.settled(key, hosted.replica, asked.offset, size_bytes, leader_start_offset)
         hosted.append_fetched(records, leader_high_watermark, leader_start_offset, self.wall_clock_ms())
         return True
 
     def heed_diverging(
         self,
         key: PartitionKey,
-        request_leader_epoch: int,
+        asked: FetchPosition,
         leaders: EpochEnd,
         leader_start_offset: int = 0,
     ) -> int | None:
@@ -387,7 +386,7 @@ class DataPlane:
         hosted = self._hosted.get(key)
         if hosted is None:
             return None
-        end_offset = hosted.replica.heed_diverging(request_leader_epoch, leaders)
+        end_offset = hosted.replica.heed_diverging(asked, leaders)
         if end_offset is not None:
             after_loss = self.losses.is_asked(key)
             if hosted.replica.must_begin_again(end_offset, leader_start_offset, after_loss=after_loss):

@@ -376,7 +376,7 @@ def foresee_cuts(plane: DataPlane, answers: Iterable[FetchedAnswer]) -> None:
     for answer in answers:
         hosted = plane.hosted(*answer.key) if answer.diverging is not None and not answer.error else None
         if hosted is not None and answer.diverging is not None:
-            end_offset = hosted.replica.parts_at(answer.asked.leader_epoch, answer.diverging)
+            end_offset = hosted.replica.parts_at(answer.asked, answer.diverging)
             if end_offset is not None:
                 ends[hosted.key] = end_offset
     if len(ends) > 1:
@@ -394,9 +394,7 @@ def take_over(plane: DataPlane, key: PartitionKey, answer: FetchedAnswer) -> boo
     if answer.error:
         return False
     if answer.diverging is not None:
-        plane.heed_diverging(key, asked.leader_epoch, answer.diverging, answer.log_start_offset)
+        plane.heed_diverging(key, asked, answer.diverging, answer.log_start_offset)
         return True
-    plane.append_fetched(
-        key, asked.leader_epoch, asked.offset, answer.records, answer.high_watermark, answer.log_start_offset
-    )
+    plane.append_fetched(key, asked, answer.records, answer.high_watermark, answer.log_start_offset)
     return True

@@ -435,20 +435,24 @@ class Replica:
             self.row.leader, self.row.leader_epoch, log.end_offset, log.last_epoch, log.start_offset
         )
 
-    def heed_diverging(self, request_leader_epoch: int, leaders: EpochEnd) -> int | None:
+    def heed_diverging(self, asked: FetchPosition, leaders: EpochEnd) -> int | None:
         """Where to cut the log and the producer state, at once; None: the answer is out of date.
 
         The high watermark of such an answer is not taken: it counts records this log does not have
         (`hw_before_truncation`).
         """
-        end_offset = self.parts_at(request_leader_epoch, leaders)
+        end_offset = self.parts_at(asked, leaders)
         if end_offset is not None:
             self.high_watermark = min(self.high_watermark, end_offset)
         return end_offset
 
-    def parts_at(self, request_leader_epoch: int, leaders: EpochEnd) -> int | None:
-        """Up to where this log is surely the leader's, if it still follows; nothing changes."""
-        if self.role is not Role.FOLLOWER or request_leader_epoch != self.leader_epoch:
+    def parts_at(self, asked: FetchPosition, leaders: EpochEnd) -> int | None:
+        """Up to where this log is surely the leader's, if the answer still fits; nothing changes.
+
+        What was cut by an answer before it, and has grown since, holds what the leader counts
+        (`diverging_twice`).
+        """
+        if not self.accepts(asked) or asked.last_epoch != self.log.last_epoch:
             return None
         own = self.log.end_of_epoch(leaders.epoch)
         return min(leaders.end_offset, own.end_offset, self.log.end_offset)
@@ -463,12 +467,12 @@ class Replica:
         own_start_offset = self.log.start_offset if after_loss and self.broker_id not in self.isr else 0
         return 0 < max(leader_start_offset, own_start_offset) >= end_offset
 
-    def accepts(self, request_leader_epoch: int, offset: int) -> bool:
-        """True if an answer to a fetch of `offset` still fits: same leader epoch, exactly at the log end."""
+    def accepts(self, asked: FetchPosition) -> bool:
+        """True if an answer to `asked` still fits: same leader epoch, exactly at the log end."""
         return (
             self.role is Role.FOLLOWER
-            and request_leader_epoch == self.leader_epoch
-            and offset == self.log.end_offset
+            and asked.leader_epoch == self.leader_epoch
+            and asked.offset == self.log.end_offset
         )
 
     def start_to_follow(self, leader_start_offset: int) -> int:

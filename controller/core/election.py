@@ -22,23 +22,28 @@ class Choice(NamedTuple):
     possible_loss: str = ""
 
 
-def elect(assigned: tuple[int, ...], isr: tuple[int, ...], live: Container[int], unclean: bool) -> Choice:
-    """The first live member of the ISR in the order of assignment; without one nobody, and the ISR is kept.
+def elect(row: PartitionRow, isr: tuple[int, ...], live: Container[int], unclean: bool) -> Choice:
+    """The first live member of `isr` in the order of assignment; without one nobody, and the ISR is kept.
 
     Only with `unclean` any live replica may lead then; what it lacks is lost.
     """
-    for broker_id in assigned:
+    for broker_id in row.assigned:
         if broker_id in isr and broker_id in live:
             return Choice(broker_id, isr)
-    lossy = any_leader(assigned, live) if unclean else None
+    lossy = any_leader(row, live) if unclean else None
     return lossy if lossy is not None else Choice(NO_LEADER, isr)
 
 
-def any_leader(assigned: tuple[int, ...], live: Container[int]) -> Choice | None:
-    """The first live replica, in sync or not; None: none lives."""
-    first = next((broker_id for broker_id in assigned if broker_id in live), None)
-    if first is None:
+def any_leader(row: PartitionRow, live: Container[int]) -> Choice | None:
+    """The first live replica, in sync or not; None: none lives.
+
+    What a reassignment is still adding comes last, wherever it stands: it may hold nothing at all
+    (`unclean_takes_the_empty`).
+    """
+    alive = [broker_id for broker_id in row.assigned if broker_id in live]
+    if not alive:
         return None
+    first = next((broker_id for broker_id in alive if broker_id not in row.adding), alive[0])
     return Choice(first, (first,), "unclean election: no member of the ISR was live")
 
 
@@ -73,7 +78,7 @@ def after_loss(
         return None
     isr = without(row, broker_id, floor(policy.min_insync_replicas, row.settled_count), lost_tail)
     if row.leader == broker_id:
-        return elect(row.assigned, isr, live, policy.unclean)
+        return elect(row, isr, live, policy.unclean)
     return Choice(row.leader, isr) if isr != row.isr else None
 
 
@@ -88,7 +93,7 @@ def after_leaving(row: PartitionRow, broker_id: int, live: Container[int], polic
     isr = without(row, broker_id, floor(policy.min_insync_replicas, row.settled_count), False)
     if row.leader != broker_id:
         return Choice(row.leader, isr) if isr != row.isr else None
-    choice = elect(row.assigned, tuple(b for b in row.isr if b != broker_id), live, unclean=False)
+    choice = elect(row, tuple(b for b in row.isr if b != broker_id), live, unclean=False)
     return Choice(choice.leader, isr) if choice.leader != NO_LEADER else None
 
 
@@ -98,5 +103,5 @@ def after_return(row: PartitionRow, live: Container[int], policy: Policy) -> Cho
         return None
     if never_led(row):
         return first_leader(row, live)
-    choice = elect(row.assigned, row.isr, live, policy.unclean)
+    choice = elect(row, row.isr, live, policy.unclean)
     return choice if choice.leader != NO_LEADER else None

@@ -87,7 +87,7 @@ def _elected(draft: Draft, row: PartitionRow | None, frame: ElectLeaders) -> tup
 
 def _unclean(row: PartitionRow, live: set[int], principal: str) -> Choice | None:
     """Any live replica, whatever it lacks, because somebody asked for it."""
-    choice = any_leader(row.assigned, live)
+    choice = any_leader(row, live)
     if choice is None:
         return None
     return choice._replace(possible_loss=f"unclean election asked for by {principal or 'somebody'}")

@@ -178,7 +178,9 @@ class Checks(TurnChecks):
                 case records.OffsetsDeleted() if not by_itself:
                     self._changed_from_outside(dict.fromkeys(each_partition(record.partitions), NO_OFFSET))
                 case records.GroupDeleted():
-                    self._changed_from_outside(dict.fromkeys(before.offsets, NO_OFFSET))
+                    # Some may have been set in this very turn.
+                    known = before.offsets.keys() | self.begins_at.keys()
+                    self._changed_from_outside(dict.fromkeys(known, NO_OFFSET))
 
     def _changed_from_outside(self, offsets_of: Mapping[Partition, int]) -> None:
         """By nobody who had fetched it: it counts more than all that was said before."""

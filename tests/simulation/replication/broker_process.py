@@ -51,8 +51,7 @@ class FetchAnswer(NamedTuple):
     """A leader's answer on its way back."""
 
     key: PartitionKey
-    leader_epoch: int
-    offset: int
+    asked: FetchPosition
     diverging: EpochEnd | None
     records: tuple[Stored, ...]
     high_watermark: int
@@ -296,8 +295,7 @@ class Broker:
         is_level = verdict is None
         return FetchAnswer(
             request.key,
-            position.leader_epoch,
-            position.offset,
+            position,
             verdict if isinstance(verdict, EpochEnd) else None,
             tuple(log.records[position.offset :]) if is_level else (),
             replica.high_watermark,
@@ -314,31 +312,31 @@ class Broker:
         log = self.logs[answer.key]
         if answer.is_out_of_range:
             is_behind = answer.start_offset > log.end_offset and replica.role is Role.FOLLOWER
-            if is_behind and replica.leader_epoch == answer.leader_epoch:
+            if is_behind and replica.leader_epoch == answer.asked.leader_epoch:
                 self._begin_again(replica, log, answer)
         elif answer.diverging is not None:
-            end_offset = replica.heed_diverging(answer.leader_epoch, answer.diverging)
+            end_offset = replica.heed_diverging(answer.asked, answer.diverging)
             start, is_asked = answer.start_offset, self.losses.is_asked(LogKey(*answer.key))
             if end_offset is not None and replica.must_begin_again(end_offset, start, after_loss=is_asked):
                 self._begin_again(replica, log, answer)
             elif end_offset is not None:
                 log.truncate(end_offset)
             return end_offset
-        elif replica.accepts(answer.leader_epoch, answer.offset):
+        elif replica.accepts(answer.asked):
             self._follow(replica, log, answer)
         return None
 
     def _begin_again(self, replica: Replica, log: MemoryLog, answer: FetchAnswer) -> None:
         self.losses.emptied(LogKey(*answer.key))
         log.begin_again(answer.below)
-        self.level[answer.key] = answer.leader_epoch
+        self.level[answer.key] = answer.asked.leader_epoch
         replica.began_again()
 
     def _follow(self, replica: Replica, log: MemoryLog, answer: FetchAnswer) -> None:
         key, size = LogKey(*answer.key), log.end_offset
         if self.losses.is_asked(key):
-            self.losses.settled(key, replica, answer.offset, size, answer.start_offset)
-        self.level[key] = max(self.level.get(key, 0), answer.leader_epoch)
+            self.losses.settled(key, replica, answer.asked.offset, size, answer.start_offset)
+        self.level[key] = max(self.level.get(key, 0), answer.asked.leader_epoch)
         start_offset = replica.start_to_follow(answer.start_offset)
         # Of what both have deleted that of the leader's history counts from now on.
         log.records[:start_offset] = answer.below[:start_offset]

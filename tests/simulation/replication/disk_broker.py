@@ -401,7 +401,7 @@ class DiskBroker(Broker):
         held: dict[PartitionKey, list[Stored]] = {}
         if self.below is not None:
             held = {key: list(self.logs[key].records) for key in request.connection.keys if key in self.logs}
-        return Answered(request.key, request.position.leader_epoch, data, request.connection, held=held)
+        return Answered(request.key, request.position, data, request.connection, held=held)
 
     def receive(self, answer: Any) -> int | None:
         """Take an answer over, unless its connection was given up meanwhile."""
@@ -434,7 +434,7 @@ class DiskBroker(Broker):
 
     def _is_accepted(self, hosted: HostedPartition, answer: FetchedAnswer) -> bool:
         is_refused = answer.error or answer.diverging is not None
-        return not is_refused and hosted.replica.accepts(answer.asked.leader_epoch, answer.asked.offset)
+        return not is_refused and hosted.replica.accepts(answer.asked)
 
     def _follow_what_is_gone(self, key: PartitionKey, held: list[Stored], leader_epoch: int) -> None:
         """Of what both have deleted that of the leader's history counts from now on."""

@@ -28,7 +28,7 @@ class Answered(NamedTuple):
     """A leader's answer on its way back."""
 
     key: PartitionKey
-    leader_epoch: int
+    asked: FetchPosition
     data: bytes
     connection: "Connection"
     diverging: None = None

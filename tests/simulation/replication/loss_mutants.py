@@ -20,8 +20,8 @@ MUTANTS["cut_too_far"] = replaced(
     Replica,
     "heed_diverging",
     lambda heed: (
-        lambda self, epoch, leaders: (
-            end and end - 1 if (end := heed(self, epoch, leaders)) is not None else None
+        lambda self, asked, leaders: (
+            end and end - 1 if (end := heed(self, asked, leaders)) is not None else None
         )
     ),
 )

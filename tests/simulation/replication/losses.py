@@ -36,6 +36,8 @@ class Election(NamedTuple):
     epoch: int
     leader: int
     committed: list[Stored]
+    knew: frozenset[int]
+    """Who had heard of the one before it: nobody else can say what was in sync since."""
 
 
 class HeldOnDisk:
@@ -72,8 +74,6 @@ class Losses:
         self._looked_at: set[tuple[int, int, LossKey]] = set()
         """By broker and its run."""
         self._told: dict[tuple[int, LossKey], Told] = {}
-        self._led: set[tuple[int, PartitionKey]] = set()
-        """Who led what when it was last looked at: in one step it may commit and hear that another leads."""
 
     def begin(self, world: "World") -> None:
         """Before the rest is looked at: what only others held than who was elected counts no more."""
@@ -83,7 +83,11 @@ class Losses:
                 key = record.topic_id, record.partition
                 self._look_at_reason(world, record)
                 committed = world.committed[key]
-                self._elections[key].append(Election(record.leader_epoch, record.leader, list(committed)))
+                before = self._elections[key][-1].epoch if self._elections[key] else 0
+                knew = frozenset(b for b, one in world.brokers.items() if one.level.get(key, 0) >= before)
+                self._elections[key].append(
+                    Election(record.leader_epoch, record.leader, list(committed), knew)
+                )
                 log = world.brokers[record.leader].logs.get(key)
                 kept = common(committed, log.records if log is not None else [])
                 world.committed[key] = committed[:kept]
@@ -110,10 +114,14 @@ class Losses:
         Or it dies before, and the next one holds what it lacked.
         """
         last = next(reversed(self._elections[row.key]), None)
-        log = world.brokers[row.leader].logs.get(row.key) if row.leader in world.brokers else None
-        if last is None or log is None:
+        if last is None:
             return
-        if world.brokers[row.leader].level.get(row.key, 0) < last.epoch:
+        # Where nobody leads, who was elected last is the one that others follow as soon as it does again.
+        broker = world.brokers[row.leader if row.leader in world.brokers else last.leader]
+        log = broker.logs.get(row.key)
+        if log is None:
+            return
+        if broker.level.get(row.key, 0) < last.epoch:
             # It may also begin again behind the leader before it: what it holds when it leads counts.
             kept, committed = common(world.committed[row.key], log.records), world.committed[row.key]
             self.lost += len(committed) - kept
@@ -131,13 +139,12 @@ class Losses:
             self.is_lossy and broker.link is not None and broker.view.ready and bool(broker.losses.reports())
         )
 
-    def is_of_before(self, broker: "Broker", key: PartitionKey, replica: Replica) -> bool:
-        """True for a replica that has not joined what counts since an election; raises Broken."""
-        place = broker.broker_id, key
-        has_led = place in self._led
-        self._led.discard(place)
+    def is_of_before(self, broker: "Broker", key: PartitionKey, replica: Replica, has_led: bool) -> bool:
+        """True for a replica that has not joined what counts since an election; raises Broken.
+
+        `has_led`: it led when it was last looked at.
+        """
         if replica.leads:
-            self._led.add(place)
             broker.level[key] = max(broker.level.get(key, 0), replica.leader_epoch)
         missed = [one for one in self._elections[key] if one.epoch > broker.level.get(key, 0)]
         if not missed:
@@ -253,7 +260,9 @@ class Losses:
             if world.brokers[cut.broker_id].boot:
                 # Its machine crashed, and perhaps what it had not flushed is gone.
                 continue
-            if before is not None and cut.broker_id in loss.isr and cut.end_offset < len(before.committed):
+            if before is None or cut.broker_id not in {*loss.isr} & before.knew:
+                continue
+            if cut.end_offset < len(before.committed):
                 return "who held all that was committed tells of less"
         return ""
 

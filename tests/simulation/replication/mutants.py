@@ -16,7 +16,7 @@ import msgspec
 from broker.core import nearest_replica
 from broker.core.cluster_view import ClusterView
 from broker.core.in_sync import Progress
-from broker.core.replica import Obeyed, Replica, Role
+from broker.core.replica import FetchPosition, Obeyed, Replica, Role
 from controller.core import brokers, election, leaders, leaving, partitions, preferred
 from controller.core.draft import Draft, policy_of
 from controller.core.election import Choice, Policy
@@ -143,6 +143,11 @@ def _any_preferred(row: Any, live: set[int]) -> Choice | None:
     return Choice(first, tuple(b for b in row.assigned if b in (*row.isr, first))) if first in live else None
 
 
+MUTANTS["unclean_takes_the_empty"] = replaced(
+    election,
+    "any_leader",
+    lambda any_leader: lambda row, live: any_leader(msgspec.structs.replace(row, adding=()), live),
+)
 MUTANTS["preferred_unclean"] = lambda: patch.object(preferred, "_preferred", _any_preferred)
 
 
@@ -397,14 +402,24 @@ def _() -> Iterator[None]:
 
 @mutant("resp_no_epoch")
 def _() -> Iterator[None]:
-    accepts, heed = Replica.accepts, Replica.heed_diverging
-    with (
-        patch.object(
-            Replica, "accepts", lambda self, epoch, offset: accepts(self, self.leader_epoch, offset)
-        ),
-        patch.object(Replica, "heed_diverging", lambda self, epoch, end: heed(self, self.leader_epoch, end)),
-    ):
+    accepts = Replica.accepts
+
+    def accepts_whatever_epoch(self: Replica, asked: FetchPosition) -> bool:
+        return accepts(self, asked._replace(leader_epoch=self.leader_epoch))
+
+    with patch.object(Replica, "accepts", accepts_whatever_epoch):
         yield
+
+
+MUTANTS["diverging_twice"] = replaced(
+    Replica,
+    "parts_at",
+    lambda parts_at: (
+        lambda self, asked, end: parts_at(
+            self, asked._replace(offset=self.log.end_offset, last_epoch=self.log.last_epoch), end
+        )
+    ),
+)
 
 
 @mutant("trunc_hw")
@@ -427,7 +442,7 @@ def _() -> Iterator[None]:
 
     def receive_and_believe(self: Broker, answer: FetchAnswer) -> int | None:
         replica = self.replicas.get(answer.key)
-        if replica is None or answer.diverging is None or answer.leader_epoch != replica.leader_epoch:
+        if replica is None or answer.diverging is None or answer.asked.leader_epoch != replica.leader_epoch:
             return receive(self, answer)
         replica.followed(answer.high_watermark)
         believed = replica.high_watermark

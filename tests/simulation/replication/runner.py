@@ -212,17 +212,12 @@ def settle(world: World, revive: bool, readers: Readers | None = None) -> str:
             for b, broker in world.brokers.items():
                 if not broker.up:
                     world.do(("start", b))
-        if not _rest(world):
+        if not _rest_and_elect(world):
             return "never comes to rest"
-        if world.losses.is_lossy:
-            # Where nobody may lead but uncleanly, the next pass elects.
-            world.do(("balance",))
-            if not _rest(world):
-                return "never comes to rest"
-        while (action := world.plan_walks.next_of_drain(world)) is not None:
+        while world.is_heard and (action := world.plan_walks.next_of_drain(world)) is not None:
             before = world.rows().metadata_version
             world.do(action)
-            if world.rows().metadata_version == before or not _rest(world):
+            if world.rows().metadata_version == before or not _rest_and_elect(world):
                 return "a drain does not go on"
         world.values += 1
         for key in world.keys:
@@ -245,6 +240,17 @@ def settle(world: World, revive: bool, readers: Readers | None = None) -> str:
 def _left_over(world: World) -> str:
     trackers = (world.over_time, world.plan_walks, world.losses)
     return next(filter(None, (one.left_over(world) for one in trackers)), "")
+
+
+def _rest_and_elect(world: World) -> bool:
+    """Where nobody may lead but uncleanly, the next pass elects; a plan may go on then, and need another."""
+    version = -1
+    while _rest(world):
+        if not world.losses.is_lossy or version == world.rows().metadata_version:
+            return True
+        version = world.rows().metadata_version
+        world.do(("balance",))
+    return False
 
 
 def _rest(world: World) -> bool:

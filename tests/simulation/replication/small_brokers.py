@@ -123,7 +123,7 @@ class SmallBrokers(SmallController):
             return number, leader_number
         serving = self._hosting(serving, replica)
         records = serving.log[position.offset :] if verdict is None else ()
-        answer = (position.leader_epoch, position.offset, verdict, records, replica.high_watermark)
+        answer = (position, verdict, records, replica.high_watermark)
         if fate == "late":
             machine = machine._replace(late=answer)
         elif fate == "now":
@@ -138,17 +138,17 @@ class SmallBrokers(SmallController):
     def _taking(self, b: int, machine: Machine, answer: tuple[Any, ...]) -> Machine:
         if machine.hosted is None:
             return machine
-        leader_epoch, offset, verdict, records, high_watermark = answer
+        asked, verdict, records, high_watermark = answer
         replica = self._replica(b, machine)
         if verdict is not None:
             before = replica.high_watermark
-            end_offset = replica.heed_diverging(leader_epoch, verdict)
+            end_offset = replica.heed_diverging(asked, verdict)
             if end_offset is None:
                 return machine
             if end_offset < before:
                 raise Broken("truncated below the high watermark")
             return self._hosting(machine._replace(log=machine.log[:end_offset]), replica)
-        if not replica.accepts(leader_epoch, offset):
+        if not replica.accepts(asked):
             return machine
         machine = machine._replace(log=(*machine.log, *records))
         replica = self._replica(b, machine)

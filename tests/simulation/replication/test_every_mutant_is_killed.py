@@ -47,7 +47,8 @@ KILLED_BY = {
     "ap_no_version": 785,
     "bep_ap": 81,
     "cut_too_far": 84,
-    "deleted_stays_away": 194,
+    "deleted_stays_away": 1204,
+    "diverging_twice": 10710,
     "drain_keeps_leaders": 104,
     "floor_of_the_cluster": 30,
     "held_is_forgotten": 334,
@@ -97,6 +98,9 @@ SCENES: dict[str, Callable[[], None]] = {
     "let_go_early": leaving.test_what_one_turn_has_no_room_for_is_moved_in_the_next,
     "removed_unread": removals.test_what_a_group_has_not_read_stays_unless_it_is_forced,
     "removed_unheeded": removals.test_as_long_as_a_live_broker_has_not_linked_nothing_is_removed,
+    "unclean_takes_the_empty": (
+        elections.test_what_a_move_is_still_adding_is_elected_uncleanly_after_everybody_else
+    ),
     "preferred_unclean": elections.test_the_preferred_leader_leads_again_if_it_is_live_and_in_sync,
     **{
         name: partial(search_through, SEARCHED[name])

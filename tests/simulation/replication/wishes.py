@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from broker.core.cluster_view import PartitionKey
-from controller.core.events import Heard, TimePassed
+from controller.core.events import Heard, LinkId, TimePassed
 from controller.core.state import ClusterRows
 from muster.kernel.instants import Instant
 from muster.kernel.topic_configs import MIN_INSYNC_REPLICAS
@@ -58,10 +58,18 @@ class Wishes:
     def left(self, fault: str) -> int:
         return self.budget.get(fault, 0)
 
+    @property
+    def is_heard(self) -> bool:
+        """True if some broker's link carries wishes."""
+        return self._link() is not None
+
+    def _link(self) -> LinkId | None:
+        sessions = self.controller.state.memory.sessions.values()
+        return next((one.link for one in sessions if one.link is not None), None)
+
     def ask(self, wish: FromBroker) -> bool:
         """Over the link of whichever broker is bound; it hears the answer. False: nobody is."""
-        sessions = self.controller.state.memory.sessions.values()
-        link = next((one.link for one in sessions if one.link is not None), None)
+        link = self._link()
         if link is None:
             return False
         self.controller.turn([Heard(link, wish, UUID(int=1_000 + self.wishes))], self.now)

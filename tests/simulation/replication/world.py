@@ -96,6 +96,8 @@ class World(Wishes):
         self.plan_walks = PlanWalks()
         self.configuring = Configuring()
         self.losses = Losses(is_lossy)
+        self._led: dict[PartitionKey, set[int]] = {}
+        """Who led what when it was last looked at."""
         self._begin(assignments)
 
     def _machine(self, broker_id: int) -> Broker:
@@ -181,7 +183,7 @@ class World(Wishes):
                     found.append(("propose", b, key, ALWAYS_LAGS))
         elif replica.next_fetch() is not None:
             in_flight = [one for one in broker.answers if one.key == key]
-            if all(one.leader_epoch != replica.leader_epoch for one in in_flight):
+            if all(one.asked.leader_epoch != replica.leader_epoch for one in in_flight):
                 found += [("fetch", b, key, "now"), ("fetch", b, key, "lost")]
         return found
 
@@ -411,10 +413,12 @@ class World(Wishes):
                 for b, one in self.brokers.items()
                 if key in one.replicas and is_of(one.replicas[key], row)
             ]
+            had_led, led = self._led.get(key, set()), {b for b, one in hosted if one.leads}
+            self._led[key] = led
             # Leaders first: in one step a leader may commit and its follower hear of it.
             for b, replica in sorted(hosted, key=lambda one: not one[1].leads):
-                if not self.losses.is_of_before(self.brokers[b], key, replica):
-                    self._look_at_replica(b, key, replica, row)
+                if not self.losses.is_of_before(self.brokers[b], key, replica, b in had_led):
+                    self._look_at_replica(b, replica, row, b in led | had_led)
             self._look_at_members(key, row)
             if not match(
                 [broker.logs[key].records for broker in self.brokers.values() if key in broker.logs]
@@ -449,9 +453,9 @@ class World(Wishes):
                 raise Broken("an ISR member lacks committed records")
         crashes.follow(self)
 
-    def _look_at_replica(self, b: int, key: PartitionKey, replica: Replica, row: PartitionRow) -> None:
-        broker, committed = self.brokers[b], self.committed[key]
-        log = broker.logs[key].records
+    def _look_at_replica(self, b: int, replica: Replica, row: PartitionRow, may_commit: bool) -> None:
+        key = row.key
+        log, committed = self.brokers[b].logs[key].records, self.committed[key]
         if replica.high_watermark > len(log):
             raise Broken("high watermark above the log end")
         if replica.pending is not None and replica.row is not None and replica.row.version == row.version:
@@ -461,7 +465,7 @@ class World(Wishes):
             self.checked_leaders.add((key, row.leader_epoch))
             if log[: len(committed)] != committed:
                 raise Broken("lost: a new leader lacks committed records")
-        self._expose(b, key, replica, log)
+        self._expose(key, replica, log, may_commit)
         latest = replica.latest_offset()
         if current and latest is not None and latest < len(self.committed[key]):
             raise Broken("the end offset went back")
@@ -474,7 +478,7 @@ class World(Wishes):
             if log is not None and not other.crashed and log.records[: len(seen)] != seen:
                 raise Broken("committed without a member of the proposed ISR")
 
-    def _expose(self, b: int, key: PartitionKey, replica: Replica, log: list[Stored]) -> None:
+    def _expose(self, key: PartitionKey, replica: Replica, log: list[Stored], may_commit: bool) -> None:
         """What is below a high watermark may be read and is acknowledged: it must stay."""
         seen, committed = log[: replica.high_watermark], self.committed[key]
         if seen[: len(committed)] != committed[: len(seen)]:
@@ -482,7 +486,7 @@ class World(Wishes):
         if len(seen) <= len(committed):
             return
         self.committed[key] = seen
-        if not replica.leads:
+        if not may_commit:
             raise Broken("a follower exposes what no leader committed")
         if self.losses.was_committed(key, seen):
             return

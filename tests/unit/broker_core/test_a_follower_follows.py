@@ -24,17 +24,30 @@ def test_it_asks_from_its_log_end_with_the_epoch_of_its_last_batch() -> None:
 
 def test_it_cuts_to_the_smallest_of_the_three_ends() -> None:
     replica, _ = follower([(1, 3), (4, 2)])
-    assert replica.heed_diverging(5, EpochEnd(3, 9)) == 3, "its own end of what it has up to epoch 3"
-    assert replica.heed_diverging(5, EpochEnd(1, 2)) == 2, "the leader's end"
-    assert replica.heed_diverging(5, EpochEnd(4, 9)) == 5, "its own log end"
-    assert replica.heed_diverging(4, EpochEnd(1, 0)) is None, "an answer of an earlier leader epoch"
+    asked = FetchPosition(1, 5, 5, 4)
+    assert replica.heed_diverging(asked, EpochEnd(3, 9)) == 3, "its own end of what it has up to epoch 3"
+    assert replica.heed_diverging(asked, EpochEnd(1, 2)) == 2, "the leader's end"
+    assert replica.heed_diverging(asked, EpochEnd(4, 9)) == 5, "its own log end"
+
+
+def test_an_answer_to_what_it_does_not_ask_any_more_cuts_nothing() -> None:
+    replica, _ = follower([(1, 3), (4, 2)])
+    asked, parts = FetchPosition(1, 5, 5, 4), EpochEnd(1, 3)
+    assert replica.heed_diverging(asked._replace(leader_epoch=4), parts) is None, "an earlier leader epoch"
+    assert replica.heed_diverging(asked._replace(offset=4), parts) is None, "another log end"
+    assert replica.heed_diverging(asked, parts) == 3
+    replica.log = log = Log()
+    log.append(1, 3)
+    log.append(5, 2)
+    assert replica.heed_diverging(asked, parts) is None, "as long as it was, and by now the leader's"
 
 
 def test_it_appends_only_at_its_log_end_and_believes_the_smaller_high_watermark() -> None:
     replica, log = follower([(1, 3)])
-    assert not replica.accepts(5, 2)
-    assert not replica.accepts(4, 3)
-    assert replica.accepts(5, 3)
+    asked = FetchPosition(1, 5, 3, 1)
+    assert not replica.accepts(asked._replace(offset=2))
+    assert not replica.accepts(asked._replace(leader_epoch=4))
+    assert replica.accepts(asked)
     log.append(5, 2)
     replica.followed(9)
     assert replica.high_watermark == 5

@@ -1,6 +1,6 @@
 """The rules of the log start: who deletes, who follows, and when everybody has."""
 
-from broker.core.replica import Replica
+from broker.core.replica import FetchPosition, Replica
 from broker.core.replica_log import EpochEnd
 from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_core.stage import NOW, Log, fetch, leader_of, row
@@ -54,7 +54,8 @@ def test_whoever_deleted_in_a_history_that_was_lost_begins_again_where_its_leade
     log.epochs.begin_at(50)
     replica = Replica(2, log)
     replica.obey(row(epoch=5, isr=(1,)), NOW)
-    assert replica.heed_diverging(5, EpochEnd(2, 55)) == 50, "all that it has not deleted"
+    asked = FetchPosition(1, 5, 60, 3)
+    assert replica.heed_diverging(asked, EpochEnd(2, 55)) == 50, "all that it has not deleted"
     assert replica.must_begin_again(50, leader_start_offset=0, after_loss=True)
     assert replica.must_begin_again(40, leader_start_offset=40, after_loss=False)
     assert not replica.must_begin_again(55, leader_start_offset=0, after_loss=True)

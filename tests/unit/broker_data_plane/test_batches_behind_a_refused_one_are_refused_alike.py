@@ -70,7 +70,9 @@ async def test_one_that_was_stored_here_refused_and_cut_off(tmp_path: Path, stor
             await asyncio.sleep(0)
         one.obey(3, leader=2, epoch=2, replicas=(1, 2))
         assert produced(await ann.hear()) == (NOT_LEADER, -1)
-        assert one.plane.heed_diverging(hosted.key, 2, EpochEnd(1, stored_before)) == stored_before
+        asked = hosted.replica.next_fetch()
+        assert asked is not None
+        assert one.plane.heed_diverging(hosted.key, asked, EpochEnd(1, stored_before)) == stored_before
         one.obey(4, epoch=3)
         assert await answer(ann, stored_before + 1) == (NOT_LEADER, -1)
         again = [await answer(ann, sequence) for sequence in (stored_before, stored_before + 1)]

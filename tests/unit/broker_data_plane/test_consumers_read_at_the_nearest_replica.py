@@ -74,8 +74,9 @@ class Following(NamedTuple):
         """An answer of its leader with these records."""
         hosted = self.broker.plane.named("orders", 0)
         assert hosted is not None
-        end = hosted.log.end_offset
-        assert self.broker.plane.append_fetched(KEY, 1, end, b"".join(batches), committed, start)
+        asked = hosted.replica.next_fetch()
+        assert asked is not None
+        assert self.broker.plane.append_fetched(KEY, asked, b"".join(batches), committed, start)
 
     async def reads(self, offset: int, version: int = 12, **more: Any) -> tuple[int, int, list[bytes | None]]:
         asked = fetch(offset, **{"rack": "south", "version": version, **more})

@@ -205,9 +205,7 @@ async def test_two_data_planes_hold_equal_logs(tmp_path: Path) -> None:
                 session, turn = body.session_id, turn + 1
                 for topic in body.responses:
                     (answer,) = topic.partitions
-                    assert two.plane.append_fetched(
-                        key, position.leader_epoch, position.offset, answer.records, answer.high_watermark
-                    )
+                    assert two.plane.append_fetched(key, position, answer.records, answer.high_watermark)
             assert [produced(await ann.hear()) for _ in range(3)] == [(0, 0), (0, 1), (0, 2)]
         leader = one.plane.named("orders", 0)
         assert leader is not None

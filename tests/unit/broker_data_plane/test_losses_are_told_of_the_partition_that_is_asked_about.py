@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from broker.core.replica import FetchPosition
 from broker.core.replica_log import PartitionKey
 from muster.messages.link.losses import LossAsked, LossReport
 from muster.messages.link.rows import PartitionRow
@@ -23,5 +24,5 @@ async def test_whoever_comes_back_with_a_removed_one_answers_for_the_next(tmp_pa
         one.plane.losses.hear(SnapshotChunk(metadata_version=7, number=0, last=True, losses=(asked,)))
         row = PartitionRow(ORDERS, 0, (2, 1), 2, 5, (2,), 7, base_epoch=3)
         one.plane.obey(row, from_snapshot=True)
-        assert one.plane.append_fetched(KEY, 5, 0, None, 0)
+        assert one.plane.append_fetched(KEY, FetchPosition(2, 5, 0, -1), None, 0)
         assert one.plane.losses.reports() == (LossReport(ORDERS, 0, 5, 0, 0, 0, 0),)

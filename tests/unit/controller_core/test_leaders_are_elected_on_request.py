@@ -1,5 +1,7 @@
 """This room shows elections that somebody asks for (conformance 208, 209)."""
 
+import msgspec
+
 from controller.core.events import LinkClosed, TimePassed
 from controller.core.records import PossibleLoss
 from controller.core.settings import ControllerSettings
@@ -62,6 +64,15 @@ def test_an_unclean_election_elects_whoever_lives_and_is_journalled_with_its_los
     assert (cluster.partition(0).leader, cluster.partition(0).isr) == (2, (2,))
     (loss,) = [one for one in decision.records if isinstance(one, PossibleLoss)]
     assert (loss.leader, loss.reason) == (2, "unclean election asked for by olga")
+
+
+def test_what_a_move_is_still_adding_is_elected_uncleanly_after_everybody_else() -> None:
+    partition = msgspec.structs.replace(row(0, (3, 2, 1), 1, (1,)), adding=(3,))
+    cluster = Cluster([partition], configs={"unclean.leader.election.enable": "true"})
+    dies(cluster, 1)
+    assert (cluster.partition(0).leader, cluster.partition(0).isr) == (2, (2,))
+    dies(cluster, 2)
+    assert (cluster.partition(0).leader, cluster.partition(0).isr) == (3, (3,))
 
 
 def test_without_a_live_replica_nobody_is_eligible() -> None:
