@@ -25,6 +25,9 @@ INDEX_INTERVAL_BYTES: Final = 4096
 """Kafka's `index.interval.bytes`."""
 
 _SCAN_BYTES: Final = 256 * 1024
+_COPIED_BYTES: Final = 4 * 1024
+"""So little is copied into the answer: sent from its file it takes another system call, which costs more."""
+
 _LOOKED_AT: Final = 500
 """So many batches at most are looked at for one read."""
 _HINTS: Final = 64
@@ -289,7 +292,12 @@ class Segment:
         return self.file.read(size_bytes, position)
 
     def records(self, position: int, size_bytes: int) -> StoredRecords:
-        """Bytes of the file to be sent: where they lie, or a copy if no file can be held. Raises OSError."""
+        """Bytes of the file to be sent: where they lie, or a copy if they are few or no file can be held.
+
+        Raises OSError.
+        """
+        if size_bytes <= _COPIED_BYTES and len(copied := self.read(position, size_bytes)) == size_bytes:
+            return copied
         file = self._files.get_to_keep(self.path)
         return self.read(position, size_bytes) if file is None else FileRegion(file, position, size_bytes)
 

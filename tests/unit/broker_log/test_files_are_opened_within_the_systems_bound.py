@@ -13,6 +13,9 @@ from muster.kernel.environment import Environment
 from muster.kernel.settings import DECLARED
 from tests.unit.broker_log.logs import ORDERS, append, bytes_of
 
+LARGE = bytes(5_000)
+"""Records that are sent from their file."""
+
 # In a process of its own: the bound is the whole process's, and a test run holds files of its own.
 PROGRAM = """
 import resource, sys
@@ -51,18 +54,27 @@ def test_what_answers_hold_open_counts_and_who_comes_later_gets_a_copy(tmp_path:
     for number in range(6):
         (tmp_path / str(number)).mkdir()
         log = PartitionLog(tmp_path / str(number), ORDERS, files, LogSettings())
-        append(log, b"a")
+        append(log, LARGE)
         logs.append(log)
-    answer = [log.read(0, 1_000, 1, at_least_one=True) for log in logs]
+    answer = [log.read(0, 2 * len(LARGE), 1, at_least_one=True) for log in logs]
     assert len(files) == 3
     assert sum(isinstance(records, FileRegion) for records in answer) == 3
     assert len({bytes_of(records) for records in answer if records is not None}) == 1
     append(logs[0], b"b")
     assert len(files) <= 4
     del answer
-    again = logs[5].read(0, 1_000, 1, at_least_one=True)
+    again = logs[5].read(0, 2 * len(LARGE), 1, at_least_one=True)
     assert isinstance(again, FileRegion)
     assert len(files) <= 3
+
+
+def test_few_bytes_are_copied_and_hold_no_file(tmp_path: Path) -> None:
+    files = OpenFiles(limit=3)
+    log = PartitionLog(tmp_path, ORDERS, files, LogSettings())
+    append(log, b"a")
+    assert isinstance(log.read(0, 1_000, 1, at_least_one=True), bytes)
+    append(log, LARGE)
+    assert isinstance(log.read(0, 2 * len(LARGE), 2, at_least_one=True), FileRegion)
 
 
 def test_a_file_that_an_answer_holds_is_not_opened_twice(tmp_path: Path) -> None:
