@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.core.producers import ProducerState
+from broker.hosted import HostedPartition
 from broker.replicas import DataPlane
 from kafkaserver.admin.log_dirs import DescribedFolder, DescribedLog, answer_log_dirs, wanted
 from kafkaserver.callers import KafkaCaller, caller_of
@@ -30,7 +31,7 @@ class LogHandlers:
     # -- DescribeLogDirs
 
     def describe_log_dirs(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """Every log that lies here, or those that are named; what is not here is left out.
+        """Every log that lies here, or those that are named; what is not here, or has failed, is left out.
 
         Who may not see what the cluster is made of is told of no directory. Raises MalformedFrame.
         """
@@ -66,6 +67,9 @@ class LogHandlers:
     ) -> Iterator[DescribedLog]:
         for hosted in self._plane.partitions():
             topic, number = hosted.topic, hosted.key.partition
+            if hosted.replica.failed:
+                # As in Kafka, which lists nothing of a directory that is offline: its size is not known.
+                continue
             if (asked is None or number in asked.get(topic, ())) and caller.may_describe(topic):
                 lag = max(0, hosted.high_watermark - hosted.log.end_offset)
                 yield DescribedLog(topic, number, hosted.log.size_bytes, lag)
@@ -73,7 +77,11 @@ class LogHandlers:
     # -- DescribeProducers
 
     def describe_producers(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """The idempotent producers whose batches a leader remembers (KIP-664). Raises MalformedFrame."""
+        """The idempotent producers whose batches a replica here remembers (KIP-664). Raises MalformedFrame.
+
+        A follower tells of its own log, as in Kafka: who looks for what hangs at one broker asks for all of
+        its replicas.
+        """
         request = read_request(header, frame)
         caller = caller_of(reply)
         shape = response_class(header.api_key, header.api_version)
@@ -91,9 +99,11 @@ class LogHandlers:
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
 
     def _producers_of(self, shape: Any, topic: str, number: int, caller: KafkaCaller) -> Any:
-        hosted = self._plane.led(topic, number)
+        hosted = self._plane.found(topic, number)
         if not caller.may_read(topic):
             hosted = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif isinstance(hosted, HostedPartition) and hosted.replica.failed:
+            hosted = ErrorCode.KAFKA_STORAGE_ERROR
         is_refused = isinstance(hosted, ErrorCode)
         return build(
             part(shape, "PartitionResponse"),

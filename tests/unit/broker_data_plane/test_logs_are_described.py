@@ -87,3 +87,25 @@ async def test_a_leader_tells_of_its_producers(tmp_path: Path) -> None:
         act_as(one, KafkaCaller("ann", "ann", "", frozenset({"produce"}), EVERYTHING, EVERYTHING))
         refused = (await ann.ask(PRODUCERS, 0, producers_of())).topics[0].partitions[0]
         assert int(refused.error_code) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+async def test_a_follower_tells_of_the_producers_in_its_own_log(tmp_path: Path) -> None:
+    # Who looks for what hangs at a broker (kafka-transactions.sh find-hanging) asks for all of its replicas.
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await ann.ask(ApiKey.PRODUCE, 9, produce(b"a", producer=(7, 2, 0)))
+        one.obey(2, leader=2, epoch=2, replicas=(1, 2))
+        (told,) = (await ann.ask(PRODUCERS, 0, producers_of())).topics[0].partitions
+        assert int(told.error_code) == 0
+        assert [(by.producer_id, by.last_sequence) for by in told.active_producers] == [(7, 0)]
+
+
+async def test_nothing_is_told_of_a_log_that_failed(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await ann.ask(ApiKey.PRODUCE, 9, produce(b"a", producer=(7, 2, 0)))
+        (hosted,) = one.plane.partitions()
+        hosted.log.fail("the disk is gone")
+        (told,) = (await ann.ask(PRODUCERS, 0, producers_of())).topics[0].partitions
+        assert (int(told.error_code), told.active_producers) == (ErrorCode.KAFKA_STORAGE_ERROR, ())
+        assert (await ann.ask(DIRS, 4, dirs(4))).results[0].topics == ()
