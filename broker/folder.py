@@ -47,7 +47,7 @@ class DataFolder:
         self.stopped_cleanly = False
         """True if the last process flushed everything and said so: the logs need no check at the start."""
         self.same_boot = True
-        """False if the machine may have crashed since the last write: its small files may be older ones."""
+        """False if the machine may have crashed since all logs were opened: small files may be older ones."""
 
     @property
     def partitions(self) -> Path:
@@ -96,7 +96,9 @@ class DataFolder:
             raise FolderError(
                 f"{self.path} holds the logs of broker {stored.broker_id}, not {self.broker_id}."
             )
-        self.same_boot = clean or (stored.boot_id == boot_id and bool(boot_id))
+        # What was not registered may have ended before it had opened, and mended, the last of its logs.
+        is_known = stored.boot_id == boot_id and bool(boot_id) and not stored.tail_lost
+        self.same_boot = clean or is_known
         lost = stored.tail_lost or not self.same_boot
         self._write(replace(stored, boot_id=boot_id, tail_lost=lost))
 

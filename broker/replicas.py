@@ -206,6 +206,7 @@ class DataPlane:
         """
         self._opening = asyncio.ensure_future(self._open_cold(deque(self._shelf.cold())))
         await asyncio.shield(self._opening)
+        self._shelf.tried()
 
     async def _open_cold(self, cold: deque[PartitionKey]) -> None:
         while cold:

@@ -9,7 +9,7 @@ operators delete topics for room.
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ log = structlog.get_logger(__name__)
 METADATA_FILE: Final = "partition.metadata"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+UNOPENED: Final = "unopened-since-crash"
 STRAY: Final = "-stray"
 DELETE: Final = "-delete"
 _LONGEST_TOPIC_IN_SUFFIXED_NAME: Final = 200
@@ -58,6 +59,8 @@ class LogShelf:
         self._recovery_points: dict[PartitionKey, int] = {}
         self.high_watermarks: dict[PartitionKey, int] = {}
         """As the last checkpoint stated; for speed (replication.md section 3), and to miss what is gone."""
+        self._unopened: frozenset[PartitionKey] = frozenset()
+        """Logs that may lack what a crash of the machine took, and could not be opened when that was said."""
         self._saved: tuple[dict[PartitionKey, int], dict[PartitionKey, int]] = ({}, {})
         """Recovery points and high watermarks as the files state them."""
         self.damaged: dict[PartitionKey, str] = {}
@@ -81,6 +84,7 @@ class LogShelf:
         self._recovery_points = load_offsets(self._folder / RECOVERY_POINTS)
         self.high_watermarks = load_offsets(self._folder / HIGH_WATERMARKS)
         self._saved = dict(self._recovery_points), dict(self.high_watermarks)
+        self._unopened = frozenset(load_offsets(self._folder / UNOPENED).keys() & self._found)
         gone = {key for key, offset in self.high_watermarks.items() if offset and key not in self._found}
         self.damaged.update(dict.fromkeys(gone, "its folder is gone"))
 
@@ -149,9 +153,11 @@ class LogShelf:
             self._was_clean,
             self._recovery_points.get(key, 0),
             self.high_watermarks.get(key, 0),
-            self._same_boot,
+            self._same_boot and key not in self._unopened,
         )
         damage = found.open(trust, now_ms)
+        if key in self._unopened:
+            damage = damage or "its machine crashed, and it could not be opened then"
         if damage:
             log.error("log_damaged", folder=found.folder.name, found=damage, end_offset=found.end_offset)
             self.damaged[key] = damage
@@ -161,6 +167,26 @@ class LogShelf:
         """From now on `log` answers with this one."""
         self._open[key] = opened
         opened.restate = self._restates
+
+    def tried(self) -> None:
+        """All logs were tried, and the next hello says what is known by now. Raises StorageFailed.
+
+        A crash of the machine is said once, for all logs: one that cannot be opened leads nothing then, and
+        may be the last in sync. The process that opens it at last says so of it again.
+        """
+        try:
+            if not self._same_boot:
+                self._save_unopened(self._unopened | frozenset(self.cold()))
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+
+    def _save_unopened(self, keys: Set[PartitionKey]) -> None:
+        if keys == self._unopened:
+            return
+        self._unopened = frozenset(keys)
+        path = self._folder / UNOPENED
+        save_offsets(path, dict.fromkeys(sorted(keys), 0))
+        sync_with_folder(path)
 
     def confessed(self) -> None:
         """The controller has heard of all that is damaged. Raises StorageFailed."""
@@ -174,6 +200,7 @@ class LogShelf:
                     self._forget_offsets(key)
             if damaged:
                 self._state_high_watermarks()
+                self._save_unopened(self._unopened - damaged.keys())
         except OSError as error:
             raise StorageFailed(str(error)) from error
 
@@ -226,6 +253,7 @@ class LogShelf:
             return
         try:
             self._set_aside(self._folder / name, name.rpartition("-")[0], suffix)
+            self._save_unopened(self._unopened - {key})
         except OSError as error:
             raise StorageFailed(str(error)) from error
 

@@ -1,11 +1,14 @@
 """Its first hello names the logs that lack records or cannot be used; what fails later is said at once."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
+from broker.folder import CLEAN_SHUTDOWN_FILE, IDENTITY_FILE
 from broker.link import SharedId
+from broker.log.checkpoints import LEADER_EPOCHS
 from broker.log.opening import DAMAGED
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import UnusableLogs
@@ -60,6 +63,36 @@ async def test_logs_that_cannot_be_used_are_named_at_the_hello_and_when_they_fai
         other.log.fail("the disk is gone")
         said = await controller.hear_unusable(link)
         assert said == UnusableLogs(failed=((LAST[0], 0),)), "what was said before is not said again"
+
+
+async def test_a_log_that_opens_only_after_the_crash_was_said_is_named_then(tmp_path: Path) -> None:
+    folder = await _write_and_stop(tmp_path)
+    epochs = (folder / LEADER_EPOCHS).read_bytes()
+    (folder / "another-name.log").write_bytes(b"")
+    _crash_the_machine(tmp_path)
+    told = []
+    for is_openable in (False, False, True, True):
+        if is_openable:
+            (folder / "another-name.log").unlink(missing_ok=True)
+        controller = ControllerSide()
+        async with asyncio.timeout(30), linked_broker(tmp_path, controller):
+            link, hello = await controller.bind()
+            told.append((hello.lost_tail, hello.unusable_logs, hello.damaged_logs))
+            await controller.apply(link, version=6)
+    assert told == [
+        (True, (LAST,), ()),
+        (False, (LAST,), ()),
+        (False, (), (LAST,)),
+        (False, (), ()),
+    ]
+    assert (folder / LEADER_EPOCHS).read_bytes() == epochs
+
+
+def _crash_the_machine(folder: Path) -> None:
+    """Nothing that was written is gone, but nobody can know."""
+    identity = json.loads((folder / IDENTITY_FILE).read_bytes())
+    (folder / IDENTITY_FILE).write_text(json.dumps(identity | {"boot_id": "the boot before"}))
+    (folder / CLEAN_SHUTDOWN_FILE).unlink()
 
 
 async def test_what_fails_between_a_later_hello_and_its_answer_is_said_behind_the_snapshot(

@@ -53,6 +53,18 @@ def test_a_broker_killed_before_its_hello_confesses_at_the_next(tmp_path: Path) 
     assert started(tmp_path, "boot-2") is False
 
 
+def test_who_is_killed_while_it_opens_its_logs_leaves_the_doubt_about_small_files(tmp_path: Path) -> None:
+    started(tmp_path, "boot-1")
+    believed = []
+    for registered in (False, True, True):
+        with DataFolder(tmp_path, broker_id=1) as folder:
+            folder.open("boot-2")
+            believed.append(folder.same_boot)
+            if registered:
+                folder.registered("a-cluster")
+    assert believed == [False, False, True]
+
+
 def test_an_unknown_boot_id_counts_as_another_one(tmp_path: Path) -> None:
     started(tmp_path, "")
     assert started(tmp_path, "") is True
