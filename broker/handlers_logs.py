@@ -1,4 +1,6 @@
-"""This room answers questions about logs as they lie here: DescribeLogDirs, DescribeProducers."""
+"""This room answers questions about logs as they lie here: DescribeLogDirs, AlterReplicaLogDirs, which moves
+nothing, and DescribeProducers.
+"""
 
 import asyncio
 import os
@@ -9,7 +11,13 @@ from typing import Any, Final
 from broker.core.producers import ProducerState
 from broker.hosted import HostedPartition
 from broker.replicas import DataPlane
-from kafkaserver.admin.log_dirs import DescribedFolder, DescribedLog, answer_log_dirs, wanted
+from kafkaserver.admin.log_dirs import (
+    DescribedFolder,
+    DescribedLog,
+    answer_alter_log_dirs,
+    answer_log_dirs,
+    wanted,
+)
 from kafkaserver.callers import KafkaCaller, caller_of
 from kafkaserver.later import Later
 from kafkaserver.replies import Reply
@@ -73,6 +81,29 @@ class LogHandlers:
             if (asked is None or number in asked.get(topic, ())) and caller.may_describe(topic):
                 lag = max(0, hosted.high_watermark - hosted.log.end_offset)
                 yield DescribedLog(topic, number, hosted.log.size_bytes, lag)
+
+    # -- AlterReplicaLogDirs
+
+    def alter_log_dirs(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        """Where a log is wanted in the one directory it lies there already. Raises MalformedFrame."""
+        caller = caller_of(reply)
+
+        def outcome(path: str, topic: str, number: int) -> ErrorCode:
+            if not caller.may_create(topic):
+                return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return self._lies_in(path, topic, number)
+
+        reply.send(answer_alter_log_dirs(header, read_request(header, frame), outcome))
+
+    def _lies_in(self, path: str, topic: str, number: int) -> ErrorCode:
+        """In Kafka's order; who moves a replica here asks again until it has come."""
+        if path != str(self._plane.folder):
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        hosted = self._plane.found(topic, number)
+        if isinstance(hosted, HostedPartition):
+            return ErrorCode.KAFKA_STORAGE_ERROR if hosted.replica.failed else ErrorCode.NONE
+        is_elsewhere = hosted is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.REPLICA_NOT_AVAILABLE if is_elsewhere else hosted
 
     # -- DescribeProducers
 

@@ -83,6 +83,7 @@ class ClientListener:
             ApiKey.LIST_OFFSETS: offsets.list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
             ApiKey.DELETE_RECORDS: RecordHandlers(plane, self._later).delete,
+            ApiKey.ALTER_REPLICA_LOG_DIRS: logs.alter_log_dirs,
             ApiKey.DESCRIBE_LOG_DIRS: logs.describe_log_dirs,
             ApiKey.DESCRIBE_PRODUCERS: logs.describe_producers,
             ApiKey.METADATA: MetadataHandler(lambda: plane.view, self._later, missed).handle,

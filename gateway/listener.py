@@ -20,7 +20,7 @@ from kafkaserver import sasl
 from kafkaserver.admin.brokers import BrokerHandlers
 from kafkaserver.admin.configs import ConfigHandlers
 from kafkaserver.admin.elections import ElectionHandlers
-from kafkaserver.admin.log_dirs import NO_FOLDER, answer_log_dirs
+from kafkaserver.admin.log_dirs import NO_FOLDER, answer_alter_log_dirs, answer_log_dirs
 from kafkaserver.admin.partitions import PartitionHandlers
 from kafkaserver.admin.quotas import QuotaHandlers
 from kafkaserver.admin.reassignments import ReassignmentHandlers
@@ -36,6 +36,7 @@ from kafkaserver.producer_ids import ProducerIds
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request, shapes_loaded
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.kernel.token_text import TOKEN_BEGINS
 from muster.messages.link.callers import CallerRow
@@ -108,6 +109,7 @@ class NodeListener:
             ApiKey.LIST_GROUPS: questions.list_groups,
             ApiKey.DELETE_GROUPS: deletions.delete_groups,
             ApiKey.OFFSET_DELETE: deletions.delete_offsets,
+            ApiKey.ALTER_REPLICA_LOG_DIRS: _has_no_log_dirs,
             ApiKey.DESCRIBE_LOG_DIRS: _describe_no_log_dirs,
             **dict.fromkeys(RECORD_REQUESTS, _refuse_records),
             **dict.fromkeys((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), sasl.refuse),
@@ -229,6 +231,11 @@ def _describe_no_log_dirs(header: RequestHeader, frame: memoryview, reply: Reply
     """A node holds no logs (design.md 8a rule 7); no directory at all would say that nobody may be told."""
     read_request(header, frame)
     reply.send(answer_log_dirs(header, NO_FOLDER))
+
+
+def _has_no_log_dirs(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+    request = read_request(header, frame)
+    reply.send(answer_alter_log_dirs(header, request, lambda *_: ErrorCode.LOG_DIR_NOT_FOUND))
 
 
 def _refuse_records(header: RequestHeader, frame: memoryview, reply: Reply) -> None:

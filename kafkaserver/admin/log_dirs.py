@@ -1,9 +1,10 @@
-"""This room answers DescribeLogDirs: how large each log is, how far behind, how much room is left.
+"""This room answers DescribeLogDirs (how large each log is, how far behind, how much room is left) and
+AlterReplicaLogDirs.
 
-A broker has one log directory; a node has none.
+A broker has one log directory, so that a log lies where it is wanted or cannot; a node has none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from muster.kafkawire.api_table import RequestHeader, build, encode_reply, part, response_class
@@ -46,6 +47,33 @@ def answer_log_dirs(
     shape = response_class(header.api_key, header.api_version)
     results = () if folder is None else (_result(shape, folder),)
     body = build(shape, error_code=error, results=results)
+    return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
+
+
+def answer_alter_log_dirs(
+    header: RequestHeader, request: Any, outcome: Callable[[str, str, int], ErrorCode]
+) -> bytes:
+    """The frame; `outcome` says it of a directory, a topic and a partition.
+
+    kafka-reassign-partitions.sh asks this whenever its file names a directory, as the one does that it prints
+    for a rollback.
+    """
+    shape = response_class(header.api_key, header.api_version)
+    topic_result, result = (
+        part(shape, "AlterReplicaLogDirTopicResult"),
+        part(shape, "AlterReplicaLogDirPartitionResult"),
+    )
+    topics: dict[str, list[Any]] = {}
+    for wanted_in in request.dirs:
+        for topic in wanted_in.topics:
+            topics.setdefault(topic.name, []).extend(
+                build(result, partition_index=number, error_code=outcome(wanted_in.path, topic.name, number))
+                for number in topic.partitions
+            )
+    body = build(
+        shape,
+        results=tuple(topic_result(topic_name=name, partitions=tuple(told)) for name, told in topics.items()),
+    )
     return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
 
 

@@ -51,6 +51,7 @@ class ApiKey(IntEnum):
     OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
@@ -124,6 +125,7 @@ SERVED: Final[dict[int, Api]] = {
         # Kafka's own topic tool asks about every topic at once.
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 1, 4, 4, limit_elements=20_000),
         Api(ApiKey.ALTER_CONFIGS, 0, 0, 2, 2, limit_elements=20_000, entry_weight=10),
+        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 1, 2, 2, limit_elements=20_000),
         Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 1, 4, 2),
         Api(ApiKey.SASL_AUTHENTICATE, 0, 0, 2, 2, limit_bytes=4 * 1024),
         Api(ApiKey.CREATE_PARTITIONS, 0, 0, 3, 2, entry_weight=25),

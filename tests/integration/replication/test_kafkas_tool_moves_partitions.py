@@ -115,3 +115,27 @@ def test_the_tool_cancels_and_what_moved_is_where_it_was(
     assert replicas(cluster) == before and throttles(cluster) == {}
     ends = cluster.query("SELECT DISTINCT phase FROM reassignment")
     assert ends == [("Cancelled",)]
+
+
+def test_what_the_tool_prints_for_a_rollback_is_executed(
+    cluster: Cluster, tools: Tools, tmp_path: Path
+) -> None:
+    # It names the directory of each replica, as brokers tell it: the tool wishes for that, too.
+    before = replicas(cluster)
+    targets = {n: [next(b for b in (1, 2, 3, 4) if b not in held), held[1]] for n, held in before.items()}
+    moved = written(tmp_path / "plan.json", plan(targets))
+    executed = ok(tools.run(REASSIGN, "--reassignment-json-file", moved, "--execute"))
+    printed = next(line for line in executed.splitlines() if line.startswith('{"version"'))
+    assert '"log_dirs":["/' in printed
+    cluster.await_true(lambda: replicas(cluster) == targets, "all are there")
+    rollback = tmp_path / "rollback.json"
+    rollback.write_text(printed, encoding="utf-8")
+    assert "Successfully started moving log director" in ok(
+        tools.run(REASSIGN, "--reassignment-json-file", rollback, "--execute")
+    )
+    cluster.await_true(lambda: replicas(cluster) == before, "all are where they were")
+    assert "is completed" in ok(tools.run(REASSIGN, "--reassignment-json-file", rollback, "--verify"))
+
+    elsewhere = written(tmp_path / "elsewhere.json", json.loads(printed.replace("/partitions", "/elsewhere")))
+    refused = tools.run(REASSIGN, "--reassignment-json-file", elsewhere, "--execute")
+    assert refused.status == 1 and "LogDirNotFound" in refused.text, refused.text

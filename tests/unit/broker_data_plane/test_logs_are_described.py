@@ -1,4 +1,4 @@
-"""DescribeLogDirs and DescribeProducers: what lies here, for whoever may know."""
+"""DescribeLogDirs, AlterReplicaLogDirs and DescribeProducers: what lies here, for whoever may know."""
 
 import os
 from pathlib import Path
@@ -10,10 +10,10 @@ from kafkaserver.callers import KafkaCaller
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.scopes import EVERYTHING, Scope
-from tests.unit.broker_data_plane.planes import Broker, broker, client, follower, produce
+from tests.unit.broker_data_plane.planes import Broker, Client, broker, client, follower, produce
 from tests.unit.broker_data_plane.test_followers_fetch_by_session import follow
 
-DIRS, PRODUCERS = ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DESCRIBE_PRODUCERS
+DIRS, PRODUCERS, MOVE = ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DESCRIBE_PRODUCERS, ApiKey.ALTER_REPLICA_LOG_DIRS
 
 
 def dirs(version: int, topic: str | None = None) -> Any:
@@ -64,6 +64,35 @@ async def test_who_may_see_no_cluster_is_told_of_no_directory(tmp_path: Path) ->
         assert (await ann.ask(DIRS, 2, dirs(2))).results == ()
         act_as(one, viewer)
         assert (await ann.ask(DIRS, 4, dirs(4))).results[0].topics == ()
+
+
+def wanted_in(version: int, path: str, *names: str) -> Any:
+    shape = request_class(MOVE, version)
+    topics = tuple(part(shape, "AlterReplicaLogDirTopic")(name=name, partitions=(0,)) for name in names)
+    return shape(dirs=(part(shape, "AlterReplicaLogDir")(path=path, topics=topics),))
+
+
+async def outcomes(ann: Client, version: int, path: str, *names: str) -> list[int]:
+    body = await ann.ask(MOVE, version, wanted_in(version, path, *names))
+    assert [one.topic_name for one in body.results] == list(names)
+    return [int(told.error_code) for one in body.results for told in one.partitions]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_log_is_wanted_where_it_lies_or_where_none_can(tmp_path: Path, version: int) -> None:
+    # What kafka-reassign-partitions.sh prints for a rollback names the directory of each replica.
+    here = str(tmp_path / "1")
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert await outcomes(ann, version, here, "orders", "clicks") == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert await outcomes(ann, version, "/elsewhere", "orders") == [ErrorCode.LOG_DIR_NOT_FOUND]
+        one.obey(2, leader=2, epoch=2, replicas=(2, 3))
+        assert await outcomes(ann, version, here, "orders") == [ErrorCode.REPLICA_NOT_AVAILABLE]
+        act_as(one, KafkaCaller("ann", "ann", "", frozenset({"operate"}), Scope.of(("clicks",)), EVERYTHING))
+        assert await outcomes(ann, version, here, "orders") == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 def producers_of(topic: str = "orders") -> Any:
