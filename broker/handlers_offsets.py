@@ -245,7 +245,8 @@ class _Listed:
         """Time and offset, both -1 if no record is that young; a record of a time lies from there on."""
         found = _Found(leader_epoch=hosted.replica.leader_epoch)
         if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
-            return found._replace(offset=hosted.log.start_offset)
+            start_offset = hosted.log.start_offset
+            return found._replace(offset=start_offset, leader_epoch=_epoch_of(hosted, start_offset))
         if timestamp_ms == LATEST_TIERED:
             return found._replace(leader_epoch=_UNKNOWN)
         latest = hosted.replica.latest_offset()
@@ -265,9 +266,19 @@ class _Listed:
         if place is None:
             return found._replace(leader_epoch=_UNKNOWN)
         batch = hosted.log.batch_at(place.offset)
+        found = found._replace(leader_epoch=_epoch_of(hosted, place.offset))
         if timestamp_ms == LARGEST_TIME:
             return found._replace(batch=_Batch(batch, place, place.timestamp_ms, is_largest=True))
         return found._replace(batch=_Batch(batch, place, timestamp_ms))
+
+
+def _epoch_of(hosted: HostedPartition, offset: int) -> int:
+    """That of the record there, by which its reader notices later that another one lies there.
+
+    Behind the last record that of the next one.
+    """
+    is_there = offset < hosted.log.end_offset
+    return hosted.log.epochs.epoch_at(offset) if is_there else hosted.replica.leader_epoch
 
 
 class _Found(NamedTuple):

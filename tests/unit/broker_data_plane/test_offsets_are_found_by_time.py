@@ -72,6 +72,34 @@ async def test_each_special_time_says_its_offset(tmp_path: Path) -> None:
         assert await found(ann, -5) == (0, -1, -1), "nothing is tiered"
 
 
+async def test_an_offset_comes_with_the_epoch_of_its_record(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+
+        async def epoch(timestamp_ms: int) -> int:
+            body = await ann.ask(LIST, NEWEST, asked(timestamp_ms))
+            return int(body.topics[0].partitions[0].leader_epoch)
+
+        one.obey(1, epoch=1)
+        assert await epoch(-2) == 1, "that of the first record to come"
+        await fill(ann, [b"a"], first_ms=1_000)
+        one.obey(2, epoch=3)
+        await fill(ann, [b"b"], first_ms=2_000)
+        one.obey(3, epoch=5)
+        assert {time: await epoch(time) for time in (-2, -4, 1_000, 2_000, -3, -1)} == {
+            -2: 1,
+            -4: 1,
+            1_000: 1,
+            2_000: 3,
+            -3: 3,
+            -1: 5,
+        }
+        (hosted,) = one.plane.partitions()
+        hosted.delete_before(1, 0)
+        assert await epoch(-2) == 3
+        hosted.delete_before(2, 0)
+        assert await epoch(-2) == 5
+
+
 async def test_the_youngest_record_need_not_be_the_last(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1)
