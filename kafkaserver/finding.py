@@ -38,10 +38,14 @@ class Found(NamedTuple):
     port: int = NOBODY
 
 
-def find(view: MetadataView, key_type: int, key: str) -> Found:
+def find(view: MetadataView, version: int, key_type: int, key: str) -> Found:
     """The node that holds the lease of the shard of group `key` (conformance 153)."""
     if key_type == TRANSACTION:
-        return Found(ErrorCode.INVALID_REQUEST, "transactions are not served")
+        # librdkafka, which asks in version 2, ends with the reason for this error alone, and for any other
+        # asks for ever; Java, which asks in version 4 and above, tells the reason for any error but this.
+        is_final = version < _MANY_KEYS_SINCE
+        refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if is_final else ErrorCode.INVALID_REQUEST
+        return Found(refusal, "transactions are not served")
     if key_type != GROUP:
         return Found(ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
     owner = view.nodes.get(view.owners.get(shard_of(key), NOBODY))
@@ -61,7 +65,7 @@ def answer_find_coordinator(view: MetadataView, header: RequestHeader, frame: me
     if version >= _MANY_KEYS_SINCE:
         encoded = _many(view, key_type, request.coordinator_keys)
         return frame_reply(ApiKey.FIND_COORDINATOR, version, header.correlation_id, encoded)
-    found = find(view, key_type, request.key)
+    found = find(view, version, key_type, request.key)
     body = build(
         response_class(ApiKey.FIND_COORDINATOR, version),
         error_code=found.error,
@@ -80,7 +84,7 @@ def _many(view: MetadataView, key_type: int, keys: Sequence[str]) -> bytes:
     for key in keys:
         shard = shard_of(key)
         if shard not in tails:
-            tails[shard] = _tail(find(view, key_type, key))
+            tails[shard] = _tail(find(view, _MANY_KEYS_SINCE, key_type, key))
         answers += (text(key, flexible=True), tails[shard])
     return b"".join((_NOT_THROTTLED, count(len(keys), flexible=True), *answers, NO_TAGS))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AiokafkaPartition
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka import admin as librdkafka
 
 from tests.benchmarks.free_ports import free_port
@@ -103,6 +103,15 @@ def _consumed(bootstrap: str, topic: str, count: int) -> dict[int, list[int]]:
 
 def _expected(count: int) -> dict[int, list[int]]:
     return {partition: list(range(partition, count, PARTITIONS)) for partition in range(PARTITIONS)}
+
+
+def test_a_transactional_producer_is_told_at_once_that_there_are_no_transactions(
+    broker: BrokerProcess,
+) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "ann", "log_level": 0})
+    with pytest.raises(KafkaException, match="transactions are not served") as refused:
+        producer.init_transactions(PATIENCE_S)
+    assert refused.value.args[0].fatal()
 
 
 @pytest.mark.parametrize("codec", CODECS)
