@@ -30,7 +30,7 @@ from broker.replication_listener import ReplicationListener
 from broker.samples import samples_of_clients, samples_of_replicas
 from broker.settings import Address, BrokerSettings
 from kafkaserver.guard import Guard
-from kafkaserver.limits import client_limits, peer_limits
+from kafkaserver.limits import peer_limits
 from kafkaserver.quotas import ClientQuotas
 from muster.kafkawire.api_table import shapes_loaded
 from muster.kernel.addresses import is_loopback
@@ -120,7 +120,7 @@ class BrokerProcess:
         self._forwarding = Forwarding(self._link.send)
         self._followers = Replication(self._plane, settings, missed := self._metadata.missed)
         self._guard = guard or Guard()
-        limits = client_limits(strangers_of_one_address=settings.strangers_per_address)
+        limits = settings.client_limits
         self._quotas = ClientQuotas()
         self._condition = BrokerCondition(self._plane, self._quotas, clock_ms, settings.log_reserve_bytes)
         slots = settings.max_incremental_fetch_session_cache_slots

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from kafkaserver.guard import CA, CERTIFICATE, KEY, NEW, SASL, STANDING, Belief, Guard
+from kafkaserver.limits import ServerLimits, client_limits
 from muster.kernel.addresses import is_loopback, is_unspecified
 from muster.kernel.environment import Environment, SettingError
 from muster.kernel.settings import DECLARED
@@ -48,6 +49,8 @@ class BrokerSettings:
     """If given, the cluster that this broker belongs to; it refuses any other."""
     strangers_per_address: int = 0
     """Connections of one address that have not said yet who they are; 0: any number."""
+    connections_per_address: int = 0
+    """Connections of one address; 0: any number."""
     http_listen: Address | None = None
     """/livez, /readyz, /metrics; None: not served."""
     heartbeat_interval_ms: int = 500
@@ -71,6 +74,14 @@ class BrokerSettings:
     stray_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
     high_watermark_checkpoint_interval_ms: int = 5_000
+
+    @property
+    def client_limits(self) -> ServerLimits:
+        """What the listener of clients lets them do."""
+        return client_limits(
+            strangers_of_one_address=self.strangers_per_address,
+            connections_of_one_address=self.connections_per_address,
+        )
 
 
 NUMBERS = (
@@ -121,6 +132,7 @@ def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
         rack=_rack(environment.text("MUSTER_BROKER_RACK")),
         cluster_id=environment.text("MUSTER_CLUSTER_ID"),
         strangers_per_address=environment.number("MUSTER_STRANGERS_PER_ADDRESS"),
+        connections_per_address=environment.number("MUSTER_KAFKA_CONNECTIONS_PER_ADDRESS"),
         http_listen=_address("MUSTER_BROKER_HTTP_LISTEN", http_listen) if http_listen else None,
         **{name: environment.number(variable(name)) for name in NUMBERS},
     )

@@ -20,6 +20,9 @@ class ServerLimits:
     """So long nobody is accepted when the process has no descriptor left."""
     admission_ms: int = 5_000
     """A door with a gate closes who has not passed it by then; until then they are strangers."""
+    connections_of_one_address: int = 0
+    """So many of one address (a /64 of IPv6), strangers or not: Kafka's `max.connections.per.ip`. 0: any
+    number."""
     strangers_of_one_address: int = 0
     """So many of one address (a /64 of IPv6) may be here; beyond, the oldest goes. 0: any number."""
     idle_ms: int = 600_000
@@ -61,12 +64,14 @@ class ServerCounters:
 
 
 def client_limits(
-    connections: int = ServerLimits().connections, strangers_of_one_address: int = 0
+    connections: int = ServerLimits().connections,
+    strangers_of_one_address: int = 0,
+    connections_of_one_address: int = 0,
 ) -> ServerLimits:
     """So many clients, that take at most half of this process's descriptors: whatever else it has needs
     the others.
     """
-    return _taking_one_in(2, connections, strangers_of_one_address)
+    return _taking_one_in(2, connections, strangers_of_one_address, connections_of_one_address)
 
 
 def peer_limits() -> ServerLimits:
@@ -74,7 +79,13 @@ def peer_limits() -> ServerLimits:
     return _taking_one_in(8, ServerLimits().connections)
 
 
-def _taking_one_in(share: int, connections: int, strangers_of_one_address: int = 0) -> ServerLimits:
+def _taking_one_in(
+    share: int, connections: int, strangers_of_one_address: int = 0, connections_of_one_address: int = 0
+) -> ServerLimits:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = min(connections, max(descriptors // share, 1))
-    return ServerLimits(connections=most, strangers_of_one_address=strangers_of_one_address)
+    return ServerLimits(
+        connections=most,
+        connections_of_one_address=connections_of_one_address,
+        strangers_of_one_address=strangers_of_one_address,
+    )

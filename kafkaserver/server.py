@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from kafkaserver.limits import ServerCounters, ServerLimits
+from kafkaserver.neighbours import Neighbours
 from kafkaserver.replies import Gate, Handler, Session
 from kafkaserver.request_memory import RequestMemory
 from kafkaserver.short_requests import ShortRequests
@@ -77,7 +78,9 @@ class KafkaServer:
         self._strangers: Strangers[Connection] = Strangers(
             max(self.limits.connections // 2, 1), self.limits.strangers_of_one_address
         )
+        self._neighbours: Neighbours[Connection] = Neighbours(self.limits.connections_of_one_address)
         self._said_of_strangers_at = float("-inf")
+        self._said_of_neighbours_at = float("-inf")
         self._to_flush: set[Connection] = set()
         self._last_answered: Connection | None = None
         self._listening: socket.socket | None = None
@@ -144,7 +147,8 @@ class KafkaServer:
                     self._rest_from_accepting(error)
                     return
                 continue  # That client is gone already; the next one is not.
-            if len(self._connections) >= self.limits.connections:
+            network = network_of(address[0])
+            if len(self._connections) >= self.limits.connections or self._are_too_many(network):
                 self.counters.refused += 1
                 accepted.close()
                 continue
@@ -166,10 +170,20 @@ class KafkaServer:
             if gate is not None:
                 within_s = self.limits.admission_ms / 1000
                 connection.admission = self.loop.call_later(within_s, connection.close_unless_admitted)
-                self._take_in(connection, network_of(address[0]))
+                self._take_in(connection, network)
             self._connections.add(connection)
+            self._neighbours.enter(connection, network)
             self.counters.accepted += 1
             self.loop.add_reader(behind, connection.on_readable)
+
+    def _are_too_many(self, network: str) -> bool:
+        """True if this address has as many connections as it may; said once a second."""
+        is_full = self._neighbours.is_full(network)
+        if is_full and self.loop.time() - self._said_of_neighbours_at >= _SAY_EVERY_S:
+            self._said_of_neighbours_at = self.loop.time()
+            most = self.limits.connections_of_one_address
+            log.warning("kafka_address_has_too_many_connections", listener=self.name, of=network, most=most)
+        return is_full
 
     def _take_in(self, connection: Connection, network: str) -> None:
         """A stranger comes; if that makes too many of them, the one that was here longest goes."""
@@ -285,6 +299,7 @@ class KafkaServer:
         """A connection is gone."""
         self._connections.discard(connection)
         self._strangers.leave(connection)
+        self._neighbours.leave(connection)
         if self._last_answered is connection:
             self._last_answered = None
 

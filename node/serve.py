@@ -86,7 +86,11 @@ class Node:
             ),
         )
         guard.refuse_open_door("MUSTER_NODE_KAFKA_LISTEN", settings.MUSTER_NODE_KAFKA_LISTEN[0])
-        limits = client_limits(settings.MUSTER_NODE_KAFKA_CONNECTIONS, settings.MUSTER_STRANGERS_PER_ADDRESS)
+        limits = client_limits(
+            settings.MUSTER_NODE_KAFKA_CONNECTIONS,
+            settings.MUSTER_STRANGERS_PER_ADDRESS,
+            settings.MUSTER_KAFKA_CONNECTIONS_PER_ADDRESS,
+        )
         static_configs = controller.configuration.from_environment().core.static_configs
         self._kafka = NodeListener(self.heart, shards, limits, guard, static_configs)
         self._publisher = Publisher(prepare=prepare_celery)

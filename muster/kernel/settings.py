@@ -261,6 +261,13 @@ KAFKA_DOORS = (
         "PEM file of whom workers, nodes and brokers trust as brokers, and brokers as nodes; whom the system"
         " trusts when not set.",
     ),
+    _count(
+        "MUSTER_KAFKA_CONNECTIONS_PER_ADDRESS",
+        0,
+        "Connections of one address (a /64 of IPv6) to one Kafka listener of clients, of whoever they are;"
+        " beyond, another one is closed at once, as by Kafka's max.connections.per.ip. 0: any number.",
+        least=0,
+    ),
     _ms(
         "MUSTER_KAFKA_CALLERS_MAX_AGE_MS",
         3_600_000,

@@ -30,6 +30,7 @@ def test_every_key_is_a_variable() -> None:
             "MUSTER_BROKER_LISTEN": "[::1]:19092",
             "MUSTER_BROKER_HTTP_LISTEN": "127.0.0.1:9402",
             "MUSTER_REPLICA_LAG_TIME_MAX_MS": "1500",
+            "MUSTER_KAFKA_CONNECTIONS_PER_ADDRESS": "7",
             "MUSTER_NODES": "ws://127.0.0.1:9301/, wss://node.example:443",
         }
     )
@@ -37,6 +38,7 @@ def test_every_key_is_a_variable() -> None:
     assert str(settings.listen) == "[::1]:19092"
     assert settings.http_listen == Address("127.0.0.1", 9402)
     assert settings.replica_lag_time_max_ms == 1_500
+    assert settings.client_limits.connections_of_one_address == 7
     assert settings.nodes == ("ws://127.0.0.1:9301", "wss://node.example:443")
 
 

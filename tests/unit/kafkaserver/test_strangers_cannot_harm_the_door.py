@@ -121,6 +121,23 @@ async def test_one_connection_too_many_is_closed_at_once() -> None:
             writer.close()
 
 
+async def test_one_address_has_so_many_connections_and_no_more() -> None:
+    async with served(_echo, ServerLimits(connections_of_one_address=2)) as (server, port):
+        kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        await until(lambda: server.connection_count == 2)
+        assert await _sent_and_closed(port, b"") == b""
+        assert (server.counters.refused, server.connection_count) == (1, 2)
+        # Its neighbour is another address, and who hangs up makes room.
+        elsewhere = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+        await until(lambda: server.connection_count == 3)
+        kept.pop(0)[1].close()
+        await until(lambda: server.connection_count == 2)
+        for reader, writer in (*kept, elsewhere, await asyncio.open_connection("127.0.0.1", port)):
+            writer.write(request(1))
+            assert await reader.readexactly(8) == answer(1)
+            writer.close()
+
+
 async def test_a_silent_connection_is_closed_and_a_waiting_one_is_not() -> None:
     parked: list[Reply] = []
 
