@@ -126,7 +126,7 @@ def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
         if replication_address
         else None,
         ca_file=environment.text(CA) or None,
-        data=Path(environment.text("MUSTER_BROKER_DATA")),
+        data=_folder("MUSTER_BROKER_DATA", environment.text("MUSTER_BROKER_DATA")),
         nodes=_nodes(environment),
         secret=environment.text("MUSTER_BROKER_SECRET"),
         rack=_rack(environment.text("MUSTER_BROKER_RACK")),
@@ -147,6 +147,16 @@ def guard_of(environment: Environment) -> Guard:
 def reader(given: Mapping[str, str] = os.environ) -> Environment:
     """The environment of a broker, by the declarations that all processes share."""
     return Environment(given, DECLARED, lambda name: Path(name).read_text(encoding="utf-8"))
+
+
+def _folder(name: str, text: str) -> Path:
+    """The one folder of the logs. Raises SettingError for several, as Kafka's `log.dirs` names them."""
+    if ",/" in text.replace(" ", ""):
+        raise SettingError(
+            f"{name} names several folders; a broker has one log directory:"
+            " join the disks to one volume, or run a broker on each."
+        )
+    return Path(text)
 
 
 def _address(name: str, text: str) -> Address:

@@ -96,6 +96,8 @@ def test_kafkas_own_tools_tell_offsets_and_sizes(cluster: Cluster, tools: Tools)
         "TransactionsCommand", "describe-producers", "--topic", "orders", "--partition", "0"
     ).text
     assert "ProducerId" in said
+    hanging = tools.run("TransactionsCommand", "find-hanging", "--broker-id", "1")
+    assert hanging.status == 0, hanging.text
 
 
 def sizes_are_told(cluster: Cluster, tools: Tools) -> bool:

@@ -57,6 +57,8 @@ def test_every_key_is_a_variable() -> None:
         ("MUSTER_NODES", "ws://node.example:9301", "use wss://"),
         ("MUSTER_REPLICA_LAG_TIME_MAX_MS", "soon", "whole number from 1 to"),
         ("MUSTER_LOG_SEGMENT_BYTES", "0", "whole number from 1 to"),
+        ("MUSTER_BROKER_DATA", "/data/1,/data/2", "a broker has one log directory"),
+        ("MUSTER_BROKER_DATA", "/data/1, /data/2", "a broker has one log directory"),
         ("MUSTER_BROKER_SECRET_FILE", "/nowhere/secret", "keep one"),
         ("MUSTER_BROKER_RACK", "r" * 250, "249 printable characters"),
         ("MUSTER_BROKER_RACK", "a\nb", "249 printable characters"),
