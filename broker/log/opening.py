@@ -177,7 +177,7 @@ class _Check:
     def all_segments(self) -> int:
         """Take segment by segment; behind the first that is not whole nothing is kept. Where the log ends."""
         end = 0
-        bases = sorted(int(name.removesuffix(".log")) for name in self._names if name.endswith(".log"))
+        bases = sorted(_base_of(name) for name in self._names if name.endswith(".log"))
         for base, next_base in zip_longest(bases, bases[1:]):
             segment = self._segments.on_disk(base)
             is_below = next_base is not None and next_base <= self._trust.recovery_point
@@ -256,6 +256,14 @@ class _Check:
         if header.base_offset != expected or header.size_bytes <= size:
             return False
         return not any(_is_end(rest, at, header) for at in _possible_ends(rest, header))
+
+
+def _base_of(name: str) -> int:
+    """Raises ValueError for what is no segment: whoever put it there reads this on a page."""
+    try:
+        return int(name.removesuffix(".log"))
+    except ValueError as error:
+        raise ValueError(f"{name} is not the name of a segment: who put it there?") from error
 
 
 def _possible_ends(rest: bytes, header: BatchHeader) -> Iterator[int]:

@@ -9,7 +9,7 @@ import pytest
 from broker.core.replica_log import PartitionKey
 from broker.log.files import OpenFiles
 from broker.log.opening import Trust
-from broker.log.outcomes import LogSettings
+from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import LogShelf
 from muster.kafkawire import batches
@@ -134,6 +134,13 @@ def test_records_that_nobody_can_name_the_partition_of_are_confessed_for_all(
     shelf.scan(lambda: said.append((tmp_path / "orders-0").exists()))
     assert said == [True]
     assert shelf.keys == frozenset()
+
+
+def test_a_file_that_is_no_segment_is_named(tmp_path: Path) -> None:
+    _written(tmp_path)
+    (tmp_path / "old.log").write_bytes(b"")
+    with pytest.raises(StorageFailed, match=r"old\.log is not the name of a segment"):
+        _open(tmp_path)
 
 
 def test_a_changed_digit_in_a_small_file_is_made_good_from_the_log(tmp_path: Path) -> None:
