@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from broker.core.cluster_view import ClusterView
-from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
+from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView, told_in_sync
 from kafkaserver.missed import MissedBrokers
 from muster.messages.link.rows import CLIENT_LISTENER, NO_LEADER, BrokerRow, NodeRow, PartitionRow
 
@@ -91,7 +91,7 @@ class ClientMetadata:
         return views
 
     def _view_of(self, row: PartitionRow) -> PartitionView:
-        in_sync = tuple(broker_id for broker_id in row.isr if broker_id in self.live)
+        in_sync = told_in_sync(row.leader, row.isr, self.live)
         return PartitionView(row.leader, row.leader_epoch, row.assigned, in_sync)
 
 

@@ -3,7 +3,7 @@
 The view is replaced as a whole whenever the controller has pushed something (design.md 8a rules 2 and 3).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -42,13 +42,21 @@ class BrokerView:
 class PartitionView:
     """Who leads one partition and who holds it; `leader` -1: nobody leads at present.
 
-    `in_sync` names the members that count for acks=all: alive and within the lag limit.
+    `in_sync`: see `told_in_sync`.
     """
 
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
+
+
+def told_in_sync(leader: int, isr: tuple[int, ...], live: Container[int]) -> tuple[int, ...]:
+    """The members of the ISR that live: the others do not count for acks=all either.
+
+    Where nobody leads it is whole, as in Kafka: one of these has to come back, and this says who.
+    """
+    return isr if leader == NOBODY else tuple(broker_id for broker_id in isr if broker_id in live)
 
 
 @dataclass(frozen=True, slots=True)

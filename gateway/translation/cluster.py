@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
+from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView, told_in_sync
 from muster.kernel.addresses import host_and_port
 
 _NOTHING_KNOWN: Final = PartitionView(-1, 0, (), ())
@@ -149,8 +149,7 @@ class KnownCluster:
 
 
 def _partition_view(row: KnownPartition | None, live: frozenset[int]) -> PartitionView:
-    """In sync are those of the ISR that live: the others do not count for acks=all either."""
     if row is None:
         return _NOTHING_KNOWN
-    in_sync = tuple(broker_id for broker_id in row.isr if broker_id in live)
+    in_sync = told_in_sync(row.leader, row.isr, live)
     return PartitionView(row.leader, row.leader_epoch, row.assigned, in_sync)

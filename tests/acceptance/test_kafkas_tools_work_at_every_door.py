@@ -129,7 +129,9 @@ def _finds_nothing(tools: Tools, which: str) -> bool:
 
 
 def _finds_single(tools: Tools) -> bool:
-    return lacking(tools)[1] == {("single", "0")}
+    """Who was in sync last, and has to come back, is told with it."""
+    unavailable = described(tools, "--unavailable-partitions")
+    return [(one["Topic"], one["Partition"], one["Isr"]) for one in unavailable] == [("single", "0", "3")]
 
 
 def lacking(tools: Tools) -> list[set[tuple[str, str]]]:

@@ -47,6 +47,12 @@ def test_a_broker_that_died_is_in_sync_nowhere() -> None:
     assert known.view((), {}).partition("orders", 1) == PartitionView(2, 1, (2, 1), (1,))
 
 
+def test_who_was_in_sync_last_is_told_where_nobody_leads() -> None:
+    known = learnt()
+    known.learn("a-cluster", (ONE,), TOPICS, [KnownPartition(ORDERS, 1, (2, 1), -1, 2, (2,), 7)])
+    assert known.view((), {}).partition("orders", 1) == PartitionView(-1, 2, (2, 1), (2,))
+
+
 def test_a_topic_that_grew_is_told_with_partitions_that_nobody_leads_yet() -> None:
     known = learnt()
     known.learn("a-cluster", (ONE, TWO), (KnownTopic("orders", ORDERS, 3), TOPICS[1]), ())
