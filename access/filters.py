@@ -2,7 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any
+
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 LONGEST_TEXT = 249
 """Longest text of a filter, in characters: Kafka's bound for names."""
@@ -60,6 +64,22 @@ def number_filter(name: str, description: str, bits: int = 31) -> Filter:
     kind = "int32" if bits <= 31 else "int64"
     schema = {"type": "integer", "format": kind, "minimum": 0, "maximum": largest}
     return Filter(name, description, schema, read)
+
+
+def moment_filter(name: str, description: str) -> Filter:
+    """A filter by a time, in the zone of the pages if it names none."""
+
+    def read(text: str) -> datetime:
+        try:
+            moment = parse_datetime(text)
+        except ValueError:
+            moment = None
+        # In other zones the first and the last year begin or end beyond what a time can say.
+        if moment is None or not MINYEAR < moment.year < MAXYEAR:
+            raise DoesNotFit(f"{name} must be a time like 2026-11-21T03:04:27.")
+        return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+
+    return Filter(name, description, {"type": "string", "format": "date-time"}, read)
 
 
 def read_filters(values: Mapping[str, str], filters: Iterable[Filter]) -> dict[str, Any]:

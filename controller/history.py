@@ -102,6 +102,44 @@ class Removal:
         return self.versions[place] if 0 <= place < len(self.versions) else 0
 
 
+@dataclass(frozen=True, slots=True)
+class TopicThen:
+    """The topic that had a name at a moment: of several it is the one that had it then.
+
+    `partition_count` counts those that were removed since, too; `removals` are its own, since then.
+    `present` has the name now, and is this topic if `is_present`; `ended`: it was deleted since.
+    """
+
+    topic_id: UUID
+    partition_count: int
+    removals: Sequence[Removal]
+    present: Topic | None
+    is_present: bool
+    ended: Removal | None
+
+    def was_born(self, moment: datetime) -> bool:
+        """Whether it was there by then, as far as its row tells."""
+        return self.present is None or not self.is_present or self.present.created_at <= moment
+
+
+def topic_then(name: str, moment: datetime) -> TopicThen | None:
+    """Whose name it was at a moment, or, if nobody had it, whose it is now; None: nobody's."""
+    removals = removals_since(name, moment)
+    present = Topic.objects.filter(name=name).first()
+    ended = next((one for one in removals if one.whole), None)
+    if present is not None and (present.created_at <= moment or ended is None):
+        topic_id, is_present, ended = present.topic_id, True, None
+    elif ended is not None:
+        topic_id, is_present = ended.topic_id, False
+    else:
+        return None
+    removals = [one for one in removals if one.topic_id == topic_id]
+    count = max((one.first + one.count for one in removals), default=0)
+    if present is not None and is_present:
+        count = max(count, present.partition_count)
+    return TopicThen(topic_id, count, removals, present, is_present, ended)
+
+
 def removals_since(name: str, moment: datetime) -> list[Removal]:
     """What was taken away of topics of this name after a moment, oldest first."""
     with connection.cursor() as cursor:

@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, datetime
+from datetime import datetime
 
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
-from access.filters import number_filter
+from access.filters import DoesNotFit, moment_filter, number_filter
 from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
@@ -37,13 +36,10 @@ def moment_of(request: HttpRequest, begin: str) -> datetime | None:
     if not text:
         return None
     try:
-        moment = parse_datetime(text)
-    except ValueError:
-        moment = None
-    # In other zones the first and the last year begin or end beyond what a time can say.
-    if moment is None or not MINYEAR < moment.year < MAXYEAR:
-        raise BadRequest(f"as_of must be a time like 2026-11-21T03:04:27. Begin at {begin}.")
-    return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+        moment: datetime = moment_filter("as_of", "").read(text)
+    except DoesNotFit as error:
+        raise BadRequest(f"{error} Begin at {begin}.") from error
+    return moment
 
 
 def topic_then(request: HttpRequest, name: str, moment: datetime) -> HttpResponse:
@@ -52,29 +48,23 @@ def topic_then(request: HttpRequest, name: str, moment: datetime) -> HttpRespons
     Of what has been deleted since it tells as well; of several topics that had the name it is the one that
     had it then. Raises Http404.
     """
-    removals = history.removals_since(name, moment)
-    present = Topic.objects.filter(name=name).first()
-    ended = next((one for one in removals if one.whole), None)
-    was_there = present is not None and (present.created_at <= moment or ended is None)
-    topic_id = present.topic_id if present and was_there else ended.topic_id if ended else None
-    if topic_id is None:
+    then = history.topic_then(name, moment)
+    if then is None:
         raise Http404("no such topic then, nor now")
-    removals = [one for one in removals if one.topic_id == topic_id]
-    count = max((one.first + one.count for one in removals), default=0)
-    if present is not None and was_there:
-        count = max(count, present.partition_count)
     pages = window(
-        asked_of(request, request.path), PARTITIONS_OF_A_PAGE, count, as_of=request.GET.get("as_of", "")
+        asked_of(request, request.path),
+        PARTITIONS_OF_A_PAGE,
+        then.partition_count,
+        as_of=request.GET.get("as_of", ""),
     )
-    rows = history.as_of(topic_id, range(pages.first, pages.last), moment, removals)
-    unborn = present is not None and was_there and moment < present.created_at
+    rows = history.as_of(then.topic_id, range(pages.first, pages.last), moment, then.removals)
     context = {
         "section": "topics",
-        "topic": present or Topic(topic_id=topic_id, name=name),
+        "topic": then.present or Topic(topic_id=then.topic_id, name=name),
         "then": min(moment, timezone.now()),
-        "unborn": unborn,
-        "deleted_at": None if was_there or ended is None else ended.at,
-        "is_there": present is not None,
+        "unborn": not then.was_born(moment),
+        "deleted_at": then.ended.at if then.ended else None,
+        "is_there": then.present is not None,
         "rows": rows,
         "offline": sum(1 for row in rows if row.was and row.was.offline),
         "short": sum(1 for row in rows if row.was and len(row.was.isr) < row.was.settled),

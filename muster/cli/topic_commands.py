@@ -33,6 +33,26 @@ PARTITIONS: Final = [
     Column("END", "high_watermark", number=True),
 ]
 
+_THEN: Final = [
+    Column("PARTITION", "partition", number=True),
+    Column("STATE", "state"),
+    Column("SINCE", lambda row: at(row["since"])),
+    Column("LEADER", "leader", number=True),
+    Column("REPLICAS", "replicas"),
+    Column("IN SYNC", "isr"),
+    Column("EPOCH", "leader_epoch", number=True),
+    Column("REMOVED", lambda row: at(row["removed_at"])),
+]
+_CHANGES: Final = [
+    Column("AT", lambda row: at(row["at"])),
+    Column("LEADER", "leader", number=True),
+    Column("REPLICAS", "replicas"),
+    Column("IN SYNC", "isr"),
+    Column("EPOCH", "leader_epoch", number=True),
+    Column("CAUSE", "cause"),
+    Column("LOSS", "loss"),
+]
+
 
 @command(app, "list", lists=0)
 def list_topics(
@@ -85,6 +105,28 @@ def list_partitions(
         session.screen.rows(rows, PARTITIONS, "partition")
 
     session.show(page)
+
+
+@command(app, "as-of", lists=0)
+def as_of(
+    session: Session,
+    topic: Topic,
+    moment: Annotated[str, typer.Argument(help="Such as 2026-11-21T03:04:27Z; UTC without a zone.")],
+) -> None:
+    """Show who led and who was in sync at a moment, of a topic that is gone by now, too."""
+    rows = session.rest.rows(named("topics", topic, "history"), session.most, as_of=moment)
+    session.screen.rows(rows, _THEN, "partition")
+
+
+@command(app, "history", lists=25)
+def history(
+    session: Session,
+    topic: Topic,
+    partition: Annotated[int, typer.Argument(help="Its number.")],
+) -> None:
+    """List what became of a partition, newest first."""
+    rows = session.rest.rows(named("partitions", topic, partition, "history"), session.most)
+    session.screen.rows(rows, _CHANGES, "version")
 
 
 topic_actions.register(app)

@@ -59,6 +59,8 @@ COMMANDS = {
     "read_a_topic": "topics show",
     "delete_a_topic": "topics delete",
     "list_partitions_of_a_topic": "topics show",
+    "list_partitions_as_of_a_moment": "topics as-of",
+    "list_changes_of_a_partition": "topics history",
     "add_partitions_to_a_topic": "topics add-partitions",
     "remove_partitions_of_a_topic": "topics remove-partitions",
 }

@@ -6,6 +6,7 @@ import subprocess
 from controller.models import Broker, ElectionLoss
 from tests.integration.cli.conftest import Muster
 from tests.integration.web import cast
+from tests.integration.web.test_pages_of_topics_and_brokers import past
 
 
 def test_groups_and_topics_are_listed_and_shown(viewer: Muster) -> None:
@@ -28,6 +29,16 @@ def test_groups_and_topics_are_listed_and_shown(viewer: Muster) -> None:
     assert one.json == offsets[5:]
     assert viewer.done("topics", "list", "--contains", "LIGHT", "-o", "name").out == "flights\n"
     assert "replicas    3" in viewer.done("topics", "show", "flights").out
+
+
+def test_the_past_of_a_topic_is_shown(viewer: Muster) -> None:
+    past(cast.add_topic("orders", 2, [(2, 1)]))
+    moment = cast.ago(minutes=20).strftime("%Y-%m-%dT%H:%M:%SZ")
+    rows = viewer.done("topics", "as-of", "orders", moment, "-o", "json").json
+    assert [(row["leader"], row["isr"]) for row in rows] == [(1, [1]), (2, [2, 1])]
+    changes = viewer.done("topics", "history", "orders", 0).out.splitlines()
+    assert [line for line in changes if "broker 2 was silent" in line and "may lack records" in line]
+    assert viewer.done("topics", "history", "orders", 0, "-o", "name").out == "102\n101\n100\n"
 
 
 def test_a_list_goes_on_over_its_pages(viewer: Muster) -> None:

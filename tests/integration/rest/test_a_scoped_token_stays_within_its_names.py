@@ -94,6 +94,7 @@ def test_within_its_names_it_asks(olga: Olga) -> None:
     [
         "groups/payments", "requests/payments", "topics/cards", "offsets?group=payments",
         "offsets?topic=cards", "groups?topic=cards", "partitions?topic=cards",
+        "topics/cards/history", "partitions/cards/0/history",
     ],
 )  # fmt: skip
 def test_of_other_names_it_reads_nothing(olga: Olga, path: str) -> None:

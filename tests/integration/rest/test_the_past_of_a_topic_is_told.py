@@ -1,0 +1,82 @@
+"""REST tells what pages tell of the past: who led and who was in sync at a moment, and what became of it."""
+
+import pytest
+
+from controller.core.records import TopicDeleted
+from tests.integration.rest.conftest import Caller
+from tests.integration.web import cast
+from tests.integration.web.test_pages_of_topics_and_brokers import past, turn
+
+pytestmark = pytest.mark.django_db
+
+
+def at(minutes: float) -> str:
+    """So many minutes ago, without a zone."""
+    return cast.ago(minutes=minutes).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def test_a_topic_is_told_as_it_was_at_any_moment(viewer: Caller) -> None:
+    past(cast.add_topic("orders", 2, [(2, 1)]))
+
+    def as_of(moment: str) -> list[tuple[object, ...]]:
+        rows = viewer.get(f"topics/orders/history?as_of={moment}").json()["items"]
+        return [(row["state"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows]
+
+    stays = ("known", 2, 1, [2, 1])
+    assert as_of(at(5)) == [("known", None, 2, [1]), stays]
+    assert as_of(f"{at(20)}Z") == [("known", 1, 2, [1]), stays]
+    assert as_of(at(45)) == [stays, stays]
+    assert as_of(at(90)) == [("not-created", None, None, [])] * 2
+    now = viewer.get("topics/orders/history").json()["items"]
+    assert [(row["leader"], row["version"]) for row in now] == [(None, 102), (2, 100)]
+
+
+def test_a_topic_that_was_deleted_since_is_told_as_it_was(viewer: Caller) -> None:
+    topic = cast.add_topic("orders", 2, [(2, 1)])
+    topic_id = str(topic.topic_id)
+    past(topic)
+    gone = TopicDeleted(topic.topic_id, "orders", 2, (102, 100))
+    turn(topic, 103, 5, "topics were to be deleted", gone, topics_deleted=["orders"])
+    topic.partitions.all().delete()
+    topic.delete()
+    rows = viewer.get(f"topics/orders/history?as_of={at(20)}").json()["items"]
+    assert [(row["partition"], row["leader"], row["isr"]) for row in rows] == [(0, 1, [1]), (1, 2, [2, 1])]
+    assert all(row["removed_at"] and row["topic_id"] == topic_id for row in rows)
+    for address in ("topics/orders/history", f"topics/orders/history?as_of={at(1)}", "topics/x/history"):
+        assert viewer.get(address).status_code == 404, address
+
+
+def test_the_partitions_of_a_moment_follow_each_other_page_by_page(viewer: Caller) -> None:
+    cast.add_topic("orders", 5, [(1,)])
+    seen, cursor = [], ""
+    while True:
+        page = viewer.get(f"topics/orders/history?as_of={at(0)}&limit=2{cursor}").json()
+        seen += [row["partition"] for row in page["items"]]
+        if not page["next"]:
+            break
+        cursor = f"&cursor={page['next']}"
+    assert seen == [0, 1, 2, 3, 4]
+
+
+def test_what_became_of_a_partition_is_told_newest_first(viewer: Caller) -> None:
+    past(cast.add_topic("orders", 2, [(2, 1)]))
+    page = viewer.get("partitions/orders/0/history?limit=2").json()
+    told = [(row["version"], row["leader"], row["isr"], row["cause"]) for row in page["items"]]
+    assert told == [(102, None, [1], "broker 1 was silent"), (101, 1, [1], "broker 2 was silent")]
+    assert [row["loss"] for row in page["items"]] == ["", "broker 1 may lack records"]
+    page = viewer.get(f"partitions/orders/0/history?limit=2&cursor={page['next']}").json()
+    assert [row["cause"] for row in page["items"]] == ["topics were asked for"] and page["next"] is None
+
+
+def test_what_cannot_be_told_is_refused(viewer: Caller, stranger: Caller) -> None:
+    cast.add_topic("orders", 1, [(1,)])
+    for moment in ("x", "2026-13-41T00:00", "0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59"):
+        answer = viewer.get(f"topics/orders/history?as_of={moment}")
+        assert answer.status_code == 400 and "must be a time like" in answer.json()["detail"], moment
+    for address in (
+        "partitions/orders/1/history",
+        "partitions/x/0/history",
+        "partitions/orders/4294967296/history",
+    ):
+        assert viewer.get(address).status_code == 404, address
+    assert stranger.get("topics/orders/history").status_code == 401
