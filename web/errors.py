@@ -9,6 +9,7 @@ from django.db import DataError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.views.decorators.csrf import csrf_exempt
 
 from access.rest.problems import OTHER_SCHEMA, is_of_another_schema, problem_response, why_unanswered
 from web.context import theme_of
@@ -50,6 +51,7 @@ class SayWhatIsNotAllowed:
         return said
 
 
+@csrf_exempt  # or whoever writes to a wrong address is told of a form that was refused
 @login_not_required
 def nothing_here(request: HttpRequest) -> HttpResponse:
     """404 without saying what exists."""
