@@ -79,7 +79,10 @@ class Result:
         if self.error is not ErrorCode.INVALID_CONFIG:
             # That begins with the name of a config, or with what was to be its value.
             said = said[:1].upper() + said[1:]
-        return f"{said}. {ADVICE.get(self.error, '')}".rstrip()
+        advice = ADVICE.get(self.error, "")
+        if self.kind == "partition" and self.error is ErrorCode.INVALID_REPLICATION_FACTOR:
+            advice = ""  # A move says itself how many replicas there are to be.
+        return f"{said}. {advice}".rstrip()
 
 
 ADVICE: Final[dict[ErrorCode, str]] = {

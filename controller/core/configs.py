@@ -52,6 +52,11 @@ class _Resource(NamedTuple):
     partitions: Callable[[], Iterable[PartitionRow]]
     """Those that another config of it may concern."""
 
+    @property
+    def said(self) -> str:
+        """How a sentence begins with it: a topic's name is written as it is."""
+        return f"topic {self.label}" if self.scope is Scope.TOPIC else self.label
+
 
 def alter(draft: Draft, link: LinkId, frame: AlterConfigs) -> None:
     """Change each resource that can be changed as a whole, and no other; the answer leaves with this turn."""
@@ -92,7 +97,7 @@ def _alter(draft: Draft, wanted: AlteredConfigs, frame: AlterConfigs) -> int:
     resource = _found(draft, wanted)
     expected = wanted.expected_version
     if expected is not None and expected != resource.version:
-        text = f"{resource.label} is at version {resource.version} by now, and {expected} was looked at"
+        text = f"{resource.said} is at version {resource.version} by now, and {expected} was looked at"
         raise Refused(ErrorCode.INVALID_UPDATE_VERSION, text)
     before, after = resource.configs, _after(resource, wanted)
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
@@ -162,7 +167,7 @@ def _after(resource: _Resource, wanted: AlteredConfigs) -> dict[str, str]:
     """The configs as they would be. Raises Refused."""
     times = Counter(change.key for change in wanted.changes)
     if (twice := [key for key, count in times.items() if count > 1]) != []:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{twice[0]} is named twice")
+        raise Refused(ErrorCode.INVALID_REQUEST, f"config {twice[0]} is named twice")
     configs = {} if wanted.is_whole else dict(resource.configs)
     try:
         for change in wanted.changes:
@@ -182,7 +187,7 @@ def _apply(resource: _Resource, change: ConfigChange, configs: dict[str, str]) -
         configs.pop(key, None)
         return
     if change.value is None:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{key} is given no value")
+        raise Refused(ErrorCode.INVALID_REQUEST, f"config {key} is given no value")
     known = found(resource.scope, key)
     value = change.value
     if change.change is not Change.SET:

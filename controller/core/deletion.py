@@ -30,7 +30,7 @@ def delete(draft: Draft, link: LinkId, frame: DeleteTopics) -> None:
                 raise Refused(ErrorCode.INVALID_UPDATE_VERSION, text)
             check_version(f"topic {topic.name}", topic.version, named.expected_version)
             if not is_enabled:
-                text = f"{DELETE_TOPIC_ENABLE} is false for this cluster"
+                text = f"config {DELETE_TOPIC_ENABLE} is false for this cluster"
                 raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, text)
             draft.fail_moves(topic.topic_id, 0, "the topic was deleted")
             draft.delete_topic(topic)

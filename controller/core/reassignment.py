@@ -177,7 +177,9 @@ def check_target(
         text = f"broker {cordoned[0]} is cordoned: it gets no new replicas"
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     if not may_change_factor and len(target) != row.settled_count:
-        text = f"the partition has {row.settled_count} replicas, and the request keeps their number"
+        text = (
+            f"the partition has {row.settled_count} replicas, and the request does not allow another number"
+        )
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
 
 

@@ -50,7 +50,9 @@ def _judged(draft: Draft, frame: RemovePartitions) -> TopicRow:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {frame.topic}")
     check_version(f"topic {topic.name}", topic.version, frame.expected_version)
     if not config_levels.flag(DELETE_TOPIC_ENABLE, {}, draft.levels()):
-        raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, f"{DELETE_TOPIC_ENABLE} is false for this cluster")
+        raise Refused(
+            ErrorCode.TOPIC_DELETION_DISABLED, f"config {DELETE_TOPIC_ENABLE} is false for this cluster"
+        )
     removed = topic.partition_count - frame.partition_count
     if frame.partition_count < 1 or removed < 1:
         text = f"topic {topic.name} has {topic.partition_count} partitions: fewer can stay, one at least"

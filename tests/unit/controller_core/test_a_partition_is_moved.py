@@ -12,6 +12,7 @@ from controller.core.events import Heard, TimePassed, TookOver
 from controller.core.records import MovesFailed, Phase, Reassignment, ReassignmentChanged
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterRows, after_records
+from controller.outcomes import Result
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import (
     AlterPartition,
@@ -273,6 +274,8 @@ def test_the_number_of_replicas_stays_where_the_request_says_so() -> None:
     cluster = cluster_of()
     _, result = ask(cluster, (1, 2), may_change_factor=False)
     assert result.error is ErrorCode.INVALID_REPLICATION_FACTOR
+    told = Result("partition", "orders", 0, result.error, result.text).words
+    assert told == "The partition has 3 replicas, and the request does not allow another number."
     _, result = ask(cluster, (4, 2, 3), may_change_factor=False)
     assert result.error is ErrorCode.NONE
 

@@ -6,6 +6,7 @@ from controller.core.draft import ClusterDecision
 from controller.core.events import LinkClosed
 from controller.core.records import BrokerConfigsChanged, ConfigChanged, TopicChanged, TurnStamped
 from controller.core.state import ClusterState, after_records
+from controller.outcomes import Result
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.configs import (
     AlterConfigs,
@@ -175,6 +176,17 @@ def test_who_looked_at_the_present_version_may_change_it() -> None:
     assert (second.error, late.error) == (ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION)
     assert f"version {second.version}" in late.text and f"{first.version} was looked at" in late.text
     assert configs_of_orders(cluster) == {"retention.ms": "2"}
+
+
+@pytest.mark.parametrize(
+    "changes", [(put("retention.ms", "1"), put("retention.ms", "2")), (put("retention.ms", None),)]
+)
+def test_names_stand_in_a_refusal_as_they_are_written(changes: tuple[ConfigChange, ...]) -> None:
+    """A refusal is told as a sentence: it must not begin with a name, which would get a capital letter."""
+    results, _ = asked(cluster_of_orders(), wish(orders(*changes)))
+    late, _ = asked(cluster_of_orders(), wish(orders(put("retention.ms", "1"), expected=4)))
+    told = [Result("topic", "orders", error=one.error, text=one.text).words for one in (*results, *late)]
+    assert told[0].startswith("Config retention.ms is ") and told[1].startswith("Topic orders is at version ")
 
 
 def test_configs_of_a_broker_and_of_the_cluster_are_rows_that_every_broker_hears_of() -> None:
