@@ -15,12 +15,12 @@ from access.filters import number_filter, text_filter, word_filter
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import caller_of, refuse_beyond
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
+from access.rest.shapes import EXAMPLES, Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
 from access.scoped_rows import within
 from controller import conditions, copying
 from controller.models import NO_LEADER, PHASES, Broker, Partition, Reassignment, Topic
-from controller.queries import state_of
+from controller.queries import held, live_ids, state_of
 from muster.kernel.error_codes import ErrorCode
 
 _STATES = {
@@ -62,6 +62,19 @@ class BrokerShape(serializers.Serializer[Any]):
     set_back = serializers.CharField(allow_blank=True)
 
 
+@example(**EXAMPLES["BrokerShape"], leaders=41, replicas=122, out_of_sync=0, size_bytes=38_100_000_000)
+class HeldShape(BrokerShape):
+    """`leaders`, `replicas`, `out_of_sync`: of how many partitions; `size_bytes`: of its replicas' logs.
+
+    Null for a token that is good for some topics only, `size_bytes` also where no leader has said.
+    """
+
+    leaders = Int32Field(allow_null=True)
+    replicas = Int32Field(allow_null=True)
+    out_of_sync = Int32Field(allow_null=True)
+    size_bytes = Int64Field(allow_null=True)
+
+
 @example(
     topic="flights",
     topic_id="4f6c1c57-58a0-4d1c-8b53-6b3a0f5b8f11",
@@ -95,13 +108,15 @@ class TopicShape(serializers.Serializer[Any]):
     changed_at="2026-11-21T03:12:41Z",
     high_watermark=8434691,
     high_watermark_at="2026-11-21T03:12:41Z",
+    size_bytes=912_680_550,
     offline_replicas=[],
     damaged_replicas=[],
 )
 class PartitionShape(serializers.Serializer[Any]):
     """`version` is Kafka's partition epoch; `leader` is null if there is none.
 
-    `offline_replicas`, `damaged_replicas`: live brokers whose log of it is so; see the list of logs.
+    `size_bytes`: of its leader's log. `offline_replicas`, `damaged_replicas`: live brokers whose log of it is
+    so; see the list of logs.
     """
 
     topic = serializers.CharField()
@@ -117,6 +132,7 @@ class PartitionShape(serializers.Serializer[Any]):
     changed_at = serializers.DateTimeField()
     high_watermark = Int64Field(allow_null=True)
     high_watermark_at = serializers.DateTimeField(allow_null=True)
+    size_bytes = Int64Field(allow_null=True)
     offline_replicas = serializers.ListField(child=Int32Field())
     damaged_replicas = serializers.ListField(child=Int32Field())
 
@@ -223,9 +239,9 @@ class ReassignmentList(APIView):
 
 
 class BrokerList(APIView):
-    """Brokers in the order of their ids."""
+    """Brokers in the order of their ids, with what they lead and hold."""
 
-    @lists("List brokers", BrokerShape, word_filter("state", _STATES, "Only those in this state."))
+    @lists("List brokers", HeldShape, word_filter("state", _STATES, "Only those in this state."))
     def get(self, request: Request, page: PageRequest) -> Response:
         rows = Broker.objects.defer("secret_hash").order_by("broker_id")
         if "state" in page.filters:
@@ -233,7 +249,8 @@ class BrokerList(APIView):
         if page.after:
             rows = rows.filter(broker_id__gt=page.after[0])
         found = list(rows[: page.limit + 1])
-        return page_response(request, page, found, lambda row: [row.broker_id], broker_shown)
+        show = _shown_with_holdings() if caller_of(request).is_unbounded else _shown_alone
+        return page_response(request, page, found, lambda row: [row.broker_id], show)
 
 
 class BrokerDetail(APIView):
@@ -371,6 +388,24 @@ def broker_shown(broker: Broker) -> dict[str, Any]:
     }
 
 
+def _shown_with_holdings() -> Callable[[Broker], dict[str, Any]]:
+    """How each broker is told with what it holds, which is counted once for all of them."""
+    counts = held(live_ids(Broker.objects.only("broker_id", "fenced")))
+
+    def show(broker: Broker) -> dict[str, Any]:
+        replicas, leaders, out_of_sync, size_bytes = counts.get(broker.broker_id, (0, 0, 0, None))
+        told = {"leaders": leaders, "replicas": replicas, "out_of_sync": out_of_sync}
+        return broker_shown(broker) | told | {"size_bytes": size_bytes}
+
+    return show
+
+
+def _shown_alone(broker: Broker) -> dict[str, Any]:
+    """Without what it holds: that would tell of topics of others."""
+    unsaid = dict.fromkeys(("leaders", "replicas", "out_of_sync", "size_bytes"))
+    return broker_shown(broker) | unsaid
+
+
 def topic_tag(topic: Topic) -> str:
     """Its ETag without the quotes: one created anew under the name has another id."""
     return f"{topic.topic_id}-{topic.metadata_version}"
@@ -440,6 +475,7 @@ def _partition_shown(partition: Partition, logs: Sequence[conditions.LogRow]) ->
         "changed_at": partition.changed_at,
         "high_watermark": progress.high_watermark if progress else None,
         "high_watermark_at": progress.at if progress else None,
+        "size_bytes": progress.size_bytes if progress else None,
         "offline_replicas": [log.broker_id for log in logs if log.state == conditions.OFFLINE],
         "damaged_replicas": [log.broker_id for log in logs if log.state == conditions.DAMAGED],
     }

@@ -224,12 +224,18 @@ def kept_out(broker_ids: Sequence[int]) -> list[int]:
 def brokers() -> list[BrokerRow]:
     """Every broker in the order of its id."""
     rows = list(Broker.objects.defer("secret_hash").select_related("condition").order_by("broker_id"))
-    counts = {row[0]: row[1:] for row in _read(_REPLICAS_BY_BROKER, {"live": live_ids(rows)})}
+    counts = held(live_ids(rows))
     logs = conditions.counts()
     found = [BrokerRow(broker, *counts.get(broker.broker_id, (0, 0, 0))) for broker in rows]
     for row in found:
         row.offline_logs, row.damaged_logs = logs.get(row.broker.broker_id, (0, 0))
     return found
+
+
+def held(live: Sequence[int]) -> dict[int, tuple[int, int, int, int | None]]:
+    """Replicas, leaders, replicas out of sync and bytes, as leaders said, of each broker that holds any."""
+    rows = _read(_REPLICAS_BY_BROKER, {"live": list(live)})
+    return {broker_id: (replicas, led, out, size) for broker_id, replicas, led, out, size in rows}
 
 
 def health(live: Sequence[int]) -> Health:

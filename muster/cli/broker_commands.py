@@ -21,6 +21,10 @@ _BROKERS: Final = [
     Column("STATE", "state"),
     Column("CORDONED", "cordoned"),
     Column("RACK", "rack"),
+    Column("LEADERS", "leaders", number=True),
+    Column("REPLICAS", "replicas", number=True),
+    Column("OUT OF SYNC", "out_of_sync", number=True),
+    Column("SIZE", lambda row: size(row["size_bytes"])),
     Column("CLIENTS", lambda row: row["endpoints"].get("client")),
     Column("CHANGED", lambda row: at(row["changed_at"])),
 ]
@@ -47,7 +51,7 @@ def list_brokers(
     session: Session,
     state: Annotated[str, typer.Option("--state", help="live, fenced or never-connected.")] = "",
 ) -> None:
-    """List brokers."""
+    """List brokers, and what they lead and hold."""
     session.show(
         lambda: session.screen.rows(
             session.rest.rows("brokers", session.most, state=state), _BROKERS, "broker_id"

@@ -9,7 +9,7 @@ from muster.cli.commands import command
 from muster.cli.rest import named
 from muster.cli.screen import Column
 from muster.cli.session import Session
-from muster.cli.words import at
+from muster.cli.words import at, size
 
 app = typer.Typer(help="Topics.", no_args_is_help=True, rich_markup_mode=None)
 Topic = Annotated[str, typer.Argument(help="The topic's name.")]
@@ -31,6 +31,7 @@ PARTITIONS: Final = [
     Column("REMOVING", "removing"),
     Column("OFFLINE", "offline_replicas"),
     Column("END", "high_watermark", number=True),
+    Column("SIZE", lambda row: size(row["size_bytes"])),
 ]
 
 _THEN: Final = [

@@ -5,7 +5,7 @@ from django.test import Client
 
 from access.grants import Role
 from access.service import create_token
-from controller.models import BrokerCondition
+from controller.models import BrokerCondition, Partition, PartitionProgress
 from tests.integration.rest.conftest import Caller
 from tests.integration.web import cast
 
@@ -36,6 +36,32 @@ def test_a_brokers_condition_is_told(viewer: Caller) -> None:
     assert viewer.get("brokers/9/condition").status_code == 404
     BrokerCondition.objects.filter(broker_id=2).update(at=cast.ago(seconds=-1))
     assert viewer.get("brokers/2/condition")["ETag"] != answer["ETag"]
+
+
+def test_what_brokers_lead_and_hold_is_listed(viewer: Caller) -> None:
+    row = Partition.objects.get(topic__name="orders", partition=0)
+    row.isr = [1]
+    row.save()
+    PartitionProgress.objects.update_or_create(
+        partition=row, defaults={"high_watermark": 9, "size_bytes": 700, "at": cast.ago(minutes=1)}
+    )
+    told = ("leaders", "replicas", "out_of_sync", "size_bytes")
+    cast.add_broker(4)
+    rows = {one["broker_id"]: [one[key] for key in told] for one in viewer.get("brokers").json()["items"]}
+    sizes = [PartitionProgress.objects.filter(partition__assigned__contains=[one]) for one in (1, 2, 3)]
+    said = [sum(one.size_bytes or 0 for one in rows) or None for rows in sizes]
+    assert rows == {1: [3, 3, 0, said[0]], 2: [2, 5, 1, said[1]], 3: [0, 2, 0, said[2]], 4: [0, 0, 0, None]}
+    assert [one[key] for one in viewer.get("brokers?limit=1").json()["items"] for key in told] == rows[1]
+    assert viewer.get("partitions/orders/0").json()["size_bytes"] == 700
+
+
+def test_a_bounded_token_is_not_told_what_brokers_hold(viewer: Caller) -> None:
+    bounded = Caller(create_token("olga", Role.VIEWER, topics=["orders"]))
+    told = bounded.get("brokers").json()["items"]
+    assert [one["broker_id"] for one in told] == [1, 2, 3]
+    assert {one[key] for one in told for key in ("leaders", "replicas", "out_of_sync", "size_bytes")} == {
+        None
+    }
 
 
 def test_logs_in_trouble_are_listed_filtered_and_paged(viewer: Caller) -> None:
