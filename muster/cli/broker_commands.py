@@ -24,7 +24,7 @@ _BROKERS: Final = [
     Column("LEADERS", "leaders", number=True),
     Column("REPLICAS", "replicas", number=True),
     Column("OUT OF SYNC", "out_of_sync", number=True),
-    Column("SIZE", lambda row: size(row["size_bytes"])),
+    Column("SIZE", lambda row: size(row.get("size_bytes"))),
     Column("CLIENTS", lambda row: row["endpoints"].get("client")),
     Column("CHANGED", lambda row: at(row["changed_at"])),
 ]

@@ -31,7 +31,7 @@ PARTITIONS: Final = [
     Column("REMOVING", "removing"),
     Column("OFFLINE", "offline_replicas"),
     Column("END", "high_watermark", number=True),
-    Column("SIZE", lambda row: size(row["size_bytes"])),
+    Column("SIZE", lambda row: size(row.get("size_bytes"))),
 ]
 
 _THEN: Final = [
