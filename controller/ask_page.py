@@ -33,6 +33,8 @@ from controller.topic_actions import (
     ChangeConfigs,
     CreateTopic,
     DeleteTopic,
+    ElectPreferred,
+    ElectPreferredOfTopic,
     RemovePartitions,
 )
 from muster.messages.link.from_broker import Wish
@@ -48,6 +50,8 @@ ACTIONS: Final[dict[str, Action]] = {
     "move-partition": MovePartition(),
     "elect-leader": ElectLeader(),
     "elect-any-live": ElectAnyLive(),
+    "elect-preferred": ElectPreferred(),
+    "elect-preferred-of": ElectPreferredOfTopic(),
     "cancel-move": CancelMove(),
     "acknowledge-loss": AcknowledgeLoss(),
     "cordon-broker": Cordon(),

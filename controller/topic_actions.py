@@ -1,10 +1,11 @@
-"""This room is what operators do to topics on pages: create, resize, change configs, delete."""
+"""This room is what operators do to topics on pages: create, resize, configure, delete, elect leaders."""
 
 import re
 from typing import Any
 
 import msgspec
-from django.db.models import Count, Max, QuerySet, Sum
+from django.db.models import BooleanField, Count, F, Max, Q, QuerySet, Sum
+from django.db.models.expressions import RawSQL
 from django.http import Http404
 from django.urls import reverse
 
@@ -12,7 +13,7 @@ from access.rest.problems import Problem
 from controller import placing
 from controller.actions import Action, Stated, Target, brokers_of, valid, whole
 from controller.config_values import KeyRow, rows_of_topic
-from controller.models import Partition, Topic
+from controller.models import Broker, Partition, Topic
 from controller.topics_api import GrowthShape, NewTopicShape, RemovalShape
 from muster.messages.link import from_broker
 from muster.messages.link.configs import AlterConfigs, AlteredConfigs, Change, ConfigChange, ResourceType
@@ -20,6 +21,7 @@ from muster.messages.link.from_broker import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectLeaders,
     NamedTopic,
     Wish,
 )
@@ -231,6 +233,47 @@ def shown_placement(placed: placing.Placement, *, first: int) -> dict[str, Any]:
         "assignments": list(enumerate(shown, start=first)),
         "more": len(placed.assignments) - len(shown),
     }
+
+
+class ElectPreferred(Action):
+    """Whoever stands first for a partition leads it again, all over the cluster: such as after a restart."""
+
+    title = "Elect the preferred leaders"
+    section = "cluster"
+    would = "controller/would_elect_preferred.html"
+
+    def target(self, **address: Any) -> Target:
+        return Target("", (("Brokers", reverse("brokers")),))
+
+    def wish(self, target: Target, stated: Stated, version: str) -> ElectLeaders:
+        return ElectLeaders(correlation_id=0)
+
+    def consequences(self, target: Target, wish: Wish, judged: WishAnswer | None) -> dict[str, Any]:
+        kept = _led_by_others(target)
+        counted = kept.values("first").annotate(
+            partitions=Count("id"), in_sync=Count("id", filter=Q(is_in_sync=True))
+        )
+        away = set(Broker.objects.filter(fenced=True).values_list("broker_id", flat=True))
+        return {"brokers": [one | {"away": one["first"] in away} for one in counted.order_by("first")]}
+
+
+class ElectPreferredOfTopic(_OfTopic, ElectPreferred):
+    """The same of one topic."""
+
+    section = "topics"
+
+    def wish(self, target: Target, stated: Stated, version: str) -> ElectLeaders:
+        kept = _led_by_others(target).order_by("partition").values_list("partition", flat=True)
+        return ElectLeaders(correlation_id=0, partitions=tuple((target.row.name, number) for number in kept))
+
+
+def _led_by_others(target: Target) -> Any:
+    """A query of partitions, all or a topic's, that are not led by the first of their replicas (`first`)."""
+    rows = Partition.objects.annotate(
+        first=F("assigned__0"),
+        is_in_sync=RawSQL("assigned[1] = ANY (isr)", (), output_field=BooleanField()),
+    ).exclude(leader=F("first"))
+    return rows if target.row is None else rows.filter(topic_id=target.row.topic_id)
 
 
 def _held(partitions: QuerySet[Partition]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from django.test import Client
 from access.grants import Role
 from access.service import create_user
 from controller.models import ClientQuota, Partition, Reassignment, Topic
+from runtime import asking
 from runtime.models import WorkItem
 from tests.integration.web import cast
 
@@ -23,6 +24,8 @@ ACTIONS = (
     "uncordon-broker/broker/3/",
     "unregister-broker/broker/4/",
     "elect-any-live/partition/flights/0/",
+    "elect-preferred/",
+    "elect-preferred-of/topic/flights/",
     "set-quota/",
     "change-quota/quota/1/",
 )
@@ -125,6 +128,40 @@ def test_a_needless_election_and_an_ended_move_are_said_to_be_so(operator: Clien
     assert "The partition stays where it was" in operator.get(address).content.decode()
     Reassignment.objects.update(phase="Done")
     assert "It has ended (Done)" in operator.get(address).content.decode()
+
+
+def test_an_election_of_many_says_who_leads_more_and_what_stays(operator: Client) -> None:
+    for address in ("elect-preferred/", "elect-preferred-of/topic/flights/"):
+        assert "nothing would change" in operator.get(f"/cluster/ask/{address}").content.decode()
+    cast.add_topic("gates", 3, [(3, 1), (3, 1), (4, 1)])
+    Partition.objects.filter(topic__name="gates").update(leader=1)
+    Partition.objects.filter(topic__name="gates", partition=1).update(isr=[1])
+    for address in ("elect-preferred/", "elect-preferred-of/topic/gates/"):
+        text = operator.get(f"/cluster/ask/{address}").content.decode()
+        assert "Broker <b>3</b> leads 1 more partition." in text, address
+        assert "Broker 3 stands first for others in which it is not in sync" in text, address
+        assert "Broker 4 has no session: 1 partition that it stands first for stays as it is" in text, address
+    assert (
+        "nothing would change"
+        in operator.get("/cluster/ask/elect-preferred-of/topic/flights/").content.decode()
+    )
+    assert b"elect-preferred/" in operator.get("/brokers/").content
+
+
+@pytest.mark.parametrize(
+    ("address", "partitions"),
+    [("elect-preferred/", None), ("elect-preferred-of/topic/gates/", [["gates", 0], ["gates", 1]])],
+)
+def test_an_election_of_many_is_asked_as_one(
+    operator: Client, monkeypatch: pytest.MonkeyPatch, address: str, partitions: object
+) -> None:
+    monkeypatch.setattr(asking, "WAIT_S", 0.0)
+    cast.add_topic("gates", 3, [(3, 1), (3, 1), (1, 3)])
+    Partition.objects.filter(topic__name="gates").update(leader=1)
+    said = {"go": "yes", "reason": "all were restarted", "version": "1", "key": "k"}
+    assert operator.post(f"/cluster/ask/{address}", said).status_code == 302
+    [item] = WorkItem.objects.all()
+    assert item.payload["wish"]["partitions"] == partitions
 
 
 def test_who_still_serves_is_said_not_to_go(operator: Client) -> None:
