@@ -254,7 +254,8 @@ class ElectPreferred(Action):
             partitions=Count("id"), in_sync=Count("id", filter=Q(is_in_sync=True))
         )
         away = set(Broker.objects.filter(fenced=True).values_list("broker_id", flat=True))
-        return {"brokers": [one | {"away": one["first"] in away} for one in counted.order_by("first")]}
+        brokers = [one | {"away": one["first"] in away} for one in counted.order_by("first")]
+        return {"brokers": brokers, "changes": any(one["in_sync"] and not one["away"] for one in brokers)}
 
 
 class ElectPreferredOfTopic(_OfTopic, ElectPreferred):

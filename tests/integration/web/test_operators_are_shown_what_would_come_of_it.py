@@ -140,11 +140,14 @@ def test_an_election_of_many_says_who_leads_more_and_what_stays(operator: Client
         text = operator.get(f"/cluster/ask/{address}").content.decode()
         assert "Broker <b>3</b> leads 1 more partition." in text, address
         assert "Broker 3 stands first for others in which it is not in sync" in text, address
+        assert "Producers and consumers go on there" in text
         assert "Broker 4 has no session: 1 partition that it stands first for stays as it is" in text, address
     assert (
         "nothing would change"
         in operator.get("/cluster/ask/elect-preferred-of/topic/flights/").content.decode()
     )
+    Partition.objects.filter(topic__name="gates", partition=0).update(isr=[1])
+    assert "Nothing would change" in operator.get("/cluster/ask/elect-preferred/").content.decode()
     assert b"elect-preferred/" in operator.get("/brokers/").content
 
 
