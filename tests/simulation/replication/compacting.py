@@ -16,11 +16,8 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final
 from unittest.mock import patch
-
-import structlog
 
 from broker.core.replica_log import PartitionKey
 from broker.log.cleaning import Passes
@@ -35,9 +32,9 @@ from tests.simulation.replication.compacted_log import (
 )
 from tests.simulation.replication.disk_broker import DiskBroker
 from tests.simulation.replication.disk_log import DAY_MS, DiskLog
-from tests.simulation.replication.disks import IN_MEMORY, DiskWorld, settle_machines
+from tests.simulation.replication.disks import DiskWorld, walk
 from tests.simulation.replication.memory_log import Stored
-from tests.simulation.replication.runner import Outcome, next_action
+from tests.simulation.replication.runner import Outcome
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action
 from tests.unit.kafkawire.strict_reader import Unreadable, records_in
@@ -396,28 +393,4 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
 
 def run_seed(seed: int) -> Outcome:
     """One walk, ended by a fair run: all machines revived, or only those that live."""
-    rng = Random(seed)
-    trail: list[Action] = []
-    parent = IN_MEMORY if IN_MEMORY.is_dir() else None
-    with (
-        TemporaryDirectory(dir=parent, prefix="compacting-") as folder,
-        asyncio.Runner() as runner,
-        structlog.testing.capture_logs(),
-    ):
-        try:
-            world = random_world(rng, seed, Path(folder), runner)
-            likelihood = rng.choice((0.05, 0.1, 0.2))
-            for _ in range(STEPS):
-                action = next_action(world, rng, likelihood)
-                if action is None:
-                    break
-                trail.append(action)
-                world.do(action, rng)
-            world.revive_damaged()
-        except Broken as broken:
-            return Outcome(seed, str(broken), tuple(trail))
-        revive = rng.random() < 0.5
-        text = settle_machines(world, revive) or world.starts_differ()
-        for _, broker in world._up():
-            broker.kill()
-    return Outcome(seed, f"after a fair run ({revive=}): {text}" if text else "", tuple(trail))
+    return walk(seed, "compacting", STEPS, random_world)

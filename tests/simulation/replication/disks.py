@@ -10,6 +10,7 @@ sent on.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -80,6 +81,8 @@ class DiskWorld(World):
     """A world whose brokers keep their logs in files below `folder`."""
 
     config_choices = (*World.config_choices, *RETENTIONS, *SIZES)
+    revival = 0.5
+    """How likely all machines are revived for the fair run that ends a walk."""
 
     def __init__(
         self, folder: Path, runner: asyncio.Runner, rng: Random, *stated: Any, **options: Any
@@ -210,8 +213,8 @@ class DiskWorld(World):
                 raise Broken("what was deleted is there again")
             self._starts[place] = log, broker.run, log.start_offset, log.cuts
 
-    def starts_differ(self) -> str:
-        """At rest every live member of the ISR begins where its leader does, or later."""
+    def left_undone(self, revive: bool) -> str:
+        """At rest every live member of the ISR begins where its leader does, or later; `revive`: all live."""
         for key in self.keys:
             row = self.rows().partitions.get(key)
             if row is None or row.leader not in self.brokers or not self.brokers[row.leader].up:
@@ -356,18 +359,25 @@ def settle_machines(world: DiskWorld, revive: bool) -> str:
 
 def run_seed(seed: int) -> Outcome:
     """One walk, ended by a fair run: all machines revived, or only those that live."""
+    return walk(seed, "disks", STEPS, random_world)
+
+
+def walk(
+    seed: int, name: str, steps: int, made: Callable[[Random, int, Path, asyncio.Runner], DiskWorld]
+) -> Outcome:
+    """The same of so many steps through a world that `made` makes."""
     rng = Random(seed)
     trail: list[Action] = []
     parent = IN_MEMORY if IN_MEMORY.is_dir() else None
     with (
-        TemporaryDirectory(dir=parent, prefix="disks-") as folder,
+        TemporaryDirectory(dir=parent, prefix=f"{name}-") as folder,
         asyncio.Runner() as runner,
         structlog.testing.capture_logs(),
     ):
         try:
-            world = random_world(rng, seed, Path(folder), runner)
+            world = made(rng, seed, Path(folder), runner)
             likelihood = rng.choice((0.05, 0.1, 0.2))
-            for _ in range(STEPS):
+            for _ in range(steps):
                 action = next_action(world, rng, likelihood)
                 if action is None:
                     break
@@ -377,8 +387,8 @@ def run_seed(seed: int) -> Outcome:
         except Broken as broken:
             return Outcome(seed, str(broken), tuple(trail))
         # Whoever holds the only copy that is alive goes on with it: the others must come back.
-        revive = rng.random() < 0.5 or world.is_rotten
-        text = settle_machines(world, revive) or world.starts_differ()
+        revive = rng.random() < world.revival or world.is_rotten
+        text = settle_machines(world, revive) or world.left_undone(revive)
         for _, broker in world._up():
             broker.kill()
     return Outcome(seed, f"after a fair run ({revive=}): {text}" if text else "", tuple(trail))

@@ -15,10 +15,7 @@ from collections import deque
 from itertools import count
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
-
-import structlog
 
 from broker.core.cluster_view import PartitionKey
 from broker.handlers_produce import ProduceHandler
@@ -34,7 +31,7 @@ from tests.simulation.replication.broker_process import Broker
 from tests.simulation.replication.disk_broker import DiskBroker
 from tests.simulation.replication.disk_harm import refusing
 from tests.simulation.replication.disk_log import DiskLog
-from tests.simulation.replication.disks import IN_MEMORY, RETENTIONS, DiskWorld, settle_machines
+from tests.simulation.replication.disks import RETENTIONS, DiskWorld, walk
 from tests.simulation.replication.idempotent_producer import (
     IN_FLIGHT,
     SENT_AGAIN,
@@ -43,7 +40,7 @@ from tests.simulation.replication.idempotent_producer import (
     Stream,
 )
 from tests.simulation.replication.memory_log import PRODUCER_ID, Stored, mark_of
-from tests.simulation.replication.runner import Outcome, config_budget, next_action
+from tests.simulation.replication.runner import Outcome, config_budget
 from tests.simulation.replication.wishes import Broken
 from tests.simulation.replication.world import Action, World
 from tests.unit.broker_data_plane.planes import produce, produced
@@ -165,6 +162,7 @@ class ProducingWorld(DiskWorld):
     """A world whose records come from a producer."""
 
     config_choices = (*World.config_choices, *RETENTIONS)
+    revival = 0.7
     rounds_of_rest = 2 * IN_FLIGHT + 2
     """What is refused for good is sent again for ever: by then all that was under way was answered, twice."""
 
@@ -302,10 +300,11 @@ class ProducingWorld(DiskWorld):
         if stored.value != before.value + 1 and not is_again:
             raise Broken(f"offset {offset} holds record {stored.value}")
 
-    def unwritten(self) -> str:
-        """At rest, with everybody there, all is acknowledged."""
-        left = any(one.waiting or one.under_way for one in self.producer.streams.values())
-        return "the producer waits for ever" if left else ""
+    def left_undone(self, revive: bool) -> str:
+        """With everybody there, all is acknowledged."""
+        if revive and any(one.waiting or one.under_way for one in self.producer.streams.values()):
+            return "the producer waits for ever"
+        return super().left_undone(revive)
 
 
 def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -> ProducingWorld:
@@ -346,29 +345,4 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
 
 def run_seed(seed: int) -> Outcome:
     """One walk, ended by a fair run: all machines revived, or only those that live."""
-    rng = Random(seed)
-    trail: list[Action] = []
-    parent = IN_MEMORY if IN_MEMORY.is_dir() else None
-    with (
-        TemporaryDirectory(dir=parent, prefix="producing-") as folder,
-        asyncio.Runner() as runner,
-        structlog.testing.capture_logs(),
-    ):
-        try:
-            world = random_world(rng, seed, Path(folder), runner)
-            likelihood = rng.choice((0.05, 0.1, 0.2))
-            for _ in range(STEPS):
-                action = next_action(world, rng, likelihood)
-                if action is None:
-                    break
-                trail.append(action)
-                world.do(action, rng)
-            world.revive_damaged()
-        except Broken as broken:
-            return Outcome(seed, str(broken), tuple(trail))
-        revive = rng.random() < 0.7
-        text = settle_machines(world, revive)
-        text = text or (world.unwritten() if revive else "") or world.starts_differ()
-        for _, broker in world._up():
-            broker.kill()
-    return Outcome(seed, f"after a fair run ({revive=}): {text}" if text else "", tuple(trail))
+    return walk(seed, "producing", STEPS, random_world)
