@@ -1,7 +1,7 @@
 """A shard's service on real PostgreSQL: what conflicts, lost lanes and doubled wake-ups must not cost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -10,8 +10,6 @@ import msgspec
 import pytest
 from django.core.management import call_command
 
-from access.grants import Role
-from access.tokens import Caller
 from coordinator.connections import MemberConnection
 from coordinator.core import rebalance
 from coordinator.core.events import Heard, ItemFinished
@@ -42,53 +40,15 @@ from muster.messages.partitions import Partition, Position, positions_by_topic
 from runtime import clock, work
 from runtime.freshness import Freshness
 from runtime.lanes import HeldLane, Lanes
-from runtime.ports import LiveNode, VersionConflict, shard_lane
+from runtime.ports import VersionConflict, shard_lane
 from runtime.postgres import Postgres, PostgresLink, open_connection
+from tests.unit.coordinator.shards import KnowingNode
 
 SHARD = 7
 GROUP = next(name for number in count() if shard_of(name := f"departures-{number}") == SHARD)
 ORDERS = Partition("orders", UUID(int=1), 0)
 LAYOUT = TopicLayout(TopicName(ORDERS.topic), TopicId(ORDERS.topic_id), 1)
 BOUND_S = 90.0
-
-
-class Node:
-    """NodeContext of a node that has one shard."""
-
-    node, address, frozen, tokens_known = "node-1", "ws://one", False, True
-
-    def now(self) -> Instant:
-        return clock.now()
-
-    def live_nodes(self) -> tuple[LiveNode, ...]:
-        return ()
-
-    def owners(self) -> Mapping[str, LiveNode]:
-        return {}
-
-    def owner_address(self, lane: str) -> str | None:
-        return None
-
-    def doubt_owner(self) -> None:
-        """Nobody is there to look."""
-
-    async def query(self, function: Callable[[Any], Any]) -> Any:
-        raise NotImplementedError
-
-    def wake(self, name: str, key: str = "") -> None:
-        pass
-
-    kafka_callers = None
-    kafka_callers_at = Instant(0)
-
-    def verify_token(self, presented: str) -> Caller:
-        return Caller(presented, Role.CONSUMER, presented)
-
-    async def find_token(self, presented: str, address: str) -> bool:
-        return False
-
-    async def find_caller(self, name: str, address: str) -> bool:
-        return False
 
 
 class TroubledStore(GroupStore):
@@ -116,10 +76,10 @@ class Shard:
     """The service of one shard on its lane, and members that say what a test makes them say."""
 
     def __init__(self, url: str, lane: HeldLane) -> None:
-        self.premises = Premises(Node(), CoordinatorSettings())
+        self.premises = Premises(KnowingNode(), CoordinatorSettings())
         self.store = self.premises.store = TroubledStore("node-1")
         self.service = ShardService(SHARD, self.premises)
-        self.door = ConsumerDoor(Node(), {shard_lane(SHARD): self.service})
+        self.door = ConsumerDoor(KnowingNode(), {shard_lane(SHARD): self.service})
         self.lane = lane
         self.said: dict[MemberConnection, list[dict[str, Any]]] = {}
         self.link = PostgresLink(open_connection(url, "muster-test"))

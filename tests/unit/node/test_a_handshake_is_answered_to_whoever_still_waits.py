@@ -33,9 +33,7 @@ class Application:
 
 
 @asynccontextmanager
-async def served(
-    application: Application, http: type[BoundedHttp] = BoundedHttp
-) -> AsyncIterator[uvicorn.Server]:
+async def served(application: Any, http: type[BoundedHttp] = BoundedHttp) -> AsyncIterator[uvicorn.Server]:
     config = uvicorn.Config(
         application,
         host="127.0.0.1",
