@@ -3,7 +3,7 @@
 Whoever asks a node for records is told to look for the leader again (design.md 8a rule 5).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -92,44 +92,26 @@ def _fetch(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
 
 
 def _list_offsets(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
-    topic_answer = part(shape, "ListOffsetsTopicResponse")
-    answer = part(shape, "ListOffsetsPartitionResponse")
-    return {
-        "topics": tuple(
-            topic_answer(
-                name=topic.name,
-                partitions=tuple(
-                    build(
-                        answer,
-                        partition_index=asked.partition_index,
-                        error_code=error,
-                        timestamp=_NOTHING,
-                        offset=_NOTHING,
-                        leader_epoch=_NOTHING,
-                    )
-                    for asked in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-    }
+    return _by_name(
+        part(shape, "ListOffsetsTopicResponse"),
+        part(shape, "ListOffsetsPartitionResponse"),
+        ((topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics),
+        error_code=error,
+        timestamp=_NOTHING,
+        offset=_NOTHING,
+        leader_epoch=_NOTHING,
+    )
 
 
 def _epoch_ends(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
     topic_answer, answer = part(shape, "OffsetForLeaderTopicResult"), part(shape, "EpochEndOffset")
+    refused = {"error_code": error, "leader_epoch": _NOTHING, "end_offset": _NOTHING}
     return {
         "topics": tuple(
             topic_answer(
                 topic=topic.topic,
                 partitions=tuple(
-                    build(
-                        answer,
-                        error_code=error,
-                        partition=asked.partition,
-                        leader_epoch=_NOTHING,
-                        end_offset=_NOTHING,
-                    )
-                    for asked in topic.partitions
+                    build(answer, partition=asked.partition, **refused) for asked in topic.partitions
                 ),
             )
             for topic in request.topics
@@ -138,45 +120,37 @@ def _epoch_ends(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
 
 
 def _delete_records(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
-    topic_answer = part(shape, "DeleteRecordsTopicResult")
-    answer = part(shape, "DeleteRecordsPartitionResult")
-    return {
-        "topics": tuple(
-            topic_answer(
-                name=topic.name,
-                partitions=tuple(
-                    build(
-                        answer,
-                        partition_index=asked.partition_index,
-                        low_watermark=_NOTHING,
-                        error_code=error,
-                    )
-                    for asked in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-    }
+    return _by_name(
+        part(shape, "DeleteRecordsTopicResult"),
+        part(shape, "DeleteRecordsPartitionResult"),
+        ((topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics),
+        low_watermark=_NOTHING,
+        error_code=error,
+    )
 
 
 def _describe_producers(shape: Any, request: Any, error: ErrorCode) -> dict[str, Any]:
-    topic_answer, answer = part(shape, "TopicResponse"), part(shape, "PartitionResponse")
+    return _by_name(
+        part(shape, "TopicResponse"),
+        part(shape, "PartitionResponse"),
+        ((topic.name, topic.partition_indexes) for topic in request.topics),
+        error_code=error,
+        error_message=None,
+        active_producers=(),
+    )
+
+
+def _by_name(
+    topic_answer: Any, answer: Any, asked: Iterable[tuple[str, Sequence[int]]], **refused: Any
+) -> dict[str, Any]:
+    """The same refusal for each partition of each topic, where the answer calls both as most answers do."""
     return {
         "topics": tuple(
             topic_answer(
-                name=topic.name,
-                partitions=tuple(
-                    build(
-                        answer,
-                        partition_index=number,
-                        error_code=error,
-                        error_message=None,
-                        active_producers=(),
-                    )
-                    for number in topic.partition_indexes
-                ),
+                name=name,
+                partitions=tuple(build(answer, partition_index=number, **refused) for number in numbers),
             )
-            for topic in request.topics
+            for name, numbers in asked
         )
     }
 
