@@ -211,13 +211,14 @@ class LiveSocket:
             # Closing before accepting answers the handshake with 403.
             await self._send({"type": "websocket.close", "code": REFUSED if person is None else TOO_MANY})
             return
-        await self._send({"type": "websocket.accept"})
         page = Page(person)
+        # Before the handshake ends: of many that come together each counts the others.
         self._hub.pages.add(page)
-        tasks = [
-            asyncio.create_task(part) for part in (self._hear(page), self._speak(page), self._check(page))
-        ]
+        tasks: list[asyncio.Task[int | None]] = []
         try:
+            await self._send({"type": "websocket.accept"})
+            parts = (self._hear(page), self._speak(page), self._check(page))
+            tasks += [asyncio.create_task(part) for part in parts]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             code = next((task.result() for task in done if not task.cancelled()), None)
         finally:
