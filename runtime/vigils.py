@@ -86,19 +86,20 @@ class Vigils(Generic[Key]):
 class _Held(asyncio.Protocol):
     """One silent connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Place) -> None:
         self._ended = asyncio.Event()
         self._transport: asyncio.BaseTransport | None = None
         self._clock = asyncio.get_running_loop().time
         self._made_at = self._clock()
         self.is_young = True
         """Whether it was, when it ended."""
-        self.met: Place = ("", 0)
+        self.met = place
         """The one address, of all that a name may have, at which somebody was met."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self.met = transport.get_extra_info("peername")[:2]
+        # None: the connection was reset before the system was asked.
+        self.met = (transport.get_extra_info("peername") or self.met)[:2]
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_young = self._clock() - self._made_at <= YOUNG_S
@@ -148,5 +149,5 @@ async def _refuses(place: Place) -> bool:
 
 async def _meet(place: Place) -> _Held:
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
-        _, held = await asyncio.get_running_loop().create_connection(_Held, *place)
+        _, held = await asyncio.get_running_loop().create_connection(lambda: _Held(place), *place)
     return held

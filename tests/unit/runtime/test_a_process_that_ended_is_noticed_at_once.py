@@ -1,6 +1,8 @@
 """A silent connection is held to each process that is watched, and it is said when the process ends it."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -156,3 +158,19 @@ async def test_a_connection_that_could_not_be_renewed_proves_nothing_when_it_end
         await _until(lambda: tries > looked)
         vigils.keep({})
     assert refused == []
+
+
+async def test_who_resets_a_connection_at_once_was_met_where_it_was_asked_for() -> None:
+    loop = asyncio.get_running_loop()
+    mistakes: list[object] = []
+    loop.set_exception_handler(lambda _, context: mistakes.append(context))
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        place = door.getsockname()
+        with socket.create_connection(place) as asked:
+            there, _ = door.accept()
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            there.close()
+            asked.setblocking(False)
+            _, held = await loop.create_connection(lambda: vigils_module._Held(place), sock=asked)
+            assert await held.ends_within(10)
+    assert (held.met, mistakes) == (place, [])
