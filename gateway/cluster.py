@@ -122,19 +122,19 @@ class ClusterOfNode:
             waiting, self._waiting = self._waiting, []
             try:
                 learnt = await self._node.query(partial(_look, above=self._known.version))
+                self._known.learn(*learnt)
+                self.is_known = True
+                self.looks += 1
+                _, brokers, _, _ = learnt
+                self._vigils.keep({one.broker_id: one.peers_address for one in brokers if one.live})
+                self.missed.see(self.view())
             except ConnectionLost as problem:
                 # The tick asks again; until then the older look holds.
                 log.info("look at the cluster failed", problem=str(problem))
-                _call(waiting)
                 return
-            self._known.learn(*learnt)
-            self.is_known = True
-            self.looks += 1
-            _, brokers, _, _ = learnt
-            self._vigils.keep({one.broker_id: one.peers_address for one in brokers if one.live})
-            self.missed.see(self.view())
-            # At once: what is said from now on finds what was learnt, and must not overtake them.
-            _call(waiting)
+            finally:
+                # At once: what is said from now on finds what was learnt, and must not overtake them.
+                _call(waiting)
 
 
 def _call(waiting: list[Callable[[], None]]) -> None:

@@ -16,7 +16,7 @@ from gateway.translation.cluster import KnownBroker, KnownPartition, KnownTopic
 from groups.core.state import GroupRows
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.shards import SHARD_COUNT
-from runtime.ports import ConnectionLost, shard_lane
+from runtime.ports import shard_lane
 from tests.unit.coordinator.shards import Node, Shards
 from tests.unit.kafkawire.asking import ClientConnection
 
@@ -131,7 +131,7 @@ class DoorNode(Node):
         self.looks = 0
         self.may_look = asyncio.Event()
         self.may_look.set()
-        self.away = False
+        self.fails_with: Exception | None = None
         self.configs = StoredConfigs({"orders": {}}, {1: ConfigsOfBroker({}, {})}, {}, {})
 
     async def query(self, function: Callable[[Any], Any]) -> Any:
@@ -139,8 +139,8 @@ class DoorNode(Node):
         asks_for_configs = getattr(getattr(function, "func", None), "__name__", "") == "_read_configs"
         learnt = self.configs if asks_for_configs else self.learnt
         await self.may_look.wait()
-        if self.away:
-            raise ConnectionLost("the database is away")
+        if self.fails_with is not None:
+            raise self.fails_with
         return learnt
 
     def learns_of(self, name: str, topic_id: UUID) -> None:

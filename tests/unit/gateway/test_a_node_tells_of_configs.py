@@ -5,6 +5,7 @@ from typing import Any
 from controller.catalog import ConfigsOfBroker, StoredConfigs
 from muster.kafkawire.api_table import ApiKey, part, request_class
 from muster.kernel.error_codes import ErrorCode
+from runtime.ports import ConnectionLost
 from tests.unit.gateway.doors import Peer, kafka_door
 
 TOPIC, BROKER = 2, 4
@@ -52,7 +53,7 @@ async def test_what_rows_say_is_told_with_its_source() -> None:
 
 async def test_a_database_that_is_away_is_said_to_be() -> None:
     async with kafka_door() as door:
-        door.node.away = True
+        door.node.fails_with = ConnectionLost("the database is away")
         [orders] = await described(await door.peer(), (TOPIC, "orders"))
         assert int(orders.error_code) == ErrorCode.REQUEST_TIMED_OUT
         assert "away" in orders.error_message

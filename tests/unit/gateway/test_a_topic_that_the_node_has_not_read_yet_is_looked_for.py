@@ -3,8 +3,11 @@
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from muster.kafkawire.api_table import ApiKey, part, request_class
 from runtime import clock
+from runtime.ports import ConnectionLost
 from tests.unit.coordinator.shards import eventually
 from tests.unit.gateway.doors import KEY, Door, Peer, kafka_door
 
@@ -91,11 +94,12 @@ async def test_whoever_asks_for_what_nobody_knows_has_it_looked_for_once_between
         assert door.node.looks == 2
 
 
-async def test_who_cannot_look_refuses_by_what_is_known() -> None:
+@pytest.mark.parametrize("why", [ConnectionLost("the database is away"), LookupError("our own mistake")])
+async def test_who_cannot_look_refuses_by_what_is_known(why: Exception) -> None:
     async with kafka_door() as door:
         ann = await door.peer()
         door.node.learns_of("clicks", CLICKS)
-        door.node.away = True
+        door.node.fails_with = why
         commits(ann, clicks=7)
         assert await told(ann) == {"clicks": UNKNOWN}
 
