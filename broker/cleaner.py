@@ -12,7 +12,6 @@ from broker.log.compaction import Task
 from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.upkeep import Partitions
-from muster.kafkawire.errors import KafkaWireError
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +23,7 @@ class Cleaner:
         self._plane = plane
         self._wall_clock_ms = wall_clock_ms
         self._refused: set[PartitionLog] = set()
-        """Logs whose batches could not be read: not tried again in this process."""
+        """Logs that could not be compacted: not tried again in this process."""
 
     async def clean_dirty(self) -> int:
         """Compact one log after the other until none is dirty enough; returns how many passes there were."""
@@ -38,9 +37,10 @@ class Cleaner:
                 # The next round tries again: there may be room then.
                 log.error("not_compacted", folder=hosted.log.folder.name, reason=str(error))
                 break
-            except (KafkaWireError, ValueError) as error:
+            except Exception as error:
+                # Also at a mistake of ours: it would end every broker that holds this log, again and again.
                 self._refused.add(hosted.log)
-                log.error("cannot_be_compacted", folder=hosted.log.folder.name, reason=str(error))
+                log.exception("cannot_be_compacted", folder=hosted.log.folder.name, reason=str(error))
             passes += 1
         return passes
 

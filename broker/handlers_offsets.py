@@ -318,9 +318,10 @@ class _Batch:
             records = records_of(memoryview(self._batch), header, OPENED_BYTES)
             youngest_left = TimestampedOffset(_UNKNOWN, _UNKNOWN)
             for frame in frames(records, header.record_count):
-                timestamp_ms = header.base_timestamp_ms + frame.timestamp_delta
-                if has_one_time:
-                    timestamp_ms = header.max_timestamp_ms
+                timestamp_ms = header.max_timestamp_ms
+                if not has_one_time:
+                    # A liar's record may be younger than its batch says, and than any answer can.
+                    timestamp_ms = min(header.base_timestamp_ms + frame.timestamp_delta, timestamp_ms)
                 offset = header.base_offset + frame.offset_delta
                 if offset < self._start_offset:
                     continue

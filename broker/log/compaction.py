@@ -217,7 +217,10 @@ def _kept(
     if not kept:
         return _emptied(batch, header) if is_last else None
     is_appended = header.attributes & batches.APPEND_TIME_BIT
-    newest_ms = header.max_timestamp_ms if is_appended else header.base_timestamp_ms + newest_delta
+    newest_ms = header.max_timestamp_ms
+    if not is_appended:
+        # A liar's record may be younger than its batch says, or of no time that there is.
+        newest_ms = max(min(header.base_timestamp_ms + newest_delta, newest_ms), batches.NO_TIMESTAMP)
     payload = b"".join(kept)
     if header.codec:
         payload = compress(header.codec, payload)

@@ -3,7 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from broker import compactor
 from broker.fetch_answers import records_of
+from broker.log.compaction import Task
 from broker.log.outcomes import LogSettings
 from broker.replicas import DataPlaneSettings
 from muster.kafkawire.api_table import ApiKey
@@ -87,6 +91,19 @@ async def test_a_log_that_cannot_be_read_is_tried_once(tmp_path: Path) -> None:
         assert await one.plane.cleaner.clean_dirty() == 1
         assert await one.plane.cleaner.clean_dirty() == 0
         assert path.read_bytes() == data
+
+
+async def test_a_mistake_of_ours_ends_nothing_and_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(task: Task) -> compactor.Pass:
+        raise LookupError("our own mistake")
+
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        await fill(one, ann, COMPACTED)
+        monkeypatch.setattr(compactor, "begin", fails)
+        assert await one.plane.cleaner.clean_dirty() == 1
+        assert await one.plane.cleaner.clean_dirty() == 0
 
 
 async def test_a_record_without_a_key_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from muster.kafkawire.api_table import SERVED, ApiKey, build, part, request_clas
 from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_data_plane.planes import Client, broker, client, produce
 from tests.unit.broker_log.compacted_logs import keyed
-from tests.unit.kafkawire.made_batches import made_batch
+from tests.unit.kafkawire.made_batches import lying_batch, made_batch
 
 LIST, PRODUCE = ApiKey.LIST_OFFSETS, ApiKey.PRODUCE
 NEWEST = SERVED[LIST].maximum
@@ -173,3 +173,11 @@ async def test_a_time_of_appending_finds_a_record_that_is_there(tmp_path: Path) 
             await ann.ask(PRODUCE, 9, produce(batch=keyed([(b"k", b"%d" % number * 200)])))
         assert await one.plane.cleaner.clean_dirty() == 1
         assert (await found(ann, 0))[2] == 1
+
+
+async def test_a_record_that_states_more_than_all_time_is_as_young_as_its_batch(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        liar = lying_batch([(0, b"k", b"v")], time_delta=2**63 - 1)
+        await ann.ask(PRODUCE, 9, produce(batch=bytes(liar)))
+        assert await found(ann, 0) == await found(ann, -3) == (0, 1_000, 0)

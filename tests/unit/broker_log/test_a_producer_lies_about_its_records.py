@@ -108,3 +108,15 @@ def test_records_that_are_not_as_many_as_stated_stop_no_compaction(tmp_path: Pat
     sent = left(log)
     assert bytes(wrong[61:]) in sent, "left as it is"
     assert b"0019" in sent and b"0003" not in sent
+
+
+@pytest.mark.parametrize("time_delta", [2**63 - 1, -(2**62)])
+def test_records_of_no_time_that_there_is_stop_no_compaction(tmp_path: Path, time_delta: int) -> None:
+    """By its header the batch is of now."""
+    wrong = lying_batch([(0, b"k", b"goes"), (1, b"other", b"stays")], time_delta=time_delta)
+    stated = batches.read_header(wrong).max_timestamp_ms
+    log = turned_compacted(tmp_path, wrong, *(lying_batch([(0, b"k", b"%04d" % n)]) for n in range(20)))
+    compact(log)
+    sent = left(log)
+    assert b"goes" not in sent and b"stays" in sent
+    assert batches.read_header(sent).max_timestamp_ms in (stated, batches.NO_TIMESTAMP)

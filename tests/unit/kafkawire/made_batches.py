@@ -52,15 +52,17 @@ def lying_batch(
     *,
     count: int | None = None,
     last_delta: int | None = None,
+    time_delta: int = 0,
 ) -> bytearray:
     """A batch with a right checksum of records that state (offset delta, key, value), as a liar sends it.
 
     `count` and `last_delta` are what its header says; by default what is true of an honest one.
+    `time_delta` is what each record states.
     """
     payload = b""
     for delta, key, value in records:
         said = _varint(len(value)) + value if value is not None else _varint(-1)
-        body = b"\0" + _varint(0) + _varint(delta) + _varint(len(key)) + key + said + _varint(0)
+        body = b"\0" + _varint(time_delta) + _varint(delta) + _varint(len(key)) + key + said + _varint(0)
         payload += _varint(len(body)) + body
     made = sealed_batch(payload, compression=0, count=len(records))
     if count is not None:
