@@ -42,6 +42,9 @@ class Housekeeping:
 
     async def look(self, lane: Lane) -> None:
         """Let each group decide; it lets go only of what nobody has committed meanwhile."""
+        if self._looking:
+            # Both were due in one round of the loop; they would share a watch, and the first end it.
+            return
         wanted, self._wanted, self._looking = self._wanted, False, True
         try:
             with self._groups.watching_commits():

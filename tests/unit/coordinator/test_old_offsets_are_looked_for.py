@@ -115,6 +115,24 @@ async def test_what_was_committed_for_a_partition_that_came_under_the_same_numbe
         assert shards.rows("readers").offsets == {orders(0): 3}
 
 
+async def test_partitions_that_go_and_a_tick_in_one_round_of_the_loop_are_one_look() -> None:
+    """The first of two to end would end the watch over commits of the other."""
+    async with Shards([left_behind()]) as shards:
+        service = await shards.serve("readers")
+        looks: list[int] = []
+
+        def found(connection: object, shard: int, retention_minutes: int) -> Outlived:
+            looks.append(shard)
+            return Outlived({}, {}, {})
+
+        shards.store.outlived = found  # type: ignore[method-assign]
+        gone = Gone(frozenset(), frozenset({(orders(0).topic_id, 0)}))
+        service._topics_changed(frozenset({"orders"}), gone)
+        service.tick(service._housekeeping._looked_at)
+        await asyncio.gather(*service._tasks)
+        assert looks == [service.shard]
+
+
 async def test_what_is_committed_after_an_offset_was_found_stays_even_if_it_is_the_same_number() -> None:
     rows = replace(readers(ann=[0, 1]), offsets={orders(0): 5, orders(1): 6})
     async with Shards([rows], OFTEN) as shards:
