@@ -33,7 +33,7 @@ from muster.kernel.topic_configs import (
     SEGMENT_MS,
 )
 from tests.simulation.replication import crashes
-from tests.simulation.replication.broker_process import Broker
+from tests.simulation.replication.broker_process import Broker, incarnation
 from tests.simulation.replication.disk_broker import WALL_MS, DiskBroker, Diverged
 from tests.simulation.replication.disk_harm import refusing
 from tests.simulation.replication.disk_log import DAY_MS
@@ -270,10 +270,18 @@ class DiskWorld(World):
     def _fetch_refused(self, b: int, key: Any, operation: str) -> None:
         request = self.brokers[b].request(key)
         answer = self._serve(request)
-        if answer is not None:
-            with refusing(operation):
-                self._take(b, answer)
-            self._disk(b).needs_restart |= bool(self._disk(b).plane.troubles.unusable)
+        if answer is None:
+            return
+        if not crashes.may_crash(self):
+            # A log that fails is doubted when it is opened again, and that is a damage as well.
+            self._take(b, answer)
+            return
+        broker = self._disk(b)
+        with refusing(operation):
+            self._take(b, answer)
+        if broker.plane.troubles.unusable:
+            broker.needs_restart = True
+            broker.crashed, broker.crashed_in = 1, incarnation(broker.run)
 
     def _deletes(self, settings: LogSettings) -> bool:
         return settings.deletes and (settings.retention_bytes >= 0 or settings.retention_ms < self.wall_ms)
