@@ -54,7 +54,10 @@ class WebProcess:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] != LIVE_PATH:
             await receive()
-            await send({"type": "websocket.close", "code": 4404})
+            # A close before the handshake would be 403: a consumer took it for a word about its token.
+            headers = [(b"content-type", b"text/plain")]
+            await send({"type": "websocket.http.response.start", "status": 404, "headers": headers})
+            await send({"type": "websocket.http.response.body", "body": b"nothing is here\n"})
             return
         await LiveSocket(self.hub, self._watching.person_of, scope, receive, send).run()
 

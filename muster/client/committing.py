@@ -190,9 +190,13 @@ class Committing:
     ) -> Mapping[Partition, int | None]:
         if offsets is None:
             return dict.fromkeys(tenures)
+        if not isinstance(offsets, Mapping):
+            raise ValueError(f'offsets: {offsets!r} names no partitions; write {{("topic", 0): 17}}')
         by_place = {tenure.place: tenure for tenure in tenures.values()}
         wanted: dict[Partition, int | None] = {}
         for (topic, number), offset in offsets.items():
+            if isinstance(offset, bool) or not isinstance(offset, int):
+                raise ValueError(f"{topic}-{number}: an offset is a whole number, not {offset!r}")
             tenure = by_place.get(TopicPartition(topic, number))
             if tenure is None:
                 raise PartitionNotAssigned(f"{topic}-{number} is not this consumer's: nothing was committed")

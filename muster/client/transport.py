@@ -73,7 +73,8 @@ class Transport:
                 raise Unwelcome("it does not know this token: wrong, expired or revoked") from refusal
             if status == 403:
                 raise Forbidden("the role of this token may not consume") from refusal
-            raise NodeUnreachable(f"it answered {status}") from refusal
+            said = f"it answered {status}"
+            raise NodeUnreachable(f"{said}: is it a node?" if status == 404 else said) from refusal
         except TimeoutError as problem:
             raise NodeSlow(_words(problem)) from problem
         except (OSError, WebSocketException, ValueError) as problem:

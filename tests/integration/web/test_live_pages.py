@@ -61,6 +61,14 @@ def refused(web: WebProcess, **more: Any) -> int:
     return caught.value.response.status_code
 
 
+def test_who_takes_it_for_a_node_is_told_that_nothing_is_there(web: WebProcess) -> None:
+    """A consumer takes 403 for a word about its token."""
+    for path in ("/ws/consumer/", "/ws/broker/", "/"):
+        with pytest.raises(InvalidStatus) as caught:
+            connect(f"{web.url.replace('http', 'ws')}{path}")
+        assert caught.value.response.status_code == 404
+
+
 def test_only_a_signed_in_page_of_this_origin_connects(web: WebProcess, session: str) -> None:
     assert refused(web) == 403
     assert refused(web, cookie="muster_session=forged") == 403

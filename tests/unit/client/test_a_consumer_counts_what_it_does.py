@@ -81,6 +81,10 @@ async def test_offsets_that_were_handed_out_can_be_committed_by_name(stage: Stag
         with pytest.raises(PartitionNotAssigned, match="nothing was committed"):
             await consumer.commit({place: 3, TopicPartition("orders", 2): 1})
         assert stage.coordinator.committed == {("orders", 0): 2}
+        with pytest.raises(ValueError, match="an offset is a whole number, not '3'"):
+            await consumer.commit({place: "3"})  # type: ignore[dict-item]
+        with pytest.raises(ValueError, match="names no partitions; write"):
+            await consumer.commit([("orders", 0, 3)])  # type: ignore[arg-type]
         await consumer.commit()
         assert stage.coordinator.committed == {("orders", 0): 4}
 

@@ -51,6 +51,15 @@ async def test_a_refused_token_raises_and_says_so(monkeypatch: pytest.MonkeyPatc
                 await anext(consumer)
 
 
+async def test_an_address_that_is_no_node_is_not_taken_for_a_token_that_is_wrong() -> None:
+    async with running("one") as nodes:
+        nodes.status = HTTPStatus.NOT_FOUND
+        async with ben(nodes.addresses["one"]) as consumer:
+            while "it answered 404: is it a node?" not in consumer.state_text:
+                await asyncio.sleep(0.01)
+            assert consumer.state is State.SEARCHING
+
+
 async def test_its_state_is_told_from_the_beginning_to_the_end() -> None:
     consumer = ben("ws://127.0.0.1:9")
     seen = [consumer.state]
