@@ -442,6 +442,16 @@ def test_a_filter_after_the_session_ended_leads_to_the_door_and_a_failure_keeps_
     expect(page.get_by_role("heading", name="Sign in to aero-prod")).to_be_visible()
 
 
+def test_on_a_phone_a_group_has_the_line_that_its_lag_leaves(open_page: Open) -> None:
+    """Names that many groups begin with are told apart by what comes after."""
+    for name in ("warehouse-loader-north", "warehouse-loader-south"):
+        cast.add_group(name)
+    page = open_page("/groups/", width=390)
+    for link in page.locator("#list tbody th a").all():
+        shown, whole = link.evaluate("(e) => [e.closest('th').clientWidth, e.scrollWidth]")
+        assert shown >= whole
+
+
 def test_the_longest_names_and_many_partitions_fit(open_page: Open) -> None:
     """249 letters without a place to break, a group of many members, an error of one long word."""
     long = "w" * 249

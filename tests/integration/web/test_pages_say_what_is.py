@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from django.utils.html import strip_tags
 
 from access.models import Principal
@@ -480,3 +481,14 @@ def test_more_groups_in_trouble_than_a_page_holds_are_all_found(viewer: Client) 
 def test_the_number_of_matches_counts_the_lag_too(viewer: Client) -> None:
     cast.one_night(groups=5)
     assert "1 rows. 1 matches." in text(viewer, "/groups/?lag_over=30000")
+
+
+def test_a_rebalance_that_many_turns_followed_is_not_said_never_to_have_been(viewer: Client) -> None:
+    cast.add_cluster()
+    cast.departures(cast.add_topic("flights", 6, [(1, 2, 3)]))
+    assert "member joined" in text(viewer, "/")
+    for number in range(200):
+        cast.journal("coordinator/1", f"batch-{number}", timezone.now(), "offsets were committed", [])
+    page = text(viewer, "/")
+    assert "No rebalance of late" in page and "the journal keeps earlier ones" in page
+    assert "No rebalance yet" not in page
