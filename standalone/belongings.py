@@ -52,6 +52,8 @@ def claim(home: Path, names: Iterable[str]) -> Belongings:
     """
     if is_everybodys(home):
         raise NotAHome(f"{home} is no folder for a stack alone; name another with MUSTER_HOME=dir.")
+    if home.exists() and not home.is_dir():
+        raise NotAHome(f"{home} is a file, no folder: name another with MUSTER_HOME=dir.")
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     # In this order: whoever makes it a home at the same time writes the list first.
     strangers = _strangers(home)

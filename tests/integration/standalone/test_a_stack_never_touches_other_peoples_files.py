@@ -89,6 +89,14 @@ def test_the_demos_home_inside_is_no_stranger(tmp_path: Path) -> None:
     assert remove(tmp_path) == []
 
 
+def test_a_file_is_no_home(tmp_path: Path) -> None:
+    mine = tmp_path / "notes"
+    mine.write_text("mine", encoding="utf-8")
+    with pytest.raises(NotAHome, match="notes is a file, no folder: name another with MUSTER_HOME"):
+        claim(mine, ["log"])
+    assert mine.read_text(encoding="utf-8") == "mine"
+
+
 def test_a_stranger_inside_called_demo_is_one(tmp_path: Path) -> None:
     mine = _project(tmp_path / "demo")
     with pytest.raises(NotAHome, match=r"no stack made it \(demo"):
