@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
@@ -20,6 +21,20 @@ Function = Callable[..., None]
 
 def _option(*names: str, text: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, **more)
+
+
+def own_version() -> str:
+    """Of the library that holds this command."""
+    try:
+        return version("muster")
+    except PackageNotFoundError:
+        return "of a checkout"
+
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"muster {own_version()}")
+        raise typer.Exit
 
 
 def _number(value: float) -> float:
@@ -49,6 +64,17 @@ _SHARED_DEFAULTS: Final[dict[str, Any]] = {
     "plaintext": False,
     "timeout": 30.0,
 }
+_VERSION: Final = inspect.Parameter(
+    "version",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        _option(
+            "--version", text="Say which version this command is.", is_eager=True, callback=_tell_version
+        ),
+    ],
+)
 _CONTEXT: Final = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 _LISTED: Final = {"most": Annotated[int, _option("--limit", text="At most so many rows; 0: all.", min=0)]}
 _WATCHED: Final = {
@@ -111,7 +137,7 @@ def before_commands(app: typer.Typer) -> None:
     def said(invocation: typer.Context, **given: Any) -> None:
         invocation.obj = {name: value for name, value in given.items() if _is_said(invocation, name)}
 
-    _sign(said, [_CONTEXT, *shared])
+    _sign(said, [_CONTEXT, _VERSION, *shared])
     app.callback()(said)
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 import httpx
 import typer
 
-from muster.cli.commands import command
+from muster.cli.commands import command, own_version
 from muster.cli.failures import ExitCode, Failure
 from muster.cli.screen import Column
 from muster.cli.session import Session
@@ -139,10 +138,6 @@ def _brokers(session: Session) -> tuple[str, str, str]:
 
 
 def _versions(session: Session) -> tuple[str, str, str]:
-    try:
-        ours = version("muster")
-    except PackageNotFoundError:
-        ours = "of a checkout"
     theirs = session.rest.get("schema/").body.get("info", {}).get("version", "unknown")
     if theirs != "1":
         return (
@@ -150,4 +145,4 @@ def _versions(session: Session) -> tuple[str, str, str]:
             f"REST {theirs}, and this command speaks 1",
             "Install the command of the same release.",
         )
-    return "well", f"command {ours}, REST {theirs}", ""
+    return "well", f"command {own_version()}, REST {theirs}", ""

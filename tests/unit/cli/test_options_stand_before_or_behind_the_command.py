@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from muster.cli.app import app
+from muster.cli.commands import own_version
 
 
 def told(*arguments: str) -> str:
@@ -26,6 +27,10 @@ def test_a_cluster_is_named_before_the_command_or_behind_it() -> None:
     before = told("--url", "https://one.example", "context", "show")
     assert "https://one.example" in before
     assert told("context", "show", "--url", "https://one.example") == before
+
+
+def test_its_version_is_told_without_a_cluster() -> None:
+    assert told("--version") == f"muster {own_version()}\n"
 
 
 def test_what_stands_behind_the_command_counts() -> None:
