@@ -175,10 +175,10 @@ class ChaosCluster(Cluster):
     def ask_at(self, port: int, key: ApiKey, version: int, body: Any) -> Any:
         return asyncio.run(self.ask(port, key, version, body))
 
-    def ports_of_doors(self, without: str = "") -> list[int]:
-        """Kafka doors of everybody but that process."""
-        nodes = [port for name, port in self.doors.items() if name != without]
-        return nodes + [port for number, (port, _) in self.ports.items() if f"broker-{number}" != without]
+    def ports_of_doors(self, *without: str) -> list[int]:
+        """Kafka doors of everybody but these processes."""
+        brokers = {f"broker-{number}": port for number, (port, _) in self.ports.items()}
+        return [port for name, port in {**self.doors, **brokers}.items() if name not in without]
 
     def grumbles(self) -> list[str]:
         """Lines of the logs that tell of a mistake of ours."""

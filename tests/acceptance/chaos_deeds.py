@@ -51,15 +51,13 @@ class Deeds:
         admin = self._cluster.admin()
         admin.incremental_alter_configs([resource], request_timeout=20.0)[resource].result(30)
 
-    def _ask_to_move(
-        self, topic: str, number: int, target: tuple[int, ...] | None, without: str = ""
-    ) -> None:
-        """As Kafka's tool does, at any door but that of `without`; None: cancel."""
+    def _ask_to_move(self, topic: str, number: int, target: tuple[int, ...] | None, *without: str) -> None:
+        """As Kafka's tool does, at any door but those of `without`; None: cancel."""
         key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
         shape = request_class(key, 0)
         place = build(part(shape, "ReassignablePartition"), partition_index=number, replicas=target)
         named = build(part(shape, "ReassignableTopic"), name=topic, partitions=(place,))
-        port = self._dice.choice(self._cluster.ports_of_doors(without))
+        port = self._dice.choice(self._cluster.ports_of_doors(*without))
         body = build(shape, topics=(named,), timeout=timedelta(seconds=10))
         answer = self._cluster.ask_at(port, key, 0, body)
         (one,) = answer.responses[0].partitions

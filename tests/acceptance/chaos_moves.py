@@ -83,7 +83,7 @@ class Moves(Deeds):
         leader = self._cluster.leader(move.topic, move.number)
         self._kill(leader)
         self._cluster.wait_led_by_another(leader)
-        self._ask_for(move, None, without=leader)
+        self._ask_for(move, None, leader)
         self._cluster.again(move.new)
         self._cluster.again(leader)
         assert tuple(self._cluster.partitions(move.topic)[move.number]["assigned"]) == move.origin
@@ -150,6 +150,6 @@ class Moves(Deeds):
         )
         self._cluster.again(first)
 
-    def _ask_for(self, move: Move, target: tuple[int, ...] | None, without: str = "") -> None:
-        """At any door but of whoever cannot answer; None: cancel."""
-        self._ask_to_move(move.topic, move.number, target, without or move.new)
+    def _ask_for(self, move: Move, target: tuple[int, ...] | None, *dead: str) -> None:
+        """At any door but of whoever cannot answer, as the new replica is paused; None: cancel."""
+        self._ask_to_move(move.topic, move.number, target, move.new, *dead)
