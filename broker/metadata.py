@@ -1,6 +1,6 @@
 """This room turns what the controller says into what clients are told: brokers, nodes, topics, ISRs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -60,15 +60,18 @@ class ClientMetadata:
         alike: dict[tuple[object, ...], PartitionView] = {}
         topic_id: UUID | None = None
         views: list[PartitionView] = []
+        unusable: Mapping[int, tuple[int, ...]] = {}
         for row in rows:
             if row.topic_id is not topic_id:
                 topic_id, views = row.topic_id, self._views_of_topic(row.topic_id)
+                unusable = self._known.unusable.get(topic_id, {})
                 touched[topic_id] = None
             if row.partition < len(views):
-                said = row.leader, row.leader_epoch, row.assigned, row.isr
+                failed = unusable.get(row.partition, ())
+                said = row.leader, row.leader_epoch, row.assigned, row.isr, failed
                 same = alike.get(said)
                 if same is None:
-                    same = alike[said] = self._view_of(row)
+                    same = alike[said] = self._view_of(row, failed)
                 views[row.partition] = same
         for topic_id in (*self._known.topics.keys() - self._topics.keys(), *touched):
             topic = self._known.topics.get(topic_id)
@@ -90,9 +93,9 @@ class ClientMetadata:
             views += [_NOTHING_KNOWN] * (topic.partition_count - len(views))
         return views
 
-    def _view_of(self, row: PartitionRow) -> PartitionView:
+    def _view_of(self, row: PartitionRow, failed: tuple[int, ...]) -> PartitionView:
         in_sync = told_in_sync(row.leader, row.isr, self.live)
-        return PartitionView(row.leader, row.leader_epoch, row.assigned, in_sync)
+        return PartitionView(row.leader, row.leader_epoch, row.assigned, in_sync, failed)
 
 
 def _views_of(rows: Iterable[BrokerRow]) -> Iterable[BrokerView]:

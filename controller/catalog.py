@@ -41,6 +41,9 @@ FROM (SELECT topic_id, assigned, leader, leader_epoch, isr, version, array_agg(p
       GROUP BY topic_id, assigned, leader, leader_epoch, isr, version) AS alike"""
 """What is alike together, as one text: a turn changes ten thousand rows to a few outcomes."""
 
+_OFFLINE_LOGS = """
+SELECT broker_id, topic_id, array_agg(partition) FROM log_note WHERE state = 'offline' GROUP BY 1, 2"""
+
 _ONGOING = """
 SELECT moved.topic_name, moved.partition, partition.assigned, partition.adding, partition.removing,
        moved.target, moved.phase
@@ -144,6 +147,13 @@ def partitions(connection: Connection[Any], above: int) -> list[AlikeRows]:
     with connection.cursor() as cursor:
         found = cursor.execute(_PARTITIONS, {"above": above}).fetchone()
     return _alike_rows.decode(found[0]) if found else []
+
+
+def offline_logs(connection: Connection[Any]) -> list[tuple[int, UUID, tuple[int, ...]]]:
+    """By broker and topic: the partitions whose log it can neither read nor write, as it said last."""
+    with connection.cursor() as cursor:
+        rows = cursor.execute(_OFFLINE_LOGS).fetchall()
+    return [(broker_id, topic_id, tuple(numbers)) for broker_id, topic_id, numbers in rows]
 
 
 def ongoing_reassignments(connection: Connection[Any]) -> list[OngoingReassignment]:

@@ -129,7 +129,7 @@ class BrokerCondition(models.Model):
 
 
 class LogNote(models.Model):
-    """What is to be said of one log of one broker, as it said last; for people, never decided on."""
+    """What is to be said of one log of one broker, as it said last; told to people and clients, no more."""
 
     broker_id = models.IntegerField()
     topic_id = models.UUIDField(help_text="Of the topic; it may be deleted by now.")

@@ -370,6 +370,8 @@ class ControllerService:
         try:
             await self._node.query(lambda connection: store_conditions.note(connection, said))
             self._node.wake("progress")
+            if said.logs or said.begun:
+                self._node.wake("logs")
         except ConnectionLost:
             conditions.give_back(said)
         finally:

@@ -13,7 +13,14 @@ from uuid import UUID
 import structlog
 
 from controller import catalog
-from gateway.translation.cluster import KnownBroker, KnownCluster, KnownNode, KnownPartition, KnownTopic
+from gateway.translation.cluster import (
+    FailedLogs,
+    KnownBroker,
+    KnownCluster,
+    KnownNode,
+    KnownPartition,
+    KnownTopic,
+)
 from kafkaserver.cluster_answers import MetadataView, TopicView
 from kafkaserver.missed import MissedBrokers
 from kafkaserver.producer_ids import NoProducerIds, ProducerIdBlock
@@ -101,7 +108,7 @@ class ClusterOfNode:
 
     def woken(self, name: str) -> None:
         """Read again what the wake-up names."""
-        if name in ("cluster", EVERYTHING):
+        if name in ("cluster", "logs", EVERYTHING):
             self._refresh()
 
     def stop(self) -> None:
@@ -125,7 +132,7 @@ class ClusterOfNode:
                 self._known.learn(*learnt)
                 self.is_known = True
                 self.looks += 1
-                _, brokers, _, _ = learnt
+                _, brokers, *_ = learnt
                 self._vigils.keep({one.broker_id: one.peers_address for one in brokers if one.live})
                 self.missed.see(self.view())
             except ConnectionLost as problem:
@@ -144,7 +151,7 @@ def _call(waiting: list[Callable[[], None]]) -> None:
 
 def _look(
     connection: Connection, above: int
-) -> tuple[str, list[KnownBroker], list[KnownTopic], list[KnownPartition]]:
+) -> tuple[str, list[KnownBroker], list[KnownTopic], list[KnownPartition], list[FailedLogs]]:
     """Partitions first: of a topic that is made meanwhile they come with the next look, as their version is
     higher; read after the topics, they would be partitions of no topic, and dropped.
     """
@@ -168,4 +175,5 @@ def _look(
         for ask, is_live in ((catalog.live_brokers, True), (catalog.fenced_brokers, False))
         for one in ask(connection)
     ]
-    return str(cluster.read(connection).cluster_id), brokers, topics, changed
+    failed = [FailedLogs(*one) for one in catalog.offline_logs(connection)]
+    return str(cluster.read(connection).cluster_id), brokers, topics, changed, failed

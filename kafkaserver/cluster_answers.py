@@ -42,13 +42,14 @@ class BrokerView:
 class PartitionView:
     """Who leads one partition and who holds it; `leader` -1: nobody leads at present.
 
-    `in_sync`: see `told_in_sync`.
+    `in_sync`: see `told_in_sync`. `failed`: brokers that cannot use their log of it, though they may live.
     """
 
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
+    failed: tuple[int, ...] = ()
 
 
 def told_in_sync(leader: int, isr: tuple[int, ...], live: Container[int]) -> tuple[int, ...]:

@@ -290,12 +290,13 @@ def _partitions(
     version: int, live: Mapping[int, BrokerView], partitions: Sequence[PartitionView]
 ) -> list[bytes]:
     """The partitions of one topic; thousands of them share a few sets of replicas."""
-    sets: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}
+    sets: dict[tuple[tuple[int, ...], ...], bytes] = {}
     encoded = []
     for index, known in enumerate(partitions):
-        replicas = sets.get((known.replicas, known.in_sync))
+        told = known.replicas, known.in_sync, known.failed
+        replicas = sets.get(told)
         if replicas is None:
-            replicas = sets[known.replicas, known.in_sync] = _replicas(version, live, known)
+            replicas = sets[told] = _replicas(version, live, known)
         leads = known.leader in live
         error_code = ErrorCode.NONE if leads else ErrorCode.LEADER_NOT_AVAILABLE
         leader = known.leader if leads else NOBODY
@@ -308,10 +309,10 @@ def _partitions(
 
 
 def _replicas(version: int, live: Mapping[int, BrokerView], known: PartitionView) -> bytes:
-    """Who holds a partition, who of them is in sync, who is away; and no tags."""
+    """Who holds a partition, who of them is in sync, who is away or cannot use its log; and no tags."""
     flexible = is_flexible(ApiKey.METADATA, version)
-    away = tuple(broker_id for broker_id in known.replicas if broker_id not in live)
+    offline = tuple(one for one in known.replicas if one not in live or one in known.failed)
     parts = []
-    for ids in (known.replicas, known.in_sync, away)[: 3 if version >= 5 else 2]:
+    for ids in (known.replicas, known.in_sync, offline)[: 3 if version >= 5 else 2]:
         parts.append(_count(flexible, len(ids)) + struct.pack(f">{len(ids)}i", *ids))
     return b"".join(parts) + (b"\x00" if flexible else b"")

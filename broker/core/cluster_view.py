@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from muster.messages.link.quotas import QuotaKey, QuotaRow
-from muster.messages.link.rows import EVERY_BROKER, BrokerConfigs, BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.rows import (
+    EVERY_BROKER,
+    BrokerConfigs,
+    BrokerRow,
+    PartitionRow,
+    TopicRow,
+    UnusableAt,
+)
 from muster.messages.link.to_broker import AlterPartitionAnswer, Changes, IsrAnswer, Nodes, SnapshotChunk
 
 PartitionKey = tuple[UUID, int]
@@ -55,6 +62,8 @@ class ClusterView:
         self.configs: dict[int, BrokerConfigs] = {}
         """What was set for brokers, and for EVERY_BROKER."""
         self.quotas: dict[QuotaKey, QuotaRow] = {}
+        self.unusable: dict[UUID, dict[int, tuple[int, ...]]] = {}
+        """By topic and partition: brokers that cannot use their log of it. Clients are told, nothing else."""
         self.nodes = Nodes(nodes=(), owners=())
         """As the controller last told; nothing is decided on it, clients are told."""
         self._had_snapshot = False
@@ -130,6 +139,9 @@ class ClusterView:
         self.topic_ids = {row.name: row.topic_id for row in self.topics.values()}
         self.configs = {row.broker_id: row for chunk in chunks for row in chunk.configs}
         self.quotas = {row.key: row for chunk in chunks for row in chunk.quotas}
+        self.unusable = {}
+        for chunk in chunks:
+            self._hear_unusable(chunk.unusable)
         self.metadata_version = chunks[0].metadata_version
         self.ready = self._had_snapshot = True
         return Heeded(
@@ -148,7 +160,7 @@ class ClusterView:
         if not self.ready:
             return Heeded(hang_up="a change came before the snapshot")
         if frame.metadata_version <= self.metadata_version:
-            return Heeded()
+            return Heeded(told=self._hear_unusable(frame.unusable))
         for broker_id in frame.gone_brokers:
             self.brokers.pop(broker_id, None)
         for broker in frame.brokers:
@@ -171,6 +183,7 @@ class ClusterView:
         for alike in (*frame.leader_and_isr, *frame.stop_replica):
             heeded.rows += self._taken_over(alike.rows(frame.metadata_version))
         heeded.told += heeded.rows
+        heeded.told += self._hear_unusable(frame.unusable)
         if frame.complete:
             self.metadata_version = frame.metadata_version
         return heeded
@@ -181,6 +194,7 @@ class ClusterView:
         if topic is None:
             return
         del self.topic_ids[topic.name]
+        self.unusable.pop(topic_id, None)
         heeded.deleted_topics.append(topic_id)
         self._forget(topic_id, range(topic.partition_count), heeded)
 
@@ -197,6 +211,24 @@ class ClusterView:
             if self._is_assigned(key):
                 heeded.deleted.append(key)
             self.partitions.pop(key, None)
+            self.unusable.get(topic_id, {}).pop(number, None)
+
+    def _hear_unusable(self, told: Iterable[UnusableAt]) -> list[PartitionRow]:
+        """Take it over; returns the rows of which clients are told something else now."""
+        changed: list[PartitionRow] = []
+        for one in told:
+            here = self.unusable.setdefault(one.topic_id, {})
+            for number in one.failed:
+                here[number] = tuple(sorted({*here.get(number, ()), one.broker_id}))
+            for number in one.usable:
+                left = tuple(b for b in here.pop(number, ()) if b != one.broker_id)
+                if left:
+                    here[number] = left
+            if not here:
+                del self.unusable[one.topic_id]
+            keys = ((one.topic_id, number) for number in (*one.failed, *one.usable))
+            changed += [row for key in keys if (row := self.partitions.get(key)) is not None]
+        return changed
 
     def _hear_answers(self, frame: AlterPartitionAnswer) -> Heeded:
         if not self.ready:

@@ -3,7 +3,7 @@
 import msgspec
 
 from controller.core import leaders, leaving
-from controller.core.dispatch import snapshot
+from controller.core.dispatch import snapshot, unusable_news
 from controller.core.draft import Draft
 from controller.core.events import BrokerGone, HangUp, Hello, LinkId, Say, TookOver
 from controller.core.proposing import Task
@@ -256,6 +256,7 @@ def welcome(draft: Draft, version: int) -> frozenset[LinkId]:
         {**draft.rows.configs, **draft.configs}.values(),
         draft.all_quotas(),
         draft.losses.whole(draft.partition),
+        unusable_news({}, draft.memory.unusable),
     )
     least = config_levels.number(MIN_INSYNC_REPLICAS, {}, draft.levels())
     for link, broker_id in bound:

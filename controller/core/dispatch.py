@@ -1,6 +1,8 @@
 """This room turns what a turn changed into frames: one per broker, a snapshot in chunks (002 A.4, D.4)."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -9,7 +11,15 @@ import msgspec
 from muster.messages.limits import MAX_ROWS_PER_CHANGES, MAX_ROWS_PER_FRAME
 from muster.messages.link.losses import LossAsked
 from muster.messages.link.quotas import QuotaRow
-from muster.messages.link.rows import AlikePartitions, BrokerConfigs, BrokerRow, PartitionRow, TopicRow
+from muster.messages.link.rows import (
+    AlikePartitions,
+    BrokerConfigs,
+    BrokerRow,
+    PartitionKey,
+    PartitionRow,
+    TopicRow,
+    UnusableAt,
+)
 from muster.messages.link.to_broker import Changes, SnapshotChunk
 
 MAX_CONFIG_LETTERS_PER_FRAME: Final = 4 * 1024 * 1024
@@ -40,6 +50,7 @@ class TurnChanges(NamedTuple):
     quotas: tuple[QuotaRow, ...] = ()
     gone_brokers: tuple[int, ...] = ()
     losses: tuple[LossAsked, ...] = ()
+    unusable: tuple[UnusableAt, ...] = ()
 
 
 def frames_for(broker_id: int, turn: TurnChanges) -> list[Changes]:
@@ -49,9 +60,18 @@ def frames_for(broker_id: int, turn: TurnChanges) -> list[Changes]:
     """
     # A topic is known before its first partition.
     topics = _topics_in_parts(turn.topics) or [()]
-    parts = [*([()] * (len(topics) - 1)), *_in_parts(turn.partitions)]
+    partitions, unusable = _in_parts(turn.partitions), _unusable_in_parts(turn.unusable, MAX_ROWS_PER_CHANGES)
+    parts = [*([()] * max(len(topics) - 1, len(unusable) - len(partitions))), *partitions]
     return [
-        _frame(broker_id, turn, part, topics[number] if number < len(topics) else (), number, len(parts))
+        _frame(
+            broker_id,
+            turn,
+            part,
+            topics[number] if number < len(topics) else (),
+            unusable[number] if number < len(unusable) else (),
+            number,
+            len(parts),
+        )
         for number, part in enumerate(parts)
     ]
 
@@ -84,6 +104,7 @@ def _frame(
     turn: TurnChanges,
     part: Sequence[AlikeChange],
     topics: Sequence[TopicRow],
+    unusable: tuple[UnusableAt, ...],
     number: int,
     count: int,
 ) -> Changes:
@@ -111,6 +132,7 @@ def _frame(
         quotas=turn.quotas if number == 0 else (),
         gone_brokers=turn.gone_brokers if number == 0 else (),
         losses=turn.losses if number == 0 else (),
+        unusable=unusable,
     )
 
 
@@ -131,6 +153,53 @@ def _topics_in_parts(topics: Sequence[TopicRow]) -> list[Sequence[TopicRow]]:
     return parts
 
 
+def unusable_news(
+    before: Mapping[int, frozenset[PartitionKey]], now: Mapping[int, frozenset[PartitionKey]]
+) -> tuple[UnusableAt, ...]:
+    """What became of the logs that brokers cannot use, by broker and topic."""
+    found = []
+    for broker_id in sorted(before.keys() | now.keys()):
+        old, new = before.get(broker_id, frozenset()), now.get(broker_id, frozenset())
+        if new is old:
+            # As in nearly every turn, and there may be thousands.
+            continue
+        failed, usable = _by_topic(new - old), _by_topic(old - new)
+        found += [
+            UnusableAt(broker_id, topic_id, tuple(failed.get(topic_id, ())), tuple(usable.get(topic_id, ())))
+            for topic_id in sorted(failed.keys() | usable.keys())
+        ]
+    return tuple(found)
+
+
+def _by_topic(keys: Iterable[PartitionKey]) -> dict[UUID, list[int]]:
+    numbers: defaultdict[UUID, list[int]] = defaultdict(list)
+    for topic_id, number in keys:
+        numbers[topic_id].append(number)
+    return {topic_id: sorted(found) for topic_id, found in numbers.items()}
+
+
+def _unusable_in_parts(told: tuple[UnusableAt, ...], most: int) -> list[tuple[UnusableAt, ...]]:
+    """At most so many logs in each: a whole disk may fail at once."""
+    if sum(len(one.failed) + len(one.usable) for one in told) <= most:
+        return [told] if told else []
+    logs = [
+        (one.broker_id, one.topic_id, number, has_failed)
+        for one in told
+        for numbers, has_failed in ((one.failed, True), (one.usable, False))
+        for number in numbers
+    ]
+    parts = []
+    for start in range(0, len(logs), most):
+        part = []
+        for (broker_id, topic_id), group in groupby(logs[start : start + most], key=lambda one: one[:2]):
+            here = list(group)
+            failed = tuple(number for _, _, number, has_failed in here if has_failed)
+            usable = tuple(number for _, _, number, has_failed in here if not has_failed)
+            part.append(UnusableAt(broker_id, topic_id, failed, usable))
+        parts.append(tuple(part))
+    return parts
+
+
 def snapshot(
     metadata_version: int,
     brokers: Iterable[BrokerRow],
@@ -139,14 +208,17 @@ def snapshot(
     configs: Iterable[BrokerConfigs] = (),
     quotas: Iterable[QuotaRow] = (),
     losses: Iterable[LossAsked] = (),
+    unusable: tuple[UnusableAt, ...] = (),
 ) -> list[SnapshotChunk]:
     """Everything, in numbered chunks of at most MAX_ROWS_PER_FRAME rows of each kind."""
     all_brokers, all_partitions = tuple(brokers), tuple(partitions)
     all_configs, all_quotas, all_losses = tuple(configs), tuple(quotas), tuple(losses)
     topic_parts = _topics_in_parts(tuple(topics))
+    unusable_parts = _unusable_in_parts(unusable, MAX_ROWS_PER_FRAME)
     longest = max(map(len, (all_brokers, all_partitions, all_configs, all_quotas, all_losses)))
     # Without a row there is a chunk, too: it says that there is nothing.
-    starts = range(0, max(longest, len(topic_parts) * MAX_ROWS_PER_FRAME, 1), MAX_ROWS_PER_FRAME)
+    chunk_count = max(len(topic_parts), len(unusable_parts))
+    starts = range(0, max(longest, chunk_count * MAX_ROWS_PER_FRAME, 1), MAX_ROWS_PER_FRAME)
     return [
         SnapshotChunk(
             metadata_version=metadata_version,
@@ -158,6 +230,7 @@ def snapshot(
             configs=all_configs[start : start + MAX_ROWS_PER_FRAME],
             quotas=all_quotas[start : start + MAX_ROWS_PER_FRAME],
             losses=all_losses[start : start + MAX_ROWS_PER_FRAME],
+            unusable=unusable_parts[number] if number < len(unusable_parts) else (),
         )
         for number, start in enumerate(starts)
     ]

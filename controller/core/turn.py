@@ -28,7 +28,7 @@ from controller.core import (
     shrinking,
     topics,
 )
-from controller.core.dispatch import frames_for
+from controller.core.dispatch import frames_for, unusable_news
 from controller.core.draft import ClusterDecision, Draft
 from controller.core.events import (
     BrokerGone,
@@ -77,6 +77,7 @@ from muster.messages.link.plans import (
     ThrottlePlan,
 )
 from muster.messages.link.quotas import AlterClientQuotas, DescribeClientQuotas
+from muster.messages.link.rows import UnusableAt
 
 LOOKS_AT_ALL: Final = 1_000
 """The weight of what looks at every partition: few of these are one turn."""
@@ -116,7 +117,7 @@ def decide(
         brokers.go_on_returning(draft, broker_id)
     brokers.end_overdue_sessions(draft)
     preferred.balance_if_due(draft)
-    return _finish(draft, moves_rest)
+    return _finish(draft, unusable_news(state.memory.unusable, draft.memory.unusable), moves_rest)
 
 
 def _happened(draft: Draft, event: Event) -> None:
@@ -194,7 +195,7 @@ def _heard(draft: Draft, event: Heard) -> None:
             assert_never(event.frame)
 
 
-def _finish(draft: Draft, moves_rest: bool) -> ClusterDecision:
+def _finish(draft: Draft, unusable: tuple[UnusableAt, ...], moves_rest: bool) -> ClusterDecision:
     leaving.go_on(draft)
     if not moves_rest:
         plans.ask_next(draft)
@@ -212,8 +213,8 @@ def _finish(draft: Draft, moves_rest: bool) -> ClusterDecision:
     # To state an answer changes nothing that a broker knows: it has no version of its own.
     answers, replies = requests.answered(draft.replies)
     commands: list[Saying] = list(draft.hang_ups)
-    if records:
-        turn = draft.turn_changes(changes)
+    if records or unusable:
+        turn = draft.turn_changes(changes)._replace(metadata_version=version, unusable=unusable)
         for broker_id, session in draft.memory.sessions.items():
             if session.link is None or session.link in welcomed:
                 continue

@@ -48,6 +48,14 @@ class KnownPartition(NamedTuple):
     version: int
 
 
+class FailedLogs(NamedTuple):
+    """Logs of one topic, by number, that a broker can neither read nor write, as it said last."""
+
+    broker_id: int
+    topic_id: UUID
+    numbers: tuple[int, ...]
+
+
 class KnownNode(NamedTuple):
     """A live node; `address` is host:port of its Kafka listener, "" if it has none."""
 
@@ -63,6 +71,8 @@ class KnownCluster:
         """Partitions that changed above this version are not known yet."""
         self._partitions: dict[UUID, dict[int, KnownPartition]] = {}
         self._topics: dict[UUID, TopicView] = {}
+        self._failed: dict[UUID, dict[int, tuple[int, ...]]] = {}
+        """By topic and partition: brokers whose log of it failed."""
         self._live: frozenset[int] = frozenset()
         self._base = MetadataView()
 
@@ -72,9 +82,10 @@ class KnownCluster:
         brokers: Iterable[KnownBroker],
         topics: Iterable[KnownTopic],
         changed: Iterable[KnownPartition],
+        failed: Iterable[FailedLogs] = (),
     ) -> None:
-        """Take over all brokers and topics, and the partitions that changed."""
-        touched: set[UUID] = set()
+        """Take over all brokers, topics and failed logs, and the partitions that changed."""
+        touched = self._learn_failed(failed)
         topic_id: UUID | None = None
         rows: dict[int, KnownPartition] = {}
         for partition in changed:
@@ -104,6 +115,16 @@ class KnownCluster:
             topic_id: rows for topic_id, rows in self._partitions.items() if topic_id in self._topics
         }
         self._base = MetadataView.of(cluster_id, views, self._topics.values(), fenced=fenced)
+
+    def _learn_failed(self, failed: Iterable[FailedLogs]) -> set[UUID]:
+        """The topics of which other logs have failed than before."""
+        now: dict[UUID, dict[int, tuple[int, ...]]] = {}
+        for one in sorted(failed):
+            here = now.setdefault(one.topic_id, {})
+            for number in one.numbers:
+                here[number] = (*here.get(number, ()), one.broker_id)
+        before, self._failed = self._failed, now
+        return {one for one in before.keys() | now.keys() if before.get(one) != now.get(one)}
 
     def _forget_removed(self, topic: KnownTopic) -> None:
         """Another partition may come under the number of one that was removed."""
@@ -135,21 +156,25 @@ class KnownCluster:
 
     def _topic_view(self, topic: KnownTopic) -> TopicView:
         rows = self._partitions.get(topic.topic_id, {})
+        failed = self._failed.get(topic.topic_id, {})
         # What is alike has one view: ten thousand partitions share a few sets of replicas.
         alike: dict[tuple[object, ...], PartitionView] = {}
         partitions = []
         for number in range(topic.partition_count):
             row = rows.get(number)
-            said = () if row is None else (row.assigned, row.leader, row.leader_epoch, row.isr)
+            lost = failed.get(number, ())
+            said = () if row is None else (row.assigned, row.leader, row.leader_epoch, row.isr, lost)
             view = alike.get(said)
             if view is None:
-                view = alike[said] = _partition_view(row, self._live)
+                view = alike[said] = _partition_view(row, self._live, lost)
             partitions.append(view)
         return TopicView(topic.name, topic.topic_id, tuple(partitions))
 
 
-def _partition_view(row: KnownPartition | None, live: frozenset[int]) -> PartitionView:
+def _partition_view(
+    row: KnownPartition | None, live: frozenset[int], failed: tuple[int, ...]
+) -> PartitionView:
     if row is None:
         return _NOTHING_KNOWN
     in_sync = told_in_sync(row.leader, row.isr, live)
-    return PartitionView(row.leader, row.leader_epoch, row.assigned, in_sync)
+    return PartitionView(row.leader, row.leader_epoch, row.assigned, in_sync, failed)

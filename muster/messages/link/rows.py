@@ -98,6 +98,18 @@ class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return [self.row(partition, version) for partition in self.partitions]
 
 
+class UnusableAt(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Logs of one topic, by number, that one live broker can neither read nor write, or can use again.
+
+    Not rows: the controller knows them from the brokers' own words, and a new owner hears them anew.
+    """
+
+    broker_id: int
+    topic_id: UUID
+    failed: tuple[int, ...] = ()
+    usable: tuple[int, ...] = ()
+
+
 class TopicRow(msgspec.Struct, frozen=True):
     """One topic; `configs` holds what was set for it, by Kafka's names and as text."""
 

@@ -22,6 +22,7 @@ from muster.messages.link.rows import (
     NodeRow,
     PartitionRow,
     TopicRow,
+    UnusableAt,
 )
 
 
@@ -69,6 +70,8 @@ class SnapshotChunk(msgspec.Struct, frozen=True, tag="SnapshotChunk", tag_field=
     quotas: tuple[QuotaRow, ...] = ()
     losses: tuple[LossAsked, ...] = ()
     """Elections of which not every replica has told what they lost."""
+    unusable: tuple[UnusableAt, ...] = ()
+    """Every log that a broker cannot use, as far as this owner has heard; clients are told."""
 
 
 class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_only=True):
@@ -77,6 +80,7 @@ class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_o
     `leader_and_isr` and `stop_replica` (002 C) concern replicas of this broker, `partitions` are rows that
     it needs only for its answers to clients. `stop_replica` names rows that no longer assign this broker.
     The version of each row is `metadata_version`. The turn is applied when the frame with `complete` was.
+    A turn that changed no row, but which logs can be used, states the version that was told before.
     """
 
     metadata_version: int
@@ -97,6 +101,8 @@ class Changes(msgspec.Struct, frozen=True, tag="Changes", tag_field="type", kw_o
     """They are no part of the cluster any more; heeded before `brokers`, which may have one of their ids."""
     losses: tuple[LossAsked, ...] = ()
     """Elections that may have lost records, new or told of by one more replica; heeded before all rows."""
+    unusable: tuple[UnusableAt, ...] = ()
+    """Logs of brokers that cannot be used any more, or can again; heeded whatever the version is."""
 
 
 class IsrAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):

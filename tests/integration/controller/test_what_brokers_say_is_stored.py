@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from controller import conditions, store_conditions
+from controller import catalog, conditions, store_conditions
 from controller.models import Broker, BrokerCondition, LogNote, Topic
 from controller.pace import Said
 from muster.messages.link.condition import (
@@ -84,3 +84,15 @@ def test_only_logs_of_live_brokers_that_hold_the_partition_are_told(lane: LaneCo
     assert logs() == [(2, 0, "offline", "")]
     Broker.objects.filter(broker_id=2).update(fenced=True)
     assert logs() == [] and conditions.counts() == {}
+
+
+def test_a_node_reads_which_logs_are_offline_and_no_others(lane: LaneConnection) -> None:
+    topic_id: UUID = Topic.objects.get().topic_id
+    bad = [(2, Note(topic_id, number, OFFLINE)) for number in range(2)]
+    note(lane, Said((), ((2, Condition()),), (*bad, (1, Note(topic_id, 2, DAMAGED)))))
+    ((broker_id, of, numbers),) = catalog.offline_logs(lane)
+    assert (broker_id, of, sorted(numbers)) == (2, topic_id, [0, 1])
+    note(lane, Said((), ((2, Condition()),), ((2, Note(topic_id, 1, SOUND)),)))
+    assert catalog.offline_logs(lane) == [(2, topic_id, (0,))]
+    note(lane, Said((2,), ((2, Condition()),), ()))
+    assert catalog.offline_logs(lane) == []

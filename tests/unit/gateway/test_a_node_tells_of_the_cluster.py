@@ -2,7 +2,14 @@
 
 from uuid import UUID
 
-from gateway.translation.cluster import KnownBroker, KnownCluster, KnownNode, KnownPartition, KnownTopic
+from gateway.translation.cluster import (
+    FailedLogs,
+    KnownBroker,
+    KnownCluster,
+    KnownNode,
+    KnownPartition,
+    KnownTopic,
+)
 from kafkaserver.cluster_answers import PartitionView
 
 ORDERS, CLICKS = UUID(int=1), UUID(int=2)
@@ -45,6 +52,20 @@ def test_a_broker_that_died_is_in_sync_nowhere() -> None:
     known = learnt()
     known.learn("a-cluster", (ONE,), TOPICS, ())
     assert known.view((), {}).partition("orders", 1) == PartitionView(2, 1, (2, 1), (1,))
+
+
+def test_a_log_that_failed_on_a_broker_that_lives_is_told_until_it_is_sound() -> None:
+    known = learnt()
+    before = known.topics["clicks"]
+    failed = FailedLogs(2, ORDERS, (0, 1)), FailedLogs(1, ORDERS, (1,))
+    known.learn("a-cluster", (ONE, TWO), TOPICS, (), failed)
+    assert [one.failed for one in known.topics["orders"].partitions] == [(2,), (1, 2)]
+    assert known.topics["clicks"] is before, "what is as it was is not made again"
+    told = known.topics["orders"]
+    known.learn("a-cluster", (ONE, TWO), TOPICS, (), tuple(reversed(failed)))
+    assert known.topics["orders"] is told
+    known.learn("a-cluster", (ONE, TWO), TOPICS, ())
+    assert [one.failed for one in known.topics["orders"].partitions] == [(), ()]
 
 
 def test_who_was_in_sync_last_is_told_where_nobody_leads() -> None:

@@ -108,6 +108,20 @@ def test_every_version_tells_brokers_leaders_and_replicas(version: int) -> None:
         assert first.leader_epoch == 5
 
 
+@pytest.mark.parametrize("version", range(5, 13))
+def test_a_replica_is_offline_where_its_broker_is_away_or_its_log_failed(version: int) -> None:
+    alike = PartitionView(1, 5, (1, 2, 3), (1, 2))
+    failed = replace(alike, failed=(2, 9))
+    topics = [TopicView("orders", ORDERS, (alike, failed, alike))]
+    view = MetadataView.of("cluster-1", VIEW.brokers.values(), topics)
+    answer = _answered(view, version, None)
+    start = reply_body_start(ApiKey.METADATA, version, answer)
+    body = read_body(response_class(ApiKey.METADATA, version), answer, start)
+    assert [one.offline_replicas for one in body.topics[0].partitions] == [(3,), (2, 3), (3,)]
+    assert {(one.leader_id, one.isr_nodes) for one in body.topics[0].partitions} == {(1, (1, 2))}
+    assert encode_body(body) == answer[start:]
+
+
 @pytest.mark.parametrize("version", range(13))
 def test_all_topics_are_told_to_who_names_none(version: int) -> None:
     body = _metadata(version, [] if version == 0 else None)

@@ -48,7 +48,9 @@ def test_an_older_controller_is_understood() -> None:
     assert isinstance(chunk, SnapshotChunk)
     assert chunk.brokers == (BrokerRow(1, 1, "a", {}),)
     assert chunk.partitions[0].adding == ()
-    assert isinstance(codec.decode_to_broker(OLD_CHANGES), Changes)
+    changes = codec.decode_to_broker(OLD_CHANGES)
+    assert isinstance(changes, Changes)
+    assert (chunk.unusable, changes.unusable) == ((), ())
 
 
 def test_what_a_newer_end_adds_to_a_frame_is_passed_over() -> None:
