@@ -41,7 +41,8 @@ from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import HelloAccepted
 from tests.simulation.replication.broker_process import Broker, incarnation
 from tests.simulation.replication.controller_process import Link
-from tests.simulation.replication.disk_harm import Rotten, keep, place_in_batch, refusing, rot
+from tests.simulation.replication.disk_barred import BarredLogs, kept_records
+from tests.simulation.replication.disk_harm import Rotten, chosen_byte, keep, place_in_batch, refusing, rot
 from tests.simulation.replication.disk_log import DAY_MS, DiskLog, KeptRecords, batch_of
 from tests.simulation.replication.disk_time import closed_by_age, looked_at, why_not_obeyed
 from tests.simulation.replication.disk_wire import Answered, Connection, Sent, bytes_of
@@ -88,6 +89,7 @@ class DiskBroker(Broker):
         self._rng = rng
         self._kept: dict[Any, KeptRecords] = {}
         self._views: dict[Any, DiskLog] = {}
+        self.barred = BarredLogs()
         self._unsynced_gone: set[tuple[PartitionKey, int]] = set()
         self.committed: dict[Any, list[Stored]] = {}
         """What the world knows to be committed."""
@@ -122,7 +124,13 @@ class DiskBroker(Broker):
         self.plane.on_trouble = self._state_unusable
         notes = HeldNotes(self.folder)
         self.plane.losses.begin(notes, _nobody_is_rung, same_boot=self.data.same_boot)
-        self._runner.run(self.plane.open_logs())
+        with self.barred.at_a_start():
+            self._runner.run(self.plane.open_logs())
+        if self.barred.unopened:
+            self.needs_restart = True
+            if self.crashed:
+                # What the crash took of them is found, and said, by the process that opens them.
+                self.crashed, self.crashed_in = 1, incarnation(self.run)
         self.view = ClusterView(self.broker_id)
         self._metadata = ClientMetadata(self.view)
         self._handler = ReplicaFetchHandler(self.plane, WakeUps())
@@ -150,7 +158,7 @@ class DiskBroker(Broker):
         for key, log in opened.items():
             if key not in self._views or self._views[key]._log is not log:
                 self._views[key] = self.view_of(log, partial(self._committed_of, key))
-        return {key: self._views[key] for key in opened}
+        return {key: self._views[key] for key in opened} | self.barred.seen(self._shelf.holds, opened)
 
     def view_of(self, log: PartitionLog, deleted: Callable[[], list[Stored]]) -> DiskLog:
         """How the checks see a log."""
@@ -178,23 +186,27 @@ class DiskBroker(Broker):
             self.below[key] = list(self.logs[key].records)
 
     def kill(self) -> None:
-        self._kept = {key: KeptRecords(list(view.records)) for key, view in self.logs.items()}
-        durable = {key: log.recovery_point for key, log in self._shelf._open.items()}
-        folders = {key: log.folder for key, log in self._shelf._open.items()}
+        self._kept = kept_records(self.logs)
+        self.barred.ended(self)
         self.up = False
         self.answers = []
         self._leave_link()
         self.data.close()
         for key, synced in sorted(self._unsynced_gone):
             # The fsync that failed was told once; what it should have written is gone when memory is.
-            if key in folders and folders[key].exists() and synced <= len(self._kept[key].records):
-                keep(folders[key], self._rng.randint(synced, len(self._kept[key].records)), self._rng)
+            one = self.barred.on_disk.get(key)
+            if one is not None and one.folder.exists() and synced <= len(self._kept[key].records):
+                self._keep(key, self._rng.randint(synced, len(self._kept[key].records)))
         self._unsynced_gone.clear()
-        self._durable, self._folders = durable, folders
+
+    def _keep(self, key: PartitionKey, end_offset: int) -> None:
+        """Of this log, whose process is gone, nothing else is left."""
+        keep(self.barred.on_disk[key].folder, end_offset, self._rng)
+        self.barred.cut(key, end_offset)
 
     def stop(self) -> None:
         """A clean stop: everything is flushed."""
-        kept = {key: KeptRecords(list(view.records)) for key, view in self.logs.items()}
+        kept = kept_records(self.logs)
         if self._runner.run(self.plane.close()):
             self.data.mark_clean()
         self.kill()
@@ -205,12 +217,12 @@ class DiskBroker(Broker):
         self.kill()
         self.boot += 1
         self.crashed, self.crashed_in = 1, incarnation(self.run)
-        for key, folder in self._folders.items():
+        for key, one in self.barred.on_disk.items():
             records = self._kept.get(key)
-            if records is not None and folder.exists():
-                keep(folder, max(self._durable[key], kept(records)), self._rng)
+            if records is not None and one.folder.exists():
+                self._keep(key, max(one.durable, kept(records)))
                 if self._rng.random() < 0.2:
-                    (folder / "leader-epoch-checkpoint").unlink(missing_ok=True)
+                    (one.folder / "leader-epoch-checkpoint").unlink(missing_ok=True)
         if Random(self.boot + self.broker_id).random() < 0.3:
             (self.folder / FILE).unlink(missing_ok=True)
 
@@ -219,8 +231,8 @@ class DiskBroker(Broker):
     def tear(self) -> None:
         """Killed in the middle of a write: the beginning of one batch more lies behind some log."""
         self.kill()
-        for key, folder in sorted(self._folders.items()):
-            paths = sorted(folder.glob("*.log"))
+        for key, log in sorted(self._shelf._open.items()):
+            paths = sorted(log.folder.glob("*.log"))
             if paths and self._rng.random() < 0.6:
                 batch = bytearray(self.batch_of(len(self._kept[key].records) + 1, *self._writes(key)))
                 epoch = self._kept[key].records[-1].epoch if self._kept[key].records else 1
@@ -243,14 +255,7 @@ class DiskBroker(Broker):
         ]
         if not paths:
             return
-        # Half of all bits hit the head of a batch: that is where damage can look like something else.
-        heads = [path for path in paths if path.suffix == ".log"]
-        path = self._rng.choice(heads if heads and self._rng.random() < 0.7 else paths)
-        data = bytearray(path.read_bytes())
-        at = self._rng.randrange(len(data))
-        starts = [start for start, _ in batches.headers(bytes(data))] if path in heads else []
-        if starts and self._rng.random() < 0.5:
-            at = self._rng.choice(starts) + self._rng.randrange(batches.HEADER_BYTES)
+        path, data, at = chosen_byte(paths, self._rng)
         place = place_in_batch(data, at) if path.suffix == ".log" else -1
         if self.up and place in range(12, 16):
             # A leader that sends another plausible epoch is believed: nothing but its own file could tell.

@@ -55,6 +55,21 @@ def rot(logs: list[tuple[Path, int]], rng: Random) -> Rotten | None:
     return Rotten(path, start, bytes(data[start : start + size]))
 
 
+def chosen_byte(paths: list[Path], rng: Random) -> tuple[Path, bytearray, int]:
+    """One of these files, what it holds, and a place in it: half of all lie in the head of a batch.
+
+    That is where damage can look like something else.
+    """
+    heads = [path for path in paths if path.suffix == ".log"]
+    path = rng.choice(heads if heads and rng.random() < 0.7 else paths)
+    data = bytearray(path.read_bytes())
+    at = rng.randrange(len(data))
+    starts = [start for start, _ in batches.headers(bytes(data))] if path in heads else []
+    if starts and rng.random() < 0.5:
+        at = rng.choice(starts) + rng.randrange(batches.HEADER_BYTES)
+    return path, data, at
+
+
 def place_in_batch(data: bytes | bytearray, at: int) -> int:
     """Where in its batch the byte at `at` lies; -1: in none."""
     for start, one in batches.headers(bytes(data)):

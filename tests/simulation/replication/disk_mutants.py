@@ -24,7 +24,7 @@ from broker.log.partition_log import PartitionLog
 from broker.log.segment import Segment
 from broker.log.shelf import LogShelf
 from broker.replicas import DataPlane
-from controller.core import brokers, leaders
+from controller.core import brokers, leaders, turn
 from controller.core.loss_draft import LossDraft
 from controller.core.state import LostTail
 
@@ -55,6 +55,10 @@ def _note_in_memory(check: Any, text: str) -> None:
 MUTANTS["damage_kept"] = lambda: patch.object(
     brokers, "LostTail", lambda everywhere, _logs: LostTail(everywhere, frozenset())
 )
+
+
+MUTANTS["unopened_is_forgotten"] = lambda: patch.object(LogShelf, "tried", lambda _shelf: None)
+MUTANTS["unusable_untold"] = lambda: patch.object(turn, "unusable_news", lambda *_: ())
 
 
 @mutant("nameless_is_nothing")

@@ -1,8 +1,9 @@
 """This room walks worlds whose brokers have disks: what `run.py` calls the simulation `disks`.
 
 The faults of the other walks, and those of a disk: refused writes and cuts, an fsync that fails, a write torn
-by a kill, a flipped bit, a crash that takes what was not flushed. One damage at a time, with
-min.insync.replicas = 2, must lose nothing that was acknowledged (replication.md section 6).
+by a kill, a flipped bit, a crash that takes what was not flushed, a log that one start cannot open. One
+damage at a time, with min.insync.replicas = 2, must lose nothing that was acknowledged (replication.md
+section 6).
 
 A flipped bit in a batch that was flushed is found by who fetches it, and then another leads; no other damage
 comes before it is found. Excluded is one that turns a leader epoch into another plausible one before it is
@@ -56,11 +57,14 @@ TOPICS_IN_EACH = 4
 DAYS_IN_EACH = 6
 SHRUNK_IN_EACH = UNCLEAN_IN_EACH = 10
 """One world of so many."""
+BARRED_IN_EACH, BARRED = 11, (7, 10)
+"""Two worlds of so many have logs that one start cannot open, and another can."""
 IN_MEMORY = Path("/dev/shm")
 DAMAGE = ("power", "flip", "rot", "flush_fails")
 """Faults after which a log may lack what it held: one at a time is promised to be made good."""
 
 
+OTHER_FAULTS = ("tear", "stop", "takeover", "late", "slow", "move", "break", "refuse", "trim", "day")
 RETENTIONS = tuple((RETENTION_BYTES, value) for value in ("0", "400", None))
 TIMES = (
     *((SEGMENT_MS, value) for value in (str(DAY_MS // 2), str(2 * DAY_MS + DAY_MS // 2), None)),
@@ -133,6 +137,9 @@ class DiskWorld(World):
         days: list[Action] = [("day",)] if self.left("day") else []
         is_whole = crashes.may_crash(self)
         found = days + [one for one in super().faults() if one[0] not in DAMAGE or is_whole]
+        if self.left("bar"):
+            down = [(b, self._disk(b)) for b in self.brokers if not self.brokers[b].up]
+            found += [("bar", b, key) for b, broker in down for key in broker.barred.choices()]
         for b, broker in self._up():
             if self.left("stop") and not broker.is_flipped:
                 found.append(("stop", b))
@@ -226,6 +233,24 @@ class DiskWorld(World):
                     return "a follower begins before its leader"
         return ""
 
+    def look_at_unusable(self) -> None:
+        """At rest every broker knows which logs cannot be used, as who has them says; raises Broken."""
+        memory, there = self.controller.state.memory, self.rows().partitions
+        expected = {(b, key) for b, keys in memory.unusable.items() for key in keys if there.get(key)}
+        for b, broker in self._up():
+            session, link = memory.sessions.get(b), broker.link
+            if link is None or session is None or session.link != link.link_id or not broker.view.ready:
+                continue
+            if not link.open or link.to_broker or link.to_controller:
+                continue
+            told = broker.view.unusable.items()
+            known = {(other, (t, n)) for t, here in told for n, others in here.items() for other in others}
+            if {one for one in known if there.get(one[1])} != expected:
+                raise Broken("a broker believes something else of logs that cannot be used")
+            own = {key for key in broker.plane.troubles.unusable if there.get(key)}
+            if own != {key for other, key in expected if other == b}:
+                raise Broken("the controller believes something else of logs than their broker")
+
     def _disk(self, b: int) -> DiskBroker:
         broker = self.brokers[b]
         assert isinstance(broker, DiskBroker)
@@ -253,6 +278,9 @@ class DiskWorld(World):
 
     def _tear(self, b: int) -> None:
         self._disk(b).tear()
+
+    def _bar(self, b: int, key: PartitionKey) -> None:
+        self._disk(b).barred.bar(key)
 
     def _flip(self, b: int) -> None:
         self._disk(b).flip()
@@ -341,6 +369,14 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
     if seed % SHRUNK_IN_EACH == 4:
         # What a log that was removed held below its start, nobody here remembers.
         budget |= {**removal_budget(Random(seed)), "trim": 0}
+    if seed % BARRED_IN_EACH in BARRED:
+        # Of its own chance, and nothing of it elsewhere: other walks are as they were.
+        bars = Random(seed + 4)
+        budget["bar"] = bars.randint(1, 4)
+        if is_unclean:
+            # A crash, and a log that does not open behind it, of the last that is in sync: nothing else.
+            assignments = [tuple(bars.sample((1, 2, 3), 2))]
+            budget |= dict.fromkeys(OTHER_FAULTS, 0) | {"bar": 8, "power": bars.randint(2, 4), "configure": 4}
     return DiskWorld(
         folder,
         runner,
@@ -358,8 +394,10 @@ def settle_machines(world: DiskWorld, revive: bool) -> str:
     """Fair runs until no machine needs another start; the first that breaks something is the last."""
     try:
         text = settle(world, revive)
+        world.look_at_unusable()
         while not world.broken and (world.revive_damaged() or world.waits_for_a_pass(text)):
             text = settle(world, revive)
+            world.look_at_unusable()
     except Broken as broken:
         return str(broken)
     return text

@@ -41,6 +41,8 @@ KILLED_BY = {
     "start_not_followed": 15,
     "tail_is_believed": 287,
     "torn_is_all": 33,
+    "unopened_is_forgotten": 447,
+    "unusable_untold": 21,
     "young_goes": 353,
 }
 """A seed whose walk breaks without the rule; when walks change, one of SEEDS takes its place."""
