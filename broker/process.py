@@ -114,8 +114,7 @@ class BrokerProcess:
         self._growing: dict[PartitionKey, HostedPartition] = {}
         self._untold: dict[PartitionKey, HighWatermark] = {}
         self._link = ControllerLink(settings, self)
-        notes = HeldNotes(folder.path)
-        self._plane.losses.begin(notes, self._link.ping_soon, same_boot=folder.same_boot)
+        self._plane.losses.begin(HeldNotes(folder.path), self._link.ping_soon, shelf.may_lack)
         self._departure = Departure(self._link.send, clock_ms)
         self._forwarding = Forwarding(self._link.send)
         self._followers = Replication(self._plane, settings, missed := self._metadata.missed)

@@ -57,13 +57,15 @@ class LossWatch:
         self._notes: Notes | None = None
         self._on_news: Callable[[], None] = _nobody_hears
 
-    def begin(self, notes: Notes, on_news: Callable[[], None], *, same_boot: bool = True) -> None:
+    def begin(
+        self, notes: Notes, on_news: Callable[[], None], may_lack: Callable[[PartitionKey], bool]
+    ) -> None:
         """Go on where the process before ended; `on_news` is called when there is something to tell.
 
-        `same_boot`: the machine did not crash since.
+        `may_lack`: whether the machine crashed since the log was last opened.
         """
         self._notes, self._held, self._on_news = notes, notes.load(), on_news
-        self._doubted = set() if same_boot else set(self._held)
+        self._doubted = {one for one in self._held if may_lack(PartitionKey(*one[:2]))}
 
     def hear(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
         """Heeded before the rows of the same frame: a follower may fetch as soon as it has obeyed its row."""

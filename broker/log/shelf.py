@@ -111,6 +111,10 @@ class LogShelf:
         """Every log that is there, opened or not."""
         return frozenset(self._found)
 
+    def may_lack(self, key: PartitionKey) -> bool:
+        """True if its machine crashed since a process opened it, and had that said of it."""
+        return not self._same_boot or key in self._unopened
+
     def holds(self, key: PartitionKey) -> bool:
         """True if its log is on disk."""
         return key in self._found
@@ -153,7 +157,7 @@ class LogShelf:
             self._was_clean,
             self._recovery_points.get(key, 0),
             self.high_watermarks.get(key, 0),
-            self._same_boot and key not in self._unopened,
+            not self.may_lack(key),
         )
         damage = found.open(trust, now_ms)
         if key in self._unopened:

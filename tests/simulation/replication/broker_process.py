@@ -103,7 +103,7 @@ class Broker:
         self.link: Link | None = None
         self.logs = {key: MemoryLog(tuple(log.records), log.start_offset) for key, log in self.logs.items()}
         self.losses = LossWatch(self.broker_id)
-        self.losses.begin(self.notes, _nobody_is_rung, same_boot=not self.lost_tail)
+        self.losses.begin(self.notes, _nobody_is_rung, lambda _key: self.lost_tail)
 
     def kill(self) -> None:
         self.up = False

@@ -122,8 +122,7 @@ class DiskBroker(Broker):
         shelf.scan(self.data.lose_tail)
         self.plane = DataPlane(self.broker_id, shelf, self.settings, self._now, self.wall_ms)
         self.plane.on_trouble = self._state_unusable
-        notes = HeldNotes(self.folder)
-        self.plane.losses.begin(notes, _nobody_is_rung, same_boot=self.data.same_boot)
+        self.plane.losses.begin(HeldNotes(self.folder), _nobody_is_rung, shelf.may_lack)
         with self.barred.at_a_start():
             self._runner.run(self.plane.open_logs())
         if self.barred.unopened:

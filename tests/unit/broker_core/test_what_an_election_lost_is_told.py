@@ -38,13 +38,13 @@ class Told:
     """One process of a broker: its watch and its replica of `orders-0`."""
 
     def __init__(
-        self, broker_id: int, log: Log, notes: Notes | None = None, *, same_boot: bool = True
+        self, broker_id: int, log: Log, notes: Notes | None = None, *, crashed: bool = False
     ) -> None:
         self.watch = LossWatch(broker_id)
         self.log = log
         self.replica = Replica(broker_id, log, high_watermark=log.end_offset)
         self.rang = 0
-        self.watch.begin(notes or Notes(), self._ring, same_boot=same_boot)
+        self.watch.begin(notes or Notes(), self._ring, lambda key: crashed and key == KEY)
 
     def _ring(self) -> None:
         self.rang += 1
@@ -226,7 +226,7 @@ def test_what_a_crash_of_the_machine_took_is_not_said_to_be_cut() -> None:
     notes = Notes()
     Told(2, log_of((3, 120)), notes).snapshot(ASKED)
 
-    second = Told(2, log_of((3, 60)), notes, same_boot=False)
+    second = Told(2, log_of((3, 60)), notes, crashed=True)
     second.snapshot(ASKED)
     third = Told(2, second.log, notes)
     third.snapshot(ASKED)
@@ -239,7 +239,7 @@ def test_a_crash_that_took_nothing_leaves_no_doubt() -> None:
     notes = Notes()
     Told(2, log_of((3, 120)), notes).snapshot(ASKED)
 
-    second = Told(2, log_of((3, 120)), notes, same_boot=False)
+    second = Told(2, log_of((3, 120)), notes, crashed=True)
     second.snapshot(ASKED)
     second.follows(cut_to=90, size_bytes=800)
     second.obeys(leader=1, epoch=5)

@@ -120,7 +120,7 @@ class Broker:
     def __init__(
         self, broker_id: int, folder: Path, settings: DataPlaneSettings, limits: ServerLimits | None
     ) -> None:
-        shelf = LogShelf(folder, was_clean=False)
+        shelf = self.shelf = LogShelf(folder, was_clean=False)
         shelf.scan()
         self.now_ms = 1_000_000
         self.plane = DataPlane(
