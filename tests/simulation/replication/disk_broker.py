@@ -492,7 +492,7 @@ class DiskBroker(Broker):
         closed = closed_by_age(hosted.log, batches.read_header(batch).max_timestamp_ms)
         with suppress(StorageFailed, *((AppendRefused,) if is_too_large else ())):
             hosted.append_produced(memoryview(batch), self.wall_ms())
-            if closed is not None and hosted.log._segments.active is closed:
+            if closed is not None and not self.is_flipped and hosted.log._segments.active is closed:
                 raise Diverged("a segment took a batch that is too young for it")
 
 
