@@ -74,7 +74,8 @@ class BrokerConnection:
                 await security.prove(connection._ask_first, host)
         except (ssl.SSLCertVerificationError, NotTrusted) as problem:
             raise BrokerNotTrusted(f"{address}: {problem}") from problem
-        except (OSError, TimeoutError, ValueError, EOFError, KafkaWireError) as problem:
+        except (OSError, TimeoutError, ValueError, OverflowError, EOFError, KafkaWireError) as problem:
+            # ValueError: a host that cannot be one; OverflowError: a port.
             raise BrokerUnavailable(f"{address}: {str(problem) or 'no connection in time'}") from problem
         else:
             opened, connection = connection, None
