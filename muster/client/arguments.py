@@ -17,6 +17,7 @@ Subscription = str | re.Pattern[str]
 _TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 THREADS_MAX: Final = 1_000
+LARGEST_OFFSET: Final = 2**63 - 1
 _SCHEMES: Final = ("ws", "wss")
 
 
@@ -114,9 +115,11 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> None:
 
 
 def at_least(name: str, value: Any, least: int) -> None:
-    """Raise ValueError unless `value` is a whole number that large."""
+    """Raise ValueError unless `value` is a whole number that large, and no larger than an offset can be."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{name}: a whole number of at least {least} is needed, not {value!r}")
+    if value > LARGEST_OFFSET:
+        raise ValueError(f"{name}: a whole number of at most {LARGEST_OFFSET} is needed, not {value!r}")
 
 
 def flag(name: str, value: Any) -> None:

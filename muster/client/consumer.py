@@ -260,6 +260,7 @@ class Consumer:
 
         Raises PartitionNotAssigned, and ValueError unless `to_offset` lies ahead.
         """
+        arguments.at_least("to_offset", to_offset, 0)
         tenure = self._tenure(topic, partition)
         if to_offset <= tenure.delivered_to:
             raise ValueError(f"{tenure} is at {tenure.delivered_to} already; skip goes ahead only")
@@ -269,7 +270,7 @@ class Consumer:
         """Go on at `offset`, ahead or back; what lies before it counts as finished.
 
         The next commit makes it durable. An offset that the log does not have leads to where
-        `auto_offset_reset` says. Raises PartitionNotAssigned.
+        `auto_offset_reset` says. Raises PartitionNotAssigned, and ValueError for what no offset can be.
         """
         arguments.at_least("offset", offset, 0)
         self._conversation.fetching.seek(self._tenure(topic, partition), offset)
@@ -304,7 +305,7 @@ class Consumer:
     ) -> dict[TopicPartition, int]:
         """Where the first record not older than `timestamp_ms` (wall time) lies; −1: nowhere.
 
-        Raises OffsetsUnknown.
+        Raises OffsetsUnknown, and ValueError for what no time can be.
         """
         arguments.at_least("timestamp_ms", timestamp_ms, 0)
         return await self._offsets_at(timestamp_ms, partitions)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
+from muster.client.arguments import at_least
 from muster.client.broker_questions import EARLIEST
 from muster.client.errors import PartitionNotAssigned
 from muster.client.fetching import Fetching, FetchOptions
@@ -51,7 +52,11 @@ class Standby:
         return frozenset(tenure.place for tenure in self._fetching.tenures())
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Go on at `offset`, ahead or back. Raises PartitionNotAssigned unless it stands by for it."""
+        """Go on at `offset`, ahead or back.
+
+        Raises PartitionNotAssigned unless it stands by for it, and ValueError for what no offset can be.
+        """
+        at_least("offset", offset, 0)
         for tenure in self._fetching.tenures():
             if tenure.place == (topic, partition):
                 self._fetching.seek(tenure, offset)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +105,18 @@ async def test_seeking_back_and_ahead_while_a_record_is_in_hand(stage: Stage) ->
         await until(lambda: consumer.position("orders", 0) == 5)
         await stage.produce([b"new"])
         assert await take(consumer, 1) == [(0, 5)]
+
+
+@pytest.mark.parametrize("offset", [-1, 2**63, 1.5])
+async def test_what_no_offset_can_be_is_refused_and_ends_nothing(stage: Stage, offset: Any) -> None:
+    async with stage.consumer() as consumer:
+        record = await anext(consumer)
+        for move in (consumer.seek, consumer.skip, consumer.standby.seek):
+            with pytest.raises(ValueError, match="a whole number of at"):
+                move(record.topic, record.partition, offset)
+        with pytest.raises(ValueError, match="timestamp_ms"):
+            await consumer.offsets_for_time(offset)
+        await anext(consumer)
 
 
 async def test_a_commit_after_a_seek_makes_it_durable_though_nothing_was_read(stage: Stage) -> None:
