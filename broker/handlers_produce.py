@@ -18,12 +18,17 @@ from muster.kafkawire.batches import NO_TIMESTAMP, BatchHeader, read_header
 from muster.kafkawire.errors import CorruptBatch
 from muster.kafkawire.produce import PartitionRecords, ProduceRequest, produce_answer, read_produce
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import after
 
 log = structlog.get_logger(__name__)
 
 ALL_IN_SYNC: Final = -1
 LONGEST_TIMEOUT_MS = 300_000
 """No produce is parked for longer, whatever was asked."""
+
+LOOKED_INTO_MS: Final = 500
+"""For so long one request may have the keys of its records looked at, which holds the loop: for a megabyte of
+compressed records of a few bytes a second, and a request may hold a hundred of them."""
 
 _NO_OFFSET: Final = -1
 _ACKS: Final = (ALL_IN_SYNC, 0, 1)
@@ -168,16 +173,19 @@ class ProduceHandler:
             reply.throttle(throttle_ms)
         outcomes: list[_Outcome] = []
         waiting: list[tuple[HostedPartition, int, _Outcome]] = []
+        enough_at = after(self._plane.clock(), LOOKED_INTO_MS) if len(request.parts) > 1 else None
         for records in request.parts:
             outcome = _Outcome(records.topic, records.partition)
             outcomes.append(outcome)
             hosted = self._judge(request, records, caller)
-            if isinstance(hosted, HostedPartition):
+            if not isinstance(hosted, HostedPartition):
+                outcome.refuse(hosted)
+            elif enough_at is not None and hosted.log.settings.compacts and self._plane.clock() > enough_at:
+                outcome.refuse(ErrorCode.NOT_ENOUGH_REPLICAS, "the request holds too many records at once")
+            else:
                 next_offset = self._append(hosted, records, outcome, reply)
                 if next_offset > hosted.replica.high_watermark:
                     waiting.append((hosted, next_offset, outcome))
-            else:
-                outcome.refuse(hosted)
             if outcome.error_code in SENT_AGAIN:
                 self._note_refused(records, reply.peer, outcome.error_code)
         if request.acks == 0:

@@ -1,5 +1,6 @@
 """The cleaner of a broker: which logs it compacts, when, and what clients are answered meanwhile."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from broker.replicas import DataPlaneSettings
 from muster.kafkawire.api_table import ApiKey
 from muster.kafkawire.fetch_requests import AskedPartition
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
 from tests.unit.broker_data_plane.planes import (
     Broker,
     Client,
@@ -111,6 +113,32 @@ async def test_a_record_without_a_key_is_refused(tmp_path: Path) -> None:
         one.obey(1, configs=COMPACTED)
         refused = await ann.ask(PRODUCE, 9, produce(batch=keyed([(None, b"v")])))
         assert produced(refused) == (ErrorCode.INVALID_RECORD, -1)
+
+
+async def test_one_request_has_no_more_keys_looked_at_than_the_loop_may_be_held_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at a clock is 300 ms later than the one before; what is refused may come again."""
+
+    def ticking() -> Instant:
+        one.now_ms += 300
+        return Instant(one.now_ms)
+
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, configs=COMPACTED)
+        monkeypatch.setattr(one.plane, "clock", ticking)
+        asked = produce(batch=keyed([(b"k", b"v")]), acks=1)
+        (topic,) = asked.topic_data
+        many = dataclasses.replace(topic, partition_data=topic.partition_data * 4)
+        several = dataclasses.replace(asked, topic_data=(many,))
+        (told,) = (await ann.ask(PRODUCE, 9, several)).responses
+        later = ErrorCode.NOT_ENOUGH_REPLICAS
+        found = [one.error_code for one in told.partition_responses]
+        assert found == [ErrorCode.NONE, later, later, later]
+        assert produced(await ann.ask(PRODUCE, 9, asked)) == (ErrorCode.NONE, 1)
+        one.obey(2, configs={})
+        (told,) = (await ann.ask(PRODUCE, 9, several)).responses
+        assert {one.error_code for one in told.partition_responses} == {ErrorCode.NONE}, "nobody looks"
 
 
 SMALL_SEGMENTS = DataPlaneSettings(log=LogSettings(segment_bytes=1_000))
