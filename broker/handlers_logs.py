@@ -28,6 +28,9 @@ _UNKNOWN: Final = -1
 _AT_ONCE: Final = 1_000
 """So many logs are looked at before the loop may do something else."""
 
+MOST_PRODUCERS_TOLD: Final = 20_000
+"""In one answer: whoever names a partition of thousands again and again is told of them no more often."""
+
 
 class LogHandlers:
     """Serves what one data plane holds."""
@@ -116,35 +119,38 @@ class LogHandlers:
         request = read_request(header, frame)
         caller = caller_of(reply)
         shape = response_class(header.api_key, header.api_version)
-        topics = tuple(
-            part(shape, "TopicResponse")(
-                name=topic.name,
-                partitions=tuple(
-                    self._producers_of(shape, topic.name, number, caller)
-                    for number in topic.partition_indexes
-                ),
-            )
-            for topic in request.topics
-        )
-        body = build(shape, topics=topics)
+        room = MOST_PRODUCERS_TOLD
+        topics = []
+        for topic in request.topics:
+            told = []
+            for number in topic.partition_indexes:
+                told.append(self._producers_of(shape, topic.name, number, caller, room))
+                room -= len(told[-1].active_producers)
+            topics.append(part(shape, "TopicResponse")(name=topic.name, partitions=tuple(told)))
+        body = build(shape, topics=tuple(topics))
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
 
-    def _producers_of(self, shape: Any, topic: str, number: int, caller: KafkaCaller) -> Any:
+    def _producers_of(self, shape: Any, topic: str, number: int, caller: KafkaCaller, room: int) -> Any:
         hosted = self._plane.found(topic, number)
         if not caller.may_read(topic):
             hosted = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif isinstance(hosted, HostedPartition) and hosted.replica.failed:
             hosted = ErrorCode.KAFKA_STORAGE_ERROR
+        elif isinstance(hosted, HostedPartition) and len(hosted.log.producers) > room:
+            hosted = ErrorCode.POLICY_VIOLATION
         is_refused = isinstance(hosted, ErrorCode)
         return build(
             part(shape, "PartitionResponse"),
             partition_index=number,
             error_code=hosted if is_refused else ErrorCode.NONE,
-            error_message=None,
+            error_message=_TOO_MANY if hosted is ErrorCode.POLICY_VIOLATION else None,
             active_producers=()
             if isinstance(hosted, ErrorCode)
             else tuple(_state(shape, *one) for one in hosted.log.producers.states()),
         )
+
+
+_TOO_MANY: Final = f"one answer tells of {MOST_PRODUCERS_TOLD} producers at most; ask for this one in another"
 
 
 _ERROR_SINCE: Final = 3

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker import handlers_logs
 from kafkaserver.callers import KafkaCaller
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
@@ -138,3 +139,19 @@ async def test_nothing_is_told_of_a_log_that_failed(tmp_path: Path) -> None:
         (told,) = (await ann.ask(PRODUCERS, 0, producers_of())).topics[0].partitions
         assert (int(told.error_code), told.active_producers) == (ErrorCode.KAFKA_STORAGE_ERROR, ())
         assert (await ann.ask(DIRS, 4, dirs(4))).results[0].topics == ()
+
+
+async def test_one_answer_tells_of_so_many_producers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request of twenty kilobytes can name a partition with thousands of them five thousand times."""
+    monkeypatch.setattr(handlers_logs, "MOST_PRODUCERS_TOLD", 5)
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        for producer_id in range(2):
+            await ann.ask(ApiKey.PRODUCE, 9, produce(b"a", producer=(producer_id, 0, 0)))
+        shape = request_class(PRODUCERS, 0)
+        named = part(shape, "TopicRequest")(name="orders", partition_indexes=(0, 0, 0, 0))
+        (topic,) = (await ann.ask(PRODUCERS, 0, shape(topics=(named,)))).topics
+        told = [(each.error_code, len(each.active_producers)) for each in topic.partitions]
+        much = (ErrorCode.POLICY_VIOLATION, 0)
+        assert told == [(ErrorCode.NONE, 2), (ErrorCode.NONE, 2), much, much]
+        assert "ask for this one in another" in (topic.partitions[-1].error_message or "")
