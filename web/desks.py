@@ -150,13 +150,22 @@ class Desks:
             if not await self._ended(turn, self._wait_ms):
                 REFUSED.labels("busy").inc()
                 raise Busy
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                # Whoever waited left in the moment in which a desk became free for it.
+                self._turn.release()
+            turn.cancel()
+            raise
         finally:
             self._waiting -= 1
-            if not turn.done():
-                turn.cancel()
         desk = self._free.pop()
         if desk.new:
-            await desk.rest()
+            try:
+                await desk.rest()
+            except BaseException:
+                self._free.append(desk)
+                self._turn.release()
+                raise
         return desk
 
     async def _ended(self, task: "asyncio.Task[Any]", within_ms: int | None = None) -> bool:

@@ -10,11 +10,17 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
 from access.cursors import NotOurs, opened, sealed
-from access.filters import DoesNotFit, Filter, number_filter, read_filters, text_filter, word_filter
+from access.filters import (
+    DoesNotFit,
+    moment_filter,
+    number_filter,
+    read_filters,
+    text_filter,
+    word_filter,
+)
 from access.grants import Operation
 from access.pages import needs
 from controller import history, standing
@@ -25,29 +31,14 @@ from web.journal_rows import JOURNAL, KINDS, Page, Turn, Wanted
 TURNS_OF_A_PAGE: Final = 50
 
 
-def time_filter(name: str, description: str) -> Filter:
-    """A filter by a moment, in the zone of the pages if it names none."""
-
-    def read(text: str) -> datetime:
-        try:
-            moment = parse_datetime(text)
-        except ValueError:
-            moment = None
-        if moment is None:
-            raise DoesNotFit(f"{name} must be a time like 2026-11-21T03:04:27.")
-        return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
-
-    return Filter(name, description, {"type": "string", "format": "date-time"}, read)
-
-
 _NARROWS: Final = (
     text_filter("group", "Only turns of this group."),
     text_filter("topic", "Only turns about this topic."),
     number_filter("broker", "Only turns about this broker."),
     text_filter("by", "Only what this principal asked for."),
     word_filter("kind", KINDS, "Only turns of this kind."),
-    time_filter("since", "Only from then on."),
-    time_filter("until", "Only up to then."),
+    moment_filter("since", "Only from then on."),
+    moment_filter("until", "Only up to then."),
 )
 _AFTER: Final = text_filter("after", "Where the page before ended.", 2048)
 

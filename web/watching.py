@@ -114,7 +114,7 @@ def _person(scope: Scope) -> str | None:
         cookie = SimpleCookie(headers.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME)
     except CookieError:
         return None
-    if cookie is None:
+    if cookie is None or "\x00" in cookie.value:
         return None
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(cookie.value)

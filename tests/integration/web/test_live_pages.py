@@ -72,6 +72,9 @@ def test_who_takes_it_for_a_node_is_told_that_nothing_is_there(web: WebProcess) 
 def test_only_a_signed_in_page_of_this_origin_connects(web: WebProcess, session: str) -> None:
     assert refused(web) == 403
     assert refused(web, cookie="muster_session=forged") == 403
+    assert refused(web, cookie='muster_session="a-session\\000of-nobody"') == 403, (
+        "no session has a zero byte"
+    )
     assert refused(web, cookie=session, origin="http://evil.example") == 403
     assert refused(web, cookie=session, origin=None) == 403
     assert refused(web, cookie=session, origin=web.url.replace("http", "https")) == 403

@@ -137,7 +137,8 @@ def test_where_few_match_a_page_says_how_far_it_looked_and_the_next_goes_on(
 
 
 def test_what_an_address_cannot_mean_is_refused_in_words(viewer: Client) -> None:
-    for query in ("kind=deeds", "since=yesterday", "broker=one", "after=nonsense", "group=%00"):
+    beyond = ("since=0001-01-01T00:00:00%2B14:00", "until=9999-12-31T23:59:59-12:00")
+    for query in ("kind=deeds", "since=yesterday", "broker=one", "after=nonsense", "group=%00", *beyond):
         answer = viewer.get(f"/journal/?{query}")
         assert answer.status_code == 400 and b"Begin at /journal/" in answer.content, query
 
