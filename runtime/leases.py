@@ -294,14 +294,14 @@ class LeaseKeeper:
 
     async def _session(self, function: Callable[[Link], Result]) -> Result:
         """Run `function` on the session connection. Raises ConnectionLost; the next call connects again."""
-        async with self._connecting:
-            if self._link is None:
-                run = self.run
-                self._link = await self._thread.run(lambda: self._database.connect(run, "session"))
-                self._judge.begin_again()
-            link = self._link
         # A full disk, or a server that only reads: as one that is away, the node freezes and goes on.
         with lost_where_nothing_is_done():
+            async with self._connecting:
+                if self._link is None:
+                    run = self.run
+                    self._link = await self._thread.run(lambda: self._database.connect(run, "session"))
+                    self._judge.begin_again()
+                link = self._link
             try:
                 return await self._thread.run(lambda: function(link))
             except ConnectionLost:

@@ -38,9 +38,9 @@ class SideLink:
         self._thread.stop()
 
     def _transaction(self, run: str, function: Callable[[Connection], Result]) -> Result:
-        if self._link is None:
-            self._link = self._database.connect(run, self._purpose)
         with lost_where_nothing_is_done():
+            if self._link is None:
+                self._link = self._database.connect(run, self._purpose)
             try:
                 return self._link.transaction(function)
             except ConnectionLost:

@@ -107,4 +107,6 @@ def varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 0x7F) << shift
         shift += 7
+    if shift > 63 and value >> 64:
+        raise CorruptBatch("a number of more than 64 bits")
     return (value >> 1) ^ -(value & 1), position

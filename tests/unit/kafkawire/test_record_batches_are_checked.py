@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.kafkawire import batches
+from muster.kafkawire import batches, record_frames
 from muster.kafkawire.errors import CorruptBatch
 from tests.unit.kafkawire.made_batches import made_batch, view
 
@@ -80,3 +80,11 @@ def test_only_corrupt_batch_leaves_a_walk(data: bytes) -> None:
             batches.check(walked, start, header)
     except CorruptBatch:
         return
+
+
+@pytest.mark.parametrize("last", [2, 0x7F, 0x80])
+def test_a_number_of_more_than_64_bits_is_corrupt(last: int) -> None:
+    largest = bytes([0xFF] * 9 + [1])
+    assert record_frames.varint(largest, 0) == (-(2**63), 10)
+    with pytest.raises(CorruptBatch, match="64 bits"):
+        record_frames.varint(largest[:9] + bytes([last, 1]), 0)
