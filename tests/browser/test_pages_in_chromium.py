@@ -78,9 +78,9 @@ FITS = """() => {
   const found = [], box = (e) => e.getBoundingClientRect();
   const what = (e) => `${e.tagName}.${e.className} ${e.textContent.trim().slice(0, 24)}`;
   const seen = (e) => e.checkVisibility() && box(e).width > 0;
-  const controls = ':is(main, .bar) a[href], :is(main, .bar, .foot) button, main input, main label.toggle';
+  const controls = ':is(main, .bar) a[href], :is(main, .bar, .foot) button, main :is(input, .toggle, .check)';
   for (const e of document.querySelectorAll(controls)) {
-    if (!seen(e) || e.closest('.vh, .skip') || e.matches('.toggle input')) continue;
+    if (!seen(e) || e.closest('.vh, .skip') || e.matches('label:is(.toggle, .check) input')) continue;
     const inText = getComputedStyle(e).display === 'inline' && e.closest('p, dd, li > div');
     if (!inText && Math.min(box(e).height, box(e).width) < 23.9) found.push('small: ' + what(e));
   }
