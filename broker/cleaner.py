@@ -23,7 +23,12 @@ class Cleaner:
         self._plane = plane
         self._wall_clock_ms = wall_clock_ms
         self._refused: set[PartitionLog] = set()
-        """Logs that could not be compacted: not tried again in this process."""
+        """A person looks at them: `cannot_be_compacted` in the log of the process says why."""
+
+    @property
+    def given_up(self) -> int:
+        """Logs that could not be compacted, and are not tried again in this process."""
+        return len(self._refused)
 
     async def clean_dirty(self) -> int:
         """Compact one log after the other until none is dirty enough; returns how many passes there were."""

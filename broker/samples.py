@@ -17,6 +17,7 @@ def samples_of_replicas(plane: DataPlane, followers: Replication) -> dict[str, f
     return {
         **{f'muster_broker_partitions{{role="{role.value}"}}': n for role, n in roles.items()},
         "muster_broker_epoch": followers.broker_epoch,
+        "muster_broker_logs_not_compacted": plane.cleaner.given_up,
         "muster_broker_disk_usable_bytes": plane.upkeep.usable_bytes,
         "muster_broker_replica_fetched_bytes_total": sum(
             peer.bytes_fetched for peer in followers.peers.values()

@@ -143,4 +143,5 @@ async def test_what_is_wrong_with_a_disk_or_a_log_is_told_as_it_is(tmp_path: Pat
         with capture_logs() as said:
             await one.plane.cleaner.clean_dirty()
         assert [line["event"] for line in said] == ["cannot_be_compacted"]
+        assert one.plane.cleaner.given_up == 1
         assert not children()
