@@ -8,6 +8,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -104,13 +105,16 @@ class PassBeside:
         self._task = task
         self._process: subprocess.Popen[bytes] | None = None
         self._is_over = False
+        self._starting = threading.Lock()
+        """So that a pass that is ended while its process is being started ends it, too."""
 
     def look(self) -> Looked:
-        process = self._process = subprocess.Popen(
-            [sys.executable, "-m", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        if self._is_over:
-            process.kill()
+        with self._starting:
+            if self._is_over:
+                raise OSError("the pass was ended before it began")
+            process = self._process = subprocess.Popen(
+                [sys.executable, "-m", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
         assert process.stdin is not None
         with suppress(BrokenPipeError):
             # It stays open: its end tells the other process that this one is no more.
@@ -126,10 +130,7 @@ class PassBeside:
 
     async def end(self) -> None:
         """Kill the process if it runs still, and remove what it has not finished."""
-        self._is_over = True
-        if self._process is not None:
-            self._process.kill()
-            await asyncio.to_thread(self._clear_up, self._process)
+        await asyncio.to_thread(self._stop)
 
     def _hear(self) -> Looked | Wrote | None:
         """None: it has nothing more to say. Raises ValueError, OSError."""
@@ -147,7 +148,13 @@ class PassBeside:
             raise OSError(said.number, said.reason)
         raise ValueError(said.reason)
 
-    def _clear_up(self, process: subprocess.Popen[bytes]) -> None:
+    def _stop(self) -> None:
+        with self._starting:
+            self._is_over = True
+        process = self._process
+        if process is None:
+            return
+        process.kill()
         # Closes both pipes, and waits.
         with process:
             pass

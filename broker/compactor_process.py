@@ -34,7 +34,7 @@ def main() -> None:
         sys.stdout.buffer.flush()
 
     try:
-        latest = LastOffsets(task)
+        latest = LastOffsets(task, gives_way=False)
         say(Looked(latest.end_offset, len(latest), latest.unreadable))
         for cleaned in compacted(task, latest):
             say(Wrote(cleaned))

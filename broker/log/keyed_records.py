@@ -6,7 +6,7 @@ keeps the interpreter to itself: it is offered to others now and then, for a bat
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -27,25 +27,30 @@ class Kept(NamedTuple):
     newest_delta: int
 
 
-def note_last(records: bytes, count: int, base_offset: int, offsets: dict[bytes, int]) -> None:
+def note_last(records: bytes, count: int, base_offset: int, offsets: dict[bytes, int]) -> bool:
     """Keep in `offsets`, by what a key is told apart by, the offset of its last record.
 
-    Raises CorruptBatch.
+    True if each record has a key, and for its offset its place: so these offsets are of this batch alone, and
+    `picked` finds records by them. False: some have not, or it was not looked for. Raises CorruptBatch.
     """
-    if _note_common(records, count, base_offset, offsets):
-        return
+    in_place = _note_common(records, count, base_offset, offsets)
+    if in_place is not None:
+        return in_place
     for _, _, _, offset_delta, key_start, key_end, _ in places(records, count):
         _require_own(offset_delta)
         if key_start != NO_KEY:
             offsets[_known(records[key_start:key_end])] = base_offset + offset_delta
+    return False
 
 
-def _note_common(records: bytes, count: int, base_offset: int, offsets: dict[bytes, int]) -> bool:
-    """False if a record is not a common one; what was noted until then is right."""
-    position = 0
+def _note_common(records: bytes, count: int, base_offset: int, offsets: dict[bytes, int]) -> bool | None:
+    """Whether each record has its place for its offset. None if a record is not a common one; what was noted
+    until then is right.
+    """
+    position, in_place = 0, True
     try:
-        for number in range(1, count + 1):
-            if not number % _IN_ONE_GO:
+        for number in range(count):
+            if number % _IN_ONE_GO == _IN_ONE_GO - 1:
                 time.sleep(0)
             if (length := records[position]) < 0x80:
                 end = position + 1 + (length >> 1)
@@ -54,7 +59,7 @@ def _note_common(records: bytes, count: int, base_offset: int, offsets: dict[byt
                 end = position + 2 + ((length & 0x7F | more << 7) >> 1)
                 position += 3
             else:
-                return False
+                return None
             # Behind the attributes the time, of which only the end is sought.
             if records[position] < 0x80:
                 position += 1
@@ -66,20 +71,55 @@ def _note_common(records: bytes, count: int, base_offset: int, offsets: dict[byt
                 delta = delta & 0x7F | more << 7
                 position += 2
             else:
-                return False
+                return None
             size = records[position]
             if size >= 0x80 or (length | delta | size) & 1:
-                return False
+                return None
             key_start = position + 1
             position = key_start + (size >> 1)
             if position >= end:
-                return False
-            key = records[key_start:position]
-            offsets[key if size <= _LONG_KEY * 2 else _known(key)] = base_offset + (delta >> 1)
+                return None
+            key, delta = records[key_start:position], delta >> 1
+            if delta != number:
+                in_place = False
+            offsets[key if size <= _LONG_KEY * 2 else _known(key)] = base_offset + delta
             position = end
     except IndexError:
-        return False
-    return position == len(records)
+        return None
+    return in_place if position == len(records) else None
+
+
+def picked(records: bytes, wanted: Sequence[int]) -> Kept:
+    """The records at these places of a batch, in order: of the others only the lengths are read.
+
+    Raises CorruptBatch where there are not so many.
+    """
+    stay: list[bytes] = []
+    newest_delta, position, number = _NO_TIME, 0, 0
+    try:
+        for place in wanted:
+            while number < place:
+                number += 1
+                if not number % _IN_ONE_GO:
+                    time.sleep(0)
+                if (length := records[position]) < 0x80:
+                    position += 1 + (length >> 1)
+                elif (more := records[position + 1]) < 0x80:
+                    position += 2 + ((length & 0x7F | more << 7) >> 1)
+                else:
+                    size, position = varint(records, position)
+                    position += size
+            number += 1
+            start = position
+            size, position = varint(records, position)
+            end = position + size
+            stay.append(records[start:end])
+            if (time_delta := varint(records, position + 1)[0]) > newest_delta:
+                newest_delta = time_delta
+            position = end
+    except IndexError as error:
+        raise CorruptBatch("the records end inside one") from error
+    return Kept(stay, newest_delta)
 
 
 def kept_of(

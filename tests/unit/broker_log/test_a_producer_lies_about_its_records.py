@@ -81,6 +81,17 @@ def test_a_later_value_outlives_a_record_that_claims_an_offset_far_ahead(tmp_pat
     assert b"latest" in left(log)
 
 
+def test_a_record_that_claims_the_place_of_another_keeps_nothing_alive(tmp_path: Path) -> None:
+    """Which records stay is known by their places only where nobody claims another batch's."""
+    claims = lying_batch([(1, b"k", b"claims")], count=1, last_delta=0)
+    another = lying_batch([(0, b"other", b"superseded"), (1, b"other", b"last")])
+    log = turned_compacted(tmp_path, claims, another)
+    compact(log)
+    sent = left(log)
+    assert b"claims" in sent and b"last" in sent
+    assert b"superseded" not in sent
+
+
 def test_a_deletion_that_claims_an_offset_far_behind_deletes(tmp_path: Path) -> None:
     """It went at once, as if it had been there for long, and what it deletes stayed."""
     log = turned_compacted(
