@@ -64,7 +64,12 @@ def test_the_flow_from_the_group_to_the_outcome_and_back(
     page = context.new_page()
     page.goto(f"{web.url}/groups/{group}/")
     page.get_by_role("link", name="Reset offsets").click()
+    for choice, field in (("shift", "By, for"), ("group", "Group, for"), ("time", "Time, for")):
+        page.locator("select[name=to]").select_option(choice)
+        expect(page.locator("[data-for]:visible")).to_have_count(1)
+        expect(page.get_by_label(field)).to_be_visible()
     page.locator("select[name=to]").select_option("latest")
+    expect(page.locator("[data-for]:visible")).to_have_count(0)
     page.get_by_label("Reason").fill("we begin anew")
     page.get_by_role("button", name="Show what would change").click()
     page.get_by_text("Would be done.").wait_for()
