@@ -143,6 +143,13 @@ class IdempotentProducer:
             raise Broken(f"the producer is told {ErrorCode(error_code).name}")
         self._begin_epoch_if_drained()
 
+    def gave_up(self, key: PartitionKey, batch: Batch) -> None:
+        """Nobody can say any more that it was stored: its time is over."""
+        stream = self.streams[key]
+        stream.under_way.remove(batch)
+        stream.acknowledged[batch.value] = -1
+        self._begin_epoch_if_drained()
+
     def _begin_epoch_if_drained(self) -> None:
         if self._wants_epoch and not any(stream.under_way for stream in self.streams.values()):
             self._wants_epoch = False

@@ -6,8 +6,8 @@ is what it wrote, each record once, in order; whatever it was told to be stored 
 
 Two things no broker can prevent, here as in Kafka. A producer that begins a new epoch while it is in doubt of
 records sends them again under numbers that nobody knows, and of what was deleted nobody knows that it was
-stored: who asks after that again has it stored again. No broker gives cause for the first by a gap of its own
-making.
+stored: who asks after that again has it stored again, or is told that its number is out of order where the
+broker has copied only what came later. No broker gives cause for the first by a gap of its own making.
 """
 
 import asyncio
@@ -262,7 +262,14 @@ class ProducingWorld(DiskWorld):
         # An eager one sends new batches between those that it sends again: it is told so, and goes on.
         if is_gap and not self.producer.is_eager:
             raise Broken("the producer is told of a gap that the broker made")
+        if error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_deleted(key, batch):
+            return self.producer.gave_up(key, batch)
         self.producer.heard(key, batch, error_code, offset)
+
+    def _is_deleted(self, key: PartitionKey, batch: Batch) -> bool:
+        """It was stored, and lies below where some log begins by now."""
+        below = self.committed[key][: self._deleted_to.get(key, 0)]
+        return any(stored.value == batch.value for stored in below)
 
     def _cut(self, b: int) -> None:
         wire = self.wires[b]
