@@ -9,7 +9,7 @@ from psycopg import Cursor
 from controller import statements_conditions as statements
 from controller.pace import Said
 from controller.statements import numbers, uuids
-from muster.messages.link.condition import SOUND, Condition, LogNote
+from muster.messages.link.condition import SOUND, Condition, LogNote, ThrottledClient
 from runtime.postgres import LaneConnection
 
 
@@ -51,10 +51,23 @@ def _note_conditions(cursor: Cursor[Any], conditions: Sequence[tuple[int, Condit
             "total": [disk and disk.total_bytes for disk in disks],
             "usable": [disk and disk.usable_bytes for disk in disks],
             "reserve": [disk and disk.reserve_bytes for disk in disks],
-            "throttled": [msgspec.json.encode(one.throttled).decode() for _, one in conditions],
+            "throttled": [_throttled(one) for _, one in conditions],
             "more": numbers(one.throttled_more for _, one in conditions),
         },
     )
+
+
+def _throttled(said: Condition) -> str:
+    return msgspec.json.encode([_storable(client) for client in said.throttled]).decode()
+
+
+def _storable(client: ThrottledClient) -> ThrottledClient:
+    """Without U+0000, which the database takes in no text: an older broker tells names as they came."""
+    names = (client.user or "") + (client.client_id or "")
+    if "\x00" not in names:
+        return client
+    user, client_id = (name and name.replace("\x00", "") for name in (client.user, client.client_id))
+    return msgspec.structs.replace(client, user=user, client_id=client_id)
 
 
 def _keys(logs: Sequence[tuple[int, LogNote]]) -> dict[str, str]:

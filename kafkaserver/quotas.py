@@ -9,7 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from muster.kernel.client_quotas import ANONYMOUS, CONSUMER_BYTE_RATE, DEFAULT, PRODUCER_BYTE_RATE
+from muster.kernel.client_quotas import (
+    ANONYMOUS,
+    CONSUMER_BYTE_RATE,
+    DEFAULT,
+    NAME_LENGTH,
+    PRODUCER_BYTE_RATE,
+)
 from muster.kernel.instants import Instant, after, elapsed_ms
 from muster.messages.link.condition import ThrottledClient
 from muster.messages.link.quotas import QuotaKey, QuotaRow
@@ -163,7 +169,7 @@ class _Kind:
                 if rate is not None:
                     shared_by = (
                         None if named_user is None else user,
-                        None if named_client is None else client_id,
+                        None if named_client is None else _told(client_id),
                     )
                     return shared_by, rate
         return None
@@ -224,6 +230,17 @@ class ClientQuotas:
         wait_ms = bucket.wait_ms(now)
         self._fetch.count(key, wait_ms, now)
         return wait_ms, bucket.rate
+
+
+def _told(client_id: str) -> str:
+    """How it is remembered and told: a client id is a stranger's word, 32 KB of whatever he likes, and a ping
+    names fifty of them. Those that begin alike share what each of a default has.
+    """
+    if len(client_id) > NAME_LENGTH:
+        client_id = client_id[: NAME_LENGTH - 1] + "…"
+    if client_id.isprintable():
+        return client_id
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in client_id)
 
 
 def _take(kind: _Kind, principal: str, client_id: str | None, size_bytes: int, now: Instant) -> int:

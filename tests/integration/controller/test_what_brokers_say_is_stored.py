@@ -65,6 +65,24 @@ def test_the_latest_word_holds_and_what_is_sound_is_forgotten(lane: LaneConnecti
     assert (logs(), last.disk_usable_bytes, last.short_since) == ([], None, None)
 
 
+def test_a_client_that_calls_itself_what_cannot_be_stored_keeps_no_broker_from_being_heard(
+    lane: LaneConnection,
+) -> None:
+    topic_id: UUID = Topic.objects.get().topic_id
+    odd = ThrottledClient("ann\x00", "\\u0000 ti\x00ll", "producer_byte_rate", 10, 812, 3, 5_000)
+    note(
+        lane,
+        Said(
+            (),
+            ((1, Condition(throttled=(odd,))), (2, Condition(disk=Disk(100, 50, 10)))),
+            ((2, Note(topic_id, 0, OFFLINE, "EIO")),),
+        ),
+    )
+    assert logs() == [(2, 0, "offline", "EIO")]
+    (waiting,) = conditions.throttled(BrokerCondition.objects.get(broker_id=1))
+    assert (waiting.told.user, waiting.told.client_id) == ("ann", "\\u0000 till")
+
+
 def test_nothing_is_kept_of_who_is_not_registered(lane: LaneConnection) -> None:
     topic_id: UUID = Topic.objects.get().topic_id
     note(lane, Said((9,), ((9, Condition()),), ((9, Note(topic_id, 0, OFFLINE)),)))

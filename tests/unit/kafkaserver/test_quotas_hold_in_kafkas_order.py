@@ -4,6 +4,10 @@ import pytest
 
 from kafkaserver.quotas import LONGEST_WAIT_MS, MOST_BUCKETS, STILL_MS, Bucket, ClientQuotas
 from muster.kernel.instants import Instant
+from muster.messages import codec
+from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
+from muster.messages.link.condition import MOST_THROTTLED, Condition
+from muster.messages.link.from_broker import BrokerPing
 from muster.messages.link.quotas import QuotaKey, QuotaRow
 
 START = Instant(1_000_000)
@@ -132,3 +136,22 @@ def test_who_waits_again_after_a_rest_waits_since_then() -> None:
     known.produced("ann", "till", 3_000, again)
     (ann,) = known.waiting(Instant(again + 10))
     assert (ann.answers, ann.age_ms) == (1, 10)
+
+
+def test_a_ping_has_room_for_all_who_wait_whatever_they_call_themselves() -> None:
+    """A client id has 32,767 bytes, six times as many where JSON escapes them: eleven ended the link."""
+    known = quotas(QuotaRow(None, "", producer_byte_rate=1))
+    for place in range(MOST_THROTTLED):
+        known.produced("ann", f"{place}\x00" + "\x01" * 32_700, 100, START)
+    waiting = known.waiting(Instant(START + 1))
+    assert len(waiting) == MOST_THROTTLED
+    assert waiting[0].client_id == "0" + "\N{REPLACEMENT CHARACTER}" * 247 + "…"
+    ping = BrokerPing(number=1, metadata_version=1, condition=Condition(throttled=tuple(waiting)))
+    assert len(codec.encode(ping)) < MAX_FRAME_FROM_BROKER_BYTES / 10
+
+
+def test_a_client_that_no_quota_can_name_has_none_of_a_name_that_it_begins_with() -> None:
+    name = "x" * 249
+    known = quotas(fetching((None, name), 10), fetching((None, ""), 1_000))
+    assert known.room_to_fetch("ann", name, START) == (0, 10)
+    assert known.room_to_fetch("ann", name + "y", START) == (0, 1_000)
