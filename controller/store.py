@@ -93,6 +93,7 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
             cursor.execute(statements.UNREGISTER_BROKERS, {"broker_id": numbers(gone)})
             require(cursor, len(gone), "broker")
             store_conditions.forget(cursor, gone)
+        store_losses.change(cursor, kinds)
         if deleted := kinds[facts.TopicDeleted]:
             _delete_topics(cursor, deleted)
         for removed in kinds[facts.PartitionsRemoved]:
@@ -108,7 +109,7 @@ def save(connection: LaneConnection, before: ClusterRows, records: Sequence[Clus
         if configs := [record.row for record in kinds[facts.BrokerConfigsChanged]]:
             _save_configs(cursor, configs, version)
         store_moves.save(cursor, before, kinds, version)
-        store_losses.save(cursor, kinds, version)
+        store_losses.add(cursor, kinds, version)
         if quotas := [record.row for record in kinds[facts.ClientQuotaChanged]]:
             _save_quotas(cursor, quotas)
         for proof in kinds[facts.SetBackProven]:

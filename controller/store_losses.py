@@ -24,8 +24,11 @@ def close(cursor: Cursor[Any], topic_ids: Iterable[UUID], first: int = 0) -> Non
     cursor.execute(statements.CLOSE_LOSSES, {"topic_id": uuids(topic_ids), "first": first})
 
 
-def save(cursor: Cursor[Any], kinds: Mapping[type, Sequence[Any]], version: int) -> None:
-    """Write what a turn did to them. Raises VersionConflict if it fits the rows no more."""
+def change(cursor: Cursor[Any], kinds: Mapping[type, Sequence[Any]]) -> None:
+    """Write what a turn did to stored ones, before it takes their partitions away, which closes them.
+
+    Raises VersionConflict if it fits the rows no more.
+    """
     if changed := [record.row for record in kinds.get(facts.LossChanged, ())]:
         cursor.execute(
             statements.CHANGE_LOSSES,
@@ -43,6 +46,10 @@ def save(cursor: Cursor[Any], kinds: Mapping[type, Sequence[Any]], version: int)
             },
         )
         require(cursor, len(changed), "election_loss")
+
+
+def add(cursor: Cursor[Any], kinds: Mapping[type, Sequence[Any]], version: int) -> None:
+    """Write those of this turn, once its partitions are what they are from now on."""
     if noted := [record for record in kinds.get(facts.PossibleLoss, ()) if record.leader_epoch]:
         cursor.execute(
             statements.ADD_LOSSES,

@@ -431,6 +431,7 @@ class Draft:
         """Everything that became true, stamped; nothing at all if nothing did."""
         found: list[ClusterRecord] = [BrokerChanged(row) for row in self.brokers.values()]
         found += [BrokerUnregistered(row.broker_id, row.broker_epoch) for row in self.unregistered.values()]
+        found += self.losses.changed()
         # First, as a new topic may have the name of one that goes.
         found += [self._deletion(row) for row in self.deleted.values()]
         found += [self._removal(topic_id, first) for topic_id, first in self.removed.items()]
@@ -449,7 +450,7 @@ class Draft:
         found += self._moves_failed
         found += self.plans.records()
         found += [ClientQuotaChanged(row) for row in self._changed_quotas()]
-        found += self.losses.records()
+        found += self.losses.noted()
         found += self.other_records
         return (TurnStamped(self.version), *found) if found else ()
 

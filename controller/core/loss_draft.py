@@ -57,8 +57,13 @@ class LossDraft:
         """More is known of it, or somebody has seen it."""
         self._changed[row.key] = row
 
-    def records(self) -> list[PossibleLoss | LossChanged]:
-        return [*map(LossChanged, self._changed.values()), *self._noted]
+    def changed(self) -> list[LossChanged]:
+        """What became of stored ones: true before their partitions go with the same turn."""
+        return [LossChanged(row) for row in self._changed.values()]
+
+    def noted(self) -> list[PossibleLoss]:
+        """What this turn's elections may have lost, of partitions as they are behind it."""
+        return self._noted
 
     def whole(self, find: FindPartition) -> list[LossAsked]:
         """Those of which somebody may still tell, for a broker that knows none."""

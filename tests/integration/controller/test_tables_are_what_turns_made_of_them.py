@@ -29,6 +29,7 @@ from muster.kernel.instants import Instant
 from muster.messages.link import from_broker as ask
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.configs import AlterConfigs, AlteredConfigs, Change, ConfigChange, ResourceType
+from muster.messages.link.losses import AcknowledgeLosses, LossReport, NamedLoss
 from muster.messages.link.plans import (
     ApprovePlan,
     CancelPlan,
@@ -40,6 +41,7 @@ from muster.messages.link.plans import (
     RunPlan,
     ThrottlePlan,
 )
+from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.quotas import AlterClientQuotas, QuotaAlteration, QuotaOperation
 from muster.messages.link.rows import AlikePartitions, PartitionRow
 from runtime import cluster
@@ -105,7 +107,7 @@ class Chance:
             self.hello, self.hello, self.hello, self.link_closes, self.worker, self.worker, self.worker,
             self.creates, self.creates, self.deletes, self.grows, self.moves, self.moves, self.elects,
             self.configures, self.sets_quotas, self.cordons, self.unregisters, self.leaves, self.isr,
-            self.isr, self.plans, self.plans, self.fails,
+            self.isr, self.plans, self.plans, self.fails, self.removes, self.knows_losses,
         )  # fmt: skip
         made = (self.dice.choice(kinds)() for _ in range(self.dice.randint(1, 6)))
         return [event for event in made if event is not None]
@@ -215,6 +217,24 @@ class Chance:
     def grows(self) -> told.Event | None:
         grown = ask.GrownTopic(name=self.dice.choice(NAMES), partition_count=self.dice.randint(2, 6))
         return self.wish(ask.CreatePartitions(topics=(grown,), timeout_ms=100))
+
+    def removes(self) -> told.Event | None:
+        for session in self.state.memory.sessions.values():
+            # No broker is too old for it.
+            session.protocol = LINK_PROTOCOL
+        name, count = self.dice.choice(NAMES), self.dice.randint(1, 3)
+        return self.wish(ask.RemovePartitions(topic=name, partition_count=count, force=True))
+
+    def knows_losses(self) -> told.Event | None:
+        """Somebody tells of one, or has seen it."""
+        if not (losses := list(self.state.rows.losses.values())):
+            return None
+        one = self.dice.choice(losses)
+        if self.dice.random() < 0.5:
+            named = NamedLoss(topic=one.topic, partition=one.partition, leader_epoch=one.leader_epoch)
+            return self.wish(AcknowledgeLosses(losses=(named,)))
+        report = LossReport(one.topic_id, one.partition, one.leader_epoch, 9, 5, 5, 40)
+        return self.says(ask.BrokerPing(number=1, metadata_version=1, losses=(report,)))
 
     def moves(self) -> told.Event | None:
         row = self.partition()
