@@ -14,6 +14,7 @@ from django.db.models.functions import Now, Replace
 from django.db.models.lookups import Exact
 
 from controller.loss_models import ElectionLoss as ElectionLoss
+from controller.row_constraints import holds_no_null, holds_texts_by_name
 
 NAME_LENGTH = 249
 """Longest name of a topic, in characters: Kafka's bound; of a user and a client id in quotas, too."""
@@ -95,6 +96,12 @@ class Broker(models.Model):
                 condition=Q(fenced=True) | Q(broker_epoch__gte=1, incarnation__isnull=False),
             ),
             models.CheckConstraint(name="broker_epoch_counts_upwards", condition=Q(broker_epoch__gte=0)),
+            models.CheckConstraint(
+                name="broker_endpoints_are_texts", condition=holds_texts_by_name("endpoints")
+            ),
+            models.CheckConstraint(
+                name="broker_static_configs_are_texts", condition=holds_texts_by_name("static_configs")
+            ),
         )
 
     def __str__(self) -> str:
@@ -182,6 +189,7 @@ class Topic(models.Model):
                 name="topic_has_partitions_and_replicas",
                 condition=Q(partition_count__gte=1, replication_factor__gte=1),
             ),
+            models.CheckConstraint(name="topic_configs_are_texts", condition=holds_texts_by_name("configs")),
         )
 
     def __str__(self) -> str:
@@ -204,6 +212,7 @@ class BrokerConfig(models.Model):
                 name="broker_configs_are_of_a_broker_or_of_all",
                 condition=Q(broker_id__gte=0, broker_id__lte=LAST_BROKER_ID),
             ),
+            models.CheckConstraint(name="broker_configs_are_texts", condition=holds_texts_by_name("configs")),
         )
 
     def __str__(self) -> str:
@@ -261,6 +270,7 @@ class Partition(models.Model):
             models.CheckConstraint(
                 name="partition_is_assigned", condition=Q(partition__gte=0, assigned__len__gte=1)
             ),
+            models.CheckConstraint(name="partition_knows_its_replicas", condition=holds_no_null("assigned")),
             models.CheckConstraint(
                 name="partition_changing_is_assigned",
                 condition=Q(adding__contained_by=F("assigned"), removing__contained_by=F("assigned")),
