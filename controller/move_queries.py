@@ -253,9 +253,11 @@ class StepRow:
 
 
 _PLANS = """
-    SELECT id, kind, options, phase, throttle, at_a_time, step_count, cost, proposed_by, reason, changed_by,
-           why, version, proposed_version, proposed_at, approved_at, started_at, ended_at
+    SELECT id, kind, {options} AS options, phase, throttle, at_a_time, step_count, cost, proposed_by, reason,
+           changed_by, why, version, proposed_version, proposed_at, approved_at, started_at, ended_at
     FROM plan"""
+_ONE_PLAN = f"{_PLANS.format(options='options')} WHERE id = %(plan)s"
+_LISTED_PLANS = _PLANS.format(options="options - 'partitions'")
 # What a step copies: as many logs as it has new replicas.
 _COPIED = (
     """COALESCE(size_bytes, 0) * (SELECT count(*) FROM unnest(target) AS new WHERE new <> ALL (origin))"""
@@ -270,14 +272,17 @@ _STEP_COUNTS = f"""
 
 def plan(plan_id: UUID) -> PlanRow | None:
     """One plan."""
-    found = _named(f"{_PLANS} WHERE id = %(plan)s", {"plan": plan_id})
+    found = _named(_ONE_PLAN, {"plan": plan_id})
     return PlanRow(**found[0]) if found else None
 
 
 def plans(
     limit: int, *, after: tuple[int, UUID] | None = None, phases: Sequence[str] = (), kind: str = ""
 ) -> list[PlanRow]:
-    """Plans, proposed last first, after the one of this turn and id; only of these phases and this kind."""
+    """Plans, proposed last first, after the one of this turn and id; only of these phases and this kind.
+
+    Without the moves that a plan names: each of hundreds may name ten thousand.
+    """
     asked = ["true"]
     if phases:
         asked.append("phase = ANY (%(phases)s)")
@@ -286,9 +291,9 @@ def plans(
     if after is not None:
         asked.append("(-proposed_version, id) > (-%(version)s::bigint, %(id)s::uuid)")
     version, last = after or (0, None)
-    statement = f"{_PLANS} WHERE {' AND '.join(asked)} ORDER BY proposed_version DESC, id LIMIT %(limit)s"
+    which = f"WHERE {' AND '.join(asked)} ORDER BY proposed_version DESC, id LIMIT %(limit)s"
     values = {"limit": limit, "phases": list(phases), "kind": kind, "version": version, "id": last}
-    return [PlanRow(**row) for row in _named(statement, values)]
+    return [PlanRow(**row) for row in _named(f"{_LISTED_PLANS} {which}", values)]
 
 
 def step_counts(plan_id: UUID) -> StepCounts:

@@ -80,7 +80,10 @@ _PLAN: Final = {
 
 @example(**_PLAN)
 class ListedPlanShape(serializers.Serializer[Any]):
-    """A plan in brief. `why`: why it failed, or what was said with its last change, by `changed_by`."""
+    """A plan in brief. `why`: why it failed, or what was said with its last change, by `changed_by`.
+
+    `options` are those of its proposal; in a list without `partitions`, of which one plan may name thousands.
+    """
 
     plan = serializers.UUIDField()
     kind = serializers.ChoiceField(choices=KINDS)
