@@ -360,6 +360,8 @@ class FollowerSession:
                 header.api_version, header.correlation_id, laid_out, session_id=self.turns.session_id
             )
         )
+        if self.turns.session_id == NO_SESSION:
+            self.close()
 
     def _answer_parked(self) -> None:
         """Time is over, or the follower asks again: what there is, however little."""

@@ -138,6 +138,18 @@ async def test_an_unknown_session_and_a_wrong_turn_are_refused_as_a_whole(tmp_pa
         assert int(wrong.error_code) == 71
 
 
+async def test_a_fetch_that_begins_no_session_is_answered_and_forgotten(tmp_path: Path) -> None:
+    """Its log would tell each of them of every append for ever."""
+    async with broker(tmp_path) as one, follower(one) as two:
+        one.obey(1, replicas=IN_STEP)
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None
+        for max_wait_ms in (0, 1):
+            answer = await two.ask(FETCH, 16, follow(0, session=(0, -1), max_wait_ms=max_wait_ms))
+            assert (answer.session_id, int(fetched(answer).error_code)) == (0, 0)
+            assert hosted.followers == set()
+
+
 async def test_a_broker_speaks_for_itself_only_and_only_in_its_own_epoch(tmp_path: Path) -> None:
     """A fetch of epoch 2^62 would have its true follower refused for ever."""
     async with broker(tmp_path) as one, follower(one) as two:
