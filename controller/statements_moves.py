@@ -60,16 +60,23 @@ READ_PLANS: Final = """
 SELECT plan.id, plan.options, plan.phase, plan.version, plan.throttle, plan.at_a_time, plan.step_count,
     plan.proposed_by, plan.reason, plan.changed_by, plan.why, plan.cost
 FROM plan WHERE phase NOT IN ('Done', 'Cancelled', 'Failed')
-    OR EXISTS (SELECT FROM plan_step WHERE plan_step.plan_id = plan.id AND plan_step.state = 'Asked')
+    OR id IN (SELECT plan_id FROM reassignment WHERE phase IN ('Init', 'InProgress') AND plan_id IS NOT NULL)
 ORDER BY proposed_version, id"""
+"""Those that are not over, and those of which a step is active. A step is as long as its reassignment: these
+are few, and what plans once did, kept for people, is never looked through."""
 
-READ_STEPS: Final = """
-SELECT plan_step.plan_id, state = 'Asked', json_agg(json_build_array(number, topic_id, topic_name, partition,
-    reviewed_version, origin, target, coalesce(size_bytes, -1)) ORDER BY number)::text
-FROM plan_step JOIN plan ON plan.id = plan_step.plan_id
-WHERE state = 'Asked' OR (state = 'Waiting' AND plan.phase NOT IN ('Done', 'Cancelled', 'Failed'))
-GROUP BY 1, 2"""
-"""Those that wait of plans that are not over, and those that are active of all."""
+_STEPS: Final = """json_agg(json_build_array(number, step.topic_id, step.topic_name, step.partition,
+    reviewed_version, step.origin, step.target, coalesce(size_bytes, -1)) ORDER BY number)::text"""
+
+READ_ASKED_STEPS: Final = f"""
+SELECT step.plan_id, {_STEPS}
+FROM reassignment AS move JOIN plan_step AS step ON step.plan_id = move.plan_id AND number = plan_step
+WHERE move.phase IN ('Init', 'InProgress') AND step.state = 'Asked' GROUP BY 1"""
+
+READ_WAITING_STEPS: Final = f"""
+SELECT step.plan_id, {_STEPS} FROM plan_step AS step
+WHERE step.plan_id = ANY (%(plan_ids)s::uuid[]) AND step.state = 'Waiting' GROUP BY 1"""
+"""Of plans that are not over: of the others they wait for ever."""
 
 PUT_PLANS: Final = """
 INSERT INTO plan (id, kind, options, phase, throttle, at_a_time, step_count, cost, proposed_by, reason,

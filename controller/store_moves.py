@@ -28,11 +28,13 @@ def load(cursor: Cursor[Any]) -> tuple[list[facts.Reassignment], PlanTable]:
     moves = [_reassignment(*row) for row in cursor.execute(statements.READ_REASSIGNMENTS).fetchall()]
     plans = list(_readable(cursor.execute(statements.READ_PLANS).fetchall()))
     known = {plan.id for plan in plans}
-    found = [row for row in cursor.execute(statements.READ_STEPS).fetchall() if UUID(str(row[0])) in known]
-    waiting, asked = (
-        [one for plan_id, is_asked, text in found if is_asked is kept for one in _steps_of(plan_id, text)]
-        for kept in (False, True)
-    )
+    going_on = [plan.id for plan in plans if not plan.phase.is_over]
+    waiting: list[tuple[UUID, PlanStep]] = []
+    if going_on:
+        cursor.execute(statements.READ_WAITING_STEPS, {"plan_ids": uuids(going_on)})
+        waiting = [one for row in cursor.fetchall() for one in _steps_of(*row)]
+    found = cursor.execute(statements.READ_ASKED_STEPS).fetchall() if known else []
+    asked = [one for row in found if UUID(str(row[0])) in known for one in _steps_of(*row)]
     return moves, PlanTable.of(plans, waiting, asked)
 
 
