@@ -322,7 +322,7 @@ class ConsumerSession:
                 self.dirty[place] = None
 
     def _read_place(self, place: _Place) -> Answer:
-        """Checks in the order of conformance 216, 228, 229, 226."""
+        """Checks in the order of conformance 216, 228, 229, 226, behind whether it may be read at all."""
         asked = place.asked
         hosted = place.hosted or self._find(place)
         if isinstance(hosted, ErrorCode):
@@ -333,8 +333,6 @@ class ConsumerSession:
             refusal = refusal_at_follower(hosted.replica, asked.offset)
         if refusal is not ErrorCode.NONE:
             return refused(asked.partition, refusal)
-        if not self._may_read(place.topic, hosted):
-            return refused(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         # What a follower holds above its high watermark may part from everybody else's: it says nothing.
         can_tell = asked.last_epoch >= 0 and not (place.at_follower and asked.offset > hosted.high_watermark)
         if can_tell and (parts := hosted.replica.divergence(asked.offset, asked.last_epoch)):
@@ -353,18 +351,29 @@ class ConsumerSession:
         return answer
 
     def _find(self, place: _Place) -> HostedPartition | ErrorCode:
-        found = self._plane.found(place.topic.key, place.asked.partition)
-        if not isinstance(found, ErrorCode) and (self.waits or self.is_kept):
+        """The partition, watched if its reader may wait for it; else why not."""
+        topic = place.topic
+        found = self._plane.found(topic.key, place.asked.partition)
+        if topic.may_read is None:
+            topic.may_read = self._may_read(topic, found)
+        if topic.may_read is False:
+            # Any other error would tell whether there is such a partition, and who leads it.
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if isinstance(found, ErrorCode):
+            return found
+        if self.by_id:
+            # The same id, and the same object: a look-up then compares nothing.
+            topic.key = found.key.topic_id
+        if self.waits or self.is_kept:
             self._watch(place, found)
         return found
 
-    def _may_read(self, topic: _Topic, hosted: HostedPartition) -> bool:
-        if topic.may_read is None:
-            topic.may_read = self._caller.may_read(hosted.topic)
-            if self.by_id:
-                # The same id, and the same object: a look-up then compares nothing.
-                topic.key = hosted.key.topic_id
-        return topic.may_read
+    def _may_read(self, topic: _Topic, found: HostedPartition | ErrorCode) -> bool | None:
+        """Whether its reader may; None: nobody here knows whose id it is."""
+        if isinstance(found, HostedPartition):
+            return self._caller.may_read(found.topic)
+        name = self._plane.name_of(topic.topic_id) if self.by_id else topic.name
+        return None if name is None else self._caller.may_read(name)
 
     # -- waiting
 
@@ -378,9 +387,7 @@ class ConsumerSession:
         self._keep_no_region()
         if not self.is_kept:
             for place in self._places():
-                found = self._plane.found(place.topic.key, place.asked.partition)
-                if not isinstance(found, ErrorCode):
-                    self._watch(place, found)
+                self._find(place)
         self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._time_is_over)
 
     def _keep_no_region(self) -> None:
