@@ -37,7 +37,7 @@ _STATUS_OF: Final = {
 }
 """Other refusals are 409: the cluster's state does not allow it."""
 
-_OF_THE_LINK = ("correlation_id", "type", "principal", "reason")
+_OF_THE_LINK = ("correlation_id", "type", "principal", "reason", "told_groups")
 """What a wish says for its road alone, or what the request says already."""
 
 Current = Callable[[], tuple[Mapping[str, Any], str] | None]

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from msgspec import UNSET
 from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -31,6 +32,7 @@ from controller.api import (
 from controller.models import Topic
 from controller.requests_api import REASON_LENGTH, AskedShape, ControllerRequestShape, ask, told
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.scopes import Scope
 from muster.messages.link.from_broker import (
     CreatePartitions,
     CreateTopics,
@@ -147,8 +149,8 @@ class RemovalShape(AskedShape):
     force = serializers.BooleanField(default=False)
     validate_only = serializers.BooleanField(default=False)
 
-    def wish(self, topic: str, expected_version: int | None) -> RemovePartitions:
-        """What is asked of the controller, when it is valid."""
+    def wish(self, topic: str, expected_version: int | None, told: Scope) -> RemovePartitions:
+        """What is asked of the controller, when it is valid; `told`: the groups that may be named."""
         stated = self.validated_data
         return RemovePartitions(
             topic=topic,
@@ -156,6 +158,7 @@ class RemovalShape(AskedShape):
             force=stated["force"],
             expected_version=expected_version,
             validate_only=stated["validate_only"],
+            told_groups=UNSET if told.is_everything else told.patterns,
         )
 
 
@@ -285,7 +288,8 @@ class RemovedPartitions(APIView):
         _, expected_version = expected_topic(request)
         shape = RemovalShape(data=request.data)
         shape.is_valid(raise_exception=True)
-        row = ask(shape.wish(topic, expected_version), caller, shape.validated_data["reason"], key)
+        wish = shape.wish(topic, expected_version, caller.groups)
+        row = ask(wish, caller, shape.validated_data["reason"], key)
         return told(row, made=lambda: _headers_of(topic), current=lambda: topic_now(topic))
 
 

@@ -14,6 +14,7 @@ from controller.core.events import LinkId, Say
 from controller.core.topics import Refused, check_version
 from muster.kernel import config_levels
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.scopes import Scope
 from muster.kernel.topic_configs import DELETE_TOPIC_ENABLE
 from muster.kernel.topology import Unread
 from muster.messages.link.from_broker import RemovePartitions
@@ -33,7 +34,8 @@ def remove(draft: Draft, link: LinkId, frame: RemovePartitions, unread: Sequence
     try:
         topic = _judged(draft, frame)
         if not frame.force:
-            _require_read(unread)
+            told_groups = () if frame.told_groups is msgspec.UNSET else frame.told_groups
+            _require_read(unread, Scope.of(told_groups))
     except Refused as refused:
         result = TopicResult(name=frame.topic, error=refused.error, text=refused.text)
     else:
@@ -75,14 +77,19 @@ def _require_understood(draft: Draft) -> None:
             raise Refused(ErrorCode.UNSUPPORTED_VERSION, text)
 
 
-def _require_read(unread: Sequence[Unread] | None) -> None:
+def _require_read(unread: Sequence[Unread] | None, told: Scope) -> None:
+    """Raise Refused unless all is read; of other groups than those `told` only that they have not."""
     if unread is None:
         text = "nobody has looked whether groups have read everything: ask over REST, or force it"
         raise Refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, text)
     if unread:
-        named = "; ".join(map(_words, unread[:NAMED]))
-        others = f"; and {len(unread) - NAMED} more" if len(unread) > NAMED else ""
-        raise Refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, f"not all is read: {named}{others}")
+        known = [one for one in unread if told.covers(one.group)]
+        named = [_words(one) for one in known[:NAMED]]
+        if len(known) > NAMED:
+            named.append(f"and {len(known) - NAMED} more")
+        if len(known) < len(unread):
+            named.append("groups of which this token is not told have not read all")
+        raise Refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, f"not all is read: {'; '.join(named)}")
 
 
 def _words(one: Unread) -> str:

@@ -35,6 +35,11 @@ class Scope:
         )
 
     @property
+    def patterns(self) -> tuple[str, ...]:
+        """What `of` makes this one of, sorted; empty: every name."""
+        return tuple(sorted((*self.literals, *(f"{prefix}*" for prefix in self.prefixes))))
+
+    @property
     def is_everything(self) -> bool:
         """True if every name is covered."""
         return (not self.literals and not self.prefixes) or "" in self.prefixes

@@ -199,6 +199,7 @@ class RemovePartitions(msgspec.Struct, frozen=True, tag="RemovePartitions", tag_
     """A topic is to have `partition_count` partitions: the highest ones go, with their records (002 H).
 
     Not `force`: refused while a group has not read all that is in them. `expected_version`: see NamedTopic.
+    `told_groups`: the groups, by name or prefix, that whoever asks may be told of.
     """
 
     correlation_id: int = 0
@@ -208,6 +209,7 @@ class RemovePartitions(msgspec.Struct, frozen=True, tag="RemovePartitions", tag_
     expected_version: int | None = None
     validate_only: bool = False
     principal: str = ""
+    told_groups: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class WantedReplicas(msgspec.Struct, frozen=True, kw_only=True):

@@ -85,6 +85,24 @@ def test_what_cannot_be_removed_is_a_problem_with_kafkas_error(
     assert len(shared.partitions(topic)) == 3
 
 
+def test_a_token_of_some_groups_is_told_of_no_other_that_has_not_read(
+    shared: Cluster, olga: Operator, topic: str
+) -> None:
+    assert olga.post("topics", topic=topic, assignments=[[1], [2]]).status_code == 201
+    shared.await_true(lambda: -1 not in shared.leaders(topic).values(), "led")
+    produce(shared, topic, 1, b"unread")
+    commit(shared, topic, {1: 0})
+    assert "group kafka has 1 record of partition 1" in refusal(olga, topic, 1)
+    made = ("create_token", topic, "--role", "operator", "--topic", topic, "--group", "team-*")
+    tia = Operator(shared.manage(*made).split()[-1])
+    refused = removal(tia, topic, 1)
+    kept = tia.get(f"controller/requests/{refused.json()['request']}")
+    assert (refused.status_code, kept.status_code) == (409, 200)
+    for told in (refused, kept):
+        assert "groups of which this token is not told have not read all" in told.content.decode()
+        assert "kafka has" not in told.content.decode() and "team-" not in told.content.decode()
+
+
 def removal(olga: Operator, topic: str, partitions: int, **more: Any) -> Answer:
     match = olga.tag(f"topics/{topic}")
     return olga.post(f"topics/{topic}/partitions/removal", match=match, partitions=partitions, **more)

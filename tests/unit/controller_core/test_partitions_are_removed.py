@@ -152,6 +152,25 @@ def test_what_a_group_has_not_read_stays_unless_it_is_forced() -> None:
     assert answer(cluster.turn(asked(removal(2, force=True), unread))).error is ErrorCode.NONE
 
 
+@pytest.mark.parametrize(
+    ("told", "named", "others"),
+    [
+        (("team-*",), ["team-a"], True),
+        (("team-a", "pay*"), ["team-a", "payments"], False),
+        (("x",), [], True),
+    ],
+)
+def test_only_groups_of_which_whoever_asks_may_know_are_named(
+    told: tuple[str, ...], named: list[str], others: bool
+) -> None:
+    unread = (Unread("payments", 2, 7), Unread("team-a", 2, 1))
+    refused = answer(made().turn(asked(removal(2, told_groups=told), unread)))
+    assert refused.error is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert [one for one in ("team-a", "payments") if one in refused.text] == named
+    assert ("7 records" in refused.text) is ("payments" in named)
+    assert ("of which this token is not told" in refused.text) is others
+
+
 def test_where_nobody_has_looked_what_is_read_nothing_is_removed_unless_it_is_forced() -> None:
     cluster = made()
     assert answer(cluster.turn(asked(removal(2), None))).error is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

@@ -109,3 +109,9 @@ def test_patterns_that_no_scope_has(pattern: str) -> None:
 
 def test_a_lone_star_is_everything() -> None:
     assert Scope.of(["*"]).is_everything and Scope.of(["*"]).covers("anything")
+
+
+@pytest.mark.parametrize("patterns", [(), ("*",), ("orders",), ("a*", "orders"), ("b", "a", "c*")])
+def test_a_scope_says_of_what_it_was_made(patterns: tuple[str, ...]) -> None:
+    assert Scope.of(patterns).patterns == tuple(sorted(patterns))
+    assert Scope.of(Scope.of(patterns).patterns) == Scope.of(patterns)
