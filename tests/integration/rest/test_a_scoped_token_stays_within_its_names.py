@@ -160,7 +160,7 @@ def test_a_page_of_a_list_goes_on_within_its_names(olga: Olga) -> None:
 @pytest.mark.parametrize(
     ("topics", "groups", "keys"),
     [
-        ([], ["team-a"], {"team-a", "cluster"}),
+        ([], ["team-a"], {"team-a"}),
         (["or*"], [], {"team-a", "payments"}),
         ([], [], {"team-a", "payments", "cluster"}),
     ],
@@ -175,6 +175,21 @@ def test_each_kind_of_names_bounds_its_own(topics: list[str], groups: list[str],
     assert seen("topics", "topic") == ({"orders"} if topics else {"orders", "cards"})
     assert seen("groups", "group") == ({"team-a"} if groups else {"team-a", "payments"})
     assert seen("journal", "key") == keys
+
+
+@pytest.mark.parametrize("address", ["journal", "journal?lane=controller", "journal?key=cluster"])
+@pytest.mark.parametrize(("topics", "groups"), [(["orders"], []), ([], ["team-*"]), (["*"], ["team-*"])])
+def test_what_others_asked_of_the_controller_no_bounded_token_reads_in_its_turns(
+    db: None, address: str, topics: list[str], groups: list[str]
+) -> None:
+    quota = {"type": "ClientQuotaChanged", "row": {"user": "ben"}}
+    answer = {"type": "RequestAnswered", "principal": "ben", "answer": {"text": "group payments has 7"}}
+    JournalEntry.objects.create(
+        lane="controller", seq=1, turn_id=uuid4(), node="n", key="cluster", records=[quota, answer]
+    )
+    token = create_token("vera", Role.VIEWER, topics=topics, groups=groups)
+    told = Client().get(f"/api/v1/{address}", headers={"Authorization": f"Bearer {token}"})
+    assert (told.status_code, told.json()["items"]) == (200, [])
 
 
 def test_a_request_about_another_group_is_as_one_that_is_not_there(olga: Olga) -> None:
