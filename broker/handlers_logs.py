@@ -44,7 +44,8 @@ class LogHandlers:
     def describe_log_dirs(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Every log that lies here, or those that are named; what is not here, or has failed, is left out.
 
-        Who may not see what the cluster is made of is told of no directory. Raises MalformedFrame.
+        Who may not see what the cluster is made of is told of no directory, and whom names bound of no room:
+        what of it is taken tells of others' topics. Raises MalformedFrame.
         """
         asked, size_bytes = wanted(read_request(header, frame)), len(frame)
         caller = caller_of(reply)
@@ -65,7 +66,9 @@ class LogHandlers:
         reply: Reply,
     ) -> None:
         folder = self._plane.folder
-        total, usable = await asyncio.to_thread(_room, folder)
+        total, usable = _UNKNOWN, _UNKNOWN
+        if caller.is_unbounded:
+            total, usable = await asyncio.to_thread(_room, folder)
         logs: list[DescribedLog] = []
         for number, one in enumerate(self._described(asked, caller), 1):
             logs.append(one)

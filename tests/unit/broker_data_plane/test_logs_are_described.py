@@ -67,6 +67,21 @@ async def test_who_may_see_no_cluster_is_told_of_no_directory(tmp_path: Path) ->
         assert (await ann.ask(DIRS, 4, dirs(4))).results[0].topics == ()
 
 
+@pytest.mark.parametrize(
+    ("topics", "groups"), [(("orders",), ()), ((), ("team-*",)), (("orders",), ("team-*",))]
+)
+async def test_whom_names_bound_is_told_of_its_logs_and_not_how_full_the_disk_is(
+    tmp_path: Path, topics: tuple[str, ...], groups: tuple[str, ...]
+) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await ann.ask(ApiKey.PRODUCE, 9, produce(b"a"))
+        act_as(one, KafkaCaller("ben", "ben", "", frozenset({"view"}), Scope.of(topics), Scope.of(groups)))
+        (told,) = (await ann.ask(DIRS, 4, dirs(4))).results
+        assert (told.total_bytes, told.usable_bytes) == (-1, -1)
+        assert [topic.name for topic in told.topics] == ["orders"]
+
+
 def wanted_in(version: int, path: str, *names: str) -> Any:
     shape = request_class(MOVE, version)
     topics = tuple(part(shape, "AlterReplicaLogDirTopic")(name=name, partitions=(0,)) for name in names)
