@@ -1,4 +1,4 @@
-"""This room shows access in Django's admin, to administrators only, and never a digest."""
+"""This room shows access in Django's admin, to administrators only, and never what proves a token."""
 
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
@@ -35,7 +35,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     list_filter = ("role", "revoked_at")
     search_fields = ("name", "prefix")
     list_select_related = ("principal",)
-    exclude = ("digest",)
+    exclude = ("digest", "scram")
 
 
 @admin.register(AccessEvent)

@@ -8,7 +8,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from access.grants import Role
-from access.service import create_user
+from access.models import ApiToken
+from access.service import create_token, create_user
 from tests.integration.web import cast
 
 LOOKUPS = ("", "__startswith", "__gt", "__gte", "__lt", "__regex", "__isnull", "__contains", "__in")
@@ -29,7 +30,19 @@ def admin_client(db: None, client: Client) -> Client:
 
 
 def test_the_columns_that_are_secret_are_left_out() -> None:
-    assert {"secret_hash", "token_hash", "digest"} <= {column for _, column in _left_out()}
+    assert {"secret_hash", "token_hash", "digest", "scram"} <= {column for _, column in _left_out()}
+
+
+def test_the_page_of_a_token_holds_nothing_that_proves_it(admin_client: Client) -> None:
+    create_token("team-a", Role.CONSUMER, topics=["orders"])
+    (token,) = ApiToken.objects.all()
+    page = admin_client.get(f"/admin/access/apitoken/{token.pk}/change/")
+    assert page.status_code == 200
+    shown = page.content.decode()
+    assert "team-a" in shown and "orders" in shown
+    for mechanism, proof in (token.scram or {}).items():
+        assert mechanism not in shown
+        assert not [name for name in ("salt", "stored_key", "server_key") if proof[name] in shown]
 
 
 @pytest.mark.parametrize(("model", "column"), _left_out(), ids=lambda one: getattr(one, "__name__", one))
