@@ -13,11 +13,12 @@ from muster.messages.link.from_broker import (
     AlterReassignments,
     CreatePartitions,
     CreateTopics,
+    DeleteTopics,
     ElectLeaders,
     RemovePartitions,
     Wish,
 )
-from muster.messages.link.losses import LossResults
+from muster.messages.link.losses import AcknowledgeLosses, LossResults
 from muster.messages.link.plans import PlanAnswer
 from muster.messages.link.quotas import AlterClientQuotas, Entity, QuotaResults
 from muster.messages.link.to_broker import (
@@ -154,6 +155,27 @@ def of(request: Request) -> Outcome:
         one.replicas for one in request.wish.partitions
     )
     return Outcome(verdict, results, goes_on=moves)
+
+
+def topics_of(wish: Wish) -> frozenset[str] | None:
+    """The topics that the wish is about; None: it may be about any, or about the whole cluster."""
+    match wish:
+        case CreateTopics() | DeleteTopics() | CreatePartitions():
+            names = {one.name for one in wish.topics}
+        case RemovePartitions():
+            names = {wish.topic}
+        case AlterReassignments():
+            names = {one.topic for one in wish.partitions}
+        case ElectLeaders(partitions=[*named]):
+            names = {topic for topic, _ in named}
+        case AlterConfigs() if all(one.type == ResourceType.TOPIC for one in wish.resources):
+            names = {one.name for one in wish.resources}
+        case AcknowledgeLosses():
+            names = {one.topic for one in wish.losses}
+        case _:
+            return None
+    # Kafka's clients may name a topic by its id, which says nothing when it is gone.
+    return frozenset(names) if "" not in names else None
 
 
 def is_trial(wish: Wish) -> bool:

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.rest.paging import PageRequest, page_response
-from access.rest.permissions import caller_of
+from access.rest.permissions import caller_of, refuse_beyond, require_whole_cluster
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, detail_schema, example, lists
 from access.tokens import Caller
@@ -21,6 +21,14 @@ from controller import asking, outcomes
 from controller.outcomes import Outcome, Result, Verdict
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import Wish
+from muster.messages.link.plans import (
+    ApprovePlan,
+    CancelPlan,
+    PausePlan,
+    ProposePlan,
+    RunPlan,
+    ThrottlePlan,
+)
 from runtime.requests import AnotherAsked, TooManyOpen
 
 REASON_LENGTH = 500
@@ -39,6 +47,8 @@ _STATUS_OF: Final = {
 
 _OF_THE_LINK = ("correlation_id", "type", "principal", "reason", "told_groups")
 """What a wish says for its road alone, or what the request says already."""
+
+_ABOUT_PLANS: Final = (ProposePlan, ApprovePlan, RunPlan, PausePlan, CancelPlan, ThrottlePlan)
 
 Current = Callable[[], tuple[Mapping[str, Any], str] | None]
 """The row as it is now and its tag, for a 412; None: it is not there."""
@@ -145,7 +155,18 @@ class ControllerRequestDetail(APIView):
         row = asking.request_of(request_id)
         if row is None or not (caller.is_unbounded or row.principal == caller.principal):
             raise Problem(404, "There is no such request, or it was answered more than 7 days ago.")
+        _refuse_beyond(caller, row.wish)
         return Response(request_shown(row, outcomes.of(row)))
+
+
+def _refuse_beyond(caller: Caller, wish: Wish) -> None:
+    """Its principal may have asked it by a wider token, or on a page. Raises Problem."""
+    topics = outcomes.topics_of(wish)
+    # A plan is about topics, whichever they are.
+    if topics is None and not (isinstance(wish, _ABOUT_PLANS) and caller.topics.is_everything):
+        require_whole_cluster(caller)
+    for name in topics or ():
+        refuse_beyond(caller, topic=name)
 
 
 def _place(row: asking.ListedRequest) -> list[str]:

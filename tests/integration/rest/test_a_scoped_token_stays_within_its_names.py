@@ -11,9 +11,29 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_token
+from controller.core.requests import KIND as OF_THE_CONTROLLER
+from controller.core.requests import Asked as AskedOfTheController
 from controller.models import ClientQuota, Partition, Topic
 from groups.core.requests import KIND, Answer, Asked, DeleteGroup, Verdict
 from groups.models import CommittedOffset, ConsumerGroup
+from muster.messages.link.brokers import CordonBroker
+from muster.messages.link.configs import AlterConfigs, AlteredConfigs, ResourceType
+from muster.messages.link.from_broker import (
+    AlterReassignments,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    GrownTopic,
+    NamedTopic,
+    NewTopic,
+    RemovePartitions,
+    WantedReplicas,
+    Wish,
+)
+from muster.messages.link.losses import AcknowledgeLosses, NamedLoss
+from muster.messages.link.plans import PausePlan
+from muster.messages.link.quotas import AlterClientQuotas, QuotaAlteration
 from runtime import asking
 from runtime.models import JournalEntry, WorkItem
 
@@ -197,6 +217,61 @@ def test_a_request_about_another_group_is_as_one_that_is_not_there(olga: Olga) -
         kind=KIND, lane="coordinator/0", key="payments", payload=msgspec.to_builtins(Asked(DeleteGroup()))
     )
     assert olga.get(f"request/{asked.id}").status_code == 404
+
+
+def asked_as_olga(wish: Wish) -> str:
+    """What the same principal asked the controller by another token, or on a page."""
+    asked = WorkItem.objects.create(
+        kind=OF_THE_CONTROLLER, lane="controller", key="cluster", principal="olga", reason="at night",
+        payload=msgspec.to_builtins(AskedOfTheController(wish)),
+    )  # fmt: skip
+    return f"controller/requests/{asked.id}"
+
+
+ITS_OWN: list[Wish] = [
+    DeleteTopics(topics=(NamedTopic(name="orders"),)),
+    RemovePartitions(topic="orders", partition_count=1),
+    AlterReassignments(partitions=(WantedReplicas(topic="orders", partition=0, replicas=(1,)),)),
+    ElectLeaders(correlation_id=0, partitions=(("orders", 0),)),
+    AlterConfigs(resources=(AlteredConfigs(type=ResourceType.TOPIC, name="orders", changes=()),)),
+    AcknowledgeLosses(losses=(NamedLoss(topic="orders", partition=0, leader_epoch=1),)),
+]
+BEYOND: list[Wish] = [
+    CreateTopics(topics=(NewTopic(name="cards"),), timeout_ms=0),
+    DeleteTopics(topics=(NamedTopic(name="orders"), NamedTopic(name="cards"))),
+    DeleteTopics(topics=(NamedTopic(topic_id=uuid4()),)),
+    CreatePartitions(topics=(GrownTopic(name="cards", partition_count=9),), timeout_ms=0),
+    RemovePartitions(topic="cards", partition_count=1),
+    AlterReassignments(partitions=(WantedReplicas(topic="cards", partition=0, replicas=(1,)),)),
+    ElectLeaders(correlation_id=0, partitions=(("orders", 0), ("cards", 0))),
+    ElectLeaders(correlation_id=0),
+    AlterConfigs(resources=(AlteredConfigs(type=ResourceType.TOPIC, name="cards", changes=()),)),
+    AlterConfigs(resources=(AlteredConfigs(type=ResourceType.BROKER, name="", changes=()),)),
+    AcknowledgeLosses(losses=(NamedLoss(topic="cards", partition=0, leader_epoch=1),)),
+    AlterClientQuotas(alterations=(QuotaAlteration((("user", "ben"),), ()),)),
+    CordonBroker(broker_id=1, cordoned=True),
+    PausePlan(plan_id=uuid4()),
+]
+
+
+@pytest.mark.parametrize("wish", ITS_OWN, ids=lambda wish: type(wish).__name__)
+def test_what_its_principal_asked_about_its_topics_it_reads(olga: Olga, wish: Wish) -> None:
+    assert olga.get(asked_as_olga(wish)).status_code == 200
+
+
+@pytest.mark.parametrize("wish", BEYOND, ids=lambda wish: type(wish).__name__)
+def test_what_its_principal_asked_beyond_its_names_by_another_token_it_does_not_read(
+    olga: Olga, wish: Wish
+) -> None:
+    refused = olga.get(asked_as_olga(wish))
+    assert refused.status_code == 403
+    assert "cards" not in refused.content.decode() and "ben" not in refused.content.decode()
+
+
+def test_a_token_of_some_groups_that_may_plan_reads_what_became_of_it(olga: Olga) -> None:
+    token = create_token("olga", Role.OPERATOR, groups=["team-*"], replace=True)
+    address = f"/api/v1/{asked_as_olga(PausePlan(plan_id=uuid4()))}"
+    assert Client().get(address, headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 
 def test_who_did_not_hear_that_a_group_was_deleted_hears_it_again(olga: Olga) -> None:
