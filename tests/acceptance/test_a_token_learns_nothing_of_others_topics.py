@@ -1,7 +1,7 @@
-"""Whoever has rights to some topics only is told of another one what is told of one that does not exist.
+"""Whoever has rights to some names only is told of another one what is told of one that does not exist.
 
-Every admin request, at a broker and at a node: the answers about `payments`, which is there, and about
-`paymentz`, which is not, differ in the name alone, and nothing about everything names it.
+Every request, at a broker and at a node: the answers about the topic and the group `payments`, which are
+there, and about `paymentz`, which is neither, differ in the name alone; nothing about everything names it.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -19,6 +20,7 @@ from muster.kafkawire.api_table import SERVED, ApiKey, build, part, request_clas
 from standalone.redis import Redis
 from tests.integration.replication.cluster import Cluster
 from tests.unit.broker_data_plane.planes import Client, client
+from tests.unit.kafkaserver.test_each_request_says_which_rights_it_needs import TABLE, made, version_of
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 SECRET, NOTHING, VALUE = "payments", "paymentz", "123456789"
@@ -102,12 +104,21 @@ ABOUT_ONE: Final = (
 )
 
 
+EVERY_REQUEST: Final = [ApiKey(key) for key in TABLE if key != ApiKey.INIT_PRODUCER_ID]
+"""But the one that names nothing, and is answered with another id each time."""
+
+
 def about_everything() -> list[tuple[ApiKey, Any]]:
     """Requests that name nothing, and mean all."""
     shapes = {key: request_class(key, SERVED[key].maximum) for key in SERVED}
     rest = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": True}
     return [
         (ApiKey.METADATA, build(shapes[ApiKey.METADATA], topics=None, **rest)),
+        (
+            ApiKey.LIST_GROUPS,
+            build(shapes[ApiKey.LIST_GROUPS], states_filter=(), types_filter=()),
+        ),
+        (ApiKey.DESCRIBE_LOG_DIRS, build(shapes[ApiKey.DESCRIBE_LOG_DIRS], topics=None)),
         (
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
             build(shapes[ApiKey.LIST_PARTITION_REASSIGNMENTS], topics=None, timeout=SOON),
@@ -155,6 +166,11 @@ async def compare(port: int, name: str, token: str, secret_id: UUID) -> list[str
                 told.append([answer.replace(topic, "IT") for answer in answers])
             if told[0] != told[1]:
                 leaks.append(f"{name} {key.name}: {told[0]} and {told[1]}")
+        for key in EVERY_REQUEST:
+            asking = [made(key, (one,)) for one in (SECRET, NOTHING)]
+            about = [repr(await door.ask(key, version_of(key), body)) for body in asking]
+            if about[0].replace(SECRET, "IT") != about[1].replace(NOTHING, "IT"):
+                leaks.append(f"{name} {key.name}: {about}")
         # An id is no secret, as in Kafka; whose it is, is one.
         for key, body in (*about_everything(), *by_id(secret_id)):
             answer = repr(await door.ask(key, SERVED[key].maximum, body))
@@ -174,6 +190,10 @@ def test_no_request_tells_a_topic_that_is_there_from_one_that_is_not(cluster: Cl
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **proof, **who})
     wanted = NewTopic(SECRET, num_partitions=2, replication_factor=1, config={"retention.ms": VALUE})
     admin.create_topics([wanted], operation_timeout=20.0)[SECRET].result(40)
+    mine = {"bootstrap.servers": cluster.bootstrap, "group.id": SECRET, "log_level": 0}
+    reader = Consumer(mine | proof | who)
+    reader.commit(offsets=[TopicPartition(SECRET, 0, 0)], asynchronous=False)
+    reader.close()
     (((secret_id,),), before) = everything_of_the_secret(cluster)
     (address,) = cluster.query("SELECT addresses ->> 'kafka' FROM node_session WHERE NOT ended")[0]
     ports = [port for port, _ in cluster.ports.values()] + [int(str(address).rpartition(":")[2])]
@@ -189,4 +209,6 @@ def everything_of_the_secret(cluster: Cluster) -> tuple[Any, Any]:
     """Its id; its rows."""
     of = "FROM topic JOIN partition USING (topic_id) WHERE name = %s ORDER BY partition"
     rows = cluster.query(f"SELECT configs, partition_count, partition, assigned, adding, leader {of}", SECRET)
+    committed = "SELECT partition, committed_offset, version FROM committed_offset WHERE group_name = %s"
+    rows += cluster.query(committed, SECRET)
     return cluster.query("SELECT topic_id FROM topic WHERE name = %s", SECRET), rows
