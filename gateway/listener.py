@@ -168,8 +168,9 @@ class NodeListener:
         return task
 
     async def _find(self, name: str, peer: str) -> None:
-        if await self._node.find_caller(name, peer):
-            self._know_callers()
+        await self._node.find_caller(name, peer)
+        # Nothing is found that is new to the node, though it may be to this door since its last tick.
+        self._know_callers()
 
     def _count_strangers(self) -> None:
         """What the door counted since the last tick goes to the metrics of the node."""

@@ -34,6 +34,7 @@ from groups.core.state import GroupRows, Member, Tenure
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.kernel.shards import shard_of
+from muster.messages.link.callers import CallerRow
 from muster.messages.member import RegisterConsumerRequest, TopicCount
 from muster.messages.partitions import Partition, Position
 from runtime import clock, work
@@ -81,7 +82,7 @@ class Node:
     def wake(self, name: str, key: str = "") -> None:
         pass
 
-    kafka_callers = None
+    kafka_callers: tuple[CallerRow, ...] | None = None
     kafka_callers_at = Instant(0)
 
     def verify_token(self, presented: str) -> None:

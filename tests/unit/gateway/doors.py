@@ -14,6 +14,7 @@ from coordinator.settings import CoordinatorSettings
 from gateway.listener import NodeListener
 from gateway.translation.cluster import KnownBroker, KnownPartition, KnownTopic
 from groups.core.state import GroupRows
+from kafkaserver.guard import Guard
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.shards import SHARD_COUNT
 from runtime.ports import shard_lane
@@ -173,7 +174,10 @@ class Door:
 
 @asynccontextmanager
 async def kafka_door(
-    key: str = KEY, stored: Iterable[GroupRows] = (), settings: CoordinatorSettings = AT_ONCE
+    key: str = KEY,
+    stored: Iterable[GroupRows] = (),
+    settings: CoordinatorSettings = AT_ONCE,
+    guard: Guard | None = None,
 ) -> AsyncIterator[Door]:
     """A door whose node serves the shard of group `key` alone; it knows `orders` with 2 partitions.
 
@@ -186,7 +190,7 @@ async def kafka_door(
             for shard in range(SHARD_COUNT)
         }
         node = DoorNode()
-        listener = NodeListener(node, services)
+        listener = NodeListener(node, services, guard=guard)
         listener._cluster._known.learn(*node.learnt)
         door = Door(shards, node, listener, listener.server.listen("127.0.0.1", 0))
         try:
