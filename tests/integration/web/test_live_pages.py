@@ -14,7 +14,7 @@ from websockets.typing import Origin
 
 from access.grants import Role
 from access.models import Principal
-from access.service import create_token, create_user
+from access.service import create_token, create_user, may_enter
 from access.sessions import LONGEST_MS
 from groups.models import ConsumerGroup
 from runtime.models import NodeSession
@@ -197,6 +197,22 @@ def test_signing_out_ends_the_connection(web: WebProcess, session: str) -> None:
         elsewhere = Client()
         elsewhere.cookies["muster_session"] = session.partition("=")[2]
         assert elsewhere.post("/logout/").status_code == 302
+        with pytest.raises(ConnectionClosed) as caught:
+            until(socket, lambda word: False)
+        assert caught.value.rcvd is not None and caught.value.rcvd.code == 4401
+
+
+@pytest.mark.parametrize("how", ["locked out", "of a role that may not view", "signed out everywhere"])
+def test_whoever_may_view_no_more_loses_the_open_page(web: WebProcess, session: str, how: str) -> None:
+    """By the wake-up at once; what nobody tells of, such as rows of sessions that go, within ten seconds."""
+    with live(web, session) as socket:
+        watch(socket, "overview")
+        if how == "locked out":
+            may_enter("mira", allowed=False)
+        elif how == "signed out everywhere":
+            SessionStore(session.partition("=")[2]).flush()
+        else:
+            create_user("mira", Role.CONSUMER, None)
         with pytest.raises(ConnectionClosed) as caught:
             until(socket, lambda word: False)
         assert caught.value.rcvd is not None and caught.value.rcvd.code == 4401
