@@ -21,6 +21,7 @@ from groups.models import ConsumerGroup, Phase, Protocol
 from groups.offset_queries import OffsetRow, offset_of, offsets_after
 from groups.waiting import waiting_of
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.scopes import Scope
 
 MEMBERS_SHOWN = 100
 OWNED_SHOWN = 1_000
@@ -175,7 +176,8 @@ class GroupDetail(APIView):
     @detail_schema("Read a group", GroupDetailShape)
     def get(self, request: Request, group: str) -> Response:
         found = find_group(group)
-        return versioned(request, group_detail(found), f"{found.generation}-{found.version}")
+        told = group_detail(found, caller_of(request).topics)
+        return versioned(request, told, f"{found.generation}-{found.version}")
 
 
 class OffsetList(APIView):
@@ -227,9 +229,9 @@ def _group(row: queries.GroupRow) -> dict[str, Any]:
     }
 
 
-def group_detail(group: ConsumerGroup) -> dict[str, Any]:
-    """A group with its first members, as REST tells it."""
-    members, _ = members_after(group, "", MEMBERS_SHOWN, OWNED_SHOWN)
+def group_detail(group: ConsumerGroup, topics: Scope) -> dict[str, Any]:
+    """A group with its first members, as REST tells it to whoever may know of these topics."""
+    members, _ = members_after(group, "", MEMBERS_SHOWN, OWNED_SHOWN, topics)
     native = group.protocol == Protocol.NATIVE
     return {
         "group": group.name,

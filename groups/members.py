@@ -20,6 +20,7 @@ from groups.models import (
     Protocol,
 )
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.scopes import EVERYTHING, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,15 @@ def stated_by(member: ClassicMember, group: ConsumerGroup) -> Subscription | Non
 
 
 def members_after(
-    group: ConsumerGroup, after: str, limit: int, most_owned: int
+    group: ConsumerGroup, after: str, limit: int, most_owned: int, topics: Scope = EVERYTHING
 ) -> tuple[list[OwningMember], bool]:
     """Members whose id comes after `after`, at most `limit`, and True if more follow.
 
     They end before they own more than `most_owned` partitions together; one is told whatever it owns.
+    `topics`: those of which whoever asks may know whether they are there.
     """
     if group.protocol == Protocol.CLASSIC:
-        return _classic_after(group, after, limit, most_owned)
+        return _classic_after(group, after, limit, most_owned, topics)
     owned = PartitionOwnership.objects.filter(group=group, owner=OuterRef("member_id"))
     counted = owned.order_by().values("owner").annotate(number=Count("*")).values("number")
     rows = GroupMember.objects.filter(group=group, member_id__gt=after).order_by("member_id")
@@ -98,13 +100,14 @@ def members_after(
 
 
 def _classic_after(
-    group: ConsumerGroup, after: str, limit: int, most_owned: int
+    group: ConsumerGroup, after: str, limit: int, most_owned: int, topics: Scope
 ) -> tuple[list[OwningMember], bool]:
     rows = ClassicMember.objects.filter(group=group, member_id__gt=after).order_by("member_id")
     listed = [(row, sum(map(len, row.observed.values()))) for row in rows.defer("assignment")[: limit + 1]]
     chosen = [row for row, _ in _light_enough(listed[:limit], most_owned)]
     names = {name for row in chosen for name in row.observed}
-    ids = queries.topic_ids(names)
+    # Its leader may name any topic: who may not know of one is not told by its id that it is there.
+    ids = queries.topic_ids(filter(topics.covers, names))
     told = [OwningMember(row, _observed(row, ids), stated_by(row, group)) for row in chosen]
     return told, len(listed) > len(chosen)
 

@@ -8,6 +8,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.rest.paging import PageRequest, page_response
+from access.rest.permissions import caller_of
 from access.rest.shapes import Int32Field, Int64Field, example, lists
 from groups.members import OwningMember, find_group, members_after
 from groups.models import ClassicMember, GroupMember
@@ -25,7 +26,10 @@ class StandbyShape(serializers.Serializer[Any]):
 
 
 class OwnedShape(serializers.Serializer[Any]):
-    """Of a classic member the generation is not known, and the id is null if there is no such topic."""
+    """Of a classic member the generation is not known, and the id is null if there is no such topic.
+
+    It is null as well where the token is not good for the topic: a leader may assign what it calls anything.
+    """
 
     topic = serializers.CharField()
     topic_id = serializers.UUIDField(allow_null=True)
@@ -84,7 +88,9 @@ class MemberList(APIView):
     @lists("List members of a group", MemberShape)
     def get(self, request: Request, page: PageRequest, group: str) -> Response:
         after = page.after[0] if page.after else ""
-        rows, more = members_after(find_group(group), after, page.limit, MOST_OWNED)
+        rows, more = members_after(
+            find_group(group), after, page.limit, MOST_OWNED, caller_of(request).topics
+        )
         return page_response(request, page, rows, lambda row: [row.member.member_id], shown, more=more)
 
 

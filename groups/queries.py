@@ -22,6 +22,12 @@ _OBSERVED = """
     JOIN topic ON topic.name = observed.topic_name
 """
 
+# Of other topics nobody learns by what is found.
+_TOPIC_IS_COVERED = covers("topics", "topic.name")
+
+# A leader may assign what it calls as it likes: that there is such a topic is told to whoever may know of it.
+_OBSERVED_AND_COVERED = f"{_OBSERVED} WHERE {_TOPIC_IS_COVERED}"
+
 # Lag of a group: what is known, how many partitions are not known, when it last committed. A partition is not
 # known if it has an owner and no committed offset, or if nobody said how far its log got.
 _STANDING = f"""
@@ -53,6 +59,7 @@ _STANDING = f"""
         LEFT JOIN partition_progress AS progress ON progress.partition_id = partition.id
     ) AS standing ON true
 """
+_STANDING_FOR_SOME = _STANDING.replace(_OBSERVED, _OBSERVED_AND_COVERED)
 
 _GROUP_COLUMNS = """
     grouped.name, grouped.phase, grouped.protocol, grouped.protocol_type, grouped.generation,
@@ -60,9 +67,6 @@ _GROUP_COLUMNS = """
     members.members, members.session_timeout_ms,
     standing.partitions, standing.lag, standing.unknown, standing.committed_at, standing.topics
 """
-
-# Of other topics nobody learns by what is found.
-_TOPIC_IS_COVERED = covers("topics", "topic.name")
 
 # The text is looked for once a topic, and not in each of the 240,000 rows that repeat the topics' names.
 # An array, because the planner takes a joined table for a common match and makes a join of all rows.
@@ -276,7 +280,7 @@ def groups_by_name(asked: GroupFilter, after: str, limit: int) -> list[GroupRow]
         {lags} SELECT {_GROUP_COLUMNS}
         FROM (SELECT * FROM consumer_group AS grouped WHERE grouped.name > %(after)s AND {_MATCHES} {above}
               ORDER BY grouped.name LIMIT %(limit)s) AS grouped
-        {_STANDING}
+        {_STANDING if asked.topics.is_everything else _STANDING_FOR_SOME}
         ORDER BY grouped.name
     """
     return _rows(GroupRow, statement, {**asked.values, "after": after, "limit": limit})

@@ -286,7 +286,7 @@ class RequestList(APIView):
             before = asking.asked_before(group, asked, caller.principal, reason, key)
             if before is None:
                 raise
-            return _told(before, group)
+            return _told(before, group, caller)
         try:
             row = asking.ask(found, asked, caller.principal, reason, key)
         except AnotherAsked as error:
@@ -294,7 +294,7 @@ class RequestList(APIView):
             raise Problem(422, text, ErrorCode.INVALID_REQUEST) from error
         except TooManyOpen as error:
             raise Problem(429, "Too many of your requests have no answer yet.") from error
-        return _told(row, group)
+        return _told(row, group, caller)
 
 
 class RequestDetail(APIView):
@@ -349,7 +349,7 @@ def _refuse_beyond(caller: Caller, wish: AnyWish) -> None:
             raise Problem(403, text, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _told(row: asking.Request, group: str) -> Response:
+def _told(row: asking.Request, group: str, caller: Caller) -> Response:
     """The answer to who asked: 200, 202 while there is none, or the problem that it is."""
     address = reverse("api-request", args=[row.id])
     if row.failed:
@@ -358,7 +358,8 @@ def _told(row: asking.Request, group: str) -> Response:
         return Response(request_shown(row), status=202, headers={"Location": address})
     if row.answer.verdict is Verdict.CHANGED_MEANWHILE:
         now = find_group(group)
-        problem = Problem(412, row.answer.text, request=str(row.id), current=group_detail(now))
+        current = group_detail(now, caller.topics)
+        problem = Problem(412, row.answer.text, request=str(row.id), current=current)
         problem.headers = {"ETag": f'"{now.generation}-{now.version}"'}
         raise problem
     if row.answer.verdict is Verdict.REFUSED:
