@@ -315,7 +315,7 @@ def _expected(request: Request) -> int | None:
 def _found(plan_id: UUID) -> move_queries.PlanRow:
     found = move_queries.plan(plan_id)
     if found is None:
-        raise Problem(404, "There is no such plan.")
+        raise Problem(404, "There is no such plan, or it ended more than 30 days ago.")
     return found
 
 

@@ -142,6 +142,6 @@ class OneReassignment(APIView):
         found = Reassignment.objects.filter(id=move_id).first()
         # Whoever may not know of its topic is told as little as of one that is not there.
         if found is None or not caller_of(request).topics.covers(found.topic_name):
-            text = "There is no such reassignment, or it ended long ago."
+            text = "There is no such reassignment, or it ended more than 30 days ago."
             raise Problem(404, text, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         return found

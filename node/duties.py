@@ -4,6 +4,7 @@ import asyncio
 
 import structlog
 
+from controller.store_forgetting import forget_moves, forget_plans
 from gateway.listener import NodeListener
 from muster.kernel.instants import Instant, elapsed_ms
 from node.context import TOKENS_EVERY_MS, NodeHeart
@@ -107,7 +108,7 @@ class Duties:
     async def _forget(self) -> None:
         """Delete what is old, a batch at a time, so that nobody waits long for a lock."""
         try:
-            for task in (journal.forget, journal.forget_adopted_work):
+            for task in (journal.forget, journal.forget_adopted_work, forget_moves, forget_plans):
                 while await self._heart.query(task) >= journal.BATCH_ROWS:
                     await asyncio.sleep(0.1)
             await self._heart.query(_forget_ended_runs)
