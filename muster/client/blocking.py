@@ -393,10 +393,10 @@ class BlockingConsumer:
             raise RuntimeError("an async listener may not call a BlockingConsumer; write a plain method")
         return self._loop
 
-    async def _call_listener(self, method: Callable[[Places], Any], places: Places) -> None:
-        """In a thread that nobody waits for at the end: it may never return."""
+    async def _call_listener(self, method: Callable[[Places], Any], places: Places) -> BaseException | None:
+        """In a thread that nobody waits for at the end: it may never return. What it raised."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[BaseException | None] = loop.create_future()
 
         def call() -> None:
             self._listens = threading.get_ident()
@@ -410,7 +410,8 @@ class BlockingConsumer:
             _tell(loop, lambda: _settle(done, problem))
 
         threading.Thread(target=call, name=f"listener of {self.consumer_id}", daemon=True).start()
-        await done
+        # Handed on as it is: SystemExit would end the loop, and no future takes StopIteration.
+        return await done
 
     def _forget_the_parent(self) -> None:
         """In a child that was forked: its copies of the lock and the thread are of no use."""
@@ -421,12 +422,9 @@ class BlockingConsumer:
         self._main.let_go()
 
 
-def _settle(done: "asyncio.Future[None]", problem: BaseException | None) -> None:
+def _settle(done: "asyncio.Future[BaseException | None]", problem: BaseException | None) -> None:
     if not done.done():
-        if problem is None:
-            done.set_result(None)
-        else:
-            done.set_exception(problem)
+        done.set_result(problem)
 
 
 def _tell(loop: asyncio.AbstractEventLoop | None, what: Callable[[], None]) -> None:

@@ -40,11 +40,15 @@ class RebalanceListener:
         """
 
 
-async def call(method: Callable[[Places], Any], places: Places) -> None:
-    """Call it on this loop; how another flavour of the Consumer calls listeners is its own affair."""
+async def call(method: Callable[[Places], Any], places: Places) -> BaseException | None:
+    """Call it on this loop; how another flavour of the Consumer calls listeners is its own affair.
+
+    What it raised elsewhere is returned; what it raises here is raised.
+    """
     answer = method(places)
     if inspect.isawaitable(answer):
         await answer
+    return None
 
 
 class Listening:
@@ -114,11 +118,14 @@ class Listening:
         self._waiting += 1
         try:
             async with self._turn:
-                chosen = too_late if too_late is not None and is_late() else method
+                if too_late is not None and is_late():
+                    method = too_late
                 self._calling.add(task)
-                await self.call(chosen, told)
+                raised = await self.call(method, told)
         except Exception as problem:
-            raise ListenerFailed(f"{method.__name__} of the listener raised {problem!r}") from problem
+            raised = problem
         finally:
             self._waiting -= 1
             self._calling.discard(task)
+        if raised is not None:
+            raise ListenerFailed(f"{method.__name__} of the listener raised {raised!r}") from raised

@@ -265,6 +265,19 @@ def test_what_a_listener_raises_ends_the_iteration(beside: Beside) -> None:
         next(consumer)
 
 
+@pytest.mark.parametrize("raised", [SystemExit(1), StopIteration("nothing left")], ids=["exit", "end"])
+def test_whatever_a_listener_raises_is_told(beside: Beside, raised: BaseException) -> None:
+    """No future takes StopIteration, and SystemExit would end the loop."""
+
+    class Broken(RebalanceListener):
+        def on_assigned(self, partitions: Places) -> None:
+            raise raised
+
+    with beside.consumer(listener=Broken()) as consumer, pytest.raises(ListenerFailed) as told:
+        next(consumer)
+    assert told.value.__cause__ is raised
+
+
 def test_after_a_fork_the_child_is_told_and_the_parent_goes_on(beside: Beside) -> None:
     with beside.consumer() as consumer:
         next(consumer)
