@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 import weakref
@@ -22,6 +23,8 @@ from muster.client.readers import Readers
 from muster.client.record import Record, TopicPartition
 from muster.client.standby import Standby
 from muster.client.standing import State
+
+logger = logging.getLogger("muster.client")
 
 Answer = TypeVar("Answer")
 
@@ -99,7 +102,8 @@ class BlockingConsumer:
     leaves every call at once; the `with` then leaves the group, and the record in hand is not finished.
 
     After a fork the parent's consumer goes on, the child's copy raises RuntimeError: make another one there.
-    A program that ends without `close` still leaves the group.
+    A signal's handler may close it, whatever it interrupts. A program that ends without `close` still leaves
+    the group.
     """
 
     def __init__(
@@ -119,7 +123,8 @@ class BlockingConsumer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
         self._broken: Exception | None = None
-        self._closing = threading.Lock()
+        # A signal's handler may close what its own thread is closing.
+        self._closing = threading.RLock()
         self._closed = self._forked = False
         self._iterates = self._listens = 0
         self._works = False
@@ -175,12 +180,22 @@ class BlockingConsumer:
         """End fetching, commit what is finished (with auto_commit), leave the group; may be called twice.
 
         Called by another thread than the one that iterates, it waits for the record in hand, for at most
-        a third of the session timeout. Raises RuntimeError inside a listener, which it would wait for.
+        a third of the session timeout; in a signal's handler that interrupted the taking of a record it waits
+        for nothing. Raises RuntimeError inside a listener, which it would wait for.
         """
-        if self._thread is None or self._forked:
+        if self._forked:
+            logger.warning(
+                "consumer %s was entered in another process, where it goes on: nothing was closed here",
+                self.consumer_id,
+            )
+            return
+        if self._thread is None:
             return
         if self._listens == threading.get_ident():
             raise RuntimeError("a listener cannot close its consumer: closing waits for the listener")
+        if self._interrupts_a_taking():
+            threading.Thread(target=self.close, name=f"closing {self.consumer_id}", daemon=True).start()
+            return
         with self._guard:
             hand = the_hand.get()
             if hand is None and self._iterates == threading.get_ident():
@@ -188,10 +203,15 @@ class BlockingConsumer:
             if hand is not None:
                 hand.release()
         with self._closing:
-            if not self._closed:
-                self._call(self._consumer.close())
-                self._closed = True
-                _tell(self._loop, self._over.set)
+            try:
+                if not self._closed:
+                    self._call(self._consumer.close())
+            except (RuntimeError, CancelledError):
+                # Unless a signal's handler has closed it meanwhile.
+                if not self._closed:
+                    raise
+            self._closed = True
+            _tell(self._loop, self._over.set)
         self._thread.join()
 
     # Records.
@@ -373,14 +393,32 @@ class BlockingConsumer:
         """Let the loop do it and wait; KeyboardInterrupt cancels it there."""
         try:
             loop = self._running_loop()
+            if self._interrupts_a_taking():
+                raise RuntimeError("a signal's handler that interrupts the taking of a record may only close")
             future = asyncio.run_coroutine_threadsafe(work, loop)
         except RuntimeError:
             work.close()
             raise
         try:
             return future.result()
+        except CancelledError:
+            if self._closed:
+                raise RuntimeError("this Consumer was closed meanwhile") from None
+            raise
         finally:
             future.cancel()
+
+    def _interrupts_a_taking(self) -> bool:
+        """True in a signal's handler that came while its own thread held the guard.
+
+        The loop waits for the guard then, so whoever waits for the loop would wait for himself.
+        """
+        try:
+            threading.Condition(self._guard).notify(0)
+        except RuntimeError:
+            # It is not this thread's.
+            return False
+        return True
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._forked:
