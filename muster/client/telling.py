@@ -18,6 +18,8 @@ FIRST_ASK_WHY_IDLE_MS: Final = 2_000
 LAST_ASK_WHY_IDLE_MS: Final = 60_000
 """Thousands may be idle by design: each asks a broker ever more seldom."""
 
+_OTHERS_HAVE_ALL: Final = "no partition is assigned to it; the others of its group have them all"
+
 
 class Telling:
     """How one consumer stands towards its group; `problems` is what nodes last said, by their address.
@@ -33,6 +35,7 @@ class Telling:
         self._fetching = fetching
         self._problems = problems
         self._why_idle = ""
+        self._looked = False
         self._ask_again_at = Instant(0)
         self._pause_ms = FIRST_ASK_WHY_IDLE_MS
 
@@ -48,14 +51,24 @@ class Telling:
             return Standing(State.SEARCHING, why, trouble=True)
         tenures = list(self._fetching.tenures())
         if not tenures:
-            why = self._why_idle or "no partition is assigned to it; the others of its group have them all"
-            return Standing(State.IDLE, why, trouble=bool(self._why_idle))
+            return Standing(State.IDLE, self._why_idle or self._no_fault(), trouble=bool(self._why_idle))
         stalled = dict(self._fetching.stalled)
         named = [f"{one} ({stalled[one.key]})" for one in tenures if one.key in stalled]
         if named:
             why = f"{len(named)} of {len(tenures)} partitions cannot be fetched, such as {named[0]}"
             return Standing(State.STALLED, why, trouble=True)
         return Standing(State.CONSUMING)
+
+    def _no_fault(self) -> str:
+        """Why nothing is assigned though nothing is known to be wrong: no more than is known yet."""
+        session = self._session()
+        if not session.told:
+            return "its group has not told it yet what is assigned to it"
+        if not self._looked:
+            return "no partition is assigned to it so far"
+        if any(wish.is_pattern for wish in session.wishes.topic_count):
+            return f"{_OTHERS_HAVE_ALL}, or no topic matches its patterns"
+        return _OTHERS_HAVE_ALL
 
     async def report(self, standing: Callable[[], Standing]) -> None:
         """Warn of trouble, sparingly; until cancelled."""
@@ -72,7 +85,7 @@ class Telling:
     async def _look_why_idle(self) -> None:
         session, now = self._session(), clock.now()
         if not session.told or session.stage is not Stage.REGISTERED or session.fetching:
-            self._why_idle = ""
+            self._why_idle, self._looked = "", False
             self._ask_again_at, self._pause_ms = now, FIRST_ASK_WHY_IDLE_MS
             return
         if now < self._ask_again_at:
@@ -81,6 +94,7 @@ class Telling:
         self._pause_ms = min(LAST_ASK_WHY_IDLE_MS, 2 * self._pause_ms)
         named = {wish.topic for wish in session.wishes.topic_count if not wish.is_pattern}
         missing = await self._fetching.missing(named) if named else frozenset[str]()
+        self._looked = True
         if missing is None:
             self._why_idle = "nothing is assigned to it, and no broker answers which topics there are"
         elif missing:
