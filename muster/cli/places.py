@@ -58,9 +58,12 @@ class Contexts:
             return cls(path)
         except (OSError, ValueError) as error:
             raise usage(f"{path} cannot be read: {error}", "Mend it, or move it away.") from error
+        contexts = told.get("contexts", {})
+        if not isinstance(contexts, dict):
+            raise usage(f"{path} holds no contexts: {contexts!r}.", "Mend it, or move it away.")
         named = {
             name: {key: str(value) for key, value in one.items()}
-            for name, one in told.get("contexts", {}).items()
+            for name, one in contexts.items()
             if isinstance(one, dict)
         }
         return cls(path, str(told.get("current", "")), named)

@@ -173,7 +173,7 @@ class Rest:
             raise usage(f"{self.place.url} sends to {where}.", "Name that address, if it is yours: --url.")
         try:
             body: Any = json.loads(content) if content else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             kind = headers.get("Content-Type", "nothing").partition(";")[0]
             raise self._strange(f"it answered {status} with {kind}, no JSON") from error
         if not isinstance(body, dict):
@@ -189,14 +189,22 @@ class Rest:
             headers = {"Accept": "application/json", "User-Agent": "muster-cli"}
             if self.place.token:
                 headers["Authorization"] = f"Bearer {self.place.token}"
-            # A proxy of the environment has no business between two processes of one machine.
-            self._client = httpx.Client(
-                headers=headers,
-                timeout=self.timeout_s,
-                verify=self._trusted(parts.scheme),
-                trust_env=not near,
-                follow_redirects=False,
-            )
+            trusted = self._trusted(parts.scheme)
+            try:
+                # A proxy of the environment has no business between two processes of one machine.
+                self._client = httpx.Client(
+                    headers=headers,
+                    timeout=self.timeout_s,
+                    verify=trusted,
+                    trust_env=not near,
+                    follow_redirects=False,
+                )
+            except (ImportError, ValueError, httpx.InvalidURL) as error:
+                # SOCKS needs one more package; nothing else of these is wrong with what was given.
+                raise usage(
+                    f"The proxy that the environment names cannot be used: {error}",
+                    "Name one by http://, or unset ALL_PROXY and HTTPS_PROXY.",
+                ) from error
         return self._client
 
     def _trusted(self, scheme: str) -> ssl.SSLContext:

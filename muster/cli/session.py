@@ -43,7 +43,12 @@ class Session:
     @cached_property
     def place(self) -> Place:
         """The cluster that is meant. Raises Failure."""
-        return find(self.wanted, self.environment, Path.cwd())
+        try:
+            folder = Path.cwd()
+        except OSError:
+            # It was removed: no stack is beside it.
+            folder = Path(os.sep)
+        return find(self.wanted, self.environment, folder)
 
     @cached_property
     def rest(self) -> Rest:

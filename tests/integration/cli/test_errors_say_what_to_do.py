@@ -108,6 +108,7 @@ ANSWERS: dict[str, tuple[Any, ExitCode, str]] = {
     ),
     "a gateway's page": (http("500 No", b"<html>", "Content-Type: text/html"), ExitCode.UNREACHABLE, "500"),
     "a list": (http("200 OK", b"[1]"), ExitCode.UNREACHABLE, "another shape"),
+    "a list of lists": (http("200 OK", b"[" * 100_000), ExitCode.UNREACHABLE, "no JSON"),
     "another object": (http("200 OK", b'{"items": [{"x": 1}]}'), ExitCode.REFUSED, "not understood"),
     "no items": (http("200 OK", b'{"error": "x"}'), ExitCode.UNREACHABLE, "without items"),
     "elsewhere": (http("302 Found", b"", "Location: https://evil.example"), ExitCode.USAGE, "sends to"),

@@ -44,6 +44,28 @@ def test_what_a_terminal_cannot_write_is_spelled_out(tmp_path: Path) -> None:
     assert code == 0 and "\\ud" in out, said
 
 
+def test_a_command_runs_in_a_folder_that_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    assert run(tmp_path, *SHOW, script="cd gone && rmdir ../gone && exec {}")[0] == 0
+    assert not gone.exists()
+
+
+@pytest.mark.parametrize("proxy", ["socks5h://127.0.0.1:1", "foo://127.0.0.1:1"])
+def test_a_proxy_that_cannot_be_used_is_named(tmp_path: Path, proxy: str) -> None:
+    words = ("--url", "https://one.example", "--token", "mst_x", "status")
+    code, out, said = run(tmp_path, *words, ALL_PROXY=proxy, NO_PROXY="", no_proxy="")
+    assert (code, out) == (ExitCode.USAGE, "") and "Traceback" not in said
+    assert said.startswith("muster: The proxy that the environment names cannot be used")
+
+
+def test_a_file_of_contexts_that_holds_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "muster").mkdir()
+    (tmp_path / "muster" / "contexts.toml").write_text("contexts = 3\n", encoding="utf-8")
+    code, _, said = run(tmp_path, "context", "list")
+    assert code == ExitCode.USAGE and "contexts.toml holds no contexts: 3" in said
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
