@@ -61,7 +61,7 @@ def test_it_may_interrupt_the_taking_of_a_record(beside: Beside) -> None:
             seen.append((record.topic, record.partition))
             if len(seen) == 5:
                 interrupt_the_next_take(consumer)
-    assert 5 <= len(seen) < 40
+    assert len(seen) >= 5
     assert consumer.state is State.CLOSED
     assert sum(beside.committed.values()) == len(seen)
 
