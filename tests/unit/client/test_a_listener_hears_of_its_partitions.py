@@ -45,7 +45,7 @@ class Diary(RebalanceListener):
 
 async def test_assigned_revoked_and_at_the_end_revoked_again(stage: Stage) -> None:
     diary = Diary()
-    async with stage.consumer(listener=diary, session_timeout_ms=600) as consumer:
+    async with stage.consumer(listener=diary, session_timeout_ms=3_000) as consumer:
         await take(consumer, 10)
         await stage.coordinator.stop(("orders", 1))
         await stage.coordinator.stopped()
