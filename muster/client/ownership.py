@@ -47,7 +47,8 @@ class Ownership:
         self._listening = listening
         self._begin = begin
         self._obey = obey
-        self._ending: dict[int, list[Tenure]] = {}
+        # Sessions count their answers anew, and a listener may still hear of the one before.
+        self._ending: dict[tuple[MemberSession, int], list[Tenure]] = {}
         self._paused: set[Partition] = set()
         self._count = 0
         self._dealt: Mapping[Partition, str] = {}
@@ -77,8 +78,9 @@ class Ownership:
             if self._listening.listens:
                 self._begin(self._listening.lost([one.place for one in tenures]), "listener: lost")
         else:
-            self._ending[answer] = tenures
-            self._begin(self._hand_over(tenures, answer), f"ending {answer}")
+            session = self._session()
+            self._ending[session, answer] = tenures
+            self._begin(self._hand_over(tenures, session, answer), f"ending {answer}")
 
     def deal(self) -> None:
         """Who hands out what: the coordinator may have dealt the partitions to other streams."""
@@ -98,11 +100,9 @@ class Ownership:
                 self.streams.add(stream)
                 self.streams_changed.set()
 
-    def tell_positions(self, ended: Iterable[Tenure] = ()) -> None:
+    def tell_positions(self) -> None:
         """The session knows how far the application is."""
-        for tenure in (*self._fetching.tenures(), *ended):
-            if tenure.finished_to != UNKNOWN:
-                self._session().advance(tenure.of, tenure.finished_to)
+        _tell_positions(self._session(), self._fetching.tenures())
 
     def held(self) -> Iterator[Tenure]:
         """Also those that are about to be handed over: the application may hold their last record."""
@@ -135,28 +135,27 @@ class Ownership:
             if not tenure.ended:
                 self._fetching.look_again(tenure)
 
-    async def _hand_over(self, tenures: list[Tenure], answer: int) -> None:
+    async def _hand_over(self, tenures: list[Tenure], session: MemberSession, answer: int) -> None:
         """A record that the application holds is waited for, so that nobody else consumes it meanwhile."""
         await self._processing.wait_until_free(tenures, self._a_third_s)
         if self._listening.listens:
-            await self._tell_revoked(tenures, answer)
+            await self._tell_revoked(tenures, lambda: (session, answer) not in self._ending)
         with self._fetching.guard:
-            del self._ending[answer]
-            self.tell_positions(tenures)
-            session = self._session()
+            del self._ending[session, answer]
+            _tell_positions(session, tenures)
             asked = session.fetchers_ended(answer, clock.now())
             told = session.wishes.auto_commit and any(isinstance(one, Send) for one in asked)
             self._committing.lose(one for one in tenures if not told or one.finished_to < one.delivered_to)
             self._obey(asked)
 
-    async def _tell_revoked(self, tenures: list[Tenure], answer: int) -> None:
+    async def _tell_revoked(self, tenures: list[Tenure], is_over: Callable[[], bool]) -> None:
         """The coordinator waits for two thirds of the session, the listener gets what is left of it."""
         places = [one.place for one in tenures]
         done = asyncio.Event()
 
         async def tell() -> None:
             try:
-                await self._listening.revoked(places, lambda: answer not in self._ending)
+                await self._listening.revoked(places, is_over)
             finally:
                 done.set()
 
@@ -170,3 +169,9 @@ class Ownership:
     @property
     def _a_third_s(self) -> float:
         return self._session().wishes.session_timeout_ms / 3000
+
+
+def _tell_positions(session: MemberSession, tenures: Iterable[Tenure]) -> None:
+    for tenure in tenures:
+        if tenure.finished_to != UNKNOWN:
+            session.advance(tenure.of, tenure.finished_to)

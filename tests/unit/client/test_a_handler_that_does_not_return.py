@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from muster import PartitionsLost, State
+from muster import PartitionsLost, RebalanceListener, State
 from muster.client import clock
 from muster.client.conversation import Patience
-from muster.client.core.session import Stage
+from muster.client.core.session import MemberSession, Stage
+from muster.client.listening import Places
 from muster.client.tenure import Stream
 from muster.kernel.instants import Instant, after
-from muster.messages.member import CommitOffsetsResponse, LeaveRequest, LeaveResponse
+from muster.messages.member import CommitOffsetsResponse, LeaveRequest, LeaveResponse, StopFetcherResponse
 from muster.messages.partitions import Position, each_position
 from tests.unit.client.ann import Ann
-from tests.unit.client_core.test_a_member_obeys_its_coordinator import orders, start
+from tests.unit.client_core.test_a_member_obeys_its_coordinator import orders, start, stop
 
 POLL_MS = 3_000
 
@@ -98,6 +99,35 @@ async def test_closing_while_she_is_away_is_closing_at_once() -> None:
     await the_end_of(ann)
     ann.conversation.leave()
     assert ann.conversation.left.is_set()
+
+
+async def test_a_farewell_that_was_cut_off_ends_nothing_of_the_session_that_follows() -> None:
+    """Its listener still hears of the one when partitions of the other are to be handed over."""
+    goes_on = asyncio.Event()
+
+    class Slow(RebalanceListener):
+        async def on_revoked(self, partitions: Places) -> None:
+            await goes_on.wait()
+
+    ann = ann_with_a_record_in_hand(handler_ms=POLL_MS)
+    conversation = ann.conversation
+    conversation.listening._listener = Slow()  # type: ignore[misc]
+    async with asyncio.timeout(20), asyncio.TaskGroup() as conversation._tasks:
+        conversation._lose_patience(later(ann, POLL_MS))
+        while not conversation.listening._calling:
+            await asyncio.sleep(0)
+        ann.loses_its_connection(clock.now())
+        assert conversation.session.stage is Stage.OVER
+        conversation.session = MemberSession(conversation.session.wishes)
+        ann.registers(clock.now())
+        ann.starts(start(2, 41), clock.now())
+        ann.line.said()
+        ann.hears(stop(2, 0), clock.now())
+        goes_on.set()
+    conversation._tasks = None
+    [answer] = ann.line.said()
+    assert isinstance(answer, StopFetcherResponse) and answer.version == 2
+    assert dict(each_position(answer.offset_info)) == {orders(0): Position(41, 1)}
 
 
 async def test_an_idle_member_whose_streams_nobody_has_dealt_yet_is_waited_for() -> None:
