@@ -1,5 +1,7 @@
 """This room opens the Spark session that every job runs in."""
 
+import os
+import shutil
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -10,18 +12,19 @@ JARS = Path(__file__).parent / "jars"
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-class JarsMissing(RuntimeError):
-    """The connector's jars are not there; the text says how to get them."""
+class NotInstalled(RuntimeError):
+    """Something that Spark needs is not there; the text says how to get it."""
 
 
 def open_session(name: str, *, cores: int = 2, memory: str = "640m") -> SparkSession:
     """A local session in UTC with Spark's Kafka source and the PostgreSQL driver on its class path.
 
-    Raises JarsMissing if `pipeline/jars` is empty.
+    Raises NotInstalled if `pipeline/jars` is empty, or there is no Java.
     """
+    _require_java()
     jars = sorted(JARS.glob("*.jar"))
     if not jars:
-        raise JarsMissing("no jars in pipeline/jars: run `make jars` (needs Java 17 and Maven)")
+        raise NotInstalled("no jars in pipeline/jars: run `make jars` (needs Java 17 and Maven)")
     return (
         SparkSession.builder.appName(name)
         .master(f"local[{cores}]")
@@ -36,3 +39,12 @@ def open_session(name: str, *, cores: int = 2, memory: str = "640m") -> SparkSes
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
+
+
+def _require_java() -> None:
+    """Spark itself says no more than that its gateway ended."""
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home) / "bin" / "java" if home else "java"
+    if shutil.which(java) is None:
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no command `java` is on the PATH"
+        raise NotInstalled(f"{where}: install Java 17")

@@ -4,8 +4,8 @@ import argparse
 import os
 
 from pipeline.schemas import ROUTE_HOUR_TABLE
-from pipeline.session import open_session
-from pipeline.sinks import replace_table
+from pipeline.session import NotInstalled, open_session
+from pipeline.sinks import jdbc_options, replace_table
 from pipeline.sources import read_topic
 from pipeline.transforms import flights
 
@@ -28,7 +28,16 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True, help="brokers, HOST:PORT,HOST:PORT")
     parser.add_argument("--topic", default="flights")
     arguments = parser.parse_args()
-    run(arguments.bootstrap, arguments.topic, os.environ["DATABASE_URL"])
+    database_url = os.environ.get("DATABASE_URL", "")
+    try:
+        # Before seconds are spent on a topic whose counts could be written nowhere.
+        jdbc_options(database_url)
+    except ValueError as problem:
+        parser.error(f"DATABASE_URL: {problem}")
+    try:
+        run(arguments.bootstrap, arguments.topic, database_url)
+    except NotInstalled as problem:
+        parser.error(str(problem))
 
 
 if __name__ == "__main__":
