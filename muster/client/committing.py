@@ -125,9 +125,10 @@ class Committing:
         """
         within_ms = question.timeout_ms or session().wishes.session_timeout_ms
         backoff_s = FIRST_BACKOFF_S
+        tried: dict[TopicPartition, Tenure] = {}
         try:
             async with asyncio.timeout(within_ms / 1000):
-                while not await self._commit_once(session(), question):
+                while not await self._commit_once(session(), question, tried):
                     self._metrics.commit_retries += 1
                     await registered.wait()
                     await asyncio.sleep(backoff_s * random.uniform(0.75, 1.25))
@@ -143,15 +144,20 @@ class Committing:
             raise
         self._metrics.commits += 1
 
-    async def _commit_once(self, session: MemberSession, question: Question) -> bool:
-        """True if the coordinator answered, or there was nothing to commit; False: ask again."""
+    async def _commit_once(
+        self, session: MemberSession, question: Question, tried: dict[TopicPartition, Tenure]
+    ) -> bool:
+        """True if the coordinator answered, or there was nothing to commit; False: ask again.
+
+        `tried` are the tenures that offsets by name were asked for before, in this commit.
+        """
         if self.over:
             raise CommitFailed("the session is over")
         if self._lost and not session.told and session.stage is not Stage.OVER:
             # Whether they are still this member's is not known before its next StartFetcher.
             return False
         with self.guard:
-            asked = self._gather(question)
+            asked = self._gather(question, tried)
         if not asked.positions:
             self._own_up({})
             return True
@@ -168,11 +174,11 @@ class Committing:
         self._own_up(answer.refused)
         return True
 
-    def _gather(self, question: Question) -> _Asked:
+    def _gather(self, question: Question, tried: dict[TopicPartition, Tenure]) -> _Asked:
         asked = _Asked(asyncio.get_running_loop().create_future(), {}, {})
         tenures = {tenure.of: tenure for tenure in self._held()}
         unfinished = question.unfinished()
-        for partition, offset in self._wanted(tenures, question.offsets).items():
+        for partition, offset in self._wanted(tenures, question.offsets, tried).items():
             tenure = tenures[partition]
             if offset is None:
                 offset = tenure.finished_to if tenure.number in unfinished else tenure.delivered_to
@@ -186,7 +192,10 @@ class Committing:
         return asked
 
     def _wanted(
-        self, tenures: Mapping[Partition, Tenure], offsets: Mapping[TopicPartition, int] | None
+        self,
+        tenures: Mapping[Partition, Tenure],
+        offsets: Mapping[TopicPartition, int] | None,
+        tried: dict[TopicPartition, Tenure],
     ) -> Mapping[Partition, int | None]:
         if offsets is None:
             return dict.fromkeys(tenures)
@@ -197,7 +206,11 @@ class Committing:
         for (topic, number), offset in offsets.items():
             if isinstance(offset, bool) or not isinstance(offset, int):
                 raise ValueError(f"{topic}-{number}: an offset is a whole number, not {offset!r}")
-            tenure = by_place.get(TopicPartition(topic, number))
+            place = TopicPartition(topic, number)
+            tenure = by_place.get(place)
+            if place in tried and tried[place] is not tenure:
+                # Others may have gone ahead of it since. What came of that is owned up to.
+                continue
             if tenure is None:
                 raise PartitionNotAssigned(f"{topic}-{number} is not this consumer's: nothing was committed")
             if not 0 <= offset <= tenure.delivered_to:
@@ -206,6 +219,7 @@ class Committing:
                     f" {tenure.delivered_to}; seek goes ahead"
                 )
             wanted[tenure.of] = offset
+        tried.update((tenures[one].place, tenures[one]) for one in wanted)
         return wanted
 
     def _own_up(self, refused: Mapping[Partition, ErrorCode]) -> None:
