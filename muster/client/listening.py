@@ -122,6 +122,11 @@ class Listening:
                     method = too_late
                 self._calling.add(task)
                 raised = await self.call(method, told)
+        except asyncio.CancelledError as problem:
+            if task is None or task.cancelling():
+                raise
+            # The listener waited for what somebody else had cancelled: a task that ends so ends unseen.
+            raised = problem
         except Exception as problem:
             raised = problem
         finally:

@@ -15,16 +15,23 @@ Handler = Callable[[Record], Awaitable[None] | None]
 async def work(processing: Processing, ownership: Ownership, handler: Handler) -> None:
     """Call `handler` with each record, one at a time in each stream, until the consumer is over.
 
-    Raises what a handler raises; the others are cancelled then, and what was not finished comes again.
+    Raises what a handler raises; the others are cancelled then, and what was not finished comes again. Raises
+    RuntimeError for one that ends as cancelled though nobody cancelled it, as by waiting for a task that was.
     """
 
     async def read(hand: Hand) -> None:
         the_hand.set(hand)
+        task = asyncio.current_task()
         try:
             while (record := await hand.next_record()) is not None:
                 answer = handler(record)
                 if inspect.isawaitable(answer):
                     await answer
+        except asyncio.CancelledError as problem:
+            if task is None or task.cancelling():
+                raise
+            # A task that ends so ends unseen, and its stream would not be read any more.
+            raise RuntimeError("a handler ended as cancelled, and nobody had cancelled it") from problem
         finally:
             processing.dismiss(hand)
 

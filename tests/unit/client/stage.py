@@ -98,6 +98,13 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.005)
 
 
+async def cancelled() -> None:
+    """Wait for what somebody else has cancelled."""
+    given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    given_up.cancel()
+    await given_up
+
+
 @asynccontextmanager
 async def staged(
     folder: Path,

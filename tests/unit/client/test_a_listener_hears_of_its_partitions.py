@@ -9,7 +9,7 @@ import pytest
 from muster import Consumer, ListenerFailed, PartitionsLost, RebalanceListener
 from muster.client.listening import Places
 from muster.messages.member import StopFetcherResponse
-from tests.unit.client.stage import Stage, places, quiet, staged, take, until
+from tests.unit.client.stage import Stage, cancelled, places, quiet, staged, take, until
 
 
 @pytest.fixture
@@ -137,6 +137,16 @@ async def test_an_exception_of_the_listener_ends_the_consumer_and_is_raised(stag
         with pytest.raises(ListenerFailed, match=r"on_assigned .* KeyError\('no such table'\)") as told:
             await take(consumer, 1)
         assert isinstance(told.value.__cause__, KeyError)
+
+
+async def test_a_listener_that_waits_for_what_was_cancelled_has_failed_too(stage: Stage) -> None:
+    class Waiting(RebalanceListener):
+        async def on_assigned(self, partitions: Places) -> None:
+            await cancelled()
+
+    async with stage.consumer(listener=Waiting()) as consumer:
+        with pytest.raises(ListenerFailed, match=r"on_assigned .* CancelledError"):
+            await take(consumer, 1)
 
 
 async def test_when_the_consumer_fails_what_it_had_is_lost(stage: Stage) -> None:

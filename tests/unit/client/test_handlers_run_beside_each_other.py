@@ -10,7 +10,7 @@ from muster import Consumer, Record
 from muster.client.tenure import Stream
 from muster.messages.member import LeaveRequest
 from tests.unit.client.ann import ann_who_has_read
-from tests.unit.client.stage import Stage, places, staged, until
+from tests.unit.client.stage import Stage, cancelled, places, staged, until
 from tests.unit.client.test_a_poisoned_batch_is_named_and_can_be_passed import at
 from tests.unit.client_core.test_a_member_obeys_its_coordinator import start
 from tests.unit.kafkawire.made_batches import made_batch
@@ -151,6 +151,20 @@ async def test_what_a_handler_raises_ends_the_run_and_its_record_comes_again(sta
         await consumer.close()
         await running
     assert desk.offsets(0) == desk.offsets(1) == list(range(20))
+
+
+async def test_a_handler_that_waits_for_what_was_cancelled_has_failed_too(stage: Stage) -> None:
+    stage.coordinator.shares = [places(0)]
+
+    async def handle(record: Record) -> None:
+        if record.offset == 3:
+            await cancelled()
+
+    async with stage.consumer() as consumer:
+        with pytest.raises(RuntimeError, match="a handler ended as cancelled"):
+            await asyncio.wait_for(consumer.run(handle), 10)
+        await consumer.commit()
+        assert stage.coordinator.committed["orders", 0] == 3
 
 
 async def test_closing_waits_for_the_records_in_hand_and_the_run_returns(stage: Stage) -> None:
