@@ -1,10 +1,23 @@
 """This room writes: tables of PostgreSQL through JDBC."""
 
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, LiteralString
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from uuid import uuid4
 
+import psycopg
+from psycopg import sql
 from pyspark.sql import DataFrame
 
 ROWS_IN_A_BATCH = 5_000
+
+_MADE: Final[LiteralString] = "CREATE TABLE IF NOT EXISTS {table} (LIKE {beside})"
+_EMPTIED: Final[LiteralString] = "DELETE FROM {table}"
+"""TRUNCATE would show no rows to whoever reads meanwhile."""
+
+_FILLED: Final[LiteralString] = "INSERT INTO {table} SELECT * FROM {beside}"
+_DROPPED: Final[LiteralString] = "DROP TABLE IF EXISTS {beside}"
 
 
 def jdbc_options(database_url: str) -> dict[str, str]:
@@ -30,13 +43,31 @@ def jdbc_options(database_url: str) -> dict[str, str]:
 
 
 def replace_table(frame: DataFrame, database_url: str, table: str) -> None:
-    """Make `table` hold exactly `frame`; a job that runs twice leaves what it left the first time."""
-    (
-        frame.write.format("jdbc")
-        .options(**jdbc_options(database_url))
-        .option("dbtable", table)
-        .option("truncate", "true")
-        .option("batchsize", str(ROWS_IN_A_BATCH))
-        .mode("overwrite")
-        .save()
-    )
+    """Make `table` hold exactly `frame`; a job that runs twice leaves what it left the first time.
+
+    Spark writes beside it, from many tasks; then it is replaced at once. Whoever reads it meets the rows of
+    before or those of now, and a job that fails, or is killed, leaves it as it was.
+    """
+    beside = f"{table}_{uuid4().hex[:8]}"
+    names = {"table": sql.Identifier(table), "beside": sql.Identifier(beside)}
+    try:
+        (
+            frame.write.format("jdbc")
+            .options(**jdbc_options(database_url))
+            .option("dbtable", beside)
+            .option("batchsize", str(ROWS_IN_A_BATCH))
+            .mode("error")
+            .save()
+        )
+        _run(database_url, names, _MADE, _EMPTIED, _FILLED, _DROPPED)
+    except BaseException:
+        # If the database is gone, what went wrong says more than that nothing could be cleared away.
+        with suppress(psycopg.Error):
+            _run(database_url, names, _DROPPED)
+        raise
+
+
+def _run(database_url: str, names: Mapping[str, sql.Identifier], *statements: LiteralString) -> None:
+    with psycopg.connect(database_url) as connection:
+        for statement in statements:
+            connection.execute(sql.SQL(statement).format(**names))

@@ -91,3 +91,48 @@ def test_a_job_that_runs_again_leaves_what_it_finds_now(spark: "SparkSession", f
         with psycopg.connect(fresh_database) as connection:
             stored = connection.execute(f"SELECT * FROM {ROUTE_HOUR_TABLE} ORDER BY hour").fetchall()
         assert stored == expected
+
+
+def test_a_job_that_fails_leaves_the_table_as_it_was_and_nothing_beside_it(
+    spark: "SparkSession", fresh_database: str
+) -> None:
+    from pyspark.sql import functions
+
+    from pipeline.schemas import ROUTE_HOUR, ROUTE_HOUR_TABLE
+    from pipeline.sinks import replace_table
+
+    before = [("EWR", "IAH", hour, 2, 1, 4.0) for hour in range(24)]
+    replace_table(spark.createDataFrame(before, ROUTE_HOUR), fresh_database, ROUTE_HOUR_TABLE)
+    # The last of its tasks fails, when others have written already.
+    broken = spark.createDataFrame(before, ROUTE_HOUR).repartition(4, "hour")
+    failing = functions.when(
+        functions.col("hour") == 23, functions.raise_error(functions.lit("no 23rd hour"))
+    )
+    broken = broken.withColumn("scheduled", failing.otherwise(functions.col("scheduled")).cast("bigint"))
+    with pytest.raises(Exception, match="no 23rd hour"):
+        replace_table(broken, fresh_database, ROUTE_HOUR_TABLE)
+    with psycopg.connect(fresh_database) as connection:
+        stored = connection.execute(f"SELECT * FROM {ROUTE_HOUR_TABLE} ORDER BY hour").fetchall()
+        like = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'pipeline%'"
+        tables = connection.execute(like).fetchall()
+    assert stored == before
+    assert tables == [(ROUTE_HOUR_TABLE,)]
+
+
+def test_whoever_reads_the_table_meanwhile_meets_what_was_there(
+    spark: "SparkSession", fresh_database: str
+) -> None:
+    """Nobody's look waits for the job, nor does the job wait for a look that is under way."""
+    from pipeline.schemas import ROUTE_HOUR, ROUTE_HOUR_TABLE
+    from pipeline.sinks import replace_table
+
+    count = f"SELECT count(*) FROM {ROUTE_HOUR_TABLE}"
+    first = [("EWR", "IAH", hour, 2, 1, 4.0) for hour in range(24)]
+    replace_table(spark.createDataFrame(first, ROUTE_HOUR), fresh_database, ROUTE_HOUR_TABLE)
+    with psycopg.connect(fresh_database) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        assert reader.execute(count).fetchone() == (24,)
+        replace_table(spark.createDataFrame(first[:1], ROUTE_HOUR), fresh_database, ROUTE_HOUR_TABLE)
+        assert reader.execute(count).fetchone() == (24,)
+        reader.commit()
+        assert reader.execute(count).fetchone() == (1,)
