@@ -83,7 +83,7 @@ _TURN, _BATCH = Way.TURN, Way.BATCH
 """Looked up once: a member of an enum costs as much as a call, and all that is said passes here."""
 
 
-class _Line(Struct):
+class _Line(Struct, gc=False):
     """What one caller has said and what is not yet durable, or refused; one is made for most commits."""
 
     way: Way

@@ -52,11 +52,13 @@ class Speech:
         self._ends_at: Instant | None = None
         self._hang_ups = 0
         self._answers = 0
+        # Made once: a turn of thousands would make one for each of them.
+        self._words = self._utter
 
     def say(self, saying: Saying) -> None:
         """Tell a caller, or hang up on it: now, or in a later round of the loop."""
         self._answers = 0
-        self.answer(saying.connection, self._utter, saying)
+        self.answer(saying.connection, self._words, saying)
 
     def answer(self, to: ConnectionId, utter: Callable[[Any], None], what: Any) -> None:
         """The same for a commit's answer, which has its own words: `utter` is called with `what`.
@@ -120,10 +122,12 @@ class Speech:
 
     def _next_round(self) -> None:
         self._ends_at = None
-        while self._unsaid:
-            to, waiting = next(iter(self._unsaid.items()))
+        unsaid = self._unsaid
+        while unsaid:
+            to, waiting = next(iter(unsaid.items()))
             while waiting:
                 if self._is_slice_over():
                     return
-                self._say_late(to, *waiting.pop(0))
-            del self._unsaid[to]
+                utter, what = waiting.pop(0)
+                self._say_late(to, utter, what)
+            del unsaid[to]

@@ -136,7 +136,7 @@ class Resumed:
     by_ms: int
 
 
-class Join(Struct, frozen=True, kw_only=True):
+class Join(Struct, frozen=True, kw_only=True, gc=False):
     """JoinGroup. `fresh_member_id` is a new id, for whoever states none or comes back as a static member.
 
     `must_know_id`: a member without an id is given one and must join again with it (version 4 and newer).
@@ -159,7 +159,7 @@ class Join(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Sync(Struct, frozen=True, kw_only=True):
+class Sync(Struct, frozen=True, kw_only=True, gc=False):
     """SyncGroup. `protocol_type` and `protocol_name` are None where the request's version has none."""
 
     connection: ConnectionId
@@ -243,7 +243,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-class JoinAnswer(Struct, frozen=True):
+class JoinAnswer(Struct, frozen=True, gc=False):
     """Answers a Join; `members` are the leader's to assign to. An error has generation −1 and no leader."""
 
     waiter: Waiter
@@ -257,7 +257,7 @@ class JoinAnswer(Struct, frozen=True):
     skip_assignment: bool = False
 
 
-class SyncAnswer(Struct, frozen=True):
+class SyncAnswer(Struct, frozen=True, gc=False):
     """Answers a Sync with the member's assignment."""
 
     waiter: Waiter
@@ -296,7 +296,7 @@ class DeletionAnswer:
 ClassicAnswer = JoinAnswer | SyncAnswer | LeaveAnswer | DeletionAnswer
 
 
-class Say(Struct, frozen=True):
+class Say(Struct, frozen=True, gc=False):
     """Send this message on this connection; an answer names its waiter."""
 
     connection: ConnectionId

@@ -6,7 +6,7 @@ changes at every ping is a Struct: to replace a field of a frozen dataclass cost
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 from msgspec import field as made_by
@@ -94,7 +94,7 @@ class Memory(Struct, frozen=True):
     nobody_goes_on: bool = False
 
 
-class Parked(NamedTuple):
+class Parked(Struct, frozen=True, gc=False):
     """A Join or a Sync whose answer is held back."""
 
     connection: ConnectionId

@@ -15,6 +15,7 @@ NEW_MEMBER_MS = 300_000
 
 GROUP_IS_FULL = "the group is full"
 
+_NONE = ErrorCode.NONE
 _EMPTY, _PREPARING = Phase.EMPTY, Phase.PREPARING_REBALANCE
 """Looked up once: thousands of Joins pass here, and a member of an enum costs as much as a call."""
 
@@ -128,7 +129,7 @@ def _known_joins(draft: ClassicDraft, event: Join) -> None:
         return
     members = draft.rows.classic.members
     fault = instances.fault_of(event.member_id, event.group_instance_id, members, draft.instances)
-    if fault is not ErrorCode.NONE:
+    if fault is not _NONE:
         _refuse(draft, event, fault)
     else:
         _joins_again(draft, event)

@@ -2,16 +2,18 @@
 
 from coordinator.core.classic import instances, rebalancing
 from coordinator.core.classic.draft import ClassicDraft
-from coordinator.core.events import Sync, SyncAnswer
+from coordinator.core.events import Sync, SyncAnswer, Waiter
 from coordinator.core.memory import Parked
 from groups.core import records
+from groups.core.classic import ClassicMember
 from groups.core.layered import Layered
 from groups.core.phases import Phase
 from muster.kernel.error_codes import ErrorCode
 
 DID_NOT_SYNC = "did not ask for its assignment in time"
 
-_NONE, _PREPARING = ErrorCode.NONE, Phase.PREPARING_REBALANCE
+_NONE = ErrorCode.NONE
+_PREPARING, _STABLE = Phase.PREPARING_REBALANCE, Phase.STABLE
 """Looked up once, as in `joining`."""
 
 
@@ -23,21 +25,22 @@ def sync(draft: ClassicDraft, event: Sync) -> None:
         return
     member_id = event.member_id
     draft.owing.pop(member_id, None)
+    if draft.rows.phase is _STABLE:
+        _hand_to(draft, member_id, event)
+        return
     older = draft.syncs.get(member_id)
     if older is not None:
         # As with a Join that is replaced, its connection answers in order.
         draft.say(older.connection, SyncAnswer(older.waiter, ErrorCode.REBALANCE_IN_PROGRESS))
     draft.syncs[member_id] = Parked(event.connection, event.waiter)
-    if draft.phase is Phase.STABLE:
-        _hand_out(draft)
-    elif draft.rows.classic.leader == member_id:
+    if draft.rows.classic.leader == member_id:
         _assign(draft, event)
 
 
 def _why_refused(draft: ClassicDraft, event: Sync) -> ErrorCode:
     classic = draft.rows.classic
     fault = instances.fault_of(event.member_id, event.group_instance_id, classic.members, draft.instances)
-    if fault is not ErrorCode.NONE:
+    if fault is not _NONE:
         return fault
     if event.generation != draft.rows.generation:
         return ErrorCode.ILLEGAL_GENERATION
@@ -45,7 +48,7 @@ def _why_refused(draft: ClassicDraft, event: Sync) -> ErrorCode:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if event.protocol_name is not None and event.protocol_name != classic.protocol_name:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if draft.phase is _PREPARING:
+    if draft.rows.phase is _PREPARING:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return _NONE
 
@@ -60,19 +63,33 @@ def _assign(draft: ClassicDraft, event: Sync) -> None:
     _hand_out(draft)
 
 
+def _hand_to(draft: ClassicDraft, member_id: str, event: Sync) -> None:
+    """A member comes when the leader has assigned: nobody waits any more, so it is told alone.
+
+    Thousands come so in each rebalance of a large group.
+    """
+    member = draft.member(member_id)
+    draft.say(event.connection, _share(draft, member, event.waiter))
+    draft.set_session(member_id, member.session_timeout_ms)
+    _end_if_all_asked(draft)
+
+
 def _hand_out(draft: ClassicDraft) -> None:
     """Everybody who waits gets its share."""
-    classic = draft.rows.classic
+    members = draft.rows.classic.members
     for member_id, parked in draft.syncs.items():
-        answer = SyncAnswer(
-            parked.waiter,
-            protocol_type=classic.protocol_type,
-            protocol_name=classic.protocol_name,
-            assignment=classic.members[member_id].assignment,
-        )
-        draft.say(parked.connection, answer)
+        draft.say(parked.connection, _share(draft, members[member_id], parked.waiter))
     draft.restart(draft.syncs)
     draft.syncs = Layered({})
+    _end_if_all_asked(draft)
+
+
+def _share(draft: ClassicDraft, member: ClassicMember, waiter: Waiter) -> SyncAnswer:
+    classic = draft.rows.classic
+    return SyncAnswer(waiter, _NONE, classic.protocol_type, classic.protocol_name, member.assignment)
+
+
+def _end_if_all_asked(draft: ClassicDraft) -> None:
     if not draft.owing:
         draft.sync_ends_at = None
 

@@ -8,7 +8,7 @@ from coordinator.core.events import Leaver, SyncAnswer
 from groups.core.phases import Phase
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
-from tests.unit.classic_core.group import ClassicGroup
+from tests.unit.classic_core.group import SESSION_MS, ClassicGroup
 
 
 def error_of(answer: SyncAnswer | None) -> ErrorCode:
@@ -99,6 +99,21 @@ def test_a_second_sync_takes_the_place_of_the_first() -> None:  # 61
     group.sync(ann, {ben: b"1"})
     answer = group.sync_answer(second)
     assert answer is not None and answer.assignment == b"1"
+
+
+def test_who_asks_after_the_leader_is_told_alone_and_begins_a_session() -> None:  # 60, 63, 92
+    group = ClassicGroup()
+    ann, ben, cid = group.completed("a", "b", "c", rebalance_ms=20_000)
+    group.sync(ann, {ann: b"1", ben: b"2", cid: b"3"})
+    group.wait(4_000)
+    answer = group.sync(ben)
+    assert answer is not None and answer.assignment == b"2" and len(group.decision.replies) == 1
+    memory = group.state.classic
+    assert memory.sessions[ben].ends_at == group.now + SESSION_MS
+    assert memory.sessions[ann].ends_at == group.now - 4_000 + SESSION_MS
+    assert set(memory.owing) == {cid} and memory.sync_ends_at is not None
+    group.sync(cid)
+    assert group.state.classic.sync_ends_at is None and not group.state.classic.syncs
 
 
 @pytest.mark.parametrize("leader_syncs", [True, False])
