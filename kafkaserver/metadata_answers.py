@@ -207,6 +207,8 @@ class MetadataAnswer:
         version = self._version
         shape = response_class(ApiKey.METADATA, version)
         broker = part(shape, "MetadataResponseBroker")
+        tells_operations = 8 <= version <= 10
+        operations = {"cluster_authorized_operations": self._cluster_operations} if tells_operations else {}
         without_topics = encode_body(
             build(
                 shape,
@@ -217,12 +219,12 @@ class MetadataAnswer:
                 cluster_id=self.view.cluster_id,
                 controller_id=self.view.controller_id,
                 topics=(),
-                cluster_authorized_operations=self._cluster_operations,
+                **operations,
             )
         )
         # Behind the topics lie the operations that the caller may do, in some versions, and tags.
         flexible = is_flexible(ApiKey.METADATA, version)
-        end = len(without_topics) - (4 if 8 <= version <= 10 else 0) - flexible
+        end = len(without_topics) - (4 if tells_operations else 0) - flexible
         head = without_topics[: end - (1 if flexible else 4)]
         body = b"".join((head, _count(flexible, len(topics)), *topics, without_topics[end:]))
         return frame_reply(ApiKey.METADATA, version, self._correlation_id, body)
