@@ -24,6 +24,7 @@ from muster.kernel.error_codes import ErrorCode
 NOBODY: Final = -1
 BROKERS: Final = 1
 """The one type of endpoint that DescribeCluster lists."""
+_CONTROLLERS: Final = 2
 OPERATIONS_NOT_ASKED: Final = -(2**31)
 """Kafka's word for operations that nobody wanted to know."""
 
@@ -151,13 +152,18 @@ def answer_describe_cluster(
     request = read_request(header, frame)
     shape = response_class(ApiKey.DESCRIBE_CLUSTER, header.api_version)
     asked = getattr(request, "endpoint_type", BROKERS)
+    error, text = ErrorCode.NONE, None
+    if asked == _CONTROLLERS:
+        error, text = ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a listener of brokers"
+    elif asked != BROKERS:
+        error, text = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there are no endpoints of type {asked}"
     listed = part(shape, "DescribeClusterBroker")
     fenced = view.fenced if getattr(request, "include_fenced_brokers", False) else ()
     everybody = [(one, False) for one in view.everybody] + [(one, True) for one in fenced]
     body = build(
         shape,
-        error_code=ErrorCode.NONE if asked == BROKERS else ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-        error_message=None if asked == BROKERS else "this is a listener of brokers",
+        error_code=error,
+        error_message=text,
         endpoint_type=BROKERS,
         cluster_id=view.cluster_id,
         controller_id=view.controller_id,

@@ -30,6 +30,7 @@ from muster.kafkawire.api_table import (
 )
 from muster.kafkawire.numbers import uvarint
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.topic_names import can_name_a_topic
 
 FIRST_WITH_IDS: Final = 10
 FIRST_BY_ID: Final = 12
@@ -234,11 +235,10 @@ class MetadataAnswer:
         if name is None and self._version < FIRST_BY_ID:
             return self._refused(ErrorCode.INVALID_REQUEST, "", topic_id)
         known = self._found(asked)
-        refusal = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         told = name if known is None else known.name
         if told is not None and not self._may_see(told):
             return self._refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, topic_id)
-        return self._refused(refusal, name, topic_id) if known is None else self._known(known)
+        return self._refused(_unknown(name), name, topic_id) if known is None else self._known(known)
 
     def _refused(self, code: ErrorCode, name: str | None, topic_id: Any) -> bytes:
         return self._topic(code, name, topic_id.bytes if topic_id else _NO_ID, is_internal=False)
@@ -275,6 +275,14 @@ class MetadataAnswer:
         if flexible:
             parts.append(b"\x00")
         return b"".join(parts)
+
+
+def _unknown(name: str | None) -> ErrorCode:
+    """Why nobody is told of this topic; what can name none ends a client that waits for it (199)."""
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    can_be = can_name_a_topic(name)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if can_be else ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def _name(flexible: bool, name: str | None) -> bytes:

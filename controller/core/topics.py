@@ -4,10 +4,8 @@ Names, counts, assignments and configs: conformance lines 199 to 204. The answer
 lead, or at the request's timeout.
 """
 
-import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from typing import Final
 from uuid import UUID, uuid5
 
 import msgspec
@@ -24,11 +22,10 @@ from muster.kernel import topic_configs
 from muster.kernel.config_kinds import BadConfig
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
+from muster.kernel.topic_names import can_name_a_topic
 from muster.messages.link.from_broker import CreateTopics, NewTopic
 from muster.messages.link.rows import NO_LEADER, BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, TopicResults
-
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class Refused(Exception):
@@ -202,7 +199,7 @@ def put_partitions(draft: Draft, topic: TopicRow, first: int, assignments: Seque
 
 def check_name(name: str) -> None:
     """Raise Refused unless `name` can name a topic."""
-    if name in (".", "..") or not _NAME.fullmatch(name):
+    if not can_name_a_topic(name):
         raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             "a topic's name has 1 to 249 letters, digits, '.', '_' and '-', and is neither '.' nor '..'",

@@ -23,7 +23,7 @@ def describe_answer(
 ) -> Any:
     """Each group; one that does not exist is Dead, which is an error since version 6 (conformance 142).
 
-    `operations`: what the caller may do with a group, told of each that is told of.
+    `operations`: what the caller may do with a group, told of each beside which no error stands.
     """
     shape = response_class(ApiKey.DESCRIBE_GROUPS, version)
     return build(shape, groups=tuple(_described(shape, version, group, operations) for group in groups))
@@ -46,7 +46,7 @@ def _described(shape: Any, version: int, group: DescribedGroup, operations: Call
         protocol_type=group.protocol_type,
         protocol_data=group.protocol_name,
         authorized_operations=(
-            operations(group.group_id) if group.error is ErrorCode.NONE else OPERATIONS_NOT_ASKED
+            operations(group.group_id) if error is ErrorCode.NONE else OPERATIONS_NOT_ASKED
         ),
         members=tuple(
             build(

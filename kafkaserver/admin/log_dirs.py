@@ -34,10 +34,13 @@ NO_FOLDER: Final = DescribedFolder("(a node holds no logs: ask the brokers)", -1
 
 
 def wanted(request: Any) -> dict[str, frozenset[int]] | None:
-    """Partitions by topic that are asked for; None: all."""
+    """Partitions by topic that are asked for; None: all. A topic may be named more than once."""
     if request.topics is None:
         return None
-    return {one.topic: frozenset(one.partitions) for one in request.topics}
+    asked: dict[str, frozenset[int]] = {}
+    for one in request.topics:
+        asked[one.topic] = asked.get(one.topic, frozenset()).union(one.partitions)
+    return asked
 
 
 def answer_log_dirs(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AiokafkaPartition
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import admin as librdkafka
 
 from tests.benchmarks.free_ports import free_port
@@ -112,6 +112,15 @@ def test_a_transactional_producer_is_told_at_once_that_there_are_no_transactions
     with pytest.raises(KafkaException, match="transactions are not served") as refused:
         producer.init_transactions(PATIENCE_S)
     assert refused.value.args[0].fatal()
+
+
+def test_a_producer_to_a_name_that_no_topic_can_have_is_told_so(broker: BrokerProcess) -> None:
+    """It does not wait for that topic to be created."""
+    failures: list[Any] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    _produced(producer, "orders/eu", range(2), failures)
+    assert producer.flush(PATIENCE_S) == 0
+    assert {error.code() for error in failures} == {KafkaError.TOPIC_EXCEPTION}
 
 
 @pytest.mark.parametrize("codec", CODECS)

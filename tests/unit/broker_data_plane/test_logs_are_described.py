@@ -53,6 +53,16 @@ async def test_a_log_is_described_with_its_size_and_the_room_that_is_left(
         assert (await ann.ask(DIRS, version, dirs(version, "clicks"))).results[0].topics == ()
 
 
+async def test_a_topic_that_is_named_twice_is_described_with_all_its_partitions(tmp_path: Path) -> None:
+    topic = part(request_class(DIRS, 4), "DescribableLogDirTopic")
+    asked = tuple(topic(topic="orders", partitions=numbers) for numbers in ((0,), (7,)))
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        (told,) = (await ann.ask(DIRS, 4, request_class(DIRS, 4)(topics=asked))).results
+        (orders,) = told.topics
+        assert [log.partition_index for log in orders.partitions] == [0]
+
+
 async def test_who_may_see_no_cluster_is_told_of_no_directory(tmp_path: Path) -> None:
     some = KafkaCaller("ann", "ann", "", frozenset({"consume"}), EVERYTHING, EVERYTHING)
     viewer = KafkaCaller("ben", "ben", "", frozenset({"view"}), Scope.of(("clicks",)), EVERYTHING)

@@ -41,6 +41,18 @@ def test_a_group_that_does_not_exist_is_dead_and_an_error_since_version_6(versio
         assert group.error_message
 
 
+@pytest.mark.parametrize("version", range(3, 7))
+def test_what_may_be_done_with_a_group_is_told_where_no_error_is(version: int) -> None:
+    described = [
+        STABLE,
+        DescribedGroup("clicks", ErrorCode.GROUP_ID_NOT_FOUND, "Dead"),
+        DescribedGroup("workers", ErrorCode.NOT_COORDINATOR),
+    ]
+    body = answered(ApiKey.DESCRIBE_GROUPS, version, listing.describe_answer(version, described, len))
+    operations = [group.authorized_operations for group in body.groups]
+    assert operations == [len("orders"), len("clicks") if version < 6 else -(2**31), -(2**31)]
+
+
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_of_another_node_is_refused(version: int) -> None:
     elsewhere = DescribedGroup("orders", ErrorCode.NOT_COORDINATOR)

@@ -106,8 +106,14 @@ def test_brokers_that_are_fenced_are_told_to_whoever_asks_for_them() -> None:
     assert told == [live, {**live, 4: True}]
 
 
-def test_controllers_have_no_listener_to_ask_for() -> None:
-    question = frame(ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=False, endpoint_type=2)
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(("endpoint_type", "error"), [(2, 114), (0, 115), (3, 115), (-1, 115)])
+def test_controllers_have_no_listener_to_ask_for_and_nothing_else_has(
+    version: int, endpoint_type: int, error: int
+) -> None:
+    asked = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
+    question = frame(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=endpoint_type, **asked)
     answer = answer_describe_cluster(VIEW, read_request_header(question), question)
-    body = body_of(ApiKey.DESCRIBE_CLUSTER, 1, answer)
-    assert (int(body.error_code), body.brokers) == (114, ())
+    body = body_of(ApiKey.DESCRIBE_CLUSTER, version, answer)
+    assert (int(body.error_code), body.brokers) == (error, ())
+    assert body.error_message

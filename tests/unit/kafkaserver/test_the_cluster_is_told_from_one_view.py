@@ -165,6 +165,20 @@ def test_an_unknown_topic_is_refused_and_not_created() -> None:
     assert (int(topic.error_code), topic.name) == (3, "nowhere")
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "my topic", "orders/eu", "ä", "a" * 250])
+@pytest.mark.parametrize("version", range(13))
+def test_a_name_that_no_topic_can_have_is_refused_as_such(version: int, name: str) -> None:
+    """A producer would wait a minute for a topic that is not there yet."""
+    (topic,) = _metadata(version, [{"name": name, "topic_id": None}]).topics
+    assert (int(topic.error_code), topic.name) == (17, name)
+
+
+@pytest.mark.parametrize("name", ["a", "...", "A-b_c.9", "a" * 249])
+def test_a_name_that_a_topic_could_have_is_that_of_an_unknown_one(name: str) -> None:
+    (topic,) = _metadata(9, [{"name": name, "topic_id": None}]).topics
+    assert int(topic.error_code) == 3
+
+
 def test_topics_are_found_by_id() -> None:
     known, unknown = _metadata(
         12, [{"name": None, "topic_id": CLICKS}, {"name": None, "topic_id": UUID(int=9)}]
