@@ -89,6 +89,20 @@ async def test_a_fetch_that_cannot_be_served_says_why_at_once(
         assert int(answer.error_code) == code
 
 
+@pytest.mark.parametrize("session", [(0, -1), (0, 0), (0, 1), (1, 1)], ids=str)
+@pytest.mark.parametrize("version", [12, 14, 15, 16])
+async def test_whoever_says_it_is_a_replica_is_refused_where_clients_ask(
+    tmp_path: Path, version: int, session: tuple[int, int]
+) -> None:
+    """It would be given what is not committed, and count as a follower; brokers have a door of their own."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await ann.ask(PRODUCE, 9, produce(b"a"))
+        asked = fetch(1, version=version, replica=(2, 1), session=session, max_wait_ms=5_000)
+        answer = await ann.ask(FETCH, version, asked)
+        assert (int(fetched(answer).error_code), answer.session_id) == (31, 0)
+
+
 async def test_a_consumer_of_another_history_is_told_where_it_parts(tmp_path: Path) -> None:
     """Conformance 229."""
     async with broker(tmp_path) as one, client(one.client_port) as ann:
