@@ -24,8 +24,8 @@ MANY_GROUPS_SINCE: Final = 8
 ERROR_ON_TOP_SINCE: Final = 2
 ABSENCE_IS_TOLD_SINCE: Final = 9
 
-METADATA_LIMIT_BYTES: Final = 4_096
-"""Kafka's `offset.metadata.max.bytes`."""
+METADATA_LENGTH: Final = 4_096
+"""Kafka's `offset.metadata.max.bytes`, which for all its name counts the characters of a Java string."""
 
 
 def anything(_topic: str) -> bool:
@@ -204,7 +204,7 @@ def asked_positions(
                 refused[name, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif known is None or not 0 <= number < count:
                 refused[name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif metadata and len(metadata.encode()) > METADATA_LIMIT_BYTES:
+            elif metadata and _java_length(metadata) > METADATA_LENGTH:
                 refused[name, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             elif offset < 0 or "\0" in metadata:
                 refused[name, number] = ErrorCode.INVALID_REQUEST
@@ -213,6 +213,11 @@ def asked_positions(
                     offset, leader_epoch, metadata, retention_ms
                 )
     return asked, refused
+
+
+def _java_length(text: str) -> int:
+    """In UTF-16: what lies beyond the first 65,536 characters of Unicode counts twice."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def worded(version: int, error: ErrorCode) -> ErrorCode:

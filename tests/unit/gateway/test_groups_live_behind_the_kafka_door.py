@@ -243,6 +243,47 @@ async def test_a_commit_waits_while_its_shard_is_loading(monkeypatch: pytest.Mon
         assert set(door.shards.rows(KEY).offsets.values()) == {6}
 
 
+async def test_while_a_shard_is_loading_nobody_is_scared_and_no_list_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A list without the groups of that shard would say that there are none (conformance 6 to 8, 144)."""
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined)
+        service, store = door.shards.services[shard_of(KEY)], door.shards.store
+        await service.give_up(None)
+        may_load, load_shard = threading.Event(), store.load_shard
+
+        def slowly(connection: Any, shard: int) -> Any:
+            assert may_load.wait(10)
+            return load_shard(connection, shard)
+
+        monkeypatch.setattr(store, "load_shard", slowly)
+        accepting = asyncio.create_task(service.accept(door.shards.held[service.shard]))
+        await eventually(lambda: service.serving)
+        listed = await ann.ask(ApiKey.LIST_GROUPS, 5, states_filter=(), types_filter=())
+        assert (int(listed.error_code), listed.groups) == (14, ())
+        asked = {"include_authorized_operations": False, "groups": (KEY,)}
+        described = await ann.ask(ApiKey.DESCRIBE_GROUPS, 5, **asked)
+        assert int(described.groups[0].error_code) == 14
+        fetched = await ann.ask(ApiKey.OFFSET_FETCH, 7, group_id=KEY, topics=None, require_stable=False)
+        assert int(fetched.error_code) == 14
+        deleted = await ann.ask(ApiKey.DELETE_GROUPS, 2, groups_names=(KEY,))
+        assert int(deleted.results[0].error_code) == 14
+        assert int((await ann.ask(ApiKey.OFFSET_DELETE, 0, group_id=KEY, topics=())).error_code) == 14
+        ann.sends_join(member_id=joined.member_id)
+        assert int((await ann.hear()).error_code) == 14
+        assert int((await ann.ask(ApiKey.LEAVE_GROUP, 5, group_id=KEY, members=())).error_code) == 14
+        ann.sends_heartbeat(joined)
+        assert int((await ann.hear()).error_code) == 0
+        assert int((await ann.syncs(joined)).error_code) == 27
+        may_load.set()
+        await accepting
+        listed = await ann.ask(ApiKey.LIST_GROUPS, 5, states_filter=(), types_filter=())
+        assert [(one.group_id, one.group_state) for one in listed.groups] == [(KEY, "Stable")]
+
+
 async def test_a_group_without_members_is_deleted_with_its_offsets() -> None:
     async with kafka_door() as door:
         ann = await door.peer()

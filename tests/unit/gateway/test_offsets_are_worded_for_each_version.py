@@ -188,6 +188,8 @@ def test_a_commit_means_the_same_in_every_version(version: int) -> None:
         ({"partition_index": 2}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ({"partition_index": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ({"committed_metadata": "x" * 4_097}, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ({"committed_metadata": "ä" * 4_097}, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ({"committed_metadata": "\N{OWL}" * 2_049}, ErrorCode.OFFSET_METADATA_TOO_LARGE),
         ({"committed_offset": -1}, ErrorCode.INVALID_REQUEST),
         ({"committed_metadata": "a\0b"}, ErrorCode.INVALID_REQUEST),
     ],
@@ -196,6 +198,13 @@ def test_what_cannot_be_committed_is_refused_for_itself(fields: dict[str, Any], 
     request = commit_request(9, **fields)
     number = fields.get("partition_index", 1)
     assert offsets.asked_positions(request, TOPICS) == ({}, {("orders", number): error})
+
+
+@pytest.mark.parametrize("metadata", ["x" * 4_096, "語" * 4_096, "\N{OWL}" * 2_048], ids=["x", "word", "owl"])
+def test_metadata_is_as_long_as_its_java_string(metadata: str) -> None:
+    """As Kafka measures it, whose setting speaks of bytes: a name in Chinese has three bytes a character."""
+    asked, refused = offsets.asked_positions(commit_request(9, committed_metadata=metadata), TOPICS)
+    assert ([one.metadata for one in asked.values()], refused) == ([metadata], {})
 
 
 def test_no_metadata_is_empty_metadata() -> None:
