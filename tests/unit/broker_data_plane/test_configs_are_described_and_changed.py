@@ -109,6 +109,10 @@ async def test_only_what_is_asked_for_is_told(tmp_path: Path, version: int) -> N
         assert [(each.name, each.synonyms) for each in result.configs] == [("segment.bytes", ())]
         [result] = await described(ann, version, (TOPIC, "orders"), keys=())
         assert len(result.configs) > 5, "no key at all means every key"
+        if version >= 3:
+            assert {each.documentation for each in result.configs} == {None}
+            [result] = await described(ann, version, (TOPIC, "orders"), documentation=True)
+            assert all(each.documentation for each in result.configs)
 
 
 async def test_a_broker_tells_of_itself_of_others_and_of_all(tmp_path: Path) -> None:

@@ -46,6 +46,15 @@ async def with_records(one: Broker, ann: Client, count: int = 4, **row: Any) -> 
         await ann.ask(PRODUCE, 9, produce(b"%d" % number, acks=1))
 
 
+async def test_whoever_produces_is_told_where_the_log_begins(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        await with_records(one, ann)
+        await ann.ask(DELETE, 2, below(3))
+        body = await ann.ask(PRODUCE, 9, produce(b"more"))
+        (answer,) = body.responses[0].partition_responses
+        assert (answer.base_offset, answer.log_start_offset) == (4, 3)
+
+
 @pytest.mark.parametrize("version", [0, 1, 2])
 async def test_what_is_below_is_gone_at_once(tmp_path: Path, version: int) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:

@@ -77,6 +77,9 @@ async def test_a_topic_is_created_where_the_controller_says(tmp_path: Path, vers
         one.controller.created = (taken, made)
         body = await ann.ask(ApiKey.CREATE_TOPICS, version, _create(version, "orders", "clicks"))
         assert [(t.name, int(t.error_code)) for t in body.topics] == [("orders", 0), ("clicks", 36)]
+        assert [t.error_message for t in body.topics] == [None, "it is there"]
+        if version >= 5:
+            assert [(t.num_partitions, t.replication_factor) for t in body.topics] == [(6, 3), (-1, -1)]
         (asked,) = one.controller.asked
         assert [(topic.name, topic.partition_count) for topic in asked] == [("orders", 6), ("clicks", 6)]
 
@@ -213,6 +216,10 @@ async def test_topics_are_deleted_as_the_controller_says(tmp_path: Path, version
         one.controller.results = (gone, missing)
         body = await ann.ask(ApiKey.DELETE_TOPICS, version, _delete(version, "orders", "clicks"))
         assert [(t.name, int(t.error_code)) for t in body.responses] == [("orders", 0), ("clicks", 3)]
+        if version >= 5:
+            assert [t.error_message for t in body.responses] == [None, "no"]
+        if version >= 6:
+            assert [t.topic_id for t in body.responses] == [UUID(int=1), None]
         assert one.controller.changed == [(NamedTopic(name="orders"), NamedTopic(name="clicks"))]
 
 
@@ -229,7 +236,8 @@ async def test_a_topic_whose_id_is_not_known_here_is_not_asked_for(tmp_path: Pat
     """Whether the caller may change it depends on its name."""
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         body = await ann.ask(ApiKey.DELETE_TOPICS, 6, _delete(6, ids=(UUID(int=9),)))
-        assert [int(t.error_code) for t in body.responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
+        told = [(t.name, t.topic_id, int(t.error_code)) for t in body.responses]
+        assert told == [(None, UUID(int=9), ErrorCode.UNKNOWN_TOPIC_ID)]
         assert one.controller.changed == []
 
 
