@@ -7,6 +7,7 @@ from typing import LiteralString
 import psycopg
 import pytest
 
+from standalone.postgres import Postgres
 from tests.integration.runtime.conftest import CounterNode, Truth, wait_for
 
 LANE, OTHER_LANE = "coordinator/0", "coordinator/1"
@@ -45,42 +46,57 @@ def who_waits(truth: Truth) -> set[int]:
     return {pid for (pid,) in truth.rows(WAITS)}
 
 
-def crossed(truth: Truth, url: str, ask: Callable[[], None], lock: LiteralString) -> None:
-    """Somebody holds `lock`, the node comes to wait for it, and then he wants the fence that the node holds.
-
-    Who waits first looks first whether there is a deadlock, and is undone: that is the node.
-    """
-    with locked(url, lock) as somebody:
-        ask()
-        wait_for(lambda: who_waits(truth), "the node waits")
-        somebody.execute(FENCE)
-
-
 def deadlocks(truth: Truth) -> int:
     [(count,)] = truth.rows("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     return int(count)
 
 
+def crossed(truth: Truth, url: str, lock: LiteralString, ask: Callable[[int], None]) -> int:
+    """Somebody holds `lock`, the node comes to wait for it, and then he wants the fence that the node holds.
+
+    He never looks whether there is a deadlock, so that the node is undone. On a slow machine it has looked
+    before he came: that is done again, until PostgreSQL has counted one. Returns how often.
+    """
+    before, times = deadlocks(truth), 0
+    while deadlocks(truth) == before:
+        times += 1
+        with locked(url, lock) as somebody:
+            somebody.execute("SET LOCAL deadlock_timeout = '10min'")
+            ask(times)
+            wait_for(lambda: who_waits(truth), "the node waits")
+            somebody.execute(FENCE)
+    return times
+
+
+@pytest.fixture
+def superuser_url(fresh_database: str, postgres_server: Postgres) -> str:
+    return postgres_server.superuser_url(fresh_database.rpartition("/")[2])
+
+
 def test_a_turn_that_is_the_victim_of_a_deadlock_is_written_once(
-    truth: Truth, fresh_database: str, node: CounterNode
+    truth: Truth, superuser_url: str, node: CounterNode
 ) -> None:
-    before = deadlocks(truth)
-    crossed(truth, fresh_database, lambda: node.ask("add", LANE, "orders", 2), COUNTER)
-    node.wait("said", "orders", times=2)
-    assert truth.counter("orders").total == 3
-    assert [seq for seq, _, _ in truth.journal(LANE)] == [1, 2]
-    wait_for(lambda: deadlocks(truth) > before, "PostgreSQL counts the deadlock")
+    def ask(times: int) -> None:
+        node.wait("said", "orders", times=times)
+        node.ask("add", LANE, "orders", 2)
+
+    times = crossed(truth, superuser_url, COUNTER, ask)
+    node.wait("said", "orders", times=1 + times)
+    assert truth.counter("orders").total == 1 + 2 * times
+    assert [seq for seq, _, _ in truth.journal(LANE)] == list(range(1, 2 + times))
     assert node.facts("given_up") == node.facts("frozen") == []
 
 
 def test_a_batch_that_is_the_victim_of_a_deadlock_is_written(
-    truth: Truth, fresh_database: str, node: CounterNode
+    truth: Truth, superuser_url: str, node: CounterNode
 ) -> None:
-    before = deadlocks(truth)
-    crossed(truth, fresh_database, lambda: node.ask("note", LANE, "orders", 2), NUMBER)
-    node.wait("noted", {ROW: 2})
-    assert truth.tally() == {ROW: 2}
-    wait_for(lambda: deadlocks(truth) > before, "PostgreSQL counts the deadlock")
+    def ask(times: int) -> None:
+        node.wait("noted", {ROW: times})
+        node.ask("note", LANE, "orders", 1 + times)
+
+    times = crossed(truth, superuser_url, NUMBER, ask)
+    node.wait("noted", {ROW: 1 + times})
+    assert truth.tally() == {ROW: 1 + times}
     assert node.facts("given_up") == node.facts("frozen") == []
 
 

@@ -59,6 +59,19 @@ async def test_a_fetch_without_news_ends_with_its_time(tmp_path: Path) -> None:
         assert hosted.readers == set()
 
 
+@pytest.mark.parametrize("offset", [1, 2])
+async def test_between_what_is_committed_and_the_end_there_is_nothing_yet(
+    tmp_path: Path, offset: int
+) -> None:
+    """Out of range, a consumer would begin anew somewhere else."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, replicas=IN_STEP)
+        for _ in range(2):
+            await ann.ask(PRODUCE, 9, produce(b"a", acks=1))
+        answer = fetched(await ann.ask(FETCH, 12, fetch(offset)))
+        assert (int(answer.error_code), answer.high_watermark, answer.records or b"") == (0, 0, b"")
+
+
 async def test_a_waiting_fetch_hears_at_once_that_the_leader_is_another(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1, replicas=IN_STEP)
