@@ -28,13 +28,14 @@ REMEMBERED_BYTES: Final = 1_024
 """Of what is longer nothing is kept: of a commit, of some fifty partitions, fifteen times as much would be.
 """
 
-BEHIND_CORRELATION_ID: Final = slice(8, None)
-"""What a request says, and who says it: the key and the version before it are compared by themselves."""
+_CORRELATION_ID_AT: Final = 4
+_BEHIND_CORRELATION_ID: Final = 8
+"""Where it stands in a request, without its length, and in an answer with it. Before it are the key and the
+version of a request, behind it who says what. No slices: compiled, bytes take none that has a name.
+"""
 
-_CORRELATION_ID: Final = slice(4, 8)
-"""Where it stands in a request, without its length, and in an answer with it."""
-
-_WHICH_REQUEST, _SAID = slice(8), slice(12, None)
+_WHICH_REQUEST_TO: Final = 8
+_SAID_FROM: Final = 12
 """The same of a request with its length: length, key and version; what is said."""
 
 Refused = Callable[[Waiter, ErrorCode], MemberAnswer]
@@ -50,8 +51,8 @@ class Beat:
         self, header: RequestHeader, frame: memoryview, meaning: HeartbeatRequest, service: ShardService
     ) -> None:
         self._version = header.api_version
-        self._asks = bytes(frame[: _CORRELATION_ID.start])
-        self._said = bytes(frame[BEHIND_CORRELATION_ID])
+        self._asks = bytes(frame[:_CORRELATION_ID_AT])
+        self._said = bytes(frame[_BEHIND_CORRELATION_ID:])
         self._meaning = meaning
         self._service = service
         self.request_bytes = LENGTH_BYTES + len(frame)
@@ -104,8 +105,8 @@ class JoinHabit:
     ) -> None:
         """`received` is the request with its length; `refused` makes an answer of an error."""
         self._version = version
-        self._begins = received[_WHICH_REQUEST]
-        self._said = received[_SAID]
+        self._begins = received[:_WHICH_REQUEST_TO]
+        self._said = received[_SAID_FROM:]
         self._group_id = group_id
         self._event = event
         self._service = service
@@ -132,7 +133,7 @@ class SyncHabit:
         "_begins",
         "_behind",
         "_event",
-        "_generation",
+        "_generation_at",
         "_group_id",
         "_service",
         "_version",
@@ -143,9 +144,9 @@ class SyncHabit:
     ) -> None:
         """`place` is where in `received`, the request with its length, the generation stands."""
         self._version = version
-        self._begins = received[_WHICH_REQUEST]
-        self._generation = slice(place, place + 4)
-        self._before = received[_SAID.start : place]
+        self._begins = received[:_WHICH_REQUEST_TO]
+        self._generation_at = place
+        self._before = received[_SAID_FROM:place]
         self._behind = received[place + 4 :]
         self._group_id = group_id
         self._event = event
@@ -156,7 +157,7 @@ class SyncHabit:
         return (
             received.endswith(self._behind)
             and received.startswith(self._begins)
-            and received.startswith(self._before, 12)
+            and received.startswith(self._before, _SAID_FROM)
         )
 
     def ask(self, received: bytes, reply: Reply) -> None:
@@ -164,7 +165,8 @@ class SyncHabit:
         service, group_id = self._service, self._group_id
         seat = reply.session.seat(group_id, service)
         waiter = seat.wait(self._version, _correlation_id(received), reply, SyncAnswer)
-        generation = int.from_bytes(received[self._generation], "big", signed=True)
+        at = self._generation_at
+        generation = int.from_bytes(received[at : at + 4], "big", signed=True)
         event = structs.replace(self._event, connection=seat.id, waiter=waiter, generation=generation)
         service.request(seat, group_id, event)
 
@@ -238,6 +240,6 @@ def commit_habit(
             tuple(stated.offsets),
             stated.notes,
         ),
-        answer[: _CORRELATION_ID.start],
-        answer[_CORRELATION_ID.stop :],
+        answer[:_CORRELATION_ID_AT],
+        answer[_BEHIND_CORRELATION_ID:],
     )
