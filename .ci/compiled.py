@@ -48,23 +48,23 @@ def compile_into(folder: Path, scratch: Path, names: list[str]) -> None:
     command.run()
 
 
-def main() -> None:
-    """`python .ci/compiled.py`"""
+def main(build: Path) -> None:
+    """`python .ci/compiled.py [FOLDER]`: into build/compiled, of which processes know, or elsewhere."""
     os.chdir(ROOT)
-    BUILD.parent.mkdir(exist_ok=True)
+    build.parent.mkdir(exist_ok=True)
     names = modules()
     made_from = made_of(ROOT, names)
-    with tempfile.TemporaryDirectory(prefix="compiling-", dir=BUILD.parent) as scratch:
+    with tempfile.TemporaryDirectory(prefix="compiling-", dir=build.parent) as scratch:
         folder = Path(scratch, "made")
         compile_into(folder, Path(scratch), names)
         if made_of(ROOT, names) != made_from:
             sys.exit("compiled: the sources changed meanwhile; nothing was replaced")
         every = [*names, f"{SHARED}__mypyc"]
         (folder / SEAL).write_text("\n".join([made_from, *every]) + "\n", "utf-8")
-        shutil.rmtree(BUILD, ignore_errors=True)
-        folder.rename(BUILD)
+        shutil.rmtree(build, ignore_errors=True)
+        folder.rename(build)
     print(f"{len(every)} compiled modules; brokers and nodes that start from now on run them.")
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(*sys.argv[1:]).absolute() if sys.argv[1:] else BUILD)
