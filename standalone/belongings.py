@@ -5,6 +5,8 @@ anything of that name is made, so that also a killed stack leaves nothing that i
 """
 
 import json
+import os
+import pwd
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -55,6 +57,11 @@ def claim(home: Path, names: Iterable[str]) -> Belongings:
     if home.exists() and not home.is_dir():
         raise NotAHome(f"{home} is a file, no folder: name another with MUSTER_HOME=dir.")
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if owner := _somebody_elses(home):
+        raise NotAHome(
+            f"The stack in {home} is {owner}'s, with data that only {owner} reaches: run it as {owner}, or "
+            "name another folder with MUSTER_HOME=dir."
+        )
     # In this order: whoever makes it a home at the same time writes the list first.
     strangers = _strangers(home)
     before = known(home)
@@ -98,6 +105,20 @@ def _is_plain(name: str) -> bool:
 
 def _exists(path: Path) -> bool:
     return path.is_symlink() or path.exists()
+
+
+def _somebody_elses(home: Path) -> str:
+    """Whose home it is, if another user's: root's PostgreSQL lies elsewhere, others' is closed."""
+    try:
+        owner = (home / LIST_FILE).lstat().st_uid
+    except FileNotFoundError:
+        return ""
+    if owner == os.geteuid():
+        return ""
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"user {owner}"
 
 
 def _strangers(home: Path) -> list[str]:

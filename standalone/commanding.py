@@ -1,6 +1,7 @@
 """This room is what the commands on a stack share: how they speak, fail, and end what runs in front."""
 
 import contextlib
+import errno
 import os
 import sys
 import threading
@@ -61,6 +62,10 @@ class InFrontCommand(StackCommand):
             self.run(stack, ended)
         except EndRequested:
             pass
+        except Exception:
+            # Raised in the middle of somebody's clearing up, the end may come out as a failure of theirs.
+            if not ended.is_set():
+                raise
         finally:
             do_not_disturb()
             self.at_the_end()
@@ -117,4 +122,13 @@ def _one_line_for_each_failure() -> Iterator[None]:
         raise CommandError(str(error)) from error
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        raise CommandError(f"{error.strerror or error}{where}") from error
+        raise CommandError(f"{error.strerror or error}{where}{_what_to_do(error)}") from error
+
+
+def _what_to_do(error: OSError) -> str:
+    match error.errno:
+        case errno.EACCES | errno.EPERM | errno.EROFS | errno.ENOTDIR:
+            return ". Name a folder in which this user may write with MUSTER_HOME=dir."
+        case errno.ENOSPC | errno.EDQUOT:
+            return ". Make room there, or name a folder on another disk with MUSTER_HOME=dir."
+    return ""

@@ -44,6 +44,8 @@ DATA_PREFIX = "muster-postgres-"
 # As root the home names the data folder, and the data folder names the home.
 POINTER, BACK_POINTER = "postgres.folder", "home"
 PID_FILE = "postmaster.pid"
+# What initdb, the schema and the first log of it take.
+DATA_NEEDS_BYTES = 64 << 20
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -203,6 +205,17 @@ class Postgres(Embedded):
         """Run initdb beside the data directory, which appears whole or not at all."""
         draft = self.folder / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
+        free_bytes = shutil.disk_usage(self.folder).free
+        if free_bytes < DATA_NEEDS_BYTES:
+            raise StartError(
+                f"{free_bytes >> 20} MiB are free on the disk of {self.folder}, and a new PostgreSQL needs "
+                f"{DATA_NEEDS_BYTES >> 20}: make room there, or name another folder with MUSTER_HOME=dir."
+            )
+        if not _has_a_name(os.geteuid()):
+            raise StartError(
+                f"User {os.geteuid()} has no name on this machine, and PostgreSQL runs only for one who has: "
+                "run as another user, or name a PostgreSQL of yours by MUSTER_DATABASE_URL."
+            )
         password_file = self.folder / "password"
         write_private(password_file, self.password)
         if self.user:
@@ -265,6 +278,13 @@ def _server_on(data: Path) -> psutil.Process | None:
     if process.status() == psutil.STATUS_ZOMBIE or not words:
         return None
     return process if str(data) in words and "postgres" in Path(words[0]).name else None
+
+
+def _has_a_name(user_id: int) -> bool:
+    try:
+        return bool(pwd.getpwuid(user_id).pw_name)
+    except KeyError:
+        return False
 
 
 def _binaries(user: str) -> Path:

@@ -8,6 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from standalone import postgres
+from standalone.children import StartError
 from standalone.postgres import Postgres
 from standalone.private import kept_secret
 
@@ -40,6 +42,21 @@ def test_data_that_initdb_left_half_made_is_made_again(tmp_path: Path) -> None:
     try:
         with psycopg.connect(server.url()) as connection:
             assert connection.execute("SELECT current_user").fetchone() == ("muster",)
+    finally:
+        server.remove()
+
+
+def test_a_disk_without_room_for_data_is_told_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "DATA_NEEDS_BYTES", 1 << 60)
+    server = Postgres(tmp_path / "home", throw_away=True)
+    try:
+        with pytest.raises(
+            StartError, match=r"MiB are free on the disk of .* make room there, or name another"
+        ):
+            server.prepare()
+        assert not _versions(tmp_path / "home")
     finally:
         server.remove()
 

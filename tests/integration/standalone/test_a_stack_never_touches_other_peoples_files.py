@@ -1,6 +1,8 @@
 """A home is a folder that was empty or that a stack made; `make clean` deletes what its list names, only."""
 
 import json
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,34 @@ def test_a_file_is_no_home(tmp_path: Path) -> None:
     with pytest.raises(NotAHome, match="notes is a file, no folder: name another with MUSTER_HOME"):
         claim(mine, ["log"])
     assert mine.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize(
+    ("user", "named"), [(pwd.getpwnam("nobody").pw_uid, "nobody"), (54321, "user 54321")]
+)
+def test_another_users_home_is_refused_and_stays_as_it_is(tmp_path: Path, user: int, named: str) -> None:
+    with held(tmp_path):
+        os.chown(tmp_path / LIST_FILE, user, -1)
+    before = _texts(tmp_path)
+    refused = pytest.raises(NotAHome, match=rf"is {named}'s, .*: run it as {named}, or name another folder")
+    with refused, held(tmp_path):
+        pass
+    assert _texts(tmp_path) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
+def test_whoever_cannot_even_read_the_list_of_a_home_is_told_whose_it_is(tmp_path: Path) -> None:
+    with held(tmp_path):
+        pass
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+    os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        with pytest.raises(NotAHome, match=r"is root's, .*: run it as root"):
+            claim(tmp_path, ())
+    finally:
+        os.seteuid(0)
 
 
 def test_a_stranger_inside_called_demo_is_one(tmp_path: Path) -> None:

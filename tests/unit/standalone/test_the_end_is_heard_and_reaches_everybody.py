@@ -24,6 +24,23 @@ except EndRequested:
     do_not_disturb()
     print("ended in good order", flush=True)
 """
+STARTER = """
+import os, signal, sys
+from pathlib import Path
+from standalone.children import StartError
+from standalone.commanding import InFrontCommand
+class Nothing:
+    def stop(self): print("stopped", flush=True)
+class Command(InFrontCommand):
+    def stack(self, home, options): return Nothing()
+    def run(self, stack, ended):
+        try:
+            if sys.argv[1] == "asked": os.kill(os.getpid(), signal.SIGTERM)
+            ended.wait(0)
+        finally:
+            raise StartError("the connection is in the middle of a statement")
+Command().act(Path("home"), {})
+"""
 SPEAKER = """
 from standalone.commanding import StackCommand
 class Command(StackCommand):
@@ -54,6 +71,17 @@ def test_a_hangup_that_was_to_be_ignored_is_ignored() -> None:
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=LIMIT_S)[0] == "ended in good order\n"
+
+
+@pytest.mark.parametrize(("why", "status"), [("asked", 0), ("not asked", 1)])
+def test_an_end_that_comes_out_as_a_failure_of_what_it_broke_off_is_none(why: str, status: int) -> None:
+    """As from psycopg, which is rolling back while Ctrl-C comes."""
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", STARTER, why], capture_output=True, text=True, env=environment, timeout=LIMIT_S
+    )
+    assert (done.returncode, done.stdout) == (status, "stopped\n")
+    assert ("StartError: the connection" in done.stderr) == (status == 1)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
