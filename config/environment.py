@@ -62,6 +62,25 @@ def listening_address(name: str, text: str) -> tuple[str, int]:
     return address
 
 
+def host_with_port(name: str, text: str) -> str:
+    """``text`` as it is, once it is HOST:PORT. Raises SettingError."""
+    listening_address(name, text)
+    return text
+
+
+def url(name: str, text: str, *schemes: str) -> str:
+    """``text`` as it is, once it is an address of one of these schemes. Raises SettingError."""
+    try:
+        split = urlsplit(text)
+        fits = split.scheme in schemes and bool(split.hostname) and split.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        wanted = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
+        raise SettingError(f"{name}={text!r} is not {wanted}.")
+    return text
+
+
 def process_role(arguments: list[str]) -> str:
     """What this process is, told from its command line: node, web, worker or tool."""
     program = Path(arguments[0]) if arguments else Path()

@@ -1,6 +1,9 @@
 """A Django process knows from its environment who it is, which stack it serves, and which database."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +125,47 @@ def test_loopback_is_told_from_the_world(address: str, near: bool) -> None:
 
 def test_a_checkout_in_a_folder_called_celery_is_no_worker() -> None:
     assert environment.process_role(["/srv/celery/manage.py", "run_node"]) == "node"
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "wanted"),
+    [
+        ("MUSTER_NODE_LISTEN", "node-1", "HOST:PORT"),
+        ("MUSTER_NODE_LISTEN", "127.0.0.1:99999", "HOST:PORT"),
+        ("MUSTER_NODE_ADDRESS", "http://node-1:9301", "ws://HOST:PORT or wss://HOST:PORT"),
+        ("MUSTER_NODE_ADDRESS", "node-1:9301", "ws://HOST:PORT or wss://HOST:PORT"),
+        ("MUSTER_NODE_KAFKA_ADDRESS", "node-1", "HOST:PORT"),
+        ("MUSTER_WEB_LISTEN", "8000", "HOST:PORT"),
+        ("MUSTER_WEB_URL", "muster.example", "http://HOST:PORT or https://HOST:PORT"),
+        ("MUSTER_WEB_URL", "https://muster.example:https", "http://HOST:PORT or https://HOST:PORT"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_by_its_name(name: str, wrong: str, wanted: str) -> None:
+    shell = {key: text for key, text in os.environ.items() if not key.startswith("MUSTER_")}
+    done = subprocess.run(
+        [sys.executable, "-c", "import config.settings"],
+        capture_output=True,
+        text=True,
+        env=shell | {name: wrong},
+    )
+    assert done.stderr.splitlines()[-1].endswith(f"SettingError: {name}={wrong!r} is not {wanted}.")
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("MUSTER_NODE_LISTEN", "[::1]:9301"),
+        ("MUSTER_NODE_LISTEN", "127.0.0.1:0"),
+        ("MUSTER_NODE_ADDRESS", "wss://node-1.example"),
+        ("MUSTER_NODE_KAFKA_ADDRESS", "node-1.example:9094"),
+        ("MUSTER_WEB_LISTEN", "0.0.0.0:8000"),
+        ("MUSTER_WEB_URL", "https://muster.example"),
+    ],
+)
+def test_addresses_that_people_use_are_taken_as_they_are(name: str, right: str) -> None:
+    shell = {key: text for key, text in os.environ.items() if not key.startswith("MUSTER_")}
+    program = f"from config import settings; print(settings.{name})"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=shell | {name: right}, check=True
+    )
+    assert done.stdout.strip() == right
