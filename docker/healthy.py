@@ -1,6 +1,7 @@
 """This room is the health check of a container: it succeeds when the address given answers 200."""
 
 import sys
+from http.client import HTTPException
 from urllib.request import ProxyHandler, build_opener
 
 
@@ -10,7 +11,7 @@ def main(url: str) -> int:
         # Not through the proxy that Docker may name in the environment of every container.
         with build_opener(ProxyHandler({})).open(url, timeout=3) as response:
             return 0 if response.status == 200 else 1
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         print(error)
         return 1
 

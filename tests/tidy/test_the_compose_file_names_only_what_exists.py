@@ -147,6 +147,20 @@ def test_secrets_are_made_once_and_behind_a_closed_door(tmp_path: Path) -> None:
     assert made[0]["redis_password"] in made[0]["redis_url"]
 
 
+def test_a_password_that_was_lost_is_found_in_its_address_again(tmp_path: Path) -> None:
+    """PostgreSQL keeps the one with which its volume was made: another would let nobody in."""
+    (tmp_path / "make-secrets").write_bytes((DOCKER / "make-secrets").read_bytes())
+    folder = tmp_path / "secrets"
+    made = []
+    for _ in range(2):
+        subprocess.run(["sh", str(tmp_path / "make-secrets")], check=True, capture_output=True)
+        made.append({path.name: path.read_text() for path in folder.iterdir()})
+        (folder / "postgres_password").unlink()
+        (folder / "redis_password").chmod(0o600)
+        (folder / "redis_password").write_text("")
+    assert made[0] == made[1]
+
+
 def test_no_secret_becomes_an_argument_of_a_process() -> None:
     """A shell writes it to a file before it becomes the program."""
     for name, service in SERVICES.items():
