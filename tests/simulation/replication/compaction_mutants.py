@@ -42,13 +42,26 @@ def _compacting_above_the_high_watermark() -> Iterator[None]:
 @contextmanager
 def _superseding_itself() -> Iterator[None]:
     """The last record of a key is taken for one that a later record follows."""
-    look = LastOffsets.__init__
+    look = LastOffsets._look
 
     def one_too_far(self: LastOffsets, *told: Any) -> None:
         look(self, *told)
         self.offsets = {key: offset + 1 for key, offset in self.offsets.items()}
 
-    with patch.object(LastOffsets, "__init__", one_too_far):
+    with patch.object(LastOffsets, "_look", one_too_far):
+        yield
+
+
+@contextmanager
+def _taking_what_was_not_looked_at_for_superseded() -> Iterator[None]:
+    """Of what is clean the places are asked for, too, though its keys were not noted."""
+    places_of = LastOffsets.places_of
+
+    def of_all(self: LastOffsets, header: BatchHeader) -> Any:
+        self._looked_from = 0
+        return places_of(self, header)
+
+    with patch.object(LastOffsets, "places_of", of_all):
         yield
 
 
@@ -65,6 +78,7 @@ MUTANTS: dict[str, Mutant] = {
     "nothing_sent": lambda: patch.object(fetch_answers, "_end_of_empty", lambda region: None),
     "above_hw": _compacting_above_the_high_watermark,
     "last_goes": _superseding_itself,
+    "clean_goes": _taking_what_was_not_looked_at_for_superseded,
     "tombstones_at_once": lambda: patch.object(Passes, "old_to", lambda self, *_: 2**60),
     "tombstones_with_the_second_pass": lambda: patch.object(Passes, "old_to", lambda self, *_: self.clean_to),
     "passes_uncut": lambda: patch.object(Passes, "cut_at", lambda *_: None),

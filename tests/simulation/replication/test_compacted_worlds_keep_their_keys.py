@@ -15,14 +15,15 @@ from tests.unit.broker_log import test_the_last_record_of_a_key_stays as keys
 SEEDS, BLOCK = 30, 15
 
 KILLED_BY = {
-    "above_hw": 2,
-    "cleaned_believed": 32,
-    "codec_kept": 2,
+    "above_hw": 7,
+    "clean_goes": 6,
+    "cleaned_believed": 70,
+    "codec_kept": 9,
     "last_goes": 0,
     "no_filler": 4,
     "nothing_sent": 4,
     "swaps_dropped": 6,
-    "tombstones_at_once": 2,
+    "tombstones_at_once": 6,
     "tombstones_with_the_second_pass": 6,
 }
 """A seed whose walk breaks without the rule; when walks change, one of LOOKED_AT takes its place."""
