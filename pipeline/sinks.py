@@ -13,10 +13,13 @@ from pyspark.sql import DataFrame
 ROWS_IN_A_BATCH = 5_000
 
 _MADE: Final[LiteralString] = "CREATE TABLE IF NOT EXISTS {table} (LIKE {beside})"
+_KEPT: Final[LiteralString] = "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"
+"""Of two jobs that end at once the second would not see, and so not delete, what the first is writing."""
+
 _EMPTIED: Final[LiteralString] = "DELETE FROM {table}"
 """TRUNCATE would show no rows to whoever reads meanwhile."""
 
-_FILLED: Final[LiteralString] = "INSERT INTO {table} SELECT * FROM {beside}"
+_FILLED: Final[LiteralString] = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {beside}"
 _DROPPED: Final[LiteralString] = "DROP TABLE IF EXISTS {beside}"
 
 
@@ -49,7 +52,11 @@ def replace_table(frame: DataFrame, database_url: str, table: str) -> None:
     before or those of now, and a job that fails, or is killed, leaves it as it was.
     """
     beside = f"{table}_{uuid4().hex[:8]}"
-    names = {"table": sql.Identifier(table), "beside": sql.Identifier(beside)}
+    names = {
+        "table": sql.Identifier(table),
+        "beside": sql.Identifier(beside),
+        "columns": sql.SQL(", ").join(map(sql.Identifier, frame.columns)),
+    }
     try:
         (
             frame.write.format("jdbc")
@@ -59,7 +66,7 @@ def replace_table(frame: DataFrame, database_url: str, table: str) -> None:
             .mode("error")
             .save()
         )
-        _run(database_url, names, _MADE, _EMPTIED, _FILLED, _DROPPED)
+        _run(database_url, names, _MADE, _KEPT, _EMPTIED, _FILLED, _DROPPED)
     except BaseException:
         # If the database is gone, what went wrong says more than that nothing could be cleared away.
         with suppress(psycopg.Error):
@@ -67,7 +74,7 @@ def replace_table(frame: DataFrame, database_url: str, table: str) -> None:
         raise
 
 
-def _run(database_url: str, names: Mapping[str, sql.Identifier], *statements: LiteralString) -> None:
+def _run(database_url: str, names: Mapping[str, sql.Composable], *statements: LiteralString) -> None:
     with psycopg.connect(database_url) as connection:
         for statement in statements:
             connection.execute(sql.SQL(statement).format(**names))

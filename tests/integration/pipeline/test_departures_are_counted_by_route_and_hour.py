@@ -4,6 +4,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -136,3 +137,48 @@ def test_whoever_reads_the_table_meanwhile_meets_what_was_there(
         assert reader.execute(count).fetchone() == (24,)
         reader.commit()
         assert reader.execute(count).fetchone() == (1,)
+
+
+def test_of_two_jobs_that_end_at_once_the_table_holds_what_the_later_one_found(
+    spark: "SparkSession", fresh_database: str
+) -> None:
+    from pipeline.schemas import ROUTE_HOUR, ROUTE_HOUR_TABLE
+    from pipeline.sinks import replace_table
+
+    first = [("EWR", "IAH", hour, 2, 1, 4.0) for hour in range(24)]
+    replace_table(spark.createDataFrame(first, ROUTE_HOUR), fresh_database, ROUTE_HOUR_TABLE)
+    later = [("JFK", "MIA", 10, 1, 0, None)]
+    frame = spark.createDataFrame(later, ROUTE_HOUR)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    waiting += " AND wait_event_type = 'Lock'"
+    with (
+        ThreadPoolExecutor(1) as thread,
+        psycopg.connect(fresh_database, autocommit=True) as looker,
+        psycopg.connect(fresh_database) as earlier,
+    ):
+        earlier.execute(f"DELETE FROM {ROUTE_HOUR_TABLE}")
+        earlier.execute(f"INSERT INTO {ROUTE_HOUR_TABLE} VALUES ('EWR', 'IAH', 7, 2, 1, 4.0)")
+        replaced = thread.submit(replace_table, frame, fresh_database, ROUTE_HOUR_TABLE)
+        while looker.execute(waiting).fetchone() == (0,) and not replaced.done():
+            pass
+        earlier.commit()
+        replaced.result(60)
+        assert looker.execute(f"SELECT * FROM {ROUTE_HOUR_TABLE}").fetchall() == later
+
+
+def test_what_is_counted_goes_to_the_column_of_its_name_wherever_that_stands(
+    spark: "SparkSession", fresh_database: str
+) -> None:
+    from pipeline.schemas import ROUTE_HOUR, ROUTE_HOUR_TABLE
+    from pipeline.sinks import replace_table
+
+    columns = "origin text, dest text, hour int, departures bigint, scheduled bigint"
+    with psycopg.connect(fresh_database) as connection:
+        connection.execute(
+            f"CREATE TABLE {ROUTE_HOUR_TABLE} ({columns}, departure_delay_minutes double precision)"
+        )
+    counted = [("EWR", "IAH", 7, 2, 1, 4.0)]
+    replace_table(spark.createDataFrame(counted, ROUTE_HOUR), fresh_database, ROUTE_HOUR_TABLE)
+    with psycopg.connect(fresh_database) as connection:
+        stored = connection.execute(f"SELECT scheduled, departures FROM {ROUTE_HOUR_TABLE}").fetchall()
+    assert stored == [(2, 1)]
