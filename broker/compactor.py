@@ -130,6 +130,9 @@ class PassBeside:
 
     async def end(self) -> None:
         """Kill the process if it runs still, and remove what it has not finished."""
+        if self._process is not None:
+            # At once: whoever ends it may be cut off before a thread comes to it.
+            self._process.kill()
         await asyncio.to_thread(self._stop)
 
     def _hear(self) -> Looked | Wrote | None:
