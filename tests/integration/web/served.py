@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from django.contrib.auth.models import User
-from django.db import connection, connections
+from django.db import OperationalError, connection, connections
+from psycopg.errors import DeadlockDetected
 
 from access.grants import Role
 from access.service import create_user
@@ -78,12 +80,24 @@ def closed(server: Postgres, database: str) -> Iterator[None]:
             connections["default"].close()
 
 
+def _are_emptied(cursor: Any, names: list[str]) -> bool:
+    """False: a page of the test before still reads, it and this waited for each other, and this gave way."""
+    try:
+        cursor.execute(f"TRUNCATE {', '.join(names)}")
+    except OperationalError as error:
+        if isinstance(error.__cause__, DeadlockDetected):
+            return False
+        raise
+    return True
+
+
 def empty_tables() -> None:
     """Begin a test with empty tables; whoever is signed in stays so, and is an operator again."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
         names = sorted(f'"{name}"' for (name,) in cursor.fetchall() if name not in _KEPT)
-        cursor.execute(f"TRUNCATE {', '.join(names)}")
+        while not _are_emptied(cursor, names):
+            pass
     for user in User.objects.all():
         create_user(user.get_username(), Role.OPERATOR, None)
 
