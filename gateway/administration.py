@@ -94,7 +94,7 @@ class NodeController:
             async with asyncio.timeout_at(until):
                 while late:
                     looks = self._cluster.looks
-                    await self._next_look()
+                    await self._cluster.next_look()
                     # A look behind the answer that does not find it: it was taken away since.
                     looked = self._cluster.looks > looks
                     late = {
@@ -115,16 +115,6 @@ class NodeController:
         if known is None or known.topic_id != made.topic_id or len(known.partitions) < made.partition_count:
             return False
         return all(partition.leader != NO_LEADER for partition in known.partitions)
-
-    async def _next_look(self) -> None:
-        looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done() -> None:
-            if not looked.done():
-                looked.set_result(None)
-
-        self._cluster.look_again(done)
-        await looked
 
 
 def _made(wish: CreateTopics | CreatePartitions, answer: CreateTopicsAnswer | TopicResults) -> list[_Made]:

@@ -5,6 +5,7 @@ nothing was said; which nodes live and what they hold, the node knows at any mom
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
@@ -37,6 +38,9 @@ PRODUCER_IDS_PER_BLOCK: Final = 1_000
 
 REFRESH_MS: Final = 5_000
 """How often the rows are read although nothing woke us: a wake-up may be lost."""
+
+CATCH_UP_S: Final = 1.0
+"""So long an answer waits at most for what others may tell already."""
 
 
 class ClusterOfNode:
@@ -97,6 +101,24 @@ class ClusterOfNode:
             self._looked_again = True
             self._refresh()
 
+    async def catch_up(self) -> None:
+        """Return as soon as everything is known that was decided until now, or in `CATCH_UP_S`."""
+        with contextlib.suppress(TimeoutError, ConnectionLost):
+            async with asyncio.timeout(CATCH_UP_S):
+                if await self._node.query(_metadata_version) > self._known.metadata_version:
+                    await self.next_look()
+
+    async def next_look(self) -> None:
+        """Return behind a read that begins from now on, even if that fails."""
+        looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done() -> None:
+            if not looked.done():
+                looked.set_result(None)
+
+        self.look_again(done)
+        await looked
+
     def tick(self, now: Instant) -> None:
         """Read again when the last look is old, or somebody waits for another; called every 100 ms."""
         self._looked_again = bool(self._waiting)
@@ -149,12 +171,17 @@ def _call(waiting: list[Callable[[], None]]) -> None:
         then()
 
 
+def _metadata_version(connection: Connection) -> int:
+    return cluster.read(connection).metadata_version
+
+
 def _look(
     connection: Connection, above: int
-) -> tuple[str, list[KnownBroker], list[KnownTopic], list[KnownPartition], list[FailedLogs]]:
+) -> tuple[str, list[KnownBroker], list[KnownTopic], list[KnownPartition], list[FailedLogs], int]:
     """Partitions first: of a topic that is made meanwhile they come with the next look, as their version is
     higher; read after the topics, they would be partitions of no topic, and dropped.
     """
+    row = cluster.read(connection)
     changed = [
         KnownPartition(one.topic_id, number, one.assigned, one.leader, one.leader_epoch, one.isr, one.version)
         for one in catalog.partitions(connection, above)
@@ -176,4 +203,4 @@ def _look(
         for one in ask(connection)
     ]
     failed = [FailedLogs(*one) for one in catalog.offline_logs(connection)]
-    return str(cluster.read(connection).cluster_id), brokers, topics, changed, failed
+    return str(row.cluster_id), brokers, topics, changed, failed, row.metadata_version

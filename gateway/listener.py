@@ -31,7 +31,7 @@ from kafkaserver.finding import answer_find_coordinator
 from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits, client_limits
-from kafkaserver.metadata_answers import MetadataHandler
+from kafkaserver.metadata_answers import CatchUp, MetadataHandler
 from kafkaserver.producer_ids import ProducerIds
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
@@ -83,7 +83,7 @@ class NodeListener:
         configs = ConfigHandlers(controller, known_configs, self._later)
         self._handlers: dict[int, Handler] = {
             ApiKey.API_VERSIONS: self._api_versions,
-            ApiKey.METADATA: MetadataHandler(self._cluster.view, self._later, self._cluster.missed).handle,
+            ApiKey.METADATA: self._metadata_handler(),
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
@@ -130,6 +130,18 @@ class NodeListener:
             self._guard.certificate,
             is_for_short_requests=True,
         )
+
+    def _metadata_handler(self) -> Handler:
+        """A member joins anew for partitions that a broker told of, which this node may not have read of yet:
+        a leader that then asks here is told no less: nothing would make it look again (librdkafka).
+        """
+
+        def newer(reply: Reply) -> CatchUp | None:
+            session: KafkaSession = reply.session
+            must, session.must_catch_up = session.must_catch_up, False
+            return self._cluster.catch_up if must else None
+
+        return MetadataHandler(self._cluster.view, self._later, self._cluster.missed, newer).handle
 
     @property
     def answered(self) -> frozenset[int]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from coordinator.core.events import ConnectionId, Waiter
+from coordinator.core.events import ConnectionId, JoinAnswer, Waiter
 from coordinator.service import ShardService
 from gateway.habits import Refused
 from gateway.translation.groups import answer_frame
@@ -76,6 +76,8 @@ class Seat:
             log.exception("an answer could not be worded", peer=reply.peer, seat=self.id)
             reply.hang_up("our own mistake")
         else:
+            if type(message) is JoinAnswer and message.members:
+                reply.session.must_catch_up = True
             reply.send(frame)
 
     def hang_up(self, error: ErrorCode, text: str) -> None:

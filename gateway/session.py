@@ -30,6 +30,7 @@ class KafkaSession:
         "commit_bytes",
         "join",
         "known",
+        "must_catch_up",
         "sync",
     )
 
@@ -48,6 +49,8 @@ class KafkaSession:
         """A commit that was said twice, but for its offsets."""
         self.commit_bytes = 0
         """How long the last commit was that was read."""
+        self.must_catch_up = False
+        """A group's leader was told of its members here: what it asks next it assigns by."""
         self._seats: dict[str, Seat] = {}
 
     def admitted(self, identity: object) -> None:

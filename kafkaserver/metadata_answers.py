@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kafkaserver.callers import ANYBODY, KafkaCaller, caller_of
@@ -55,15 +55,25 @@ _PARTITION = struct.Struct(">hii")
 _PARTITION_WITH_EPOCH = struct.Struct(">hiii")
 
 
+CatchUp = Callable[[], Awaitable[None]]
+"""Returns when the view is as new as it can be had."""
+
+
 class MetadataHandler:
     """Metadata at one door."""
 
     def __init__(
-        self, view: Callable[[], MetadataView], later: Later, missed: MissedBrokers | None = None
+        self,
+        view: Callable[[], MetadataView],
+        later: Later,
+        missed: MissedBrokers | None = None,
+        newer: Callable[[Reply], CatchUp | None] = lambda _: None,
     ) -> None:
+        """`newer`: what this answer waits for to tell of a newer view; None: the view is new enough."""
         self._view = view
         self._later = later
         self._missed = missed or MissedBrokers()
+        self._newer = newer
         self._asked: dict[str, None] = {}
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
@@ -75,8 +85,9 @@ class MetadataHandler:
         answer = MetadataAnswer(self._view(), header, frame, caller_of(reply))
         may_wait = self._missed.may_wait and answer.size <= LOOKED_THROUGH
         waits = may_wait and (answer.is_led_by(self._missed.lost) or self._is_again(answer, reply))
-        if waits or answer.size > AT_ONCE:
-            self._later.start(reply, self._beside(answer, reply, waits=waits), answer.size)
+        newer = self._newer(reply)
+        if waits or newer is not None or answer.size > AT_ONCE:
+            self._later.start(reply, self._beside(answer, reply, newer, waits=waits), answer.size)
         else:
             self._list_fenced(answer)
             reply.send(answer.whole())
@@ -95,13 +106,25 @@ class MetadataHandler:
         if answer.is_by_name:
             answer.list_too(self._missed.just_fenced(answer.view))
 
-    async def _beside(self, answer: "MetadataAnswer", reply: Reply, *, waits: bool) -> None:
-        """In slices, once it names no lost leader any more if it `waits` for that."""
+    async def _beside(
+        self,
+        answer: "MetadataAnswer",
+        reply: Reply,
+        newer: CatchUp | None,
+        *,
+        waits: bool,
+    ) -> None:
+        """In slices, behind what brings a `newer` view, and once it names no lost leader any more if it
+        `waits` for that.
+        """
 
         def names_a_lost_leader() -> bool:
             answer.view = self._view()
             return answer.is_led_by(self._missed.lost)
 
+        if newer is not None:
+            await newer()
+            answer.view = self._view()
         if waits:
             await self._missed.until_known(names_a_lost_leader)
             answer.view = self._view()

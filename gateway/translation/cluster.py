@@ -69,6 +69,8 @@ class KnownCluster:
     def __init__(self) -> None:
         self.version = 0
         """Partitions that changed above this version are not known yet."""
+        self.metadata_version = 0
+        """Whatever the controller's turns up to this one decided is known."""
         self._partitions: dict[UUID, dict[int, KnownPartition]] = {}
         self._topics: dict[UUID, TopicView] = {}
         self._failed: dict[UUID, dict[int, tuple[int, ...]]] = {}
@@ -83,8 +85,13 @@ class KnownCluster:
         topics: Iterable[KnownTopic],
         changed: Iterable[KnownPartition],
         failed: Iterable[FailedLogs] = (),
+        metadata_version: int = 0,
     ) -> None:
-        """Take over all brokers, topics and failed logs, and the partitions that changed."""
+        """Take over all brokers, topics and failed logs, and the partitions that changed.
+
+        `metadata_version`: of the cluster, before any of these was read.
+        """
+        self.metadata_version = max(self.metadata_version, metadata_version)
         touched = self._learn_failed(failed)
         topic_id: UUID | None = None
         rows: dict[int, KnownPartition] = {}
