@@ -199,7 +199,8 @@ class Losses:
         for gone in known - noted:
             del self._held[b, gone]
         for told in noted - known:
-            log = broker.logs[told[:2]]
+            # In one step it may be noted, and the log go.
+            log = broker.logs.get(told[:2]) or broker.discarded[told[:2]]
             self._held[b, told] = list(log.records), log.start_offset
 
     def _judge(self, b: int, report: LossReport, broker: "Broker") -> str:
@@ -226,7 +227,7 @@ class Losses:
             return "told of another end than it had"
         if report.cut_to == NOT_KNOWN:
             self.unknown += 1
-            has_cause = self.has_trimmed or broker.boot
+            has_cause = self.has_trimmed or broker.boot or told[:2] in broker.discarded
             return "" if has_cause else "told that it does not know what nobody has deleted"
         parted = max(common(held, log.records), start_offset)
         if report.cut_to > parted:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from broker.core.cluster_view import PartitionKey
-from broker.core.producers import Append, Duplicate
+from broker.core.producers import REMEMBERED_BATCHES, Append, Duplicate
 from broker.core.replica import Replica
 from controller.core.draft import Draft
 from controller.core.election import Choice, never_led
@@ -316,7 +316,9 @@ class World(Wishes):
                 raise Broken("a retried batch is stored twice")
             if isinstance(verdict, Duplicate) and retried not in stored:
                 raise Broken("answered as a duplicate, but not stored")
-            if not isinstance(verdict, Append | Duplicate):
+            is_remembered = retried not in stored[:-REMEMBERED_BATCHES] or not self.losses.may_have_lost(row)
+            # What an election had lost, and another brings back, is acknowledged to nobody.
+            if not isinstance(verdict, Append | Duplicate) and is_remembered:
                 raise Broken("false out-of-sequence")
         value = log.next_value
         if isinstance(log.judge(value), Append):
