@@ -11,7 +11,7 @@ from controller.core.draft import Draft
 from controller.core.events import LinkId, Say
 from controller.core.records import ConfigChanged
 from controller.core.state import NOTHING_LOST
-from controller.core.topics import Refused
+from controller.core.topics import Refused, check_name
 from muster.kernel.config_kinds import BadConfig, Replicas, SomeOf, words_of
 from muster.kernel.config_levels import Levels, candidates
 from muster.kernel.error_codes import ErrorCode
@@ -129,6 +129,9 @@ def _found(draft: Draft, wanted: AlteredConfigs) -> _Resource:
 
 
 def _topic(draft: Draft, name: str) -> _Resource:
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "what is set for all topics is set for all brokers")
+    check_name(name)
     row = draft.topic_named_like(name)
     if row is None or row.name != name:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")

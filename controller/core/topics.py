@@ -22,7 +22,7 @@ from muster.kernel import topic_configs
 from muster.kernel.config_kinds import BadConfig
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
-from muster.kernel.topic_names import can_name_a_topic
+from muster.kernel.topic_names import WHAT_CAN_NAME_A_TOPIC, can_name_a_topic
 from muster.messages.link.from_broker import CreateTopics, NewTopic
 from muster.messages.link.rows import NO_LEADER, BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, TopicResults
@@ -200,10 +200,7 @@ def put_partitions(draft: Draft, topic: TopicRow, first: int, assignments: Seque
 def check_name(name: str) -> None:
     """Raise Refused unless `name` can name a topic."""
     if not can_name_a_topic(name):
-        raise Refused(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            "a topic's name has 1 to 249 letters, digits, '.', '_' and '-', and is neither '.' nor '..'",
-        )
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, WHAT_CAN_NAME_A_TOPIC)
 
 
 def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:

@@ -32,6 +32,7 @@ from muster.kafkawire.api_table import (
 from muster.kernel.config_descriptions import of_broker, of_cluster, of_node, of_topic
 from muster.kernel.config_levels import Levels, Source
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.topic_names import WHAT_CAN_NAME_A_TOPIC, can_name_a_topic
 from muster.messages.link.configs import (
     AlterConfigs,
     AlteredConfigs,
@@ -266,6 +267,8 @@ def _entries(answer: DescribedConfigs, known: SetConfigs, one: Any, encoded: dic
     wanted = tuple(keys) if keys else None
     if one.resource_type == ResourceType.TOPIC:
         configs = known.topics.get(name)
+        if configs is None and not can_name_a_topic(name):
+            raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, WHAT_CAN_NAME_A_TOPIC)
         if configs is None:
             raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
         alike = frozenset(configs.items()), wanted

@@ -3,6 +3,9 @@
 import re
 from typing import Final
 
+WHAT_CAN_NAME_A_TOPIC: Final = (
+    "a topic's name has 1 to 249 letters, digits, '.', '_' and '-', and is neither '.' nor '..'"
+)
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 

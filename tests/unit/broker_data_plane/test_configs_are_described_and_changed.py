@@ -174,6 +174,18 @@ async def test_each_resource_is_answered_by_itself(tmp_path: Path, version: int)
         assert int(results[-1].error_code) == 0
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "or/ders", "órdenes", "o" * 250])
+async def test_a_name_that_no_topic_can_have_is_told_apart_from_one_that_none_has(
+    tmp_path: Path, name: str
+) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        impossible, orders = await described(ann, 4, (TOPIC, name), (TOPIC, "orders"))
+        assert int(impossible.error_code) == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert impossible.error_message and not impossible.configs
+        assert int(orders.error_code) == 0
+
+
 async def test_ten_thousand_topics_are_told_apart_and_in_order(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1, configs={"retention.ms": "1000"})

@@ -116,6 +116,8 @@ def test_words_are_added_to_a_list_and_taken_from_it() -> None:
     ("resource", "error"),
     [
         (AlteredConfigs(type=TOPIC, name="clicks", changes=()), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (AlteredConfigs(type=TOPIC, name="or/ders", changes=()), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (AlteredConfigs(type=TOPIC, name="", changes=()), ErrorCode.INVALID_REQUEST),
         (AlteredConfigs(type=LOGGER, name="1", changes=()), ErrorCode.INVALID_REQUEST),
         (broker("one"), ErrorCode.INVALID_REQUEST),
         (broker("01"), ErrorCode.INVALID_REQUEST),
