@@ -249,7 +249,8 @@ class BrokerList(APIView):
         if page.after:
             rows = rows.filter(broker_id__gt=page.after[0])
         found = list(rows[: page.limit + 1])
-        show = _shown_with_holdings() if caller_of(request).is_unbounded else _shown_alone
+        shown = found[: page.limit]
+        show = _shown_with_holdings(shown) if caller_of(request).is_unbounded else _shown_alone
         return page_response(request, page, found, lambda row: [row.broker_id], show)
 
 
@@ -388,9 +389,12 @@ def broker_shown(broker: Broker) -> dict[str, Any]:
     }
 
 
-def _shown_with_holdings() -> Callable[[Broker], dict[str, Any]]:
-    """How each broker is told with what it holds, which is counted once for all of them."""
-    counts = held(live_ids(Broker.objects.only("broker_id", "fenced")))
+def _shown_with_holdings(shown: Sequence[Broker]) -> Callable[[Broker], dict[str, Any]]:
+    """How each of these brokers is told with what it holds, which is counted once for all of them."""
+    everybody = list(Broker.objects.only("broker_id", "fenced"))
+    # Where all are shown, to ask of each partition whose it is would be for nothing.
+    whose = [broker.broker_id for broker in shown] if len(shown) < len(everybody) else None
+    counts = held(live_ids(everybody), whose)
 
     def show(broker: Broker) -> dict[str, Any]:
         replicas, leaders, out_of_sync, size_bytes = counts.get(broker.broker_id, (0, 0, 0, None))

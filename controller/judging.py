@@ -78,3 +78,18 @@ def alike(asked: str = "") -> str:
               FROM partition {asked} GROUP BY 1, 2, 3, 4, 5) AS partition
         JOIN topic ON topic.topic_id = partition.topic_id
     """
+
+
+def replicas_by_broker(of_partitions: str = "", of_replicas: str = "") -> str:
+    """What each broker holds, leads, is out of sync with, and its bytes, in SQL; of some, or of everybody."""
+    return f"""
+        SELECT replica, sum(held)::int, COALESCE(sum(held) FILTER (WHERE leader = replica), 0)::int,
+               COALESCE(sum(held) FILTER (WHERE (replica <> ALL (isr) OR replica = ANY ({DEAD}))
+                                                AND replica <> ALL (adding)), 0)::int,
+               sum(size)::bigint
+        FROM (SELECT assigned, adding, leader, isr, count(*) AS held, sum(size_bytes) AS size
+              FROM partition LEFT JOIN partition_progress ON partition_progress.partition_id = partition.id
+              {of_partitions} GROUP BY 1, 2, 3, 4) AS alike,
+             unnest(assigned) AS replica
+        {of_replicas} GROUP BY replica
+    """

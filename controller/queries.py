@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db import connection
 
 from controller import conditions, configuration
 from controller.judging import (
-    DEAD,
     SETTLED,
     SINCE_TROUBLED,
     SINCES,
@@ -17,22 +16,16 @@ from controller.judging import (
     TROUBLES,
     UNSETTLED,
     alike,
+    replicas_by_broker,
 )
 from controller.models import NO_LEADER, Broker, BrokerCondition
 
 LIVE, FENCED, NEVER_CONNECTED = "Live", "Fenced", "Never connected"
 
-_REPLICAS_BY_BROKER = f"""
-    SELECT replica, sum(held)::int, COALESCE(sum(held) FILTER (WHERE leader = replica), 0)::int,
-           COALESCE(sum(held) FILTER (WHERE (replica <> ALL (isr) OR replica = ANY ({DEAD}))
-                                            AND replica <> ALL (adding)), 0)::int,
-           sum(size)::bigint
-    FROM (SELECT assigned, adding, leader, isr, count(*) AS held, sum(size_bytes) AS size
-          FROM partition LEFT JOIN partition_progress ON partition_progress.partition_id = partition.id
-          GROUP BY 1, 2, 3, 4) AS alike,
-         unnest(assigned) AS replica
-    GROUP BY replica
-"""
+_REPLICAS_BY_BROKER: Final = replicas_by_broker()
+_REPLICAS_OF_BROKERS: Final = replicas_by_broker(
+    "WHERE assigned && %(whose)s::int[]", "WHERE replica = ANY (%(whose)s::int[])"
+)
 
 _HEALTH = f"""
     WITH alike AS MATERIALIZED ({alike(f"WHERE {UNSETTLED}")}),
@@ -232,9 +225,15 @@ def brokers() -> list[BrokerRow]:
     return found
 
 
-def held(live: Sequence[int]) -> dict[int, tuple[int, int, int, int | None]]:
-    """Replicas, leaders, replicas out of sync and bytes, as leaders said, of each broker that holds any."""
-    rows = _read(_REPLICAS_BY_BROKER, {"live": list(live)})
+def held(
+    live: Sequence[int], whose: Sequence[int] | None = None
+) -> dict[int, tuple[int, int, int, int | None]]:
+    """Replicas, leaders, replicas out of sync and bytes, as leaders said, of each broker that holds any.
+
+    Of brokers in `whose`, if given: partitions of others alone are neither sorted nor added up.
+    """
+    statement = _REPLICAS_BY_BROKER if whose is None else _REPLICAS_OF_BROKERS
+    rows = _read(statement, {"live": list(live), "whose": list(whose or ())})
     return {broker_id: (replicas, led, out, size) for broker_id, replicas, led, out, size in rows}
 
 
