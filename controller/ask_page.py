@@ -73,11 +73,20 @@ RESULTS_SHOWN = 500
 REQUESTS_OF_A_PAGE = 100
 _LISTED: Final = ["requests to the controller"]
 _OF_THE_FORM = ("csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm", "reason")
-_WHY: Final = {
-    AnotherAsked: "This form was sent already with other words. Begin again.",
-    TooManyOpen: "Too many of your requests have no answer yet. Wait for them, then send it again.",
-    asking.TooLarge: "This is too large to be asked at once. Ask for less at a time.",
+RETRY_AFTER_S = "2"
+
+
+class _Silent(Exception):
+    """The controller has not judged a wish in the time that one waits for it."""
+
+
+_WHY: Final[dict[type[Exception], tuple[int, str]]] = {
+    AnotherAsked: (400, "This form was sent already with other words. Begin again."),
+    TooManyOpen: (429, "Too many of your requests have no answer yet. Wait for them, then send it again."),
+    asking.TooLarge: (413, "This is too large to be asked at once. Ask for less at a time."),
+    _Silent: (503, "The controller does not answer. Nothing was changed; what there is goes on. Try again."),
 }
+_ASK_AGAIN: Final = (429, 503)
 _JUDGING = "an operator looks at what would change"
 
 
@@ -107,6 +116,7 @@ def ask(request: HttpRequest, kind: str, **address: Any) -> HttpResponse:
     if request.method != "POST" and action.fields:
         return render(request, "controller/ask.html", context)
     faults: list[str] = []
+    status = 400
     try:
         version = _version(context["version"], target)
         wish = action.wish(target, _reasoned(request), version)
@@ -122,9 +132,14 @@ def ask(request: HttpRequest, kind: str, **address: Any) -> HttpResponse:
         faults = faults_of(error.detail)
     except Problem as error:
         faults = [str(error.detail)]
-    except (AnotherAsked, TooManyOpen, asking.TooLarge) as error:
-        faults = [_WHY[type(error)]]
-    return render(request, "controller/ask.html", context | {"faults": faults}, status=400 if faults else 200)
+    except (AnotherAsked, TooManyOpen, asking.TooLarge, _Silent) as error:
+        status, text = _WHY[type(error)]
+        faults = [text]
+    context["faults"] = faults
+    answer = render(request, "controller/ask.html", context, status=status if faults else 200)
+    if answer.status_code in _ASK_AGAIN:
+        answer["Retry-After"] = RETRY_AFTER_S
+    return answer
 
 
 def _key(request: HttpRequest) -> str:
@@ -137,7 +152,10 @@ def _onward(action: Action, row: asking.Request) -> HttpResponse:
 
 
 def _judge(request: HttpRequest, action: Action, wish: Wish) -> tuple[WishAnswer | None, list[str]]:
-    """The controller's word on the wish before it is asked, if it can be judged, and why it would refuse."""
+    """The controller's word on the wish before it is asked, if it can be judged, and why it would refuse.
+
+    Raises _Silent.
+    """
     trial = action.trial(wish)
     if trial is None:
         return None, []
@@ -146,8 +164,7 @@ def _judge(request: HttpRequest, action: Action, wish: Wish) -> tuple[WishAnswer
     if outcome.verdict is Verdict.WOULD_BE_DONE:
         return row.answer, []
     if outcome.verdict is Verdict.WAITING:
-        text = "The controller does not answer. Nothing was changed; what there is goes on. Try again."
-        return None, [text]
+        raise _Silent
     return None, [one.words for one in outcome.refusals] or [outcome.text]
 
 

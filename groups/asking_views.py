@@ -27,6 +27,7 @@ from groups.models import ConsumerGroup
 from runtime.requests import AnotherAsked, TooManyOpen
 
 CHANGES_SHOWN = 500
+RETRY_AFTER_S = "2"
 
 TITLES = {
     "remove_member": "Remove a member",
@@ -104,7 +105,10 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
         return render(request, "groups/ask.html", context | {"faults": _faults(error.detail)}, status=400)
     except (Problem, AnotherAsked, TooManyOpen) as error:
         fault = str(error.detail) if isinstance(error, Problem) else _WHY[type(error)]
-        return render(request, "groups/ask.html", context | {"faults": [fault]}, status=400)
+        page = render(request, "groups/ask.html", context | {"faults": [fault]}, status=400)
+        if isinstance(error, TooManyOpen):
+            page.status_code, page["Retry-After"] = 429, RETRY_AFTER_S
+        return page
     if go:
         return redirect("request", request_id=row.id)
     now = ConsumerGroup.objects.filter(name=name).first() or group
