@@ -7,6 +7,7 @@ import pytest
 from django.core.management import call_command
 from psycopg.errors import CheckViolation
 from pytest_django import DjangoDbBlocker
+from structlog.testing import capture_logs
 
 from controller import store
 from runtime.postgres import LaneConnection
@@ -78,3 +79,62 @@ def test_what_was_let_in_before_is_made_what_was_meant(empty: str) -> None:
     assert topics == [("clicks", {"retention.ms": "1000", "cleanup.policy": "compact"}), ("orders", {})]
     assert cluster == [({"unclean.leader.election.enable": "true"},)]
     assert replicas == [([1, 2],)]
+
+
+def _partition(topic: str, number: int, assigned: str, leader: int = -1) -> str:
+    isr, epoch = ("{}", 0) if leader < 0 else (f"{{{leader}}}", 1)
+    return f"""
+        INSERT INTO partition
+            (topic_id, partition, assigned, adding, removing, isr, leader, leader_epoch, version)
+        SELECT topic_id, {number}, '{assigned}', '{{}}', '{{}}', '{isr}', {leader}, {epoch}, 1
+        FROM topic WHERE name = '{topic}'
+        """
+
+
+@pytest.mark.parametrize(
+    ("brokers", "alone"), [((), [1]), ((7, 3), [3])], ids=["no broker is enrolled", "two are"]
+)
+def test_a_partition_that_names_no_replica_is_placed_and_told(
+    empty: str, brokers: tuple[int, ...], alone: list[int]
+) -> None:
+    call_command("migrate", "controller", "0014", verbosity=0)
+    with psycopg.connect(empty) as by_hand:
+        by_hand.execute(
+            """
+            INSERT INTO topic (topic_id, name, partition_count, replication_factor, metadata_version, configs)
+            VALUES ('00000000-0000-0000-0000-000000000001', 'clicks', 3, 2, 1, '{}'),
+                   ('00000000-0000-0000-0000-000000000002', 'orders', 1, 1, 1, '{}')
+            """
+        )
+        for broker in brokers:
+            by_hand.execute(
+                """
+                INSERT INTO broker (broker_id, broker_epoch, endpoints, rack, fenced, leaving, cordoned,
+                    static_configs, metadata_version, secret_hash, set_back)
+                VALUES (%s, 0, '{}', '', true, false, false, '{}', 1, sha256('x'), '')
+                """,
+                (broker,),
+            )
+        by_hand.execute(_partition("clicks", 0, "{NULL,NULL}"))
+        by_hand.execute(_partition("clicks", 1, "{1,NULL,2}", 1))
+        by_hand.execute(_partition("clicks", 2, "{3,1}", 1))
+        by_hand.execute(_partition("orders", 0, "{NULL}"))
+    with capture_logs() as told:
+        call_command("migrate", "controller", verbosity=0)
+    with psycopg.connect(empty) as mended:
+        found = mended.execute(
+            """
+            SELECT name, partition, assigned, leader FROM partition JOIN topic USING (topic_id) ORDER BY 1, 2
+            """
+        ).fetchall()
+    assert found == [
+        ("clicks", 0, [1, 2], -1),
+        ("clicks", 1, [1, 2], 1),
+        ("clicks", 2, [3, 1], 1),
+        ("orders", 0, alone, -1),
+    ]
+    placed = [one for one in told if one["event"] == "placed_a_partition_without_replicas"]
+    assert sorted((one["topic"], one["partition"], one["replicas"]) for one in placed) == [
+        ("clicks", 0, [1, 2]),
+        ("orders", 0, alone),
+    ]
