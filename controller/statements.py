@@ -94,11 +94,13 @@ UPDATE broker SET broker_epoch = broker_epoch + CASE WHEN broker_epoch > 0 THEN 
 WHERE broker_epoch > 0 OR set_back <> ''"""
 
 LIFT_PARTITIONS: Final = """
-UPDATE partition SET leader_epoch = leader_epoch + %(by)s, version = %(version)s, changed_at = now()
+UPDATE partition SET leader_epoch = least(leader_epoch::bigint + %(by)s, %(last_epoch)s),
+    leader = CASE WHEN leader_epoch::bigint + %(by)s < %(last_epoch)s THEN leader ELSE -1 END,
+    version = %(version)s, changed_at = now()
 WHERE cardinality(isr) > 0"""
-"""Those that never had a leader have given out no epoch."""
+"""Those that never had a leader have given out no epoch. In the last epoch nobody leads."""
 
-LIFT_TOPICS: Final = "UPDATE topic SET removed_epoch = removed_epoch + %(by)s"
+LIFT_TOPICS: Final = "UPDATE topic SET removed_epoch = least(removed_epoch::bigint + %(by)s, %(last_epoch)s)"
 """Partitions that are added from now on may have had their numbers in what was lost."""
 
 ADD_TOPICS: Final = """

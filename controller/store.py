@@ -13,6 +13,7 @@ from psycopg import Cursor
 
 from controller import statements, store_conditions, store_losses, store_moves
 from controller.core import records as facts
+from controller.core.election import LAST_EPOCH
 from controller.core.records import ClusterRecord
 from controller.core.state import ClusterRows
 from controller.statements import arrays, numbers, partition_rows, places, uuids
@@ -145,7 +146,7 @@ def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWate
 
 def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     """Let every broker epoch and leader epoch go on so much higher (runtime.succession); how many rows."""
-    values = {"by": by, "version": metadata_version}
+    values = {"by": by, "version": metadata_version, "last_epoch": LAST_EPOCH}
     connection.execute(statements.LIFT_TOPICS, values)
     brokers = connection.execute(statements.LIFT_BROKERS, values).rowcount
     return brokers + connection.execute(statements.LIFT_PARTITIONS, values).rowcount

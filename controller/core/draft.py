@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from controller.core.dispatch import AlikeChange, TurnChanges, differs
-from controller.core.election import Choice, Policy
+from controller.core.election import Choice, Policy, can_be_led_anew, led_by_nobody
 from controller.core.events import HangUp, LinkId, Saying
 from controller.core.loss_draft import LossDraft
 from controller.core.plan_draft import PlanDraft
@@ -315,8 +315,12 @@ class Draft:
 
         A choice of the leader that already leads is an election only when the partition was left
         without one; a change of the ISR alone keeps the epoch.
+        Where epochs are used up nobody leads any more.
         """
         elected = choice.leader != row.leader
+        if elected and not can_be_led_anew(row):
+            self.partitions.put(led_by_nobody(row, self.version))
+            return
         self.partitions.put(
             PartitionRow(
                 row.topic_id,

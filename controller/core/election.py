@@ -1,10 +1,15 @@
 """This room elects: who leads a partition, and what its ISR becomes (002 A 3.2; replication.md section 2)."""
 
 from collections.abc import Container
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import msgspec
 
 from muster.kernel.topic_configs import floor
 from muster.messages.link.rows import NO_LEADER, PartitionRow
+
+LAST_EPOCH: Final = 2**31 - 1
+"""What Kafka's protocol has room for. Nobody leads in it, for no other leader could be told from who does."""
 
 
 class Policy(NamedTuple):
@@ -59,6 +64,18 @@ def without(row: PartitionRow, broker_id: int, fewest: int, lost_tail: bool) -> 
     return rest if len(rest) >= (1 if lost_tail else fewest) else row.isr
 
 
+def can_be_led_anew(row: PartitionRow) -> bool:
+    """False: its leader epochs are used up; whoever is elected, nobody would lead."""
+    return row.leader_epoch + 1 < LAST_EPOCH
+
+
+def led_by_nobody(row: PartitionRow, version: int) -> PartitionRow:
+    """The row in its last epoch; as it is if it is there already, or never was led: it had no epoch then."""
+    if never_led(row) or (row.leader, row.leader_epoch) == (NO_LEADER, LAST_EPOCH):
+        return row
+    return msgspec.structs.replace(row, leader=NO_LEADER, leader_epoch=LAST_EPOCH, version=version)
+
+
 def never_led(row: PartitionRow) -> bool:
     """True for a new partition: nothing was ever written, so any live replica may lead it."""
     return not row.isr
@@ -94,12 +111,12 @@ def after_leaving(row: PartitionRow, broker_id: int, live: Container[int], polic
     if row.leader != broker_id:
         return Choice(row.leader, isr) if isr != row.isr else None
     choice = elect(row, tuple(b for b in row.isr if b != broker_id), live, unclean=False)
-    return Choice(choice.leader, isr) if choice.leader != NO_LEADER else None
+    return Choice(choice.leader, isr) if choice.leader != NO_LEADER and can_be_led_anew(row) else None
 
 
 def after_return(row: PartitionRow, live: Container[int], policy: Policy) -> Choice | None:
     """A replica of a leaderless partition became live: a live member of the ISR leads, if there is one."""
-    if row.leader != NO_LEADER:
+    if row.leader != NO_LEADER or not can_be_led_anew(row):
         return None
     if never_led(row):
         return first_leader(row, live)

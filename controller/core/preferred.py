@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.core.draft import Draft
-from controller.core.election import Choice, after_return, any_leader, first_leader, never_led
+from controller.core.election import (
+    Choice,
+    after_return,
+    any_leader,
+    can_be_led_anew,
+    first_leader,
+    never_led,
+)
 from controller.core.events import LinkId, Say
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
@@ -19,6 +26,10 @@ from muster.messages.link.to_broker import ElectionResult, ElectionResults
 
 SOON_MS: Final = 1_000
 """Until the next pass if one has left something undone."""
+
+_USED_UP: Final = (
+    "its leader epochs are used up: nobody can be elected; create the topic anew under another name"
+)
 
 
 # ---------------------------------------------------------------------------------- what operators ask for
@@ -68,6 +79,8 @@ def _elected(draft: Draft, row: PartitionRow | None, frame: ElectLeaders) -> tup
     if frame.unclean:
         if row.leader != NO_LEADER:
             return ErrorCode.ELECTION_NOT_NEEDED, f"broker {row.leader} leads"
+        if not can_be_led_anew(row):
+            return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, _USED_UP
         choice = first_leader(row, usable) if never_led(row) else _unclean(row, usable, frame.principal)
         if choice is None:
             return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "none of its replicas is live"
@@ -75,6 +88,8 @@ def _elected(draft: Draft, row: PartitionRow | None, frame: ElectLeaders) -> tup
         first = row.assigned[0]
         if row.leader == first:
             return ErrorCode.ELECTION_NOT_NEEDED, f"broker {first} leads"
+        if not can_be_led_anew(row):
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, _USED_UP
         choice = _preferred(row, usable)
         if choice is None:
             text = f"broker {first} is not live and in sync"
@@ -96,7 +111,7 @@ def _unclean(row: PartitionRow, live: set[int], principal: str) -> Choice | None
 def _preferred(row: PartitionRow, live: set[int]) -> Choice | None:
     """Its first replica leads if that is live and in sync; the ISR stays (175)."""
     first = row.assigned[0]
-    return Choice(first, row.isr) if first in row.isr and first in live else None
+    return Choice(first, row.isr) if first in row.isr and first in live and can_be_led_anew(row) else None
 
 
 # ---------------------------------------------------------------------------------- the pass

@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from controller.core.draft import Draft
-from controller.core.election import never_led
+from controller.core.election import LAST_EPOCH, can_be_led_anew, never_led
 from controller.core.events import Heard, LinkId, RequestSeat, Say
 from controller.core.records import Phase, Reassignment, RequestBegun
 from controller.core.settings import ControllerSettings
@@ -427,12 +427,15 @@ def _with_replicas(
         leader = next((b for b in isr if b in usable), NO_LEADER)
     is_other = leader != row.leader or not set(row.assigned) <= set(assigned)
     is_other = is_other and not never_led(row)
+    epoch = row.leader_epoch + is_other
+    if is_other and not can_be_led_anew(row):
+        leader, epoch = NO_LEADER, LAST_EPOCH
     return PartitionRow(
         row.topic_id,
         row.partition,
         assigned,
         leader,
-        row.leader_epoch + is_other,
+        epoch,
         isr,
         draft.version,
         adding,

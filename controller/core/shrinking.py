@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from controller.core.draft import Draft
+from controller.core.election import LAST_EPOCH
 from controller.core.events import LinkId, Say
 from controller.core.topics import Refused, check_version
 from muster.kernel import config_levels
@@ -100,7 +101,7 @@ def _words(one: Unread) -> str:
 def _remove(draft: Draft, topic: TopicRow, first: int) -> None:
     gone = [row for row in draft.partitions_of_topic(topic.topic_id) if row.partition >= first]
     # One more than any of them had: no two partitions of one number begin at the same epoch.
-    removed_epoch = 1 + max(topic.removed_epoch, *(row.leader_epoch for row in gone))
+    removed_epoch = min(1 + max(topic.removed_epoch, *(row.leader_epoch for row in gone)), LAST_EPOCH)
     draft.fail_moves(topic.topic_id, first, "the partition was removed")
     draft.remove_partitions(topic.topic_id, first)
     draft.change_topic(msgspec.structs.replace(topic, partition_count=first, removed_epoch=removed_epoch))

@@ -352,12 +352,6 @@ def test_partitions_that_are_gone_already_are_not_removed_again(connection: Lane
     assert store.load(connection) == rows
 
 
-def test_a_lift_lets_added_partitions_begin_above_what_was_lost(connection: LaneConnection) -> None:
-    with_orders(connection)
-    store.lift(connection, 1_000, 9)
-    assert store.load(connection).topics[ORDERS].removed_epoch == 1_000
-
-
 def test_the_moves_of_what_is_gone_fail_in_one_statement(connection: LaneConnection) -> None:
     rows = with_orders(connection)
     moves = [
