@@ -27,8 +27,8 @@ LONGEST_TIMEOUT_MS = 300_000
 """No produce is parked for longer, whatever was asked."""
 
 LOOKED_INTO_MS: Final = 500
-"""For so long one request may have the keys of its records looked at, which holds the loop: for a megabyte of
-compressed records of a few bytes a second, and a request may hold a hundred of them."""
+"""For so long one request may have the keys of its records looked at, which holds the loop: for one batch
+up to a fifth of a second (`broker.log.accepting`), and a request may hold a hundred of them."""
 
 _NO_OFFSET: Final = -1
 _ACKS: Final = (ALL_IN_SYNC, 0, 1)

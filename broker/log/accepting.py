@@ -8,7 +8,7 @@ from broker.log.outcomes import AppendRefused, LogSettings
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.errors import CorruptBatch, KafkaWireError
-from muster.kafkawire.record_frames import NO_KEY, frames, records_of
+from muster.kafkawire.record_frames import NO_KEY, places, records_of
 from muster.kernel.error_codes import ErrorCode
 
 _LARGEST_CODEC: Final = 4
@@ -18,6 +18,9 @@ _SMALLEST_RECORD_BYTES: Final = 7
 
 COMPACTED_BYTES: Final = 16 * 1024 * 1024
 """The records of one batch of a compacted topic are no larger decompressed: each is looked at for its key."""
+
+COMPACTED_RECORDS: Final = 250_000
+"""And no more than are looked at in a fifth of a second: a megabyte, compressed well, may hold millions."""
 
 
 class Placed(NamedTuple):
@@ -98,15 +101,22 @@ def in_sequence(header: BatchHeader, producers: Producers, *, is_whole: bool) ->
 
 
 def _require_keys(records: memoryview, header: BatchHeader) -> None:
-    """A record without a key could neither be kept nor go, nor could one that states another's offset."""
+    """A record without a key could neither be kept nor go, nor could one that states another's offset.
+
+    What holds too many is refused by the error upon which Kafka's producer splits the batch.
+    """
+    if header.record_count > COMPACTED_RECORDS:
+        text = f"{header.record_count} records, and {COMPACTED_RECORDS} are looked at: the topic is compacted"
+        raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, text)
     try:
         opened = records_of(records, header, COMPACTED_BYTES)
-        for number, frame in enumerate(frames(opened, header.record_count)):
-            if frame.key_start == NO_KEY:
+        found = places(opened, header.record_count)
+        for number, (_, _, _, offset_delta, key_start, _, _) in enumerate(found):
+            if key_start == NO_KEY:
                 text = "a record without a key, and the topic is compacted"
                 raise AppendRefused(ErrorCode.INVALID_RECORD, text)
-            if frame.offset_delta != number:
-                text = f"record {number} states the offset delta {frame.offset_delta}"
+            if offset_delta != number:
+                text = f"record {number} states the offset delta {offset_delta}"
                 raise AppendRefused(ErrorCode.INVALID_RECORD, text)
     except KafkaWireError as error:
         raise AppendRefused(ErrorCode.INVALID_RECORD, str(error)) from error

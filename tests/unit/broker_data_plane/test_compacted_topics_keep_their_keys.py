@@ -8,6 +8,7 @@ import pytest
 
 from broker import compactor
 from broker.fetch_answers import records_of
+from broker.log import accepting
 from broker.log.compaction import Task
 from broker.log.outcomes import LogSettings
 from broker.replicas import DataPlaneSettings
@@ -139,6 +140,22 @@ async def test_one_request_has_no_more_keys_looked_at_than_the_loop_may_be_held_
         one.obey(2, configs={})
         (told,) = (await ann.ask(PRODUCE, 9, several)).responses
         assert {one.error_code for one in told.partition_responses} == {ErrorCode.NONE}, "nobody looks"
+
+
+async def test_a_batch_of_more_records_than_the_loop_may_be_held_for_is_to_be_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is opened: a megabyte of compressed records of a few bytes held a broker for a second."""
+    monkeypatch.setattr(accepting, "COMPACTED_RECORDS", 3)
+    records = [(b"k%d" % number, b"v") for number in range(4)]
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, configs=COMPACTED)
+        refused = await ann.ask(PRODUCE, 9, produce(batch=keyed(records)))
+        assert produced(refused) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
+        for half, offset in ((records[:2], 0), (records[2:], 2)):
+            assert produced(await ann.ask(PRODUCE, 9, produce(batch=keyed(half)))) == (ErrorCode.NONE, offset)
+        one.obey(2, configs={})
+        assert produced(await ann.ask(PRODUCE, 9, produce(batch=keyed(records)))) == (ErrorCode.NONE, 4)
 
 
 SMALL_SEGMENTS = DataPlaneSettings(log=LogSettings(segment_bytes=1_000))
