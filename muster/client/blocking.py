@@ -1,11 +1,8 @@
 """This room is the Consumer for programs without an event loop: the same, on a thread of its own."""
 
 import asyncio
-import atexit
 import logging
-import os
 import threading
-import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from os import PathLike
@@ -15,6 +12,7 @@ from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 from muster.client import arguments
 from muster.client.arguments import Subscription
 from muster.client.consumer import Consumer
+from muster.client.ending import consumers
 from muster.client.errors import CommitFailed
 from muster.client.listening import Places, RebalanceListener
 from muster.client.metrics import Metrics
@@ -147,7 +145,7 @@ class BlockingConsumer:
         started.wait()
         if self._loop is None:
             raise RuntimeError("a BlockingConsumer needs a thread and an event loop") from self._broken
-        _consumers.add(self)
+        consumers.add(self)
         return self
 
     def _live(self, started: threading.Event) -> None:
@@ -196,12 +194,7 @@ class BlockingConsumer:
         if self._interrupts_a_taking():
             threading.Thread(target=self.close, name=f"closing {self.consumer_id}", daemon=True).start()
             return
-        with self._guard:
-            hand = the_hand.get()
-            if hand is None and self._iterates == threading.get_ident():
-                hand = self._main
-            if hand is not None:
-                hand.release()
+        self._go_away()
         with self._closing:
             try:
                 if not self._closed:
@@ -213,6 +206,20 @@ class BlockingConsumer:
             self._closed = True
             _tell(self._loop, self._over.set)
         self._thread.join()
+
+    def _begin_to_close(self) -> None:
+        """As `close`, but wait for nothing."""
+        self._go_away()
+        _tell(self._loop, self._consumer._begin_to_leave)
+
+    def _go_away(self) -> None:
+        """The calling thread finishes no record that it holds."""
+        with self._guard:
+            hand = the_hand.get()
+            if hand is None and self._iterates == threading.get_ident():
+                hand = self._main
+            if hand is not None:
+                hand.release()
 
     # Records.
 
@@ -472,20 +479,3 @@ def _tell(loop: asyncio.AbstractEventLoop | None, what: Callable[[], None]) -> N
             loop.call_soon_threadsafe(what)
     except RuntimeError:
         return
-
-
-_consumers: "weakref.WeakSet[BlockingConsumer]" = weakref.WeakSet()
-
-
-def _close_all() -> None:
-    for consumer in list(_consumers):
-        consumer.close()
-
-
-def _after_fork() -> None:
-    for consumer in list(_consumers):
-        consumer._forget_the_parent()
-
-
-atexit.register(_close_all)
-os.register_at_fork(after_in_child=_after_fork)

@@ -166,10 +166,14 @@ class Consumer:
                 conversation.processing.main.release()
             if (hand := the_hand.get()) is not None:
                 hand.release()
-            conversation.leave()
-            conversation.processing.close()
+            self._begin_to_leave()
             await conversation.left.wait()
         await asyncio.wait([self._running])
+
+    def _begin_to_leave(self) -> None:
+        if not self._conversation.left.is_set():
+            self._conversation.leave()
+            self._conversation.processing.close()
 
     # Records.
 
