@@ -76,6 +76,7 @@ class StubbornController:
         self.changed: list[tuple[NamedTopic, ...] | tuple[GrownTopic, ...]] = []
         self.results: tuple[TopicResult, ...] | None = None
         self.wished: list[tuple[WantedReplicas, ...]] = []
+        self.may_change_factor: list[bool] = []
         self.reassigned: tuple[ReassignmentResult, ...] | None = None
         self.listed: list[tuple[tuple[str, int], ...] | None] = []
         self.ongoing: tuple[OngoingReassignment, ...] | None = None
@@ -95,6 +96,7 @@ class StubbornController:
                 return TopicResults(correlation_id=0, topics=_said(self.results))
             case AlterReassignments():
                 self.wished.append(wish.partitions)
+                self.may_change_factor.append(wish.may_change_factor)
                 return ReassignmentResults(correlation_id=0, results=_said(self.reassigned))
             case ListReassignments():
                 self.listed.append(wish.partitions)

@@ -53,6 +53,16 @@ async def test_a_log_is_described_with_its_size_and_the_room_that_is_left(
         assert (await ann.ask(DIRS, version, dirs(version, "clicks"))).results[0].topics == ()
 
 
+async def test_a_log_that_holds_more_than_is_committed_lags_behind_nobody(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, replicas=(1, 2))
+        await ann.ask(ApiKey.PRODUCE, 9, produce(b"a", acks=1))
+        (hosted,) = one.plane.partitions()
+        assert (hosted.high_watermark, hosted.log.end_offset) == (0, 1)
+        (told,) = (await ann.ask(DIRS, 4, dirs(4))).results
+        assert told.topics[0].partitions[0].offset_lag == 0
+
+
 async def test_a_topic_that_is_named_twice_is_described_with_all_its_partitions(tmp_path: Path) -> None:
     topic = part(request_class(DIRS, 4), "DescribableLogDirTopic")
     asked = tuple(topic(topic="orders", partitions=numbers) for numbers in ((0,), (7,)))

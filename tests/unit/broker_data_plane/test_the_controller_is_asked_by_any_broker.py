@@ -59,6 +59,7 @@ async def test_without_a_link_a_producer_is_told_to_try_again(tmp_path: Path) ->
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         body = await ann.ask(ApiKey.INIT_PRODUCER_ID, 4, _init(4))
         assert ErrorCode(int(body.error_code)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert (body.producer_id, body.producer_epoch) == (-1, -1)
         one.controller.blocks = [ProducerIdBlock(100, 1)]
         assert (await ann.ask(ApiKey.INIT_PRODUCER_ID, 4, _init(4))).producer_id == 100
 
@@ -295,6 +296,9 @@ async def test_partitions_are_moved_as_the_controller_says(tmp_path: Path, versi
                 WantedReplicas(topic="orders", partition=1),
             )
         ]
+        # Version 0 cannot say it, and changes it, as in Kafka.
+        assert one.controller.may_change_factor == [version == 0]
+        assert getattr(body, "allow_replication_factor_change", None) is (None if version == 0 else False)
 
 
 @pytest.mark.parametrize("asked", [None, (("orders", 0), ("orders", 1))])
