@@ -287,9 +287,8 @@ class World(Wishes):
         replica = self.brokers[b].replicas[key]
         span = replica.high_watermark - replica.log.start_offset
         self.losses.has_trimmed = True
-        self.brokers[b].delete_below(
-            key, replica.high_watermark - (span // 2 if self.left("trim") % 2 else 0)
-        )
+        kept = span // 2 if self.left("trim") % 2 else 0
+        self.brokers[b].delete_below(key, replica.high_watermark - kept)
 
     def _hello(self, b: int) -> None:
         self.links.append(self.brokers[b].open_link(self.controller))
@@ -316,9 +315,9 @@ class World(Wishes):
                 raise Broken("a retried batch is stored twice")
             if isinstance(verdict, Duplicate) and retried not in stored:
                 raise Broken("answered as a duplicate, but not stored")
-            is_remembered = retried not in stored[:-REMEMBERED_BATCHES] or not self.losses.may_have_lost(row)
             # What an election had lost, and another brings back, is acknowledged to nobody.
-            if not isinstance(verdict, Append | Duplicate) and is_remembered:
+            is_old = retried in stored[:-REMEMBERED_BATCHES] and self.losses.may_have_lost(row)
+            if not isinstance(verdict, Append | Duplicate) and not is_old:
                 raise Broken("false out-of-sequence")
         value = log.next_value
         if isinstance(log.judge(value), Append):
