@@ -23,13 +23,15 @@ def main() -> None:
     from psycopg import OperationalError as LinkError
     from psycopg.errors import UndefinedTable
 
+    from runtime.ports import ConnectionLost
+
     try:
         if command == "run_node":
             use_what_is_compiled(os.environ)
         execute_from_command_line(sys.argv)
     except SettingError as error:
         sys.exit(f"manage.py: {error}")
-    except (OperationalError, LinkError) as error:
+    except (OperationalError, LinkError, ConnectionLost) as error:
         sys.exit(f"manage.py {command}: {described(error)}")
     except ProgrammingError as error:
         if not isinstance(error.__cause__, UndefinedTable):

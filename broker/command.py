@@ -14,6 +14,7 @@ from broker.log.outcomes import StorageFailed
 from broker.process import BrokerProcess
 from broker.settings import BrokerSettings, from_environment, guard_of, reader, refuse_open_doors
 from kafkaserver import open_files
+from kafkaserver.addresses import CannotListenError
 from kafkaserver.compiled import running
 from kafkaserver.guard import Guard
 from muster.kernel.environment import SettingError
@@ -49,8 +50,8 @@ def main() -> int:
     except SharedId as error:
         print(f"broker {settings.broker_id}: {error}; give each process an id of its own", file=sys.stderr)
         return SHARED_ID
-    except OSError as error:
-        print(f"broker {settings.broker_id}: cannot listen: {error}", file=sys.stderr)
+    except CannotListenError as error:
+        print(f"broker {settings.broker_id}: {error}", file=sys.stderr)
         return BAD_ADDRESS
     return 0
 

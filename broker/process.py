@@ -29,6 +29,7 @@ from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
 from broker.samples import samples_of_clients, samples_of_replicas
 from broker.settings import Address, BrokerSettings
+from kafkaserver.addresses import named
 from kafkaserver.guard import Guard
 from kafkaserver.limits import peer_limits
 from kafkaserver.quotas import ClientQuotas
@@ -138,22 +139,23 @@ class BrokerProcess:
     # ------------------------------------------------------------------------------ life
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set and others lead what they can. Raises OSError if it cannot listen."""
-        settings = self._settings
-        client_port = self._clients.bind(*settings.listen)
-        replication_port = self._peers.listen(*settings.replication_listen)
+        """Serve until `stop` is set and others lead what they can. Raises CannotListenError."""
+        settings, peers = self._settings, self._settings.replication_listen
+        with named("MUSTER_BROKER_LISTEN", *settings.listen):
+            port = self._clients.bind(*settings.listen)
+        with named("MUSTER_BROKER_REPLICATION_LISTEN", *peers):
+            peers_port = self._peers.listen(*peers)
         self._endpoints = {
-            rows.CLIENT_LISTENER: str(settings.address or Address(settings.listen.host, client_port)),
-            rows.REPLICATION_LISTENER: str(
-                settings.replication_address or Address(settings.replication_listen.host, replication_port)
-            ),
+            rows.CLIENT_LISTENER: str(settings.address or Address(settings.listen.host, port)),
+            rows.REPLICATION_LISTENER: str(settings.replication_address or Address(peers.host, peers_port)),
         }
         if self._peers_certificate is not None:
             self._endpoints[rows.REPLICATION_SECURITY] = SSL
         if self._guard.protocol != PLAINTEXT:
             self._endpoints[rows.CLIENT_SECURITY] = self._guard.protocol
         if settings.http_listen is not None:
-            await self._health.open(*settings.http_listen)
+            with named("MUSTER_BROKER_HTTP_LISTEN", *settings.http_listen):
+                await self._health.open(*settings.http_listen)
         log.info("broker started", **self._endpoints, lost_tail=self._folder.lost_tail)
         stopped = asyncio.create_task(stop.wait())
         link = asyncio.create_task(self._open_and_link(), name="link")

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from kafkaserver.guard import CA, CERTIFICATE, KEY, NEW, SASL, STANDING, Belief, Guard
+from kafkaserver.authorities import CA, refuse_unusable_authorities
+from kafkaserver.guard import CERTIFICATE, KEY, NEW, SASL, STANDING, Belief, Guard
 from kafkaserver.limits import ServerLimits, client_limits
-from muster.kernel.addresses import is_loopback, is_unspecified
+from muster.kernel.addresses import is_loopback, is_unspecified, place_of_websocket
 from muster.kernel.environment import Environment, SettingError
 from muster.kernel.settings import DECLARED
 from muster.messages.limits import LONGEST_RACK
@@ -125,7 +126,7 @@ def from_environment(given: Mapping[str, str] = os.environ) -> BrokerSettings:
         replication_address=_address("MUSTER_BROKER_REPLICATION_ADDRESS", replication_address)
         if replication_address
         else None,
-        ca_file=environment.text(CA) or None,
+        ca_file=_authorities(environment.text(CA)),
         data=_folder("MUSTER_BROKER_DATA", environment.text("MUSTER_BROKER_DATA")),
         nodes=_nodes(environment),
         secret=environment.text("MUSTER_BROKER_SECRET"),
@@ -157,6 +158,11 @@ def _folder(name: str, text: str) -> Path:
             " join the disks to one volume, or run a broker on each."
         )
     return Path(text)
+
+
+def _authorities(ca_file: str) -> str | None:
+    refuse_unusable_authorities(ca_file)
+    return ca_file or None
 
 
 def _address(name: str, text: str) -> Address:
@@ -195,10 +201,10 @@ def _rack(name: str) -> str:
 def _nodes(environment: Environment) -> tuple[str, ...]:
     addresses = [address.rstrip("/") for address in environment.words("MUSTER_NODES")]
     for address in addresses:
-        split = urlsplit(address)
-        if split.scheme not in ("ws", "wss") or not split.hostname:
+        if not place_of_websocket(address):
             raise SettingError(f"MUSTER_NODES: {address!r} is not ws://HOST:PORT or wss://HOST:PORT.")
-        if split.scheme == "ws" and not is_loopback(split.hostname):
+        split = urlsplit(address)
+        if split.scheme == "ws" and not is_loopback(split.hostname or ""):
             raise SettingError(
                 f"MUSTER_NODES: {address} would send the secret in the clear; use wss:// there."
             )

@@ -19,6 +19,18 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 from django.conf import settings
 
+from config.checks import secret_key_is_own
+from muster.kernel.environment import SettingError
+
+try:
+    BROKER_URL = settings.REDIS_URL
+except SettingError as error:
+    # Celery would show its traceback, and the reason as the last of ninety lines.
+    sys.exit(f"celery: {error}")
+if settings.PROCESS_ROLE == "worker":
+    for refusal in secret_key_is_own(None):
+        sys.exit(f"celery: {refusal.msg} {refusal.hint}")
+
 app = Celery("muster")
 
 # A publisher waits 0.2 s for Redis and never longer; a worker waits in BRPOP, which is no failure.
@@ -31,7 +43,7 @@ _publisher_timeouts = {
 _worker_timeouts = {"socket_connect_timeout": 2, "socket_keepalive": True, "health_check_interval": 5}
 
 app.conf.update(
-    broker_url=settings.REDIS_URL,
+    broker_url=BROKER_URL,
     broker_transport_options=_worker_timeouts if settings.PROCESS_ROLE == "worker" else _publisher_timeouts,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,

@@ -7,6 +7,8 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
+LEAST_KEY_LENGTH = 32
+
 
 @register(Tags.security)
 def debug_stays_on_loopback(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
@@ -25,11 +27,18 @@ def debug_stays_on_loopback(app_configs: Sequence[AppConfig] | None, **kwargs: A
 @register(Tags.security)
 def secret_key_is_own(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Whoever knows the key can forge sessions; the default is in the public source."""
-    if settings.ON_LOOPBACK or settings.SECRET_KEY != settings.DEFAULT_SECRET_KEY:
+    if settings.ON_LOOPBACK:
+        return []
+    said = ""
+    if settings.SECRET_KEY == settings.DEFAULT_SECRET_KEY:
+        said = "is the public default"
+    elif len(settings.SECRET_KEY) < LEAST_KEY_LENGTH:
+        said = f"has {len(settings.SECRET_KEY)} characters and can be guessed"
+    if not said:
         return []
     return [
         Error(
-            "SECRET_KEY is the public default while this process can be reached from other machines.",
+            f"SECRET_KEY {said} while this process can be reached from other machines.",
             hint="Set SECRET_KEY, or SECRET_KEY_FILE to a file with at least 50 random characters.",
             id="muster.E002",
         )

@@ -4,15 +4,20 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import urlsplit
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 
 from muster.kernel.addresses import host_and_port
 from muster.kernel.environment import FILE, Environment, SettingError
-from muster.kernel.settings import DECLARED
+from muster.kernel.settings import CONTROLLER, DECLARED, EVERY_PROCESS, GROUPS
 
 TRANSACTION_LIMIT_MS = 2000
 PAGE_STATEMENT_LIMIT_MS = 5000
 PAGE_CONNECTION_AGE_S = 60
+REDIS_SOCKET = "redis+socket"
+REDIS_SCHEMES = frozenset({"redis", "rediss", REDIS_SOCKET})
 
 
 def reader(given: Mapping[str, str]) -> Environment:
@@ -90,19 +95,64 @@ def process_role(arguments: list[str]) -> str:
     return {"run_node": "node", "run_web": "web"}.get(command, "tool")
 
 
+def refuse_what_cannot_be_used(told: Environment, role: str) -> None:
+    """Before anything begins: what is read later, by a turn or a page, would fail each of them.
+
+    Raises SettingError.
+    """
+    read_later = {"node": (GROUPS, CONTROLLER), "web": (CONTROLLER,), "worker": (CONTROLLER,)}
+    for settings in (EVERY_PROCESS, *read_later.get(role, ())):
+        for setting in settings:
+            told.value(setting.name)
+
+
+def redis(name: str, url: str) -> str:
+    """``url`` as it is, once it is a Redis's. Raises SettingError, without the password that is in it."""
+    try:
+        split = urlsplit(url)
+        fits = split.port != 0
+    except ValueError:
+        fits = False
+    if not fits or split.scheme not in REDIS_SCHEMES:
+        raise SettingError(f"{name} is not redis://:PASSWORD@HOST:PORT/NUMBER, nor rediss:// for TLS.")
+    number = split.path.strip("/")
+    if split.scheme != REDIS_SOCKET and number and not (number.isascii() and number.isdecimal()):
+        raise SettingError(f"{name} ends with {number!r}, which is no number of a database of Redis.")
+    return url
+
+
+def database_words(name: str, url: str) -> dict[str, Any]:
+    """What ``url`` tells libpq, word by word; several servers stand with commas.
+
+    Raises SettingError, without the password that is in it.
+    """
+    wanted = f"{name} is not postgresql://USER:PASSWORD@HOST:PORT/NAME"
+    try:
+        words = conninfo_to_dict(url)
+    except ProgrammingError as error:
+        # What libpq says of the query holds its words alone; all else may hold the password.
+        said = f": {str(error).strip()}" if "URI query parameter" in str(error) else ""
+        raise SettingError(f"{wanted}{said}.") from None
+    ports = str(words.get("port", "")).split(",")
+    if not all(port == "" or (port.isdecimal() and 0 < int(port) < 65_536) for port in ports):
+        raise SettingError(f"{wanted}: a port is a number from 1 to 65535.")
+    return words
+
+
 def database(url: str, role: str) -> dict[str, Any]:
     """Django's database entry for a ``postgresql://`` address.
 
-    A query such as ``?host=/run/postgresql&sslmode=require`` is handed to libpq. Node and worker bound each
+    It may name several servers (``a:5432,b:5432``); a query such as
+    ``?host=/run/postgresql&sslmode=require`` is handed to libpq. Node and worker bound each
     transaction to 2 s, so that a stopped process cannot hold a lock for longer (design, section 4.3). Web
     bounds each statement to 5 s, keeps its few connections, and notices a dead peer within half a minute.
     Raises SettingError for any other kind of database.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in {"postgresql", "postgres"}:
-        raise SettingError(f"DATABASE_URL must start with postgresql://, not {parts.scheme or 'nothing'}.")
-    options: dict[str, Any] = dict(parse_qsl(parts.query))
-    socket_folder = options.pop("host", None)
+    scheme = url.partition("://")[0] if "://" in url else ""
+    if scheme not in {"postgresql", "postgres"}:
+        raise SettingError(f"DATABASE_URL must start with postgresql://, not {scheme or 'nothing'}.")
+    options = database_words("DATABASE_URL", url)
+    place = {word: options.pop(word, "") for word in ("dbname", "user", "password", "host", "port")}
     if role in {"node", "worker"}:
         limits = f"-c transaction_timeout={TRANSACTION_LIMIT_MS}"
         limits += f" -c idle_in_transaction_session_timeout={TRANSACTION_LIMIT_MS}"
@@ -117,11 +167,11 @@ def database(url: str, role: str) -> dict[str, Any]:
     options.setdefault("application_name", f"muster-{role}")
     return {
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": unquote(parts.path.lstrip("/")) or "muster",
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": unquote(parts.hostname or socket_folder or ""),
-        "PORT": str(parts.port or ""),
+        "NAME": place["dbname"] or "muster",
+        "USER": place["user"],
+        "PASSWORD": place["password"],
+        "HOST": place["host"],
+        "PORT": place["port"],
         "OPTIONS": options,
         "CONN_MAX_AGE": PAGE_CONNECTION_AGE_S if role == "web" else 0,
         "CONN_HEALTH_CHECKS": True,

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from access.rest.settings import REST_FRAMEWORK, SPECTACULAR_SETTINGS  # noqa: F401  (settings are read by name)
 from config import environment, log_lines
+from kafkaserver.authorities import refuse_unusable_authorities
 from muster.kernel.addresses import is_loopback
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 PROCESS_ROLE = environment.process_role(sys.argv)
 IS_A_TOOL = PROCESS_ROLE == "tool" and Path(sys.argv[0]).name == "manage.py"
 _told = environment.reader(environment.of_a_tool(os.environ) if IS_A_TOOL else os.environ)
+environment.refuse_what_cannot_be_used(_told, PROCESS_ROLE)
 
 # --- who may talk to us -------------------------------------------------------------------------------------
 DEFAULT_SECRET_KEY = _told.default("SECRET_KEY")
@@ -47,6 +49,8 @@ MUSTER_KAFKA_CALLERS_MAX_AGE_MS = _told.number("MUSTER_KAFKA_CALLERS_MAX_AGE_MS"
 MUSTER_KAFKA_CALLERS_MAX_AGE_STANDING_MS = _told.number("MUSTER_KAFKA_CALLERS_MAX_AGE_STANDING_MS")
 MUSTER_STRANGERS_PER_ADDRESS = _told.number("MUSTER_STRANGERS_PER_ADDRESS")
 MUSTER_KAFKA_TLS_CA = _told.text("MUSTER_KAFKA_TLS_CA")
+if PROCESS_ROLE in {"node", "worker"}:
+    refuse_unusable_authorities(MUSTER_KAFKA_TLS_CA)
 MUSTER_WEB_LISTEN = environment.host_with_port("MUSTER_WEB_LISTEN", _told.text("MUSTER_WEB_LISTEN"))
 MUSTER_WEB_URL = f"http://{MUSTER_WEB_LISTEN}"
 if _told.is_given("MUSTER_WEB_URL"):
@@ -116,8 +120,9 @@ TEMPLATES = [
 # --- PostgreSQL and Redis -----------------------------------------------------------------------------------
 DATABASE_URL = _told.text("DATABASE_URL")
 DATABASE_DIRECT_URL = _told.text("DATABASE_DIRECT_URL") or DATABASE_URL
-REDIS_URL = _told.text("REDIS_URL")
 DATABASES = {"default": environment.database(DATABASE_URL, PROCESS_ROLE)}
+environment.database_words("DATABASE_DIRECT_URL", DATABASE_DIRECT_URL)
+REDIS_URL = environment.redis("REDIS_URL", _told.text("REDIS_URL"))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- sessions, cookies, passwords ---------------------------------------------------------------------------

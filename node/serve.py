@@ -21,7 +21,7 @@ import groups.unread
 from access.bounded_http import bounded
 from access.peers import strangers_per_address
 from gateway.listener import NodeListener
-from kafkaserver import open_files
+from kafkaserver import addresses, open_files
 from kafkaserver.guard import Belief, Guard
 from kafkaserver.limits import client_limits
 from muster.kernel.addresses import place_of_websocket
@@ -137,9 +137,13 @@ class Node:
         )
 
     def _hold_kafka_address(self) -> str:
-        """Where Kafka clients will be taken; the system chooses the port if 0 was asked. Raises OSError."""
+        """Where Kafka clients will be taken; the system chooses the port if 0 was asked.
+
+        Raises CannotListenError.
+        """
         host, port = settings.MUSTER_NODE_KAFKA_LISTEN
-        bound = self._kafka.bind(host, port)
+        with addresses.named("MUSTER_NODE_KAFKA_LISTEN", host, port):
+            bound = self._kafka.bind(host, port)
         if settings.MUSTER_NODE_KAFKA_ADDRESS:
             return str(settings.MUSTER_NODE_KAFKA_ADDRESS)
         return f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
@@ -206,6 +210,9 @@ class Node:
 
 def _server_settings(application: doors.Application) -> uvicorn.Config:
     listen = urlsplit(f"//{settings.MUSTER_NODE_LISTEN}")
+    addresses.refuse_what_cannot_be_listened_on(
+        "MUSTER_NODE_LISTEN", listen.hostname or "127.0.0.1", listen.port or 0
+    )
     return uvicorn.Config(
         application,
         host=listen.hostname or "127.0.0.1",

@@ -119,6 +119,8 @@ class Environment:
             raise SettingError(
                 f"{setting.name}{FILE}={file_name} cannot be read: {error.strerror}."
             ) from error
+        except ValueError as error:
+            raise SettingError(f"{setting.name}{FILE}={file_name} cannot be read: it is no text.") from error
         if not content:
             raise SettingError(f"{setting.name}{FILE}={file_name} is empty.")
         return content
@@ -126,6 +128,8 @@ class Environment:
 
 def _understood(setting: Setting, text: str) -> Value:
     """What a text that is not empty means. Raises SettingError."""
+    if not _is_text(text):
+        raise SettingError(f"{setting.name} is no text in UTF-8.")
     match setting.kind:
         case "number":
             digits = text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER
@@ -139,7 +143,10 @@ def _understood(setting: Setting, text: str) -> Value:
                 raise SettingError(f"{setting.name}={text!r} is neither on nor off (1 or 0, true or false).")
             return text.lower() in ON
         case "words":
-            return tuple(word.strip() for word in text.split(",") if word.strip())
+            words = tuple(word.strip() for word in text.split(",") if word.strip())
+            if not words:
+                raise SettingError(f"{setting.name}={text!r} names nothing.")
+            return words
         case "choice":
             for choice in setting.choices:
                 if choice.lower() == text.lower():
@@ -147,3 +154,8 @@ def _understood(setting: Setting, text: str) -> Value:
             raise SettingError(f"{setting.name}={text!r} is none of {', '.join(setting.choices)}.")
         case "text":
             return text
+
+
+def _is_text(text: str) -> bool:
+    """False for bytes of the environment that are no UTF-8, and for NUL: no row or page could hold them."""
+    return not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text)

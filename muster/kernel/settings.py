@@ -80,7 +80,7 @@ DJANGO_PROCESSES = (
     _text(
         "SECRET_KEY",
         "insecure-default-key-that-only-loopback-accepts",
-        "Signs sessions and cursors; the default is refused off loopback.",
+        "Signs sessions and cursors; off loopback the default, and fewer than 32 characters, are refused.",
         secret=True,
     ),
     _words("ALLOWED_HOSTS", "Host names by which people reach the pages.", "127.0.0.1", "localhost", "[::1]"),
@@ -415,7 +415,7 @@ SECTIONS: dict[str, tuple[Setting, ...]] = {
     "Every process": EVERY_PROCESS,
     "Node, web, worker and tools": DJANGO_PROCESSES,
     "Groups (node)": GROUPS,
-    "Controller (node, worker)": CONTROLLER,
+    "Controller (node, web, worker)": CONTROLLER,
     "Kafka listeners (broker, node)": KAFKA_DOORS,
     "Brokers": BROKER,
     "Stacks": STACKS,

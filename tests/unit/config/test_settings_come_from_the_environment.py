@@ -73,6 +73,14 @@ def test_a_socket_folder_may_be_the_host() -> None:
     assert environment.database("postgresql:///orders?host=/run/pg", "web")["HOST"] == "/run/pg"
 
 
+def test_two_servers_may_be_named() -> None:
+    """Whichever of them is the primary is used; libpq asks one after the other."""
+    told = "postgresql://ann:p@a.example:5432,b.example:6432/orders?target_session_attrs=read-write"
+    entry = environment.database(told, "web")
+    assert (entry["HOST"], entry["PORT"]) == ("a.example,b.example", "5432,6432")
+    assert entry["OPTIONS"]["target_session_attrs"] == "read-write"
+
+
 @pytest.mark.parametrize("role", ["node", "worker"])
 def test_node_and_worker_bound_every_transaction(role: str) -> None:
     options = environment.database("postgresql://127.0.0.1/orders", role)["OPTIONS"]["options"]
@@ -80,10 +88,17 @@ def test_node_and_worker_bound_every_transaction(role: str) -> None:
 
 
 def test_web_bounds_every_statement_and_keeps_its_connections() -> None:
-    entry = environment.database("postgresql://127.0.0.1/orders?options=-c%20work_mem=8MB", "web")
+    entry = environment.database("postgresql://127.0.0.1/orders?options=-c%20work_mem%3D8MB", "web")
     assert entry["OPTIONS"]["options"] == "-c work_mem=8MB -c statement_timeout=5000"
     assert entry["OPTIONS"]["tcp_user_timeout"] == 25_000
     assert entry["CONN_MAX_AGE"] == 60
+
+
+def test_what_libpq_does_not_take_is_refused_with_its_reason() -> None:
+    """Nodes hand the address to libpq as it is."""
+    with pytest.raises(SettingError, match="separator") as refused:
+        environment.database("postgresql://ann:hidden@db/orders?options=-c%20work_mem=8MB", "web")
+    assert "hidden" not in str(refused.value)
 
 
 def test_another_kind_of_database_is_refused() -> None:

@@ -53,6 +53,8 @@ def test_what_can_be_used_is_understood(name: str, text: str, value: Value) -> N
         ({"MUSTER_KEY": "k", "MUSTER_KEY_FILE": "/key"}, "MUSTER_KEY and MUSTER_KEY_FILE are both set"),
         ({"MUSTER_KEY_FILE": "/missing"}, "MUSTER_KEY_FILE=/missing cannot be read: No such file"),
         ({"MUSTER_KEY_FILE": "/empty"}, "MUSTER_KEY_FILE=/empty is empty"),
+        ({"MUSTER_FRIENDS": " , ,"}, "MUSTER_FRIENDS=', ,' names nothing"),
+        ({"MUSTER_KEY": "k\udcff"}, "MUSTER_KEY is no text in UTF-8"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name(given: dict[str, str], says: str) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from kafkaserver.addresses import CannotListenError, refuse_what_cannot_be_listened_on
+
 
 class Command(BaseCommand):
     help = "Serve pages, REST and live updates on MUSTER_WEB_LISTEN until SIGTERM."
@@ -14,8 +16,10 @@ class Command(BaseCommand):
         from web.serve import serve
 
         host, _, port = settings.MUSTER_WEB_LISTEN.rpartition(":")
-        if not host or not port.isdigit():
-            raise CommandError(f"MUSTER_WEB_LISTEN={settings.MUSTER_WEB_LISTEN!r} is not host:port.")
+        try:
+            refuse_what_cannot_be_listened_on("MUSTER_WEB_LISTEN", host.strip("[]"), int(port))
+        except CannotListenError as error:
+            raise CommandError(str(error)) from error
 
         def ready(bound: int) -> None:
             self.stdout.write(f"web ready http://{host}:{bound}")
