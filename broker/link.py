@@ -120,12 +120,11 @@ class ControllerLink:
         self._outbox: asyncio.Queue[bytes] | None = None
         self._pings = itertools.count(1)
         self._ping_now = asyncio.Event()
-        self._told: dict[str, str] = {}
-        """By address: what was logged of it last."""
+        self._told: dict[str, tuple[bool, str]] = {}
+        """By address, the last one last: what was logged of it, and whether it says what is wrong."""
         self._is_refused = False
         """In the present round some node refused the secret."""
         self._kept_out_since: float | None = None
-        self.failures: deque[str] = deque(maxlen=8)
         self.connected_to = ""
 
     @property
@@ -136,6 +135,15 @@ class ControllerLink:
     def bound(self) -> bool:
         """True from HelloAccepted until the link is lost."""
         return self._outbox is not None
+
+    @property
+    def why_unlinked(self) -> str:
+        """What a node said that refused this broker; else what became of the last attempt.
+
+        The others know no more than who has the controller, or are away themselves.
+        """
+        refusals = [text for says_why, text in self._told.values() if says_why]
+        return (refusals or [text for _, text in self._told.values()] or ["not tried yet"])[-1]
 
     def learn_nodes(self, addresses: tuple[str, ...]) -> None:
         """Replace what was learned before; the bootstrap list stays."""
@@ -185,6 +193,7 @@ class ControllerLink:
                 self._is_refused = False
                 return
             waiting.appendleft(self._named)
+        self._told = {address: told for address, told in self._told.items() if address in tried}
 
     async def _live_on(self, address: str) -> tuple[bool, str]:
         """One link to one node, from open to close: whether it was bound, and where to go next, if known."""
@@ -217,10 +226,10 @@ class ControllerLink:
 
     def _failed(self, address: str, error: Exception) -> None:
         text = f"{address}: {type(error).__name__} {error}"
-        self.failures.append(text)
-        if text != self._told.get(address):
+        if text != self._told.pop(address, (False, ""))[1]:
             log.warning("no link", reason=text)
-        self._told[address] = text
+        is_refusal = isinstance(error, LinkRefused) and error.error is not ErrorCode.NOT_CONTROLLER
+        self._told[address] = (is_refusal or isinstance(error, SecretRefused), text)
 
     async def _one_link(self, address: str) -> None:
         authorization = f"Bearer {self._settings.broker_id}:{self._settings.secret}"

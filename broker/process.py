@@ -459,9 +459,7 @@ class BrokerProcess:
         if self._departure.wanted:
             return "it is about to stop"
         if not self._link.bound:
-            return "no link to the controller: " + (
-                self._link.failures[-1] if self._link.failures else "not tried yet"
-            )
+            return f"no link to the controller: {self._link.why_unlinked}"
         return "" if self._snapshot_obeyed else "the snapshot is not applied yet"
 
     def samples(self) -> dict[str, float]:

@@ -11,6 +11,8 @@ from access.grants import Role
 from access.service import TokenNameTaken, create_token
 from muster.kernel.scopes import BadScope
 
+MOST_DAYS = 36_500
+
 
 class Command(BaseCommand):
     help = "Make an API token and print it; it is shown this once."
@@ -32,8 +34,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         days = options["expires_days"]
-        if days is not None and days <= 0:
-            raise CommandError("--expires-days must be 1 or more.")
+        if days is not None and not 0 < days <= MOST_DAYS:
+            raise CommandError(
+                f"--expires-days must be from 1 to {MOST_DAYS}; without it a token stays good."
+            )
         expires_at = timezone.now() + timedelta(days=days) if days else None
         try:
             text = create_token(

@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from runtime import cluster
 from runtime.ports import CONTROLLER_LANE, SHARD_COUNT, shard_lane
@@ -25,6 +25,8 @@ class Command(BaseCommand):
             link.transaction(lambda connection: cluster.initialise(connection, uuid.uuid4(), LANES))
             pid = link.connection.info.backend_pid
             row = link.call(lambda connection: cluster.refuse_wrong_database(connection, pid))
+        except cluster.WrongDatabase as error:
+            raise CommandError(str(error)) from error
         finally:
             link.close()
         self.stdout.write(f"cluster {row.cluster_id}")

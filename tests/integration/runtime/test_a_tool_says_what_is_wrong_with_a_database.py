@@ -1,0 +1,40 @@
+"""What an operator's tool refuses is one line that says what to do, no traceback."""
+
+import os
+import subprocess
+import sys
+
+import psycopg
+import pytest
+
+from tests.tidy.sources import ROOT
+
+
+def end_of(database: str, *command: str) -> subprocess.CompletedProcess[str]:
+    """How `manage.py` ends with these arguments, on this database."""
+    return subprocess.run(
+        [sys.executable, "manage.py", *command],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "DATABASE_URL": database},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_copy_on_another_server_is_named_with_the_way_out(fresh_database: str) -> None:
+    assert end_of(fresh_database, "initialise_cluster").returncode == 0
+    with psycopg.connect(fresh_database, autocommit=True) as connection:
+        connection.execute("UPDATE cluster SET system_identifier = system_identifier + 1")
+    ended = end_of(fresh_database, "initialise_cluster")
+    assert ended.returncode == 1
+    [line] = ended.stderr.splitlines()
+    assert line.startswith("CommandError: This cluster was made in PostgreSQL") and "adopt_restore" in line
+
+
+@pytest.mark.parametrize("days", ["0", "36501", "999999999"])
+def test_a_token_ends_on_a_day_that_calendars_have(fresh_database: str, days: str) -> None:
+    ended = end_of(fresh_database, "create_token", "ann", "--role", "viewer", "--expires-days", days)
+    assert ended.returncode == 1
+    [line] = ended.stderr.splitlines()
+    assert line.startswith("CommandError: --expires-days must be from 1 to 36500")
