@@ -23,8 +23,15 @@ class KnownTopics(Protocol):
     def topics(self) -> Mapping[str, TopicView]:
         """The topics of the instant, by name."""
 
+    @property
+    def looks(self) -> int:
+        """How often they were read."""
+
     def look_again(self, then: Callable[[], None]) -> None:
-        """Call `then` when they were read once more."""
+        """Call `then` when they were read once more, or could not be."""
+
+    async def catch_up(self) -> bool:
+        """True as soon as all is known that was decided until now; False if nobody can say whether it is."""
 
 
 class Shards:

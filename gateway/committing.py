@@ -67,7 +67,8 @@ class CommitHandler:
         answer.tell({one: why for one, why in refused.items() if one not in unknown})
         self._commit(request, stated, answer, reply)
         if unknown:
-            self._cluster.look_again(partial(self._commit_rest, request, unknown, answer, reply))
+            rest = partial(self._commit_rest, request, unknown, self._cluster.looks, answer, reply)
+            self._cluster.look_again(rest)
 
     def _unserved(self, group_id: str) -> ErrorCode | None:
         """While the shard is loading a commit waits: librdkafka tells its application after two tries."""
@@ -77,13 +78,22 @@ class CommitHandler:
         return offsets.asked_positions(request, self._cluster.topics, caller_of(reply).may_read)
 
     def _commit_rest(
-        self, request: OffsetCommitRequest, unknown: set[tuple[str, int]], answer: "_Answer", reply: Reply
+        self,
+        request: OffsetCommitRequest,
+        unknown: set[tuple[str, int]],
+        looks: int,
+        answer: "_Answer",
+        reply: Reply,
     ) -> None:
-        """The catalog was read again since `unknown` was asked for."""
+        """The catalog was to be read again since `unknown` was asked for, behind so many `looks`."""
         if not reply.is_wanted:
             return
         positions, refused = self._positions(request, reply)
-        answer.tell({one: why for one, why in refused.items() if one in unknown})
+        refused = {one: why for one, why in refused.items() if one in unknown}
+        if refused and self._cluster.looks == looks:
+            # It may be there: that it is not is told to the application, for this its client asks again.
+            refused = dict.fromkeys(refused, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        answer.tell(refused)
         found = {one: what for one, what in positions.items() if (one.topic, one.number) in unknown}
         error = self._unserved(request.group_id)
         if error is None:

@@ -49,6 +49,8 @@ class DeletionHandlers:
         self._later.start(reply, self._delete_offsets(header, request, reply))
 
     async def _delete_offsets(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+        # What it does not know yet is told as unknown.
+        await self._cluster.catch_up()
         named = deleting.named_partitions(request, self._cluster.topics, caller_of(reply).may_describe)
         partitions = [one for one in named.values() if isinstance(one, Partition)]
         outcome = await self._shards.of(request.group_id).delete_offsets(request.group_id, partitions)

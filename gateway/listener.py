@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -134,12 +135,16 @@ class NodeListener:
     def _metadata_handler(self) -> Handler:
         """A member joins anew for partitions that a broker told of, which this node may not have read of yet:
         a leader that then asks here is told no less: nothing would make it look again (librdkafka).
+        If nobody can say whether it is less, what it assigns does not count: it joins again, and asks again.
         """
+
+        async def catch_up(session: KafkaSession) -> None:
+            session.was_told_less = not await self._cluster.catch_up()
 
         def newer(reply: Reply) -> CatchUp | None:
             session: KafkaSession = reply.session
             must, session.must_catch_up = session.must_catch_up, False
-            return self._cluster.catch_up if must else None
+            return partial(catch_up, session) if must else None
 
         return MetadataHandler(self._cluster.view, self._later, self._cluster.missed, newer).handle
 

@@ -66,6 +66,10 @@ class MemberHandlers:
         if error is not None:
             reply.send(refuse(header, request, error))
             return
+        if session.was_told_less and request.assignments:
+            # It may have left partitions out that it never looks for again: it joins, and asks, once more.
+            reply.send(refuse(header, request, ErrorCode.REBALANCE_IN_PROGRESS))
+            return
         service = self._shards.of(request.group_id)
         seat = session.seat(request.group_id, service)
         waiter = seat.wait(header.api_version, header.correlation_id, reply, SyncAnswer)

@@ -1,12 +1,14 @@
 """This room answers what is asked about groups: committed offsets, descriptions, lists.
 
-A shard answers after it has proved that nobody else wrote there meanwhile, so these wait.
+A shard answers after it has proved that nobody else wrote there meanwhile, so these wait. Committed offsets
+are told by the topics as they now are: a node that knows less would say that nothing is committed, or tell
+what was committed of the topic that had this name before.
 """
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from access.grants import Operation
 from coordinator.core.memory import GroupState
@@ -21,6 +23,9 @@ from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request
 from muster.kernel.error_codes import ErrorCode
+
+TRIES: Final = 5
+"""So often a node tries to know all topics before it refuses to tell offsets; each may take some seconds."""
 
 
 class QuestionHandlers:
@@ -55,9 +60,16 @@ class QuestionHandlers:
             return error
         try:
             tell = partial(self._found, asked, caller_of(reply).may_describe)
-            return await self._shards.of(asked.group_id).read(asked.group_id, tell)
+            for _ in range(TRIES):
+                knows_all = await self._cluster.catch_up()
+                found = await self._shards.of(asked.group_id).read(asked.group_id, tell)
+                if knows_all:
+                    return found
+                # The database is slow, or was away and the shard has waited for it. No error while it
+                # may still be told: librdkafka hands this one to its application.
         except NotServed as problem:
             return problem.error
+        return ErrorCode.NOT_COORDINATOR
 
     def _found(
         self, asked: offsets.AskedOffsets, may_describe: offsets.MayTopic, state: GroupState

@@ -77,7 +77,7 @@ class Seat:
             reply.hang_up("our own mistake")
         else:
             if type(message) is JoinAnswer and message.members:
-                reply.session.must_catch_up = True
+                reply.session.leads()
             reply.send(frame)
 
     def hang_up(self, error: ErrorCode, text: str) -> None:

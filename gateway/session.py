@@ -32,6 +32,7 @@ class KafkaSession:
         "known",
         "must_catch_up",
         "sync",
+        "was_told_less",
     )
 
     def __init__(self, peer: str, callers: Callers) -> None:
@@ -51,6 +52,8 @@ class KafkaSession:
         """How long the last commit was that was read."""
         self.must_catch_up = False
         """A group's leader was told of its members here: what it asks next it assigns by."""
+        self.was_told_less = False
+        """And it was told what this node knew, while nobody could say whether that was all."""
         self._seats: dict[str, Seat] = {}
 
     def admitted(self, identity: object) -> None:
@@ -58,6 +61,10 @@ class KafkaSession:
         assert isinstance(identity, KafkaCaller)
         self._caller = identity
         self.known = self.join = self.sync = self.commit = None
+
+    def leads(self) -> None:
+        """A group's leader is told of its members here."""
+        self.must_catch_up, self.was_told_less = True, False
 
     def repeated(self, received: bytes) -> JoinHabit | SyncHabit | None:
         """What this whole request, with its length, repeats; None: it is to be read."""

@@ -130,7 +130,8 @@ class DoorNode(Node):
             [KnownPartition(ORDERS, number, (1,), 1, 1, (1,), 1) for number in range(2)],
         )
         self.metadata_version = 0
-        self.looks = 0
+        self.looks = self.glances = 0
+        """How often the catalog was read, and how often no more than how new it is."""
         self.may_look = asyncio.Event()
         self.may_look.set()
         self.fails_with: Exception | None = None
@@ -141,6 +142,7 @@ class DoorNode(Node):
         failed = self.learnt[4:] or ((),)
         read: Any = (*self.learnt[:4], *failed, self.metadata_version)
         if name == "_metadata_version":
+            self.glances += 1
             read = self.metadata_version
         else:
             self.looks += 1
@@ -155,6 +157,12 @@ class DoorNode(Node):
         cluster_id, brokers, topics, partitions = self.learnt
         one = KnownPartition(topic_id, 0, (1,), 1, 1, (1,), 2)
         self.learnt = (cluster_id, brokers, [*topics, KnownTopic(name, topic_id, 1)], [*partitions, one])
+        self.metadata_version += 1
+
+    def loses(self, name: str) -> None:
+        """Somebody has deleted a topic."""
+        cluster_id, brokers, topics, partitions = self.learnt
+        self.learnt = (cluster_id, brokers, [one for one in topics if one.name != name], partitions)
         self.metadata_version += 1
 
 

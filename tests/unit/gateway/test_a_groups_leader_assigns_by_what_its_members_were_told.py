@@ -7,12 +7,14 @@ told of fewer there it would never look again, and nobody would read the new one
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from muster.kafkawire.api_table import ApiKey, part, request_class
 from runtime.ports import ConnectionLost
 from tests.unit.gateway.doors import Door, Peer, kafka_door
 
 CLICKS = UUID(int=2)
-NONE, UNKNOWN = 0, 3
+NONE, UNKNOWN, REBALANCE_IN_PROGRESS = 0, 3, 27
 
 
 def asks_of(peer: Peer, topic: str) -> None:
@@ -75,19 +77,47 @@ async def test_a_leader_that_asks_once_more_and_whoever_leads_no_group_hear_what
         assert door.node.looks == 0
 
 
-async def test_without_a_database_a_leader_hears_what_is_known() -> None:
+async def assigns(peer: Peer, joined: Any) -> int:
+    """What a leader hears who gives itself everything, by its error code."""
+    return int((await peer.syncs(joined, **{joined.member_id: b"all"})).error_code)
+
+
+async def joins_again(peer: Peer, joined: Any) -> Any:
+    peer.sends_join(member_id=joined.member_id)
+    return await peer.hear()
+
+
+async def test_without_a_database_a_leader_hears_what_is_known_and_what_it_assigns_does_not_count() -> None:
     async with kafka_door() as door:
-        ann, _ = await leader_of(door)
+        ann, joined = await leader_of(door)
+        door.node.learns_of("clicks", CLICKS)
         door.node.fails_with = ConnectionLost("gone")
-        assert await told_of(ann, "orders") == NONE
+        assert await told_of(ann, "clicks") == UNKNOWN
+        door.node.fails_with = None
+        assert await assigns(ann, joined) == REBALANCE_IN_PROGRESS
+        joined = await joins_again(ann, joined)
+        assert await told_of(ann, "clicks") == NONE
+        assert await assigns(ann, joined) == NONE
 
 
-async def test_a_database_that_never_answers_holds_nobody_up() -> None:
+async def test_a_database_that_never_answers_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.cluster.CATCH_UP_S", 0.01)
     async with kafka_door() as door:
-        ann, _ = await leader_of(door)
+        ann, joined = await leader_of(door)
         door.node.may_look.clear()
         assert await told_of(ann, "orders") == NONE
         door.node.may_look.set()
+        assert await assigns(ann, joined) == REBALANCE_IN_PROGRESS
+
+
+async def test_a_leader_that_asks_elsewhere_assigns_by_what_it_knows() -> None:
+    async with kafka_door() as door:
+        ann, joined = await leader_of(door)
+        door.node.fails_with = ConnectionLost("gone")
+        assert await told_of(ann, "orders") == NONE
+        door.node.fails_with = None
+        joined = await joins_again(ann, joined)
+        assert await assigns(ann, joined) == NONE
 
 
 async def test_a_leader_that_hangs_up_meanwhile_is_waited_for_by_nothing() -> None:

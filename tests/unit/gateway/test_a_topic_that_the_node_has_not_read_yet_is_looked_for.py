@@ -12,7 +12,7 @@ from tests.unit.coordinator.shards import eventually
 from tests.unit.gateway.doors import KEY, Door, Peer, kafka_door
 
 CLICKS = UUID(int=2)
-UNKNOWN = 3
+UNKNOWN, NOT_AVAILABLE = 3, 15
 
 
 def commits(peer: Peer, **offsets: int) -> None:
@@ -95,13 +95,18 @@ async def test_whoever_asks_for_what_nobody_knows_has_it_looked_for_once_between
 
 
 @pytest.mark.parametrize("why", [ConnectionLost("the database is away"), LookupError("our own mistake")])
-async def test_who_cannot_look_refuses_by_what_is_known(why: Exception) -> None:
+async def test_who_cannot_look_does_not_say_that_there_is_no_such_topic(why: Exception) -> None:
     async with kafka_door() as door:
         ann = await door.peer()
         door.node.learns_of("clicks", CLICKS)
         door.node.fails_with = why
+        commits(ann, orders=6, clicks=7)
+        assert await told(ann) == {"orders": 0, "clicks": NOT_AVAILABLE}
+        door.node.fails_with = None
+        # What is asked for again meanwhile waits for the next tick.
         commits(ann, clicks=7)
-        assert await told(ann) == {"clicks": UNKNOWN}
+        door.listener.tick(clock.now())
+        assert await told(ann) == {"clicks": 0}
 
 
 async def test_who_hangs_up_while_it_is_looked_for_leaves_nothing_behind() -> None:

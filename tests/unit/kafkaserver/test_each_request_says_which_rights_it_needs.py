@@ -5,7 +5,7 @@ somebody who may do everything with other names, about names that are there and 
 somebody who may do nothing at all.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields, is_dataclass, replace
 from datetime import timedelta
@@ -108,6 +108,7 @@ class Door(NamedTuple):
     name: str
     ask: Any
     server: KafkaServer
+    finds_its_database: Callable[[], None] = lambda: None
 
     def comes_in(self, caller: KafkaCaller) -> None:
         """Whoever is connected is this one."""
@@ -140,7 +141,11 @@ async def door_of_a_node(_: Path) -> AsyncIterator[Door]:
         assert [int(one.error_code) for one in committed.topics[0].partitions] == [NONE]
         door.listener._producer_ids._block = ProducerIdBlock(1, 1_000)
         door.node.fails_with = ConnectionLost("away")
-        yield Door("node", ask, door.listener.server)
+
+        def finds_its_database() -> None:
+            door.node.fails_with = None
+
+        yield Door("node", ask, door.listener.server, finds_its_database)
 
 
 DOORS: Final = [door_of_a_broker, door_of_a_node]
@@ -312,4 +317,6 @@ async def test_in_a_group_of_ones_own_others_topics_are_refused_there_or_not(
         body = replace(body, group_id=THERE)
     async with door_of_a_node(tmp_path) as door:
         door.comes_in(replace(OTHERS, groups=EVERYTHING))
+        # Committed offsets are told by the topics of now, or not at all.
+        door.finds_its_database()
         assert refusals(await door.ask(key, version_of(key), body)) == {TOPIC}
