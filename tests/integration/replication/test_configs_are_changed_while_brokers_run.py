@@ -248,5 +248,5 @@ def test_a_text_that_no_database_takes_is_refused_with_a_reason(shared: Cluster)
         asked = resource(resource_type=2, resource_name="a\0", configuration_keys=None)
         request = shape(resources=(asked,), include_synonyms=False, include_documentation=False)
         body = ask(port, ApiKey.DESCRIBE_CONFIGS, 4, request)
-        assert int(body.results[0].error_code) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert int(body.results[0].error_code) == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert set_for_all(shared, "log.retention.ms", "\\u0000", node) == ErrorCode.INVALID_CONFIG
