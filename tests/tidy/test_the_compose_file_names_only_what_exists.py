@@ -176,6 +176,20 @@ def test_every_container_ends_in_time_and_keeps_few_logs() -> None:
     assert SERVICES["postgres"]["stop_grace_period"]
 
 
+def test_no_container_gains_privileges() -> None:
+    for name, service in SERVICES.items():
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+    for name, service in (OURS | {"redis": SERVICES["redis"]}).items():
+        assert service["read_only"] and service["cap_drop"] == ["ALL"], name
+
+
+def test_brokers_start_whichever_node_is_away() -> None:
+    nodes = {name for name in OURS if name.startswith("node-")}
+    for name, service in OURS.items():
+        if name.startswith("broker-"):
+            assert not nodes & set(service["depends_on"]), name
+
+
 def test_postgres_is_healthy_only_for_those_who_come_by_tcp() -> None:
     assert "--host 127.0.0.1" in SERVICES["postgres"]["healthcheck"]["test"][1]
 
