@@ -345,7 +345,7 @@ class DataPlane:
             hosted.leadership_changed()
             self._progressed.pop(hosted, None)
         self._full_told_at.pop(key, None)
-        self.losses.stopped(key, is_deleted=is_deleted)
+        self.losses.stopped(key)
         if self.troubles.forget(key):
             self.on_trouble()
         try:

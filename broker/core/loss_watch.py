@@ -142,25 +142,12 @@ class LossWatch:
             return ()
         return tuple(self._reports.values())[:MAX_ROWS_PER_FRAME]
 
-    def stopped(self, key: PartitionKey, *, is_deleted: bool = False) -> None:
-        """The log is here no more; called before it goes. A topic that `is_deleted` is asked for by nobody.
+    def stopped(self, key: PartitionKey) -> None:
+        """The log is here no more: nothing is to be told of it.
 
-        Elsewhere what is asked stays, and what the log held: if this broker is a replica again, its log is
-        another one, and what of the old one was cut nobody knows (`a_new_log_is_the_old_one`).
+        What is asked stays: another partition may have this number by now, and be hosted next.
         """
-        told = [(*key, epoch) for epoch in self._asked.get(key, ())]
-        if is_deleted:
-            self._drop(told)
-            return
-        for one in told:
-            self._reports.pop(one, None)
-        held = {one: self._held[one] for one in told if one in self._held}
-        open_yet = {
-            one: was._replace(size_bytes=NOT_KNOWN) for one, was in held.items() if was.parted_at is None
-        }
-        if open_yet:
-            self._held |= open_yet
-            self._note_all()
+        self._drop([(*key, epoch) for epoch in self._asked.get(key, ())])
 
     def _know(self, losses: Iterable[LossAsked]) -> None:
         heard: list[LossKey] = []

@@ -89,8 +89,8 @@ class Broker:
         self.notes = HeldOnDisk()
         self.level: dict[PartitionKey, int] = {}
         """The highest epoch whose leader found a log here level, or that was led here (for the checks)."""
-        self.discarded: dict[PartitionKey, MemoryLog] = {}
-        """Logs that went stray, the last one of each (for the checks)."""
+        self.discarded: set[PartitionKey] = set()
+        """Whose log went stray, at least once (for the checks)."""
         self.start()
 
     def start(self) -> None:
@@ -254,8 +254,8 @@ class Broker:
     def _discard(self, key: PartitionKey) -> None:
         """The log is stray: never used again under this key."""
         self.replicas.pop(key, None)
-        if (log := self.logs.pop(key, None)) is not None:
-            self.discarded[key] = log
+        self.logs.pop(key, None)
+        self.discarded.add(key)
         self.level.pop(key, None)
         self.losses.stopped(LogKey(*key))
 

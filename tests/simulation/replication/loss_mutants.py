@@ -5,7 +5,6 @@ from unittest.mock import patch
 
 from broker.core.loss_watch import LossWatch
 from broker.core.replica import Replica
-from broker.core.replica_log import PartitionKey
 from tests.simulation.replication.losses import HeldOnDisk
 from tests.simulation.replication.mutants import mutant, replaced
 from tests.simulation.replication.registration_mutants import MUTANTS
@@ -40,17 +39,6 @@ def _() -> Iterator[None]:
         patch.object(LossWatch, "settled", settled_somewhere),
         patch.object(LossWatch, "emptied", lambda self, key: None),
     ):
-        yield
-
-
-@mutant("a_new_log_is_the_old_one")
-def _() -> Iterator[None]:
-    stopped = LossWatch.stopped
-
-    def stopped_for_good(self: LossWatch, key: PartitionKey, **_: object) -> None:
-        stopped(self, key, is_deleted=True)
-
-    with patch.object(LossWatch, "stopped", stopped_for_good):
         yield
 
 

@@ -199,8 +199,7 @@ class Losses:
         for gone in known - noted:
             del self._held[b, gone]
         for told in noted - known:
-            # In one step it may be noted, and the log go.
-            log = broker.logs.get(told[:2]) or broker.discarded[told[:2]]
+            log = broker.logs[told[:2]]
             self._held[b, told] = list(log.records), log.start_offset
 
     def _judge(self, b: int, report: LossReport, broker: "Broker") -> str:
@@ -227,7 +226,7 @@ class Losses:
             return "told of another end than it had"
         if report.cut_to == NOT_KNOWN:
             self.unknown += 1
-            has_cause = self.has_trimmed or broker.boot or told[:2] in broker.discarded
+            has_cause = self.has_trimmed or broker.boot
             return "" if has_cause else "told that it does not know what nobody has deleted"
         parted = max(common(held, log.records), start_offset)
         if report.cut_to > parted:
@@ -260,6 +259,9 @@ class Losses:
         for cut in loss.cuts:
             if world.brokers[cut.broker_id].boot:
                 # Its machine crashed, and perhaps what it had not flushed is gone.
+                continue
+            if row.key in world.brokers[cut.broker_id].discarded:
+                # The partition moved away from it and back: it tells of the log that it has now.
                 continue
             if before is None or cut.broker_id not in {*loss.isr} & before.knew:
                 continue

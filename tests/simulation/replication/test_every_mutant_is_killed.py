@@ -43,7 +43,6 @@ from tests.unit.controller_core import test_partitions_are_removed as removals
 SEEDS = 300
 
 KILLED_BY = {
-    "a_new_log_is_the_old_one": 30924,
     "adopt_anything": 30,
     "ap_no_version": 785,
     "bep_ap": 81,

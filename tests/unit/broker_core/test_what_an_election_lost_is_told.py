@@ -281,48 +281,12 @@ def test_a_snapshot_that_does_not_ask_ends_it() -> None:
     assert told.watch.reports() == ()
 
 
-def test_of_a_topic_that_is_deleted_nothing_is_to_be_told() -> None:
-    notes = Notes()
-    told = Told(2, log_of((3, 120)), notes)
-    told.snapshot(ASKED)
-    told.watch.stopped(KEY, is_deleted=True)
-    told.follows(cut_to=90)
-    assert (told.watch.reports(), notes.held) == ((), {})
-
-
-def test_whoever_is_no_replica_any_more_tells_nothing_until_it_is_one_again() -> None:
+def test_whoever_is_no_replica_any_more_has_nothing_to_tell() -> None:
     told = Told(2, log_of((3, 120)))
     told.snapshot(ASKED)
-    told.follows(cut_to=90)
     told.watch.stopped(KEY)
+    told.follows(cut_to=90)
     assert told.watch.reports() == ()
-
-
-def test_a_replica_that_comes_back_with_another_log_tells_what_the_old_one_held_and_not_what_was_cut() -> (
-    None
-):
-    notes = Notes()
-    before = Told(2, log_of((3, 120)), notes)
-    before.snapshot(ASKED)
-    before.watch.stopped(KEY)
-
-    back = Told(2, Log(), notes)
-    back.snapshot(ASKED)
-    back.follows(cut_to=0, size_bytes=0)
-    assert back.watch.reports() == (LossReport(ORDERS, 0, 5, 120, NOT_KNOWN, 120, NOT_KNOWN),)
-
-
-def test_what_was_cut_before_the_log_went_is_known_still() -> None:
-    notes = Notes()
-    before = Told(2, log_of((3, 120)), notes)
-    before.snapshot(ASKED)
-    before.follows(cut_to=90, size_bytes=800)
-    before.watch.stopped(KEY)
-
-    back = Told(2, Log(), notes)
-    back.snapshot(ASKED)
-    back.follows(cut_to=0, size_bytes=0)
-    assert back.watch.reports() == (LossReport(ORDERS, 0, 5, 120, 90, 120, 200),)
 
 
 def test_of_two_elections_each_is_told() -> None:

@@ -58,8 +58,13 @@ def a_pipe_that_nobody_writes(folder: Path) -> Task:
 
 
 def children() -> list[psutil.Process]:
-    below = psutil.Process().children(recursive=True)
-    return [one for one in below if compactor.PROGRAM in " ".join(one.cmdline())]
+    found = []
+    for one in psutil.Process().children(recursive=True):
+        # What other tests left behind may end meanwhile, or have ended and be waited for by nobody.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if compactor.PROGRAM in " ".join(one.cmdline()):
+                found.append(one)
+    return found
 
 
 async def child_of(wait_for: asyncio.Task[object]) -> psutil.Process:
