@@ -260,7 +260,7 @@ class Losses:
             if world.brokers[cut.broker_id].boot:
                 # Its machine crashed, and perhaps what it had not flushed is gone.
                 continue
-            if row.key in getattr(world.brokers[cut.broker_id], "discarded", ()):
+            if row.key in world.brokers[cut.broker_id].discarded:
                 # The partition moved away from it and back: it tells of the log that it has now.
                 continue
             if before is None or cut.broker_id not in {*loss.isr} & before.knew:
