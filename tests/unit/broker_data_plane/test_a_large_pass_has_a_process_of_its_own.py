@@ -103,11 +103,14 @@ async def test_a_process_that_is_killed_leaves_the_log_as_it_was_for_the_next_ro
 async def test_a_pass_that_is_cut_off_ends_its_process(tmp_path: Path) -> None:
     one = compactor.PassBeside(a_pipe_that_nobody_writes(tmp_path))
     looking = asyncio.ensure_future(asyncio.to_thread(one.look))
-    child = await child_of(looking)
-    unfinished = tmp_path / f"{0:020}.log.{child.pid}{CLEANED}"
-    unfinished.touch()
-    looking.cancel()
-    await one.end()
+    try:
+        child = await child_of(looking)
+        unfinished = tmp_path / f"{0:020}.log.{child.pid}{CLEANED}"
+        unfinished.touch()
+        looking.cancel()
+    finally:
+        # Also where this fails: the thread that looks would keep the loop from closing for ever.
+        await one.end()
     assert not child.is_running()
     assert not unfinished.exists()
 
