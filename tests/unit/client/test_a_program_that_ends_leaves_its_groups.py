@@ -1,16 +1,17 @@
 """A program that ends with consumers open leaves their groups, whatever one of them does."""
 
 import logging
-import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from muster import BlockingConsumer, State
 from muster.client import ending
 from muster.messages.member import LeaveRequest
+from tests.unit.client.forks import told_by_a_child
 from tests.unit.client.test_a_program_without_a_loop_consumes import Beside, beside, until
 
 __all__ = ["beside"]
@@ -86,23 +87,13 @@ def test_what_was_closed_is_closed_once_more_without_a_word(
 
 
 def test_a_child_that_ends_says_nothing_of_its_parents_consumers(beside: Beside) -> None:
+    def end(tell: Callable[[str], None]) -> None:
+        ending.close_all()
+        tell("ended")
+
     with beside.consumer() as consumer:
         next(consumer)
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                told = os.fdopen(os.dup(write), "w")
-                logging.getLogger("muster.client").addHandler(logging.StreamHandler(told))
-                ending.close_all()
-                told.flush()
-                os.write(write, b"ended")
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        os.close(write)
-        assert os.read(read, 1_000) == b"ended"
-        os.close(read)
+        assert told_by_a_child(end) == ["ended"]
         assert len(consumer.next_batch(50)) >= 19
 
 

@@ -1,8 +1,6 @@
 """The blocking flavour: the same consumer behind plain calls, for any thread, signal, and fork."""
 
 import asyncio
-import logging
-import os
 import signal
 import threading
 import time
@@ -15,6 +13,7 @@ import pytest
 
 from muster import BlockingConsumer, CommitFailed, ListenerFailed, RebalanceListener, Record, State
 from muster.client.listening import Places
+from tests.unit.client.forks import told_by_a_child
 from tests.unit.client.stage import Stage, places, staged
 
 
@@ -282,26 +281,15 @@ def test_whatever_a_listener_raises_is_told(beside: Beside, raised: BaseExceptio
 def test_after_a_fork_the_child_is_told_and_the_parent_goes_on(beside: Beside) -> None:
     with beside.consumer() as consumer:
         next(consumer)
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                told = []
-                said = logging.Handler(logging.WARNING)
-                said.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
-                logging.getLogger("muster.client").addHandler(said)
-                for action in (lambda: next(consumer), consumer.commit, consumer.close):
-                    try:
-                        action()
-                    except RuntimeError as refusal:
-                        told.append(str(refusal))
-                os.write(write, "|".join(told).encode())
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        os.close(write)
-        told = os.read(read, 1_000).decode().split("|")
-        os.close(read)
+
+        def act(tell: Callable[[str], None]) -> None:
+            for action in (lambda: next(consumer), consumer.commit, consumer.close):
+                try:
+                    action()
+                except RuntimeError as refusal:
+                    tell(str(refusal))
+
+        told = told_by_a_child(act)
         assert ["another process" in one for one in told] == [True, True, True]
         assert len(consumer.next_batch(50)) >= 19
         consumer.commit()
