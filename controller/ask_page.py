@@ -17,7 +17,7 @@ from access.cursors import NotOurs, opened, sealed
 from access.filters import text_filter
 from access.grants import Operation
 from access.pages import needs
-from access.rest.problems import Problem
+from access.rest.problems import RETRY_AFTER_S, Problem
 from controller import asking, outcomes, plan_actions
 from controller.actions import Action, Target, faults_of
 from controller.broker_actions import Cordon, Uncordon, Unregister
@@ -73,7 +73,6 @@ RESULTS_SHOWN = 500
 REQUESTS_OF_A_PAGE = 100
 _LISTED: Final = ["requests to the controller"]
 _OF_THE_FORM = ("csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm", "reason")
-RETRY_AFTER_S = "2"
 
 
 class _Silent(Exception):

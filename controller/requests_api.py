@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import caller_of, refuse_beyond, require_whole_cluster
-from access.rest.problems import Problem
+from access.rest.problems import RETRY_AFTER_S, Problem
 from access.rest.shapes import Int32Field, detail_schema, example, lists
 from access.tokens import Caller
 from controller import asking, outcomes
@@ -227,7 +227,7 @@ def _problem(row: asking.Request, results: tuple[Result, ...], current: Current 
     if now is not None:
         problem.headers = {"ETag": f'"{now[1]}"'}
     elif status == 503:
-        problem.headers = {"Retry-After": "2"}
+        problem.headers = {"Retry-After": RETRY_AFTER_S}
     return problem
 
 

@@ -12,7 +12,7 @@ from rest_framework.exceptions import ValidationError
 
 from access.grants import Operation
 from access.pages import needs
-from access.rest.problems import Problem
+from access.rest.problems import RETRY_AFTER_S, Problem
 from access.service import user_may
 from groups import asking, requests_api
 from groups.core.requests import (
@@ -27,7 +27,6 @@ from groups.models import ConsumerGroup
 from runtime.requests import AnotherAsked, TooManyOpen
 
 CHANGES_SHOWN = 500
-RETRY_AFTER_S = "2"
 
 TITLES = {
     "remove_member": "Remove a member",
@@ -105,9 +104,11 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
         return render(request, "groups/ask.html", context | {"faults": _faults(error.detail)}, status=400)
     except (Problem, AnotherAsked, TooManyOpen) as error:
         fault = str(error.detail) if isinstance(error, Problem) else _WHY[type(error)]
-        page = render(request, "groups/ask.html", context | {"faults": [fault]}, status=400)
-        if isinstance(error, TooManyOpen):
-            page.status_code, page["Retry-After"] = 429, RETRY_AFTER_S
+        has_too_many = isinstance(error, TooManyOpen)
+        status = 429 if has_too_many else 400
+        page = render(request, "groups/ask.html", context | {"faults": [fault]}, status=status)
+        if has_too_many:
+            page["Retry-After"] = RETRY_AFTER_S
         return page
     if go:
         return redirect("request", request_id=row.id)

@@ -8,7 +8,7 @@ from functools import cache
 from django.conf import settings
 from django.template.loader import render_to_string
 
-from access.rest.problems import MEDIA_TYPE, SILENT_DATABASE, document
+from access.rest.problems import MEDIA_TYPE, RETRY_AFTER_S, SILENT_DATABASE, document
 from web.desks import (
     Busy,
     Desks,
@@ -27,7 +27,6 @@ from web.middleware import CONTENT_SECURITY_POLICY
 from web.pulse import Pulse
 from web.unanswered import fields_in, page_of
 
-RETRY_AFTER_S = 2
 _WORDS = {
     "slow": (
         408,
@@ -151,7 +150,7 @@ def _messages(status: int, body: bytes, kind: str, request_id: str) -> list[Mess
         "X-Request-Id": request_id,
     }
     if status == 503:
-        headers["Retry-After"] = str(RETRY_AFTER_S)
+        headers["Retry-After"] = RETRY_AFTER_S
     if status == 405:
         headers["Allow"] = ", ".join(READ)
     if status in (408, 413):

@@ -11,9 +11,15 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.csrf import csrf_exempt
 
-from access.rest.problems import OTHER_SCHEMA, is_of_another_schema, problem_response, why_unanswered
+from access.rest.problems import (
+    OTHER_SCHEMA,
+    RETRY_AFTER_S,
+    is_of_another_schema,
+    problem_response,
+    why_unanswered,
+)
 from web.context import theme_of
-from web.doors import READ, RETRY_AFTER_S, is_rest
+from web.doors import READ, is_rest
 from web.unanswered import fields_of, page_of
 
 
@@ -95,7 +101,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     exception = sys.exc_info()[1]
     if means := why_unanswered(exception):
         answer = _silent(request, means)
-        answer["Retry-After"] = str(RETRY_AFTER_S)
+        answer["Retry-After"] = RETRY_AFTER_S
         return answer
     if is_of_another_schema(exception):
         return _answer(

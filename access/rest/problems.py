@@ -14,6 +14,9 @@ from muster.kernel.error_codes import ErrorCode
 from runtime.ports import is_unable_behind
 
 MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = "2"
+"""Of whatever did not answer now, and will soon; a header's value."""
+
 FIRST_OF_OURS = 1_000
 """Errors from here on are Muster's own: a document does not call them Kafka's."""
 
@@ -113,7 +116,7 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response | None:
     if wait_s is not None:
         response["Retry-After"] = str(int(wait_s) + 1)
     if why_unanswered(exception):
-        response["Retry-After"] = "2"
+        response["Retry-After"] = RETRY_AFTER_S
     return response
 
 
