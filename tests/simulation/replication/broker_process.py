@@ -201,7 +201,9 @@ class Broker:
             self._leave_link()
             return
         self._hear_of_losses(frame)  # type: ignore[arg-type]
+        held = set(self.logs)
         self._perform(heeded, now)
+        self.discarded |= held - set(self.logs)
 
     def _hear_of_losses(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
         self.losses.hear(frame)
@@ -255,7 +257,6 @@ class Broker:
         """The log is stray: never used again under this key."""
         self.replicas.pop(key, None)
         self.logs.pop(key, None)
-        self.discarded.add(key)
         self.level.pop(key, None)
         self.losses.stopped(LogKey(*key))
 

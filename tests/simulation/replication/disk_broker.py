@@ -82,8 +82,7 @@ class DiskBroker(Broker):
         """A disk did something that only another start makes good."""
         self.is_flipped = False
         """A batch in memory or on disk is not what was stored; a clean stop would vouch for it."""
-        self.level = {}
-        self.discarded = set()
+        self.level, self.discarded = {}, set()
         self._rotten: Rotten | None = None
         self._runner = runner
         self._now = now
@@ -353,7 +352,6 @@ class DiskBroker(Broker):
             self.link.say_to_controller(UnusableLogs(failed=news.failed, usable=news.usable))
 
     def _perform(self, heeded: Heeded, now: Instant) -> None:
-        hosted = set(self.replicas)
         for topic in heeded.topics:
             self.plane.know_topic(topic.topic_id, topic.name, topic.configs)
         if self._metadata.know_brokers():
@@ -373,7 +371,6 @@ class DiskBroker(Broker):
             for stray in self.view.strays(self.plane.keys_on_disk):
                 self.plane.stop(*stray)
         self.plane.forget_topics(heeded.deleted_topics)
-        self.discarded |= hosted - set(self.replicas)
 
     def _obey(self, row: PartitionRow, now: Instant, from_snapshot: bool) -> None:
         raise NotImplementedError("rows reach the data plane")
