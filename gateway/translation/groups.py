@@ -18,16 +18,8 @@ from coordinator.core.events import (
     SyncAnswer,
     Waiter,
 )
-from muster.kafkawire.api_table import (
-    ApiKey,
-    RequestHeader,
-    build,
-    encode_body,
-    frame_reply,
-    part,
-    response_class,
-)
-from muster.kafkawire.member_answers import join_answer_body, sync_answer_body
+from muster.kafkawire.api_table import ApiKey, RequestHeader, frame_reply
+from muster.kafkawire.member_answers import join_answer_body, leave_answer_body, sync_answer_body
 from muster.kernel.error_codes import ErrorCode
 
 MemberAnswer = JoinAnswer | SyncAnswer | LeaveAnswer
@@ -189,26 +181,12 @@ def leave_event(header: RequestHeader, request: Any, connection: ConnectionId, w
     return Leave(connection=connection, waiter=waiter, members=members)
 
 
-def leave_answer(version: int, answer: LeaveAnswer) -> Any:
-    """Before version 3 the error of the one member stands at the top (conformance 69, 71)."""
-    shape = response_class(ApiKey.LEAVE_GROUP, version)
-    if version < MANY_LEAVE_SINCE:
-        own = answer.members[0].error if answer.members else ErrorCode.NONE
-        return build(shape, error_code=answer.error or own)
-    member = part(shape, "MemberResponse")
-    return build(
-        shape,
-        error_code=answer.error,
-        members=tuple(
-            build(
-                member,
-                member_id=one.member_id,
-                group_instance_id=one.group_instance_id,
-                error_code=one.error,
-            )
-            for one in answer.members
-        ),
-    )
+def leave_answer(version: int, answer: LeaveAnswer) -> bytes:
+    """The body; before version 3 the error of the one member stands at the top (conformance 69, 71)."""
+    error = answer.error
+    if version < MANY_LEAVE_SINCE and answer.members:
+        error = answer.error or answer.members[0].error
+    return leave_answer_body(version, error=error, members=answer.members)
 
 
 # -- all three
@@ -220,5 +198,4 @@ def answer_frame(version: int, correlation_id: int, answer: MemberAnswer) -> byt
         return frame_reply(ApiKey.JOIN_GROUP, version, correlation_id, join_answer(version, answer))
     if isinstance(answer, SyncAnswer):
         return frame_reply(ApiKey.SYNC_GROUP, version, correlation_id, sync_answer(version, answer))
-    body = encode_body(leave_answer(version, answer))
-    return frame_reply(ApiKey.LEAVE_GROUP, version, correlation_id, body)
+    return frame_reply(ApiKey.LEAVE_GROUP, version, correlation_id, leave_answer(version, answer))

@@ -1,4 +1,4 @@
-"""This room writes the bodies of JoinGroup and SyncGroup answers by hand: thousands leave in one rebalance.
+"""This room writes the bodies of JoinGroup, SyncGroup and LeaveGroup answers by hand: a group has thousands.
 
 kio makes an object of each, and asks each of its fields what it is. The tests compare with kio's.
 """
@@ -17,6 +17,8 @@ _PROTOCOL_TYPE_SINCE: Final = 7
 _SKIPS_SINCE: Final = 9
 _SYNC_THROTTLES_SINCE: Final = 1
 _SYNC_NAMES_PROTOCOL_SINCE: Final = 5
+_LEAVE_THROTTLES_SINCE: Final = 1
+_MANY_LEAVE_SINCE: Final = 3
 
 REMEMBERED: Final = 64
 """Heads of answers that are kept: one for each generation that is told, in one or two versions."""
@@ -24,7 +26,7 @@ REMEMBERED: Final = 64
 _NO_TIME: Final = bytes(4)
 _NO_TAGS: Final = b"\0"
 _NO_MEMBERS, _NO_OLD_MEMBERS = count(0, True), count(0, False)
-_JOIN, _SYNC = ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP
+_JOIN, _SYNC, _LEAVE = ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP
 """Looked up once: a member of an enum costs as much as a call."""
 
 _ERROR = struct.Struct(">h")
@@ -32,6 +34,9 @@ _ERROR_AND_GENERATION = struct.Struct(">hi")
 
 JoinedMember = tuple[str, str | None, bytes]
 """Member id, instance id, what it said to the strategy."""
+
+GoneMember = tuple[str, str | None, int]
+"""Member id, instance id, Kafka's number of an error."""
 
 
 def join_answer_body(
@@ -108,3 +113,17 @@ def _head_of_sync(version: int, error: int, protocol_type: str | None, protocol_
             text(protocol_type, flexible) + text(protocol_name, flexible) if named else b"",
         )
     )
+
+
+def leave_answer_body(version: int, *, error: int, members: Sequence[GoneMember]) -> bytes:
+    """LeaveGroup 0 to 5; before version 3 no member is named. Raises struct.error for too long a text."""
+    flexible = is_flexible(_LEAVE, version)
+    tags = _NO_TAGS if flexible else b""
+    head = (_NO_TIME if version >= _LEAVE_THROTTLES_SINCE else b"") + _ERROR.pack(error)
+    if version < _MANY_LEAVE_SINCE:
+        return head
+    listed = [
+        text(one, flexible) + text(instance, flexible) + _ERROR.pack(number) + tags
+        for one, instance, number in members
+    ]
+    return b"".join((head, count(len(listed), flexible), *listed, tags))

@@ -62,12 +62,15 @@ async def fuzz(seed: int, numbers: range) -> Result:
 
 
 async def _round(seed: int, numbers: range, watch: Any) -> None:
+    from runtime.collecting import calm_collector
     from tests.fuzz.house import open_house
     from tests.fuzz.hurling import Hurler
     from tests.fuzz.watching import watched
 
     with watched(watch):
         async with open_house() as house:
+            # As processes do once they have started: else full collections walk through all that tests load.
+            calm_collector()
             beating = asyncio.create_task(watch.beat())
             hurler = Hurler(seed, house, watch)
             for start in range(numbers.start, numbers.stop, SEATS_EVERY):
@@ -83,6 +86,7 @@ async def _round(seed: int, numbers: range, watch: Any) -> None:
             for server in house.kafka_servers:
                 if server.counters.failed:
                     watch.find(f"{server.name} failed {server.counters.failed} times")
+    gc.unfreeze()
 
 
 def _left_in_memory() -> Counter[str]:

@@ -337,7 +337,7 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
         Mutant(
             "old_leavers_hear_nothing",
             "before version 3 the error of who leaves is lost",
-            (Patch(translation.leave_answer, "answer.error or own", "answer.error"),),
+            (Patch(translation.leave_answer, "answer.error or answer.members[0].error", "answer.error"),),
         ),
         partial(worded.test_an_entrys_error_stands_at_the_top_before_version_3, 2),
     ),

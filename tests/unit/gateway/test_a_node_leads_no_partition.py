@@ -7,8 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from gateway.translation.records import RECORD_REQUESTS, record_refusal
+from gateway.translation.records import MOST_ELEMENTS, RECORD_REQUESTS, record_refusal
 from muster.kafkawire.api_table import SERVED, ApiKey, read_request_header
+from muster.kafkawire.errors import FrameTooLarge
 from tests.unit.kafkaserver.kafka_requests import body_of, frame, parts
 
 SHORT = timedelta(seconds=1)
@@ -80,3 +81,15 @@ def test_a_node_leads_no_partition(key: ApiKey, version: int) -> None:
 def test_who_wants_no_answer_gets_none() -> None:
     question = frame(ApiKey.PRODUCE, 9, transactional_id=None, acks=0, timeout=SHORT, topic_data=())
     assert record_refusal(read_request_header(question), question) is None
+
+
+def test_a_node_refuses_to_say_it_of_very_many_offsets() -> None:
+    key, version = ApiKey.LIST_OFFSETS, SERVED[ApiKey.LIST_OFFSETS].maximum
+    places = tuple(
+        parts(key, version, "ListOffsetsPartition", partition_index=index, timestamp=-1)
+        for index in range(MOST_ELEMENTS)
+    )
+    topic = parts(key, version, "ListOffsetsTopic", name="clicks", partitions=places)
+    question = frame(key, version, replica_id=-1, isolation_level=0, topics=(topic,))
+    with pytest.raises(FrameTooLarge, match="1 elements too many"):
+        record_refusal(read_request_header(question), question)

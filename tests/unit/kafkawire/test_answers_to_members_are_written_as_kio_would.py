@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from muster.kafkawire.api_table import ApiKey, build, encode_body, part, response_class
-from muster.kafkawire.member_answers import JoinedMember, join_answer_body, sync_answer_body
+from muster.kafkawire.member_answers import (
+    GoneMember,
+    JoinedMember,
+    join_answer_body,
+    leave_answer_body,
+    sync_answer_body,
+)
 
 texts = some.text(max_size=200)
 errors = some.sampled_from((0, 16, 25, 27))
@@ -68,3 +74,21 @@ def test_a_sync_is_answered_as_kio_would(
         assignment=assignment,
     )
     assert by_hand == encode_body(by_kio)
+
+
+gone_members = some.lists(some.tuples(texts, some.none() | texts, errors), max_size=3)
+
+
+@pytest.mark.parametrize("version", range(6))
+@given(errors, gone_members)
+def test_a_leave_is_answered_as_kio_would(version: int, error: int, members: list[GoneMember]) -> None:
+    shape = response_class(ApiKey.LEAVE_GROUP, version)
+    told: dict[str, object] = {"error_code": error}
+    if version >= 3:
+        one = part(shape, "MemberResponse")
+        told["members"] = tuple(
+            build(one, member_id=who, group_instance_id=instance, error_code=number)
+            for who, instance, number in members
+        )
+    by_hand = leave_answer_body(version, error=error, members=members)
+    assert by_hand == encode_body(build(shape, **told))
