@@ -5,58 +5,20 @@ millisecond for it at each system call: thousands of requests a second would wai
 """
 
 import asyncio
-import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-import msgspec
-
-from broker.log.compaction import Cleaned, LastOffsets, Task, compacted
-from broker.log.outcomes import CLEANED
+from broker.compactor_lines import Failed, Looked, Wrote, decode_said, encode
+from broker.log.compaction import CLEANED, Cleaned, LastOffsets, Task, compacted
 
 SMALL_BYTES: Final = 4 * 1024 * 1024
 """A pass over less takes no longer than a process needs to start."""
 
 PROGRAM: Final = "broker.compactor_process"
-
-
-class Looked(msgspec.Struct, frozen=True, tag=True):
-    """The last offset of each of so many `keys` is known, up to `end_offset`."""
-
-    end_offset: int
-    keys: int
-    unreadable: int
-    """Batches that are left as they are."""
-
-
-class Wrote(msgspec.Struct, frozen=True, tag=True):
-    """One file is finished."""
-
-    cleaned: Cleaned
-
-
-class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The pass ended: the disk said `number`, or, without one, the log is not what it should be."""
-
-    number: int | None
-    reason: str
-
-
-Said = Looked | Wrote | Failed
-
-
-def _path_of(_type: type, value: Any) -> Any:
-    return Path(value)
-
-
-encode: Final = msgspec.json.Encoder(enc_hook=os.fspath).encode
-decode_task: Final = msgspec.json.Decoder(Task, dec_hook=_path_of).decode
-_said: Final[msgspec.json.Decoder[Said]] = msgspec.json.Decoder(Said, dec_hook=_path_of)
 
 
 class Pass(Protocol):
@@ -144,7 +106,7 @@ class PassBeside:
             if code:
                 raise OSError(f"the process that compacts ended with {code}")
             return None
-        said = _said.decode(line)
+        said = decode_said(line)
         if not isinstance(said, Failed):
             return said
         if said.number is not None:

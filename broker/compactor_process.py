@@ -18,7 +18,7 @@ def main() -> None:
     """Do the one task; what goes wrong is said in the broker, which logs it."""
     leave_out_what_serves_nobody()
     use_what_is_compiled(os.environ)
-    from broker.compactor import Failed, Looked, Wrote, decode_task, encode
+    from broker.compactor_lines import Failed, Looked, Wrote, decode_task, encode
     from broker.log.compaction import LastOffsets, compacted
     from muster.kafkawire.errors import KafkaWireError
 

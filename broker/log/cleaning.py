@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.log.checkpoints import load_passes, save_passes
-from broker.log.compaction import Source
-from broker.log.outcomes import CLEANED, SWAP, LogSettings
+from broker.log.compaction import CLEANED, Source
+from broker.log.outcomes import SWAP, LogSettings
 from broker.log.segment import Segment
 from broker.log.segments import Segments
 from muster.kafkawire import batches

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.log.keyed_records import Kept, kept_of, note_last, picked
-from broker.log.outcomes import CLEANED
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.compression import compress
@@ -34,7 +33,10 @@ topic was not compacted yet, so that nobody looked.
 """
 
 LONGEST_GAP: Final = 0x7FFFFFFF
-_READ_BYTES: Final = 1024 * 1024
+CLEANED: Final = ".cleaned"
+"""What the name of a compacted file ends in as long as it is written."""
+_READ_BYTES: Final = 256 * 1024
+"""Two such pieces are held while one follows the other; of larger ones a pass gets no faster."""
 
 
 class Source(NamedTuple):

@@ -11,10 +11,8 @@ UNBOUNDED: Final = -1
 LARGEST: Final = 2**63 - 1
 DELETE: Final = "delete"
 COMPACT: Final = "compact"
-CLEANED: Final = ".cleaned"
-"""What the name of a compacted file ends in as long as it is written."""
 SWAP: Final = ".swap"
-"""And when it is finished, until it stands in the place of others."""
+"""What the name of a compacted file ends in when it is finished, until it stands in the place of others."""
 LOG_APPEND_TIME: Final = "LogAppendTime"
 _DAY_MS: Final = 24 * 3600 * 1000
 

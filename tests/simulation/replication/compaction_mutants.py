@@ -15,8 +15,8 @@ from crc32c import crc32c
 from broker import fetch_answers
 from broker.log import compaction, opening
 from broker.log.cleaning import Cleaning, Passes, finish_swaps
-from broker.log.compaction import Cleaned, LastOffsets, _Writer
-from broker.log.outcomes import CLEANED, SWAP
+from broker.log.compaction import CLEANED, Cleaned, LastOffsets, _Writer
+from broker.log.outcomes import SWAP
 from broker.log.partition_log import PartitionLog
 from broker.log.segments import Segments
 from muster.kafkawire import batches

@@ -14,8 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker import compactor
-from broker.log.compaction import Source, Task
-from broker.log.outcomes import CLEANED
+from broker.log.compaction import CLEANED, Source, Task
 from muster.kafkawire.api_table import ApiKey
 from tests.unit.broker_data_plane.planes import ORDERS, Broker, broker, client, produce
 from tests.unit.broker_log.compacted_logs import keyed
@@ -132,6 +131,15 @@ def test_it_ends_with_its_broker(tmp_path: Path) -> None:
         assert psutil.wait_procs(found, timeout=30)[1] == []
     finally:
         os.close(writer)
+
+
+def test_its_process_loads_nothing_that_serves_clients() -> None:
+    """It would hold some seven megabytes more beside the keys."""
+    command = [sys.executable, "-X", "importtime", "-m", compactor.PROGRAM]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "broker.log.compaction" in loaded
+    assert not loaded & {"asyncio", "ssl", "subprocess", "structlog"}
 
 
 async def test_what_is_wrong_with_a_disk_or_a_log_is_told_as_it_is(tmp_path: Path) -> None:
