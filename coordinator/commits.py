@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 Row = tuple[str, Partition]
 
 _NO_NOTES: Mapping[Partition, OffsetNote] = {}
+_NONE = ErrorCode.NONE
+"""Looked up once: each commit is compared with it."""
 
 
 class Commit:
@@ -275,7 +277,7 @@ class Commits:
 
     def _tell(self, commit: Commit, judgement: Judgement) -> None:
         """Answer; what the caller said behind it may go on."""
-        if judgement.refused or judgement.error is not ErrorCode.NONE:
+        if judgement.refused or judgement.error is not _NONE:
             _count(commit, judgement)
         try:
             self._say(commit.connection, commit.answer, judgement)

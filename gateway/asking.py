@@ -5,9 +5,9 @@ from typing import Final, Protocol
 
 from access.grants import Operation
 from coordinator.service import ShardService
+from gateway.habits import TopicsOfNow
 from gateway.session import KafkaSession
 from gateway.translation.groups import storable
-from kafkaserver.cluster_answers import TopicView
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import SHARD_COUNT, shard_of
 from runtime.ports import shard_lane
@@ -16,12 +16,8 @@ GROUP_ID_LENGTH: Final = 255
 """What the row of a group holds; Kafka's clients may say up to 32,767 bytes."""
 
 
-class KnownTopics(Protocol):
-    """Where topics are looked up."""
-
-    @property
-    def topics(self) -> Mapping[str, TopicView]:
-        """The topics of the instant, by name."""
+class KnownTopics(TopicsOfNow, Protocol):
+    """The same, for whoever can wait until they are read anew."""
 
     @property
     def looks(self) -> int:

@@ -4,16 +4,14 @@ A client may hear of a new topic from a broker before the node does: what the no
 once more. What is known is not held up by it, so commits of one partition keep their order.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 
 from access.grants import Operation
-from coordinator.classic_commits import ClassicCommit, CommitAgain, Stated
-from coordinator.commits import Commit
+from coordinator.classic_commits import ClassicCommit, Stated
 from coordinator.core.offsets import Judgement
-from coordinator.service import ShardService
 from gateway.asking import KnownTopics, Shards, refused_group
-from gateway.habits import REMEMBERED_BYTES, CommitHabit, commit_habit
+from gateway.habits import REMEMBERED_BYTES, commit_habit, hand_in
 from gateway.session import KafkaSession
 from gateway.translation import offsets
 from kafkaserver.callers import caller_of
@@ -37,18 +35,14 @@ class CommitHandler:
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """OffsetCommit. Raises MalformedFrame, FrameTooLarge."""
         session: KafkaSession = reply.session
-        said = frame[header.body_start :]
-        habit = session.commit
-        if habit is not None and habit.service.serving:
-            offsets = habit.offsets_in(header, said, self._cluster.topics)
-            if offsets is not None:
-                again = _CommitAgain(header, habit, offsets, session, reply)
-                reply.park(len(offsets), again.nobody_waits)
-                _hand_in(habit.service, again, reply)
-                return
+        habit, size_bytes = session.commit, len(frame)
+        again = None if habit is None else habit.said_in_frame(frame)
+        if again is not None:
+            again.ask(b"", reply)
+            return
         # Whoever says something as long as the last time may do so again.
-        places: list[int] | None = [] if len(said) == session.commit_bytes <= REMEMBERED_BYTES else None
-        session.commit_bytes = len(said)
+        places: list[int] | None = [] if size_bytes == session.commit_bytes <= REMEMBERED_BYTES else None
+        session.commit_bytes = size_bytes
         request = read_offset_commit(header, frame, places)
         error = refused_group(session, request.group_id, Operation.CONSUME)
         if error is None:
@@ -59,8 +53,8 @@ class CommitHandler:
         positions, refused = self._positions(request, reply)
         stated = Stated.of(positions)
         if places is not None and not refused:
-            topics, service = self._cluster.topics, self._shards.of(request.group_id)
-            session.commit = commit_habit(header, bytes(said), places, request, topics, service, stated)
+            service = self._shards.of(request.group_id)
+            session.commit = commit_habit(header, frame, places, request, self._cluster, service, stated)
         unknown = {one for one, why in refused.items() if why is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         answer = _Answer(header, request, reply, parts=1 + bool(unknown))
         reply.park(len(positions) + len(unknown), answer.nobody_waits)
@@ -116,54 +110,7 @@ class CommitHandler:
             stated=stated,
             answer=partial(answer.send, stated.offsets),
         )
-        _hand_in(service, commit, reply)
-
-
-def _hand_in(service: ShardService, commit: Commit, reply: Reply) -> None:
-    if not service.commit(commit):
-        reply.hang_up("too much is unanswered")
-
-
-class _CommitAgain(CommitAgain):
-    """A commit that was said before with other offsets, and where it goes what becomes of it."""
-
-    __slots__ = ("_habit", "_header", "_reply")
-
-    def __init__(
-        self,
-        header: RequestHeader,
-        habit: CommitHabit,
-        offsets: Sequence[int],
-        session: KafkaSession,
-        reply: Reply,
-    ) -> None:
-        # Not by the class above: a call for each of forty thousand a second.
-        same = self._same = habit.same
-        self.key = key = same.key
-        self.connection = session.seat(key, habit.service).id
-        self._offsets = offsets
-        self._header = header
-        self._habit = habit
-        self._reply: Reply | None = reply
-
-    def nobody_waits(self) -> None:
-        """The connection is gone; the commit still counts."""
-        self._reply = None
-
-    def answer(self, judgement: Judgement) -> None:
-        """All of it was accepted, or nothing."""
-        if self._reply is None:
-            return
-        if judgement.error is ErrorCode.NONE and not judgement.refused:
-            self._reply.send(self._habit.accepted(self._header))
-            return
-        error = offsets.worded(self._header.api_version, judgement.error)
-        ids = {(one.topic, one.number): one for one in self._habit.same.partitions}
-
-        def error_of(topic: str, number: int) -> ErrorCode:
-            return judgement.refused.get(ids[topic, number], error)
-
-        self._reply.send(offset_commit_answer(self._header, self._habit.request.topics, error_of))
+        hand_in(service, commit, reply)
 
 
 class _Answer:

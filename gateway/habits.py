@@ -7,13 +7,16 @@ the client may, the words of the answer.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import structs
 
-from coordinator.classic_commits import SaidAgain, Stated
+from coordinator.classic_commits import CommitAgain, SaidAgain, Stated
+from coordinator.commits import Commit
 from coordinator.core.events import Join, Sync, SyncAnswer, Waiter
+from coordinator.core.offsets import Judgement
 from coordinator.service import ShardService
+from gateway.translation import offsets as wording
 from gateway.translation.groups import MemberAnswer
 from kafkaserver.cluster_answers import TopicView
 from kafkaserver.replies import Reply
@@ -38,8 +41,19 @@ _WHICH_REQUEST_TO: Final = 8
 _SAID_FROM: Final = 12
 """The same of a request with its length: length, key and version; what is said."""
 
+_NONE: Final = ErrorCode.NONE
+"""Looked up once: each commit is compared with it."""
+
 Refused = Callable[[Waiter, ErrorCode], MemberAnswer]
 """Makes the answer to who waits out of an error."""
+
+
+class TopicsOfNow(Protocol):
+    """Where topics are looked up."""
+
+    @property
+    def topics(self) -> Mapping[str, TopicView]:
+        """The topics of the instant, by name; another object as soon as they are others."""
 
 
 class Beat:
@@ -179,58 +193,124 @@ def _correlation_id(received: bytes) -> int:
 class CommitHabit:
     """A commit that was let in whole, and what it becomes with other offsets.
 
-    It counts while the topics are those of which it was made.
+    It counts while the topics are those of which it was made, and its shard is served here.
     """
 
-    version: int
+    begins: bytes
+    """Length, key and version of the request."""
     pattern: Pattern
+    """What stands behind its correlation id."""
+    header: RequestHeader
     request: OffsetCommitRequest
     topics: Mapping[str, TopicView]
+    known: TopicsOfNow
     service: ShardService
     same: SaidAgain
     before: bytes
     behind: bytes
     """What stands around the correlation id in the answer that all is committed."""
 
-    def offsets_in(
-        self, header: RequestHeader, said: memoryview, topics: Mapping[str, TopicView]
-    ) -> Sequence[int] | None:
-        """What this request commits for the same partitions, if it is the same again; None: it is to be
-        read, and judged, anew.
+    def said_in(self, received: bytes) -> "CommitSaidAgain | None":
+        """What this whole request, with its length, commits for the same partitions, if it is the same again;
+        None: it is to be read, and judged, anew.
         """
-        if header.api_version != self.version or topics is not self.topics:
+        if not received.startswith(self.begins):
+            return None
+        return self._said_again(memoryview(received)[12:], received[8:12])
+
+    def said_in_frame(self, frame: memoryview) -> "CommitSaidAgain | None":
+        """The same of a request without its length."""
+        if frame[:4] != self.begins[4:]:
+            return None
+        return self._said_again(frame[8:], frame[4:8].tobytes())
+
+    def _said_again(self, said: memoryview, correlation_id: bytes) -> "CommitSaidAgain | None":
+        if self.known.topics is not self.topics or not self.service.serving:
             return None
         offsets = self.pattern.numbers_in(said)
-        return None if offsets is None or min(offsets) < 0 else offsets
+        if offsets is None or min(offsets) < 0:
+            return None
+        return CommitSaidAgain(self, offsets, correlation_id)
 
-    def accepted(self, header: RequestHeader) -> bytes:
-        """The frame that says that all of it is committed."""
-        return self.before + header.correlation_id.to_bytes(4, "big", signed=True) + self.behind
+
+class CommitSaidAgain(CommitAgain):
+    """A commit that was said before with other offsets, and where it goes what becomes of it."""
+
+    __slots__ = ("_correlation_id", "_habit", "_reply")
+
+    def __init__(self, habit: CommitHabit, offsets: Sequence[int], correlation_id: bytes) -> None:
+        # Not by the class above: a call for each of forty thousand a second.
+        same = self._same = habit.same
+        self.key = same.key
+        self._offsets = offsets
+        self._habit = habit
+        self._correlation_id = correlation_id
+        self._reply: Reply | None = None
+
+    def ask(self, _received: bytes, reply: Reply) -> None:
+        """Hand it in; it was read already."""
+        self._reply = reply
+        reply.park(len(self._offsets), self.nobody_waits)
+        service = self._habit.service
+        self.connection = reply.session.seat(self.key, service).id
+        hand_in(service, self, reply)
+
+    def nobody_waits(self) -> None:
+        """The connection is gone; the commit still counts."""
+        self._reply = None
+
+    def answer(self, judgement: Judgement) -> None:
+        """All of it was accepted, or nothing."""
+        reply, habit = self._reply, self._habit
+        if reply is None:
+            return
+        if judgement.error is _NONE and not judgement.refused:
+            reply.send(habit.before + self._correlation_id + habit.behind)
+            return
+        error = wording.worded(habit.header.api_version, judgement.error)
+        ids = {(one.topic, one.number): one for one in habit.same.partitions}
+
+        def error_of(topic: str, number: int) -> ErrorCode:
+            return judgement.refused.get(ids[topic, number], error)
+
+        header = habit.header._replace(
+            correlation_id=int.from_bytes(self._correlation_id, "big", signed=True)
+        )
+        reply.send(offset_commit_answer(header, habit.request.topics, error_of))
+
+
+def hand_in(service: ShardService, commit: Commit, reply: Reply) -> None:
+    """Let the next batch write it, or hang up on who has too much unanswered."""
+    if not service.commit(commit):
+        reply.hang_up("too much is unanswered")
 
 
 def commit_habit(
     header: RequestHeader,
-    said: bytes,
+    frame: memoryview,
     places: Sequence[int],
     request: OffsetCommitRequest,
-    topics: Mapping[str, TopicView],
+    known: TopicsOfNow,
     service: ShardService,
     stated: Stated,
 ) -> CommitHabit | None:
     """What to remember of a commit that was let in whole; None if no two such commits are the same.
 
-    `places` is where in `said`, which is the request behind its header, the offsets stand.
+    `frame` is the request without its length; `places` is where behind its header the offsets stand.
     """
     named = sum(len(positions) for _, positions in request.topics)
     if not named or named != len(stated.offsets) or request.retention_ms >= 0:
         # A partition named twice, or offsets that expire so long after now.
         return None
-    answer = offset_commit_answer(header, request.topics, lambda topic, number: ErrorCode.NONE)
+    client_id_bytes = header.body_start - _BEHIND_CORRELATION_ID
+    answer = offset_commit_answer(header, request.topics, lambda topic, number: _NONE)
     return CommitHabit(
-        header.api_version,
-        Pattern(said, places),
+        len(frame).to_bytes(LENGTH_BYTES, "big") + bytes(frame[:_CORRELATION_ID_AT]),
+        Pattern(bytes(frame[_BEHIND_CORRELATION_ID:]), [client_id_bytes + place for place in places]),
+        header,
         request,
-        topics,
+        known.topics,
+        known,
         service,
         SaidAgain(
             request.group_id,

@@ -7,6 +7,7 @@ from coordinator.service import ShardService
 from gateway.habits import Beat, CommitHabit, JoinHabit, SyncHabit
 from gateway.seats import Seat
 from kafkaserver.callers import ANYBODY, KafkaCaller
+from kafkaserver.replies import Repeated
 from muster.kafkawire.api_table import ApiKey
 
 SEATS_MAX = 1_000
@@ -14,6 +15,7 @@ SEATS_MAX = 1_000
 
 CLIENT_HOST_LENGTH = 64
 
+_COMMIT: Final = int(ApiKey.OFFSET_COMMIT)
 _JOIN: Final = int(ApiKey.JOIN_GROUP)
 _SYNC: Final = int(ApiKey.SYNC_GROUP)
 
@@ -66,9 +68,12 @@ class KafkaSession:
         """A group's leader is told of its members here."""
         self.must_catch_up, self.was_told_less = True, False
 
-    def repeated(self, received: bytes) -> JoinHabit | SyncHabit | None:
+    def repeated(self, received: bytes) -> Repeated | None:
         """What this whole request, with its length, repeats; None: it is to be read."""
         key = received[5]
+        if key == _COMMIT:
+            commit = self.commit
+            return None if commit is None else commit.said_in(received)
         habit = self.sync if key == _SYNC else self.join if key == _JOIN else None
         return habit if habit is not None and habit.is_said_in(received) else None
 

@@ -10,6 +10,9 @@ from groups.core.state import NATIVE, OffsetNote
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
+_NONE, _EMPTY, _COMPLETING = ErrorCode.NONE, Phase.EMPTY, Phase.COMPLETING_REBALANCE
+"""Looked up once: a member of an enum costs as much as a call, and each commit passes here."""
+
 
 def judge(
     state: GroupState,
@@ -29,12 +32,12 @@ def judge(
         if generation >= 0:
             return Judgement(error=ErrorCode.GROUP_ID_NOT_FOUND)
         return Judgement(not_ready=True)
-    if generation < 0 and rows.phase is Phase.EMPTY:
+    if generation < 0 and rows.phase is _EMPTY:
         if rows.protocol == NATIVE and not state.memory.nobody_goes_on:
             return Judgement(not_ready=True)
         return Judgement(offsets, notes=notes)
     error = _refusal(state, member_id, group_instance_id, generation)
-    if error is not ErrorCode.NONE:
+    if error is not _NONE:
         return Judgement(error=error)
     return Judgement(offsets, notes=notes, heard=member_id)
 
@@ -44,11 +47,11 @@ def _refusal(state: GroupState, member_id: str, group_instance_id: str | None, g
     if classic is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     fault = fault_of(member_id, group_instance_id, classic.members, state.classic.instances)
-    if fault is not ErrorCode.NONE:
+    if fault is not _NONE:
         return fault
     if generation != state.rows.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    if state.rows.phase is Phase.COMPLETING_REBALANCE:
+    if state.rows.phase is _COMPLETING:
         # What it read belongs to the generation that has ended; who has it now starts from what is stored.
         return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+    return _NONE

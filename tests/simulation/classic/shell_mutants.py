@@ -177,7 +177,7 @@ SEEN_BY_SEEDS = (
         (
             Patch(
                 classic_offsets.judge,
-                "if generation < 0 and rows.phase is Phase.EMPTY:",
+                "if generation < 0 and rows.phase is _EMPTY:",
                 "if generation < 0:",
             ),
         ),
@@ -192,7 +192,7 @@ SEEN_BY_SEEDS = (
     Mutant(
         "commits_while_assigning",
         "what was read in the generation that has ended is committed in the next",
-        (Patch(classic_offsets._refusal, "if state.rows.phase is Phase.COMPLETING_REBALANCE:", "if False:"),),
+        (Patch(classic_offsets._refusal, "if state.rows.phase is _COMPLETING:", "if False:"),),
         seeds=(40,),
     ),
     Mutant(
@@ -299,9 +299,17 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
         Mutant(
             "habits_outlive_topics",
             "a commit that is said again is for the topics of the first time",
-            (Patch(CommitHabit.offsets_in, " or topics is not self.topics", ""),),
+            (Patch(CommitHabit._said_again, "self.known.topics is not self.topics or ", ""),),
         ),
         _awaited(again.test_a_topic_that_was_deleted_and_made_again_is_another_one),
+    ),
+    (
+        Mutant(
+            "habits_of_any_version",
+            "a commit that is said again is answered in the version of the first time",
+            (Patch(CommitHabit.said_in, "if not received.startswith(self.begins):", "if False:"),),
+        ),
+        _awaited(again.test_what_two_versions_say_alike_is_answered_in_the_words_of_each),
     ),
     (
         Mutant(

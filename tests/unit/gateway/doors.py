@@ -41,6 +41,10 @@ class Peer:
         _, frame = self._connection.request(key, version, build(request_class(key, version), **fields))
         self._writer.write(frame)
 
+    def calls_itself(self, client_id: str) -> None:
+        """In all that is sent from now on."""
+        self._connection.client_id = client_id
+
     async def exchange(self, frame: bytes) -> bytes:
         """The frame that answers this one, without its length; nothing else may be under way."""
         self._writer.write(len(frame).to_bytes(4, "big") + frame)

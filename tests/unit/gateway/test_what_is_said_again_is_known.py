@@ -1,13 +1,17 @@
 """Of a request that repeats an earlier one but for a few numbers only these are read; it means the same."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
+
+import pytest
 
 from gateway.habits import REMEMBERED_BYTES, CommitHabit
 from gateway.translation.cluster import KnownTopic
 from kafkaserver.callers import ANYBODY
-from muster.kafkawire.api_table import ApiKey, part, request_class
+from kafkaserver.replies import Reply
+from muster.kafkawire.api_table import ApiKey, RequestHeader, build, part, request_class
 from muster.kernel.scopes import Scope
 from muster.kernel.shards import shard_of
 from tests.unit.coordinator.shards import eventually
@@ -25,12 +29,13 @@ ACCEPTED, UNKNOWN, NOT_COORDINATOR, STALE, UNKNOWN_MEMBER, REBALANCE, MAY_NOT, I
 )
 
 
-async def commits(peer: Peer, *offsets: int, version: int = 9, metadata: str = "", **who: Any) -> list[int]:
-    """Commit for the first partitions of `orders`; what each hears."""
+def sends_commit(peer: Peer, *offsets: int, version: int = 9, metadata: str = "", **who: Any) -> None:
+    """Commit for the first partitions of `orders`."""
     shape = request_class(ApiKey.OFFSET_COMMIT, version)
     place, named = part(shape, "OffsetCommitRequestPartition"), part(shape, "OffsetCommitRequestTopic")
     partitions = tuple(
-        place(
+        build(
+            place,
             partition_index=number,
             committed_offset=offset,
             committed_leader_epoch=4,
@@ -40,8 +45,31 @@ async def commits(peer: Peer, *offsets: int, version: int = 9, metadata: str = "
     )
     usual = {"group_id": KEY, "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
     topics = (named(name="orders", partitions=partitions),)
-    body = await peer.ask(ApiKey.OFFSET_COMMIT, version, topics=topics, **(usual | who))
-    return [int(one.error_code) for topic in body.topics for one in topic.partitions]
+    peer.send(ApiKey.OFFSET_COMMIT, version, topics=topics, **(usual | who))
+
+
+def errors(answer: Any) -> list[int]:
+    """What each partition hears."""
+    return [int(one.error_code) for topic in answer.topics for one in topic.partitions]
+
+
+async def commits(peer: Peer, *offsets: int, **said: Any) -> list[int]:
+    """The same, and what each hears."""
+    sends_commit(peer, *offsets, **said)
+    return errors(await peer.hear())
+
+
+def count_what_is_read(door: Door) -> list[int]:
+    """The keys of the requests that are not known from their bytes, from now on."""
+    read: list[int] = []
+    handle = door.listener.server.handler
+
+    def noted(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        read.append(header.api_key)
+        handle(header, frame, reply)
+
+    door.listener.server.handler = noted
+    return read
 
 
 async def beats(peer: Peer, joined: Any) -> int:
@@ -67,15 +95,84 @@ async def test_it_is_known_from_the_third_time_on_and_means_the_same() -> None:
         assert await commits(ann, 1, 2, metadata="a note") == [ACCEPTED, ACCEPTED]
         assert habit(door) is None
         assert await commits(ann, 3, 4, metadata="a note") == [ACCEPTED, ACCEPTED]
-        known = habit(door)
+        known, read = habit(door), count_what_is_read(door)
         for offset in (5, 6):
             assert await commits(ann, offset, offset + 2, metadata="a note") == [ACCEPTED, ACCEPTED]
         assert known is not None
         assert habit(door) is known
+        assert not read
         assert committed(door) == {(ORDERS, 0): 6, (ORDERS, 1): 8}
         assert [tuple(note) for note in door.shards.rows(KEY).offset_notes.values()] == [
             (4, "a note", None)
         ] * 2
+
+
+@pytest.mark.parametrize("version", range(2, 10))
+async def test_it_is_known_in_every_version(version: int) -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        who = {"retention_time": timedelta(milliseconds=-1)} if version <= 4 else {}
+        for offset in range(2):
+            assert await commits(ann, offset, offset, version=version, **who) == [ACCEPTED, ACCEPTED]
+        known = habit(door)
+        assert known is not None
+        read = count_what_is_read(door)
+        assert await commits(ann, 7, 8, version=version, **who) == [ACCEPTED, ACCEPTED]
+        assert habit(door) is known
+        assert not read
+        assert committed(door) == {(ORDERS, 0): 7, (ORDERS, 1): 8}
+
+
+async def test_what_two_versions_say_alike_is_answered_in_the_words_of_each() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for version in (3, 3, 3, 2):
+            said = {"version": version, "retention_time": timedelta(milliseconds=-1)}
+            assert await commits(ann, version, **said) == [ACCEPTED]
+        assert committed(door) == {(ORDERS, 0): 2}
+
+
+async def test_several_that_are_received_together_are_answered_in_their_order() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for offset in range(2):
+            await commits(ann, offset)
+        known = habit(door)
+        for offset in range(2, 6):
+            sends_commit(ann, offset)
+        assert [errors(await ann.hear()) for _ in range(4)] == [[ACCEPTED]] * 4
+        assert habit(door) is known
+        assert committed(door) == {(ORDERS, 0): 5}
+
+
+async def test_groups_of_one_connection_are_told_apart() -> None:
+    another = next(
+        name for number in range(100, 999) if shard_of(name := f"{KEY[:-3]}{number}") == shard_of(KEY)
+    )
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for offset in range(2):
+            await commits(ann, offset)
+        for offset in range(7, 10):
+            assert await commits(ann, offset, group_id=another) == [ACCEPTED]
+            assert await commits(ann, offset - 5) == [ACCEPTED]
+            assert committed(door) == {(ORDERS, 0): offset - 5}
+            assert set(door.shards.rows(another).offsets.values()) == {offset}
+
+
+async def test_who_calls_itself_otherwise_is_read() -> None:
+    """In a header no less than in what is behind it."""
+    async with kafka_door() as door:
+        ann = await door.peer()
+        for offset in range(2):
+            await commits(ann, offset)
+        read = count_what_is_read(door)
+        await commits(ann, 2)
+        assert not read
+        ann.calls_itself("ben")
+        assert await commits(ann, 3) == [ACCEPTED]
+        assert len(read) == 1
+        assert committed(door) == {(ORDERS, 0): 3}
 
 
 async def test_whoever_says_something_else_is_read() -> None:

@@ -23,7 +23,7 @@ class ClientConnection:
     """
 
     def __init__(self, client_id: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
-        self._client_id = client_id
+        self.client_id = client_id
         self._limit_bytes = limit_bytes
         self._next_correlation_id = 0
         self._in_flight: deque[tuple[int, int, int]] = deque()
@@ -40,7 +40,7 @@ class ClientConnection:
         """(correlation id, the frame to send). Produce with acks=0 expects no reply."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        frame = api_table.encode_request(api_key, version, correlation_id, self._client_id, body)
+        frame = api_table.encode_request(api_key, version, correlation_id, self.client_id, body)
         if expects_reply:
             self._in_flight.append((correlation_id, api_key, version))
         return correlation_id, frame
