@@ -296,7 +296,7 @@ class BrokerProcess:
         heeded = self._known.obey(frame)
         if heeded.hang_up:
             raise LinkEnded(heeded.hang_up)
-        self._plane.losses.hear(frame)
+        self._plane.losses.hear(frame, self._known.partitions)
         if isinstance(frame, SnapshotChunk) and not frame.last:
             return
         self._metadata.forget(heeded.deleted_topics, heeded.shrunk_topics)
@@ -360,7 +360,9 @@ class BrokerProcess:
         self._plane.forget_topics(heeded.deleted_topics)
 
     def _stop_replica(self, key: PartitionKey) -> None:
-        self._plane.stop(*key)
+        row = self._known.partitions.get(key)
+        if row is None or not self._plane.obey(row, from_snapshot=True):
+            self._plane.stop(*key)
         self._followers.look_at(key)
 
     def _snapshot_applied(self) -> None:

@@ -81,7 +81,7 @@ class DataPlane:
         """Those of `live` that are about to stop: nobody admits them, and they do not lead instead."""
         self.broker_epochs: Mapping[int, int] = {}
         """Of every registered broker: no fetch of a follower states another."""
-        self.on_may_grow: ProposalHook = _nobody_listens
+        self.on_may_grow: ProposalHook = _nobody_hears
         """Called when a follower's fetch would let it into the ISR."""
         self.on_trouble: Callable[[], None] = _nobody_hears
         """Called when `troubles` has news: somebody else should lead, or this broker may again."""
@@ -246,14 +246,18 @@ class DataPlane:
         """
         key = PartitionKey(row.topic_id, row.partition)
         hosted = self._hosted.get(key)
-        # Where nobody ever led there is nothing to hold: thousands are made so before each leads.
-        is_bare = not row.isr and not self._shelf.holds(key)
-        if hosted is None and self.broker_id in row.assigned and not is_bare:
+        # Where nobody ever led there is nothing to hold; of a log that goes it may be asked what it held.
+        is_due = self.broker_id in row.assigned
+        if not is_due or not row.isr:
+            is_due = (is_due or self.losses.is_asked(key)) and self._shelf.holds(key)
+        if hosted is None and is_due:
             hosted = self._host(key)
         if hosted is None:
             return False
+        high_watermark = hosted.high_watermark
         outcome = hosted.replica.obey(row, self.clock(), from_snapshot)
-        self.losses.look(key, hosted.replica, hosted.log.size_bytes)
+        if outcome is not Obeyed.ANOTHER:
+            self.losses.look(key, hosted.replica, hosted.log.size_bytes, high_watermark)
         # A turn that moved the partition away says so; a snapshot may be of a database that was restored.
         self._heed(hosted, outcome, is_moved=not from_snapshot)
         if outcome is Obeyed.ANOTHER:
@@ -491,9 +495,5 @@ class DataPlane:
         return {key: hosted.high_watermark for key, hosted in self._hosted.items()}
 
 
-def _nobody_listens(_hosted: HostedPartition) -> None:
-    """Until a link is there, nobody can be asked."""
-
-
-def _nobody_hears() -> None:
+def _nobody_hears(*_: object) -> None:
     """Until a link is there nobody can be told; a log that fails while it is closed leaves no clean mark."""

@@ -19,7 +19,7 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     broker_id: int
     end_offset: int
     cut_to: int
-    """-1: not known, for the new leader had deleted by then what both may have held."""
+    """-1: not known: the new leader had deleted by then what both may have held, or the log went before."""
     high_watermark: int = -1
     size_bytes: int = -1
 

@@ -26,7 +26,8 @@ LOSSES_MAX = 1_000
 class CutShape(serializers.Serializer[Any]):
     """What one replica held when it came to follow, and to where it was cut; null: it did not say.
 
-    `cut_to` is null where the new leader had deleted, by then, what both may have held.
+    `cut_to` is null where nobody can tell: the new leader had deleted, by then, what both may have held, or
+    the partition moved away from the replica before it followed.
     """
 
     broker_id = Int32Field()

@@ -4,7 +4,7 @@ Where it was elected: where its log ended then. Elsewhere: what it held before i
 where it went on; what lay between is cut.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
@@ -26,7 +26,7 @@ class Held(NamedTuple):
     high_watermark: int
     size_bytes: int
     """Of the log; as soon as `parted_at` is noted, of what was cut. NOT_KNOWN: the log was emptied since, or
-    a crash cut it, so nobody knows where it parted from the leader's."""
+    it went, or a crash cut it, so nobody knows where it parted from the leader's."""
     parted_at: int | None = None
     """Where it went on, and has perhaps grown since (`grown_is_uncut`); NOT_KNOWN: nobody knows."""
 
@@ -67,21 +67,36 @@ class LossWatch:
         self._notes, self._held, self._on_news = notes, notes.load(), on_news
         self._doubted = {one for one in self._held if may_lack(PartitionKey(*one[:2]))}
 
-    def hear(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
-        """Heeded before the rows of the same frame: a follower may fetch as soon as it has obeyed its row."""
+    def hear(
+        self, frame: SnapshotChunk | Changes | AlterPartitionAnswer, exist: Container[tuple[UUID, int]]
+    ) -> None:
+        """Heeded before the rows of the same frame: a follower may fetch as soon as it has obeyed its row.
+
+        Behind it these partitions `exist`: of those that were removed nobody asks any more.
+        """
         if isinstance(frame, AlterPartitionAnswer):
             return
         if isinstance(frame, SnapshotChunk) and frame.number == 0:
             self._asked.clear()
+        if isinstance(frame, Changes) and (frame.deleted_topics or frame.topics):
+            for key in [key for key in self._asked if key not in exist]:
+                self._forget(key)
         self._know(frame.losses)
         if isinstance(frame, SnapshotChunk) and frame.last:
             self._forget_what_nobody_asks()
 
-    def look(self, key: PartitionKey, replica: Replica, size_bytes: int) -> None:
-        """A row was obeyed, and nothing is fetched or written by it yet."""
+    def look(self, key: PartitionKey, replica: Replica, size_bytes: int, high_watermark: int) -> None:
+        """A row was obeyed, and nothing is fetched or written by it yet; nor is the log gone, if it goes.
+
+        `high_watermark`: as it was before. What was asked of a partition that had the number before this one
+        is asked no more (`next_one_answers`).
+        """
         asked = self._asked.get(key) if self._asked else None
         if asked is None or replica.failed:
             return
+        base_epoch = replica.row.base_epoch if replica.row is not None else 0
+        if min(asked) <= base_epoch:
+            self._forget(key, base_epoch)
         for epoch, one in asked.items():
             told = (*key, epoch)
             if told in self._reports:
@@ -90,13 +105,13 @@ class LossWatch:
             self._look_behind_a_crash(told, log.end_offset)
             if one.leader == self._broker_id:
                 start = _where_it_began(replica, epoch)
-                self._say(LossReport(*told, start, start, replica.high_watermark))
+                self._say(LossReport(*told, start, start, high_watermark))
             elif replica.role is Role.LEADER and replica.leader_epoch > epoch:
                 # Elected before that leader took it to be level: what was cut by then is cut all the same.
-                held = self._held.get(told) or Held(log.end_offset, replica.high_watermark, size_bytes)
+                held = self._held.get(told) or Held(log.end_offset, high_watermark, size_bytes)
                 self._say_cut(told, held, log.end_offset, size_bytes)
             elif told not in self._held:
-                self._hold(told, Held(log.end_offset, replica.high_watermark, size_bytes))
+                self._hold(told, Held(log.end_offset, high_watermark, size_bytes))
 
     def _look_behind_a_crash(self, told: LossKey, end_offset: int) -> None:
         """A log that is shorter than was noted was cut by its leader or by the crash (`crash_is_a_cut`)."""
@@ -143,11 +158,15 @@ class LossWatch:
         return tuple(self._reports.values())[:MAX_ROWS_PER_FRAME]
 
     def stopped(self, key: PartitionKey) -> None:
-        """The log is here no more: nothing is to be told of it.
+        """The log goes: what it held is told now, and nobody will know what of that was cut.
 
-        What is asked stays: another partition may have this number by now, and be hosted next.
+        Whoever is a replica again later has another log (`gone_is_untold`).
         """
-        self._drop([(*key, epoch) for epoch in self._asked.get(key, ())])
+        for epoch in self._asked.get(key, ()):
+            told = (*key, epoch)
+            held = self._held.get(told)
+            if held is not None and told not in self._reports:
+                self._say_cut(told, held, NOT_KNOWN, 0)
 
     def _know(self, losses: Iterable[LossAsked]) -> None:
         heard: list[LossKey] = []
@@ -169,6 +188,16 @@ class LossWatch:
         if self._held.keys() - asked:
             self._held = {key: one for key, one in self._held.items() if key in asked}
             self._note_all()
+
+    def _forget(self, key: PartitionKey, last_epoch: int | None = None) -> None:
+        """Up to `last_epoch` the partition of this number was another one; None: there is none any more."""
+        epochs = self._asked[key]
+        over = [epoch for epoch in epochs if last_epoch is None or epoch <= last_epoch]
+        for epoch in over:
+            del epochs[epoch]
+        if not epochs:
+            del self._asked[key]
+        self._drop([(*key, epoch) for epoch in over])
 
     def _drop(self, keys: Iterable[LossKey]) -> None:
         """Nothing is left to say of these; noted once for all: after a catastrophe thousands are heard."""

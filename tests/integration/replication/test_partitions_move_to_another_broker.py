@@ -46,13 +46,13 @@ def assigned(cluster: Cluster) -> dict[int, tuple[int, ...]]:
     return {number: tuple(row["assigned"]) for number, row in cluster.partitions("orders").items()}
 
 
-async def ask(cluster: Cluster, key: ApiKey, version: int, body: Any) -> Any:
-    """Of broker 1, as a tool would."""
-    async with client(cluster.ports[1][0]) as tool:
+async def ask(cluster: Cluster, key: ApiKey, version: int, body: Any, door: int = 1) -> Any:
+    """Of this broker, as a tool would."""
+    async with client(cluster.ports[door][0]) as tool:
         return await tool.ask(key, version, body)
 
 
-async def reassign(cluster: Cluster, targets: dict[int, tuple[int, ...]]) -> dict[int, int]:
+async def reassign(cluster: Cluster, targets: dict[int, tuple[int, ...]], door: int = 1) -> dict[int, int]:
     """The error of each partition."""
     key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     shape = request_class(key, 0)
@@ -61,7 +61,7 @@ async def reassign(cluster: Cluster, targets: dict[int, tuple[int, ...]]) -> dic
         for number, target in targets.items()
     )
     topic = build(part(shape, "ReassignableTopic"), name="orders", partitions=places)
-    answer = await ask(cluster, key, 0, build(shape, topics=(topic,), timeout=timedelta(seconds=10)))
+    answer = await ask(cluster, key, 0, build(shape, topics=(topic,), timeout=timedelta(seconds=10)), door)
     return {one.partition_index: int(one.error_code) for one in answer.responses[0].partitions}
 
 

@@ -1,10 +1,13 @@
 """After an unclean election its leader tells where it began, and who held more tells what was cut of it."""
 
+import asyncio
 from typing import Any
 
 from confluent_kafka import ElectionType, Producer, TopicPartition
 
+from muster.messages.link.losses import NOT_KNOWN
 from tests.integration.replication.cluster import Cluster
+from tests.integration.replication.test_partitions_move_to_another_broker import assigned, reassign
 
 BEFORE, ALONE = 100, 50
 """Records that both replicas hold, and records that only the last member of the ISR holds."""
@@ -38,6 +41,23 @@ def elect_any(cluster: Cluster) -> bool:
     admin = cluster.admin()
     admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("orders", 0)]).result(timeout=30)
     return cluster.leaders("orders")[0] != -1
+
+
+def elected_uncleanly(cluster: Cluster) -> tuple[int, int]:
+    """Who was alone in sync and died, and who leads with less than that one held."""
+    cluster.create_topic("orders", 1, replicas=2)
+    first = cluster.leader_of("orders")
+    [other] = [one for one in cluster.partitions("orders")[0]["assigned"] if one != first]
+    cluster.brokers[other].kill()
+    cluster.await_true(lambda: cluster.partitions("orders")[0]["isr"] == [first], "one is alone in sync")
+    produce(cluster, ALONE)
+    cluster.brokers[first].kill()
+    cluster.await_true(lambda: first not in cluster.live_brokers(), "it is missed")
+    cluster.start_broker(other)
+    cluster.await_true(lambda: other in cluster.live_brokers(), "the other one is back")
+    cluster.await_true(lambda: elect_any(cluster), "the other one leads")
+    cluster.await_true(lambda: loss(cluster)["told_at"] is not None, "it tells where it began")
+    return first, other
 
 
 def test_the_new_leader_and_the_old_one_say_what_was_lost(cluster: Cluster) -> None:
@@ -84,18 +104,7 @@ def test_the_new_leader_and_the_old_one_say_what_was_lost(cluster: Cluster) -> N
 def test_who_dies_behind_the_cut_before_anybody_heard_it_still_tells_it(cluster: Cluster) -> None:
     """The controller's node is frozen while the old leader is cut: what it held is noted on its disk."""
     cluster.start(brokers=(1, 2))
-    cluster.create_topic("orders", 1, replicas=2)
-    first = cluster.leader_of("orders")
-    [other] = {1, 2} - {first}
-    cluster.brokers[other].kill()
-    cluster.await_true(lambda: cluster.partitions("orders")[0]["isr"] == [first], "one is alone in sync")
-    produce(cluster, ALONE)
-    cluster.brokers[first].kill()
-    cluster.await_true(lambda: first not in cluster.live_brokers(), "it is missed")
-    cluster.start_broker(other)
-    cluster.await_true(lambda: cluster.live_brokers() == {other}, "the other one is back")
-    cluster.await_true(lambda: elect_any(cluster), "the other one leads")
-    cluster.await_true(lambda: loss(cluster)["told_at"] is not None, "it tells where it began")
+    first, _ = elected_uncleanly(cluster)
 
     note = cluster.data(first) / "held-before-cuts"
     cluster.start_broker(first)
@@ -105,3 +114,29 @@ def test_who_dies_behind_the_cut_before_anybody_heard_it_still_tells_it(cluster:
     cluster.await_true(lambda: loss(cluster)["cuts"], "it tells what was cut")
     assert loss(cluster)["cuts"][0][:3] == [first, ALONE, 0]
     cluster.await_true(lambda: not note.exists(), "and needs not remember it any more")
+
+
+def test_who_comes_back_when_the_partition_has_moved_away_tells_what_its_log_held(cluster: Cluster) -> None:
+    cluster.start()
+    first, other = elected_uncleanly(cluster)
+    [third] = {1, 2, 3} - {first, other}
+    cluster.await_true(lambda: moved(cluster, other, third), "it moves from who is gone to the third one")
+    cluster.start_broker(first)
+    cluster.await_true(lambda: first in cuts(cluster), "its log is stray, and it tells what that held")
+    end_offset, cut_to, high_watermark, size_bytes = cuts(cluster)[first]
+    assert (end_offset, cut_to, size_bytes) == (ALONE, NOT_KNOWN, NOT_KNOWN)
+    assert 0 <= high_watermark <= ALONE
+    cluster.await_true(lambda: not (cluster.data(first) / "held-before-cuts").exists(), "it was heard")
+
+
+def cuts(cluster: Cluster) -> dict[int, list[int]]:
+    """What brokers have told, the one that it moved to as well."""
+    return {broker: told for broker, *told in loss(cluster)["cuts"]}
+
+
+def moved(cluster: Cluster, *replicas: int) -> bool:
+    """True once these hold the partition, which is asked for as long as they do not."""
+    if assigned(cluster)[0] == replicas:
+        return True
+    asyncio.run(reassign(cluster, {0: replicas}, replicas[0]))
+    return False

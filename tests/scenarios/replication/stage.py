@@ -15,8 +15,14 @@ ORDERS_0: tuple[UUID, int] = (TOPIC, 0)
 class Stage:
     """Stage directions for a World: each line happens, and then every invariant is looked at."""
 
-    def __init__(self, assigned: tuple[int, ...] = (1, 2, 3), min_insync: int = 1, brokers: int = 3) -> None:
-        self.world = World([assigned], brokers=brokers, min_insync=min_insync, values=20)
+    def __init__(
+        self,
+        assigned: tuple[int, ...] = (1, 2, 3),
+        min_insync: int = 1,
+        brokers: int = 3,
+        is_lossy: bool = False,
+    ) -> None:
+        self.world = World([assigned], brokers=brokers, min_insync=min_insync, values=20, is_lossy=is_lossy)
 
     # ------------------------------------------------------------------------------ who is there
 

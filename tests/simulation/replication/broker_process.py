@@ -89,8 +89,8 @@ class Broker:
         self.notes = HeldOnDisk()
         self.level: dict[PartitionKey, int] = {}
         """The highest epoch whose leader found a log here level, or that was led here (for the checks)."""
-        self.discarded: set[PartitionKey] = set()
-        """Whose log went stray, at least once (for the checks)."""
+        self.discarded: dict[PartitionKey, MemoryLog] = {}
+        """Logs that went stray, the last one of each (for the checks)."""
         self.start()
 
     def start(self) -> None:
@@ -201,12 +201,16 @@ class Broker:
             self._leave_link()
             return
         self._hear_of_losses(frame)  # type: ignore[arg-type]
-        held = set(self.logs)
+        held = dict(self.logs)
+        for key, log in held.items():
+            if self.losses.is_asked(LogKey(*key)):
+                # A log of files that is gone cannot be read any more.
+                _ = log.records
         self._perform(heeded, now)
-        self.discarded |= held - set(self.logs)
+        self.discarded |= {key: held[key] for key in held.keys() - self.logs.keys()}
 
     def _hear_of_losses(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
-        self.losses.hear(frame)
+        self.losses.hear(frame, self.view.partitions)
 
     def tell_losses(self) -> None:
         """With a ping."""
@@ -233,12 +237,15 @@ class Broker:
             self._discard(key)
         if heeded.from_snapshot:
             for key in self.view.strays(tuple(self.logs)):
+                if (elsewhere := self.view.partitions.get(key)) is not None:
+                    self._obey(elsewhere, now, True)
                 self._discard(key)
 
     def _obey(self, row: PartitionRow, now: Instant, from_snapshot: bool) -> None:
         replica = self.replicas.get(row.key)
         if replica is None:
-            if self.broker_id not in row.assigned:
+            is_asked = self.losses.is_asked(LogKey(*row.key)) and row.key in self.logs
+            if self.broker_id not in row.assigned and not is_asked:
                 self._discard(row.key)
                 return
             log = self.logs.setdefault(row.key, MemoryLog())
@@ -246,8 +253,10 @@ class Broker:
             assert known is not None
             replica = Replica(self.broker_id, log, 0, known.min_insync_replicas)
             self.replicas[row.key] = replica
+        high_watermark = replica.high_watermark
         obeyed = replica.obey(row, now, from_snapshot)
-        self.losses.look(LogKey(*row.key), replica, replica.log.end_offset)
+        if obeyed is not Obeyed.ANOTHER:
+            self.losses.look(LogKey(*row.key), replica, replica.log.end_offset, high_watermark)
         if obeyed in (Obeyed.STOPPED, Obeyed.ANOTHER):
             self._discard(row.key)
         if obeyed is Obeyed.ANOTHER:

@@ -75,14 +75,13 @@ class DiskBroker(Broker):
         self.up = False
         self.run = 0
         self.boot = 0
-        self.crashed = 0
-        self.crashed_in = ""
+        self.crashed, self.crashed_in = 0, ""
         self.links_opened = 0
         self.needs_restart = False
         """A disk did something that only another start makes good."""
         self.is_flipped = False
         """A batch in memory or on disk is not what was stored; a clean stop would vouch for it."""
-        self.level, self.discarded = {}, set()
+        self.level, self.discarded = {}, {}
         self._rotten: Rotten | None = None
         self._runner = runner
         self._now = now
@@ -367,8 +366,9 @@ class DiskBroker(Broker):
             self.plane.hear_answer(answer.topic_id, answer.partition, answer.base_version, answer.row)
         for gone in heeded.gone:
             self.plane.stop(*gone)
-        if heeded.from_snapshot:
-            for stray in self.view.strays(self.plane.keys_on_disk):
+        for stray in self.view.strays(self.plane.keys_on_disk) if heeded.from_snapshot else ():
+            elsewhere = self.view.partitions.get(stray)
+            if elsewhere is None or not self.plane.obey(elsewhere, from_snapshot=True):
                 self.plane.stop(*stray)
         self.plane.forget_topics(heeded.deleted_topics)
 

@@ -25,6 +25,14 @@ MUTANTS["cut_too_far"] = replaced(
         )
     ),
 )
+MUTANTS["gone_is_untold"] = replaced(
+    LossWatch,
+    "stopped",
+    lambda _: lambda self, key: self._drop([(*key, epoch) for epoch in self._asked.get(key, ())]),
+)
+MUTANTS["next_one_answers"] = replaced(
+    LossWatch, "_forget", lambda _: lambda self, key, last_epoch=None: None
+)
 MUTANTS["held_is_forgotten"] = replaced(HeldOnDisk, "load", lambda _: lambda self: {})
 
 

@@ -199,7 +199,8 @@ class Losses:
         for gone in known - noted:
             del self._held[b, gone]
         for told in noted - known:
-            log = broker.logs[told[:2]]
+            # In one step it may be noted, and the log go.
+            log = broker.logs.get(told[:2]) or broker.discarded[told[:2]]
             self._held[b, told] = list(log.records), log.start_offset
 
     def _judge(self, b: int, report: LossReport, broker: "Broker") -> str:
@@ -208,7 +209,7 @@ class Losses:
         Another process says what the one before it has said, but for a crash of the machine between them.
         """
         told = report.topic_id, report.partition, report.leader_epoch
-        log: MemoryLog = broker.logs[told[:2]]
+        log: MemoryLog = broker.logs.get(told[:2]) or broker.discarded[told[:2]]
         before = self._told.get((b, told))
         self._told[b, told] = said = Told(broker.boot, report.end_offset, report.cut_to)
         if before is not None and not self._is_elected(b, told):
@@ -226,7 +227,7 @@ class Losses:
             return "told of another end than it had"
         if report.cut_to == NOT_KNOWN:
             self.unknown += 1
-            has_cause = self.has_trimmed or broker.boot
+            has_cause = self.has_trimmed or broker.boot or told[:2] in broker.discarded
             return "" if has_cause else "told that it does not know what nobody has deleted"
         parted = max(common(held, log.records), start_offset)
         if report.cut_to > parted:
@@ -243,9 +244,10 @@ class Losses:
         rows = world.rows()
         for loss in rows.losses.values() if self.is_lossy else ():
             row = rows.partitions.get(loss.key[:2])
-            # Where nobody leads, who was in sync before cannot know what is cut.
+            # Where nobody leads, who was in sync before cannot know what is cut. Who is no replica any more
+            # has told what its log held when that went.
             leads = row is not None and row.leader in world.brokers and world.brokers[row.leader].up
-            asked = {loss.leader, *(loss.isr if leads else ())} & set(row.assigned if row is not None else ())
+            asked = {loss.leader, *(loss.isr if leads else ())} if row is not None else set()
             if any(world.brokers[b].up and b not in loss.told for b in asked):
                 return "a loss is not told"
             if row is not None and (text := self._uncovered(world, loss.key, row)):
@@ -259,9 +261,6 @@ class Losses:
         for cut in loss.cuts:
             if world.brokers[cut.broker_id].boot:
                 # Its machine crashed, and perhaps what it had not flushed is gone.
-                continue
-            if row.key in world.brokers[cut.broker_id].discarded:
-                # The partition moved away from it and back: it tells of the log that it has now.
                 continue
             if before is None or cut.broker_id not in {*loss.isr} & before.knew:
                 continue

@@ -6,6 +6,9 @@ from functools import partial
 import pytest
 
 from tests.scenarios.replication import (
+    test_a_log_that_goes_tells_what_it_held as gone,
+)
+from tests.scenarios.replication import (
     test_a_proposal_ends_only_by_a_true_end as proposals,
 )
 from tests.scenarios.replication import (
@@ -32,6 +35,7 @@ from tests.simulation.replication.test_small_worlds_of_moves_are_searched_whole 
 from tests.unit.broker_core import test_a_log_begins_where_its_leader_says as begins
 from tests.unit.broker_core import test_a_reader_is_sent_to_the_nearest_replica as reading
 from tests.unit.broker_core import test_replicas_that_come_are_throttled as throttling
+from tests.unit.broker_core import test_what_an_election_lost_is_told as losses
 from tests.unit.controller_core import test_a_broker_leaves as leaving
 from tests.unit.controller_core import test_a_broker_says_hello as hellos
 from tests.unit.controller_core import test_a_partition_is_moved as moves
@@ -95,6 +99,8 @@ SCENES: dict[str, Callable[[], None]] = {
     "insync_begins_again": (
         begins.test_whoever_deleted_in_a_history_that_was_lost_begins_again_where_its_leader_does
     ),
+    "gone_is_untold": gone.test_whoever_comes_back_when_the_partition_is_elsewhere_tells_what_its_log_held,
+    "next_one_answers": losses.test_a_partition_that_got_the_number_of_a_removed_one_answers_for_itself,
     "let_go_early": leaving.test_what_one_turn_has_no_room_for_is_moved_in_the_next,
     "removed_unread": removals.test_what_a_group_has_not_read_stays_unless_it_is_forced,
     "removed_unheeded": removals.test_as_long_as_a_live_broker_has_not_linked_nothing_is_removed,

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from broker.core.loss_watch import Held, LossKey, LossWatch
 from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
 from muster.messages.link.losses import NOT_KNOWN, LossAsked, LossReport
+from muster.messages.link.rows import TopicRow
 from muster.messages.link.to_broker import Changes, SnapshotChunk
 from tests.unit.broker_core.stage import NOW, ORDERS, Log, row
 
@@ -51,12 +53,16 @@ class Told:
 
     def snapshot(self, *asked: LossAsked, leader: int = 1, epoch: int = 5) -> None:
         chunk = SnapshotChunk(metadata_version=9, number=0, last=True, losses=asked)
-        self.watch.hear(chunk)
+        self.watch.hear(chunk, (KEY,))
         self.obeys(leader, epoch)
 
-    def obeys(self, leader: int, epoch: int) -> None:
-        self.replica.obey(row(leader=leader, epoch=epoch, isr=(leader,), version=epoch), NOW)
-        self.watch.look(KEY, self.replica, BYTES)
+    def obeys(
+        self, leader: int, epoch: int, assigned: tuple[int, ...] = (1, 2, 3), base_epoch: int = 0
+    ) -> None:
+        high_watermark = self.replica.high_watermark
+        obeyed = row(assigned=assigned, leader=leader, epoch=epoch, isr=(leader,), version=epoch)
+        self.replica.obey(msgspec.structs.replace(obeyed, base_epoch=base_epoch), NOW)
+        self.watch.look(KEY, self.replica, BYTES, high_watermark)
 
     def follows(self, cut_to: int, size_bytes: int = BYTES, leader_begins: int = 0) -> None:
         """The leader made it cut its log, and answered the fetch behind that."""
@@ -255,7 +261,7 @@ def test_it_is_told_until_the_controller_has_heard_it() -> None:
     told.snapshot(ASKED)
     assert told.watch.reports() == report, "another link, whose controller has not heard it"
     heard = LossAsked(ORDERS, 0, 5, 1, told=(1, 2))
-    told.watch.hear(Changes(metadata_version=10, losses=(heard,)))
+    told.watch.hear(Changes(metadata_version=10, losses=(heard,)), (KEY,))
     assert told.watch.reports() == () and notes.held == {}
 
 
@@ -267,7 +273,7 @@ def test_thousands_that_were_heard_are_noted_once() -> None:
     assert len(notes.held) == 1_000
     before = notes.kept
     heard = tuple(LossAsked(ORDERS, 0, one.leader_epoch, 1, told=(1, 2)) for one in asked)
-    told.watch.hear(Changes(metadata_version=10, losses=heard))
+    told.watch.hear(Changes(metadata_version=10, losses=heard), (KEY,))
     assert (notes.held, notes.kept - before) == ({}, 1)
 
 
@@ -281,12 +287,74 @@ def test_a_snapshot_that_does_not_ask_ends_it() -> None:
     assert told.watch.reports() == ()
 
 
-def test_whoever_is_no_replica_any_more_has_nothing_to_tell() -> None:
-    told = Told(2, log_of((3, 120)))
+def test_a_log_that_goes_tells_what_it_held_also_by_the_next_process() -> None:
+    notes = Notes()
+    told = Told(2, log_of((3, 120)), notes)
     told.snapshot(ASKED)
     told.watch.stopped(KEY)
+    held_and_not_what_was_cut = (LossReport(ORDERS, 0, 5, 120, NOT_KNOWN, 120, NOT_KNOWN),)
+    assert told.watch.reports() == held_and_not_what_was_cut
+
+    back = Told(2, Log(), notes)
+    back.snapshot(ASKED)
+    back.follows(cut_to=0, size_bytes=0)
+    assert back.watch.reports() == held_and_not_what_was_cut, "its log is another one"
+
+
+def test_what_was_cut_before_the_log_went_is_known_still() -> None:
+    notes = Notes()
+    before = Told(2, log_of((3, 120)), notes)
+    before.snapshot(ASKED)
+    before.follows(cut_to=90, size_bytes=800)
+    before.watch.stopped(KEY)
+    known = (LossReport(ORDERS, 0, 5, 120, 90, 120, 200),)
+    assert before.watch.reports() == known
+
+    back = Told(2, Log(), notes)
+    back.snapshot(ASKED)
+    back.follows(cut_to=0, size_bytes=0)
+    assert back.watch.reports() == known
+
+
+def test_a_log_that_goes_tells_what_was_committed_in_it() -> None:
+    told = Told(2, log_of((3, 120)))
+    told.watch.hear(SnapshotChunk(metadata_version=9, number=0, last=True, losses=(ASKED,)), (KEY,))
+    told.obeys(leader=1, epoch=5, assigned=(1, 3))
+    told.watch.stopped(KEY)
+    assert told.watch.reports()[0].high_watermark == 120
+
+
+@pytest.mark.parametrize(
+    "removal",
+    [
+        Changes(metadata_version=10, deleted_topics=(ORDERS,)),
+        Changes(metadata_version=10, topics=(TopicRow(ORDERS, "orders", 0, 1),)),
+    ],
+)
+def test_of_a_partition_that_is_removed_nothing_is_told(removal: Changes) -> None:
+    notes = Notes()
+    told = Told(2, log_of((3, 120)), notes)
+    told.snapshot(ASKED)
+    told.watch.hear(removal, ())
+    told.watch.stopped(KEY)
     told.follows(cut_to=90)
-    assert told.watch.reports() == ()
+    assert (told.watch.reports(), notes.held, told.watch.is_asked(KEY)) == ((), {}, False)
+
+
+def test_a_partition_that_got_the_number_of_a_removed_one_answers_for_itself() -> None:
+    notes = Notes()
+    before = Told(2, log_of((3, 120)), notes)
+    before.snapshot(ASKED)
+    before.watch.stopped(KEY)
+    assert before.watch.reports() != ()
+
+    later = LossAsked(ORDERS, 0, 9, 1)
+    before.watch.hear(Changes(metadata_version=11, losses=(later,)), (KEY,))
+    before.replica = Replica(2, Log())
+    before.obeys(leader=1, epoch=9, base_epoch=7)
+    before.watch.settled(KEY, before.replica, 0, 0)
+    assert before.watch.reports() == (LossReport(ORDERS, 0, 9, 0, 0, 0, 0),)
+    assert list(notes.held) == [(ORDERS, 0, 9)]
 
 
 def test_of_two_elections_each_is_told() -> None:

@@ -21,7 +21,7 @@ async def test_whoever_comes_back_with_a_removed_one_answers_for_the_next(tmp_pa
         append(hosted.log, b"of the partition that was removed", epoch=1)
         # It was away: partitions of this number up to epoch 3 are no more, and 2 was elected in epoch 5.
         asked = LossAsked(ORDERS, 0, 5, 2)
-        one.plane.losses.hear(SnapshotChunk(metadata_version=7, number=0, last=True, losses=(asked,)))
+        one.plane.losses.hear(SnapshotChunk(metadata_version=7, number=0, last=True, losses=(asked,)), (KEY,))
         row = PartitionRow(ORDERS, 0, (2, 1), 2, 5, (2,), 7, base_epoch=3)
         one.plane.obey(row, from_snapshot=True)
         assert one.plane.append_fetched(KEY, FetchPosition(2, 5, 0, -1), None, 0)

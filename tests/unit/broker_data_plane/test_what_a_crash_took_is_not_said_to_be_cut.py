@@ -54,7 +54,9 @@ async def test_the_process_that_opens_it_at_last_knows_of_no_cut(tmp_path: Path,
         again.plane.losses.begin(notes, lambda: None, again.shelf.may_lack)
         await again.plane.open_logs()
         asked = LossAsked(ORDERS, 0, 5, 2)
-        again.plane.losses.hear(SnapshotChunk(metadata_version=7, number=0, last=True, losses=(asked,)))
+        again.plane.losses.hear(
+            SnapshotChunk(metadata_version=7, number=0, last=True, losses=(asked,)), (KEY,)
+        )
         again.obey(7, leader=2, epoch=5, replicas=(1, 2), isr=(2,))
         hosted = again.plane.hosted(*KEY)
         position = hosted.replica.next_fetch() if hosted is not None else None
