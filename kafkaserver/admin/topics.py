@@ -185,13 +185,17 @@ class TopicHandlers:
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
 
     def _may_not_change(self, caller: KafkaCaller, topic: NamedTopic) -> TopicResult | None:
-        """Why this topic is not asked for; an id that nobody here can name is nobody's to change here."""
-        name = topic.name
+        """Why this topic is not asked for.
+
+        This door may not have heard yet of what was just made: for whoever may change every topic the
+        controller is asked. Of others an id that nobody here can name is nobody's to change.
+        """
+        name: str | None = topic.name
         if not name and topic.topic_id is not None:
-            name = self._name_of(topic.topic_id) or ""
-            if not name:
+            name = self._name_of(topic.topic_id)
+            if name is None and not caller.topics.is_everything:
                 return _UNKNOWN_ID
-        return None if caller.may_create(name) else NOT_AUTHORIZED
+        return None if caller.may_create(name or "") else NOT_AUTHORIZED
 
 
 async def results_of(

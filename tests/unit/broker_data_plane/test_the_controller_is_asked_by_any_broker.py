@@ -12,9 +12,11 @@ import pytest
 from broker.forwarding import REQUESTS, Forwarding
 from kafkaserver.admin.asking import ControllerUnreachable, TooLargeToForward
 from kafkaserver.admin.topics import MOST_TOPICS
+from kafkaserver.callers import KafkaCaller
 from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.scopes import EVERYTHING, Scope
 from muster.messages.link.from_broker import (
     CreateTopics,
     FromBroker,
@@ -25,6 +27,7 @@ from muster.messages.link.from_broker import (
 )
 from muster.messages.link.to_broker import CreatedTopic, OngoingReassignment, ReassignmentResult, TopicResult
 from tests.unit.broker_data_plane.planes import ORDERS, broker, client
+from tests.unit.broker_data_plane.test_a_fetch_tells_nothing_of_others_topics import comes_in
 
 SET_FOR_TOPIC, STARTED_WITH, DEFAULT = 1, 4, 5
 
@@ -233,9 +236,19 @@ async def test_a_topic_is_deleted_by_its_id(tmp_path: Path) -> None:
         assert one.controller.changed == [(NamedTopic(topic_id=ORDERS),)]
 
 
-async def test_a_topic_whose_id_is_not_known_here_is_not_asked_for(tmp_path: Path) -> None:
+async def test_of_a_topic_that_this_door_has_not_heard_of_the_controller_is_asked(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.controller.results = (TopicResult(name="orders", topic_id=ORDERS),)
+        body = await ann.ask(ApiKey.DELETE_TOPICS, 6, _delete(6, ids=(ORDERS,)))
+        assert [(t.name, t.topic_id, int(t.error_code)) for t in body.responses] == [("orders", ORDERS, 0)]
+        assert one.controller.changed == [(NamedTopic(topic_id=ORDERS),)]
+
+
+async def test_but_not_by_whom_names_bound(tmp_path: Path) -> None:
     """Whether the caller may change it depends on its name."""
     async with broker(tmp_path) as one, client(one.client_port) as ann:
+        bounded = KafkaCaller("ann", "ann", "", frozenset({"operate"}), Scope.of(("clicks",)), EVERYTHING)
+        await comes_in(one, ann, bounded)
         body = await ann.ask(ApiKey.DELETE_TOPICS, 6, _delete(6, ids=(UUID(int=9),)))
         told = [(t.name, t.topic_id, int(t.error_code)) for t in body.responses]
         assert told == [(None, UUID(int=9), ErrorCode.UNKNOWN_TOPIC_ID)]
