@@ -84,6 +84,7 @@ class LossWatch:
         self._know(frame.losses)
         if isinstance(frame, SnapshotChunk) and frame.last:
             self._forget_what_nobody_asks()
+            self._say_what_is_noted()
 
     def look(self, key: PartitionKey, replica: Replica, size_bytes: int, high_watermark: int) -> None:
         """A row was obeyed, and nothing is fetched or written by it yet; nor is the log gone, if it goes.
@@ -188,6 +189,12 @@ class LossWatch:
         if self._held.keys() - asked:
             self._held = {key: one for key, one in self._held.items() if key in asked}
             self._note_all()
+
+    def _say_what_is_noted(self) -> None:
+        """A process of before knew all that it could: its log is perhaps gone, and nobody will look here."""
+        for told, held in tuple(self._held.items()):
+            if held.parted_at is not None and told not in self._reports:
+                self._say_cut(told, held, NOT_KNOWN, 0)
 
     def _forget(self, key: PartitionKey, last_epoch: int | None = None) -> None:
         """Up to `last_epoch` the partition of this number was another one; None: there is none any more."""

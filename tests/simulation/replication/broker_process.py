@@ -1,11 +1,11 @@
 """This room runs the real broker core in the simulation: a machine, its process, its link."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
 from broker.core.cluster_view import ClusterView, Heeded, PartitionKey
-from broker.core.loss_watch import LossWatch
+from broker.core.loss_watch import LossKey, LossWatch
 from broker.core.replica import FetchPosition, Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd
 from broker.core.replica_log import PartitionKey as LogKey
@@ -91,6 +91,8 @@ class Broker:
         """The highest epoch whose leader found a log here level, or that was led here (for the checks)."""
         self.discarded: dict[PartitionKey, MemoryLog] = {}
         """Logs that went stray, the last one of each (for the checks)."""
+        self.owing: dict[LossKey, int] = {}
+        """What it was asked of logs that went, and how often it had crashed by then (for the checks)."""
         self.start()
 
     def start(self) -> None:
@@ -201,13 +203,14 @@ class Broker:
             self._leave_link()
             return
         self._hear_of_losses(frame)  # type: ignore[arg-type]
-        held = dict(self.logs)
-        for key, log in held.items():
-            if self.losses.is_asked(LogKey(*key)):
-                # A log of files that is gone cannot be read any more.
-                _ = log.records
+        held, asked = dict(self.logs), asked_of(self.losses, self.logs)
+        for key, _ in asked:
+            # A log of files that is gone cannot be read any more.
+            _ = held[key].records
         self._perform(heeded, now)
-        self.discarded |= {key: held[key] for key in held.keys() - self.logs.keys()}
+        gone = held.keys() - self.logs.keys()
+        self.discarded |= {key: held[key] for key in gone}
+        self.owing |= {(*key, epoch): self.boot for key, epoch in asked if key in gone}
 
     def _hear_of_losses(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
         self.losses.hear(frame, self.view.partitions)
@@ -375,6 +378,11 @@ class Broker:
 
 def _nobody_is_rung() -> None:
     """It pings when the walk says so."""
+
+
+def asked_of(losses: LossWatch, logs: Iterable[PartitionKey]) -> list[tuple[PartitionKey, int]]:
+    """Elections of which a broker is asked what one of these logs held."""
+    return [(key, epoch) for key in logs for epoch in losses._asked.get(LogKey(*key), ())]
 
 
 def is_of(replica: Replica, row: PartitionRow) -> bool:

@@ -81,7 +81,7 @@ class DiskBroker(Broker):
         """A disk did something that only another start makes good."""
         self.is_flipped = False
         """A batch in memory or on disk is not what was stored; a clean stop would vouch for it."""
-        self.level, self.discarded = {}, {}
+        self.level, self.discarded, self.owing = {}, {}, {}
         self._rotten: Rotten | None = None
         self._runner = runner
         self._now = now

@@ -245,9 +245,12 @@ class Losses:
         for loss in rows.losses.values() if self.is_lossy else ():
             row = rows.partitions.get(loss.key[:2])
             # Where nobody leads, who was in sync before cannot know what is cut. Who is no replica any more
-            # has told what its log held when that went.
+            # has told what its log held when that went, if it heard that it was one before it was none, and
+            # no crash took what it noted.
             leads = row is not None and row.leader in world.brokers and world.brokers[row.leader].up
-            asked = {loss.leader, *(loss.isr if leads else ())} if row is not None else set()
+            assigned = set(row.assigned if row is not None else ())
+            owing = {b for b, one in world.brokers.items() if one.owing.get(loss.key) == one.boot}
+            asked = {loss.leader, *(loss.isr if leads else ())} & assigned | owing & set(loss.isr)
             if any(world.brokers[b].up and b not in loss.told for b in asked):
                 return "a loss is not told"
             if row is not None and (text := self._uncovered(world, loss.key, row)):

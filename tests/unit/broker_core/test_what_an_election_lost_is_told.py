@@ -295,6 +295,10 @@ def test_a_log_that_goes_tells_what_it_held_also_by_the_next_process() -> None:
     held_and_not_what_was_cut = (LossReport(ORDERS, 0, 5, 120, NOT_KNOWN, 120, NOT_KNOWN),)
     assert told.watch.reports() == held_and_not_what_was_cut
 
+    again = Told(2, Log(), notes)
+    again.watch.hear(SnapshotChunk(metadata_version=9, number=0, last=True, losses=(ASKED,)), (KEY,))
+    assert again.watch.reports() == held_and_not_what_was_cut, "it is no replica, and looks at nothing"
+
     back = Told(2, Log(), notes)
     back.snapshot(ASKED)
     back.follows(cut_to=0, size_bytes=0)
