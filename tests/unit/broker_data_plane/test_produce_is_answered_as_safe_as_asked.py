@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.kafkawire.api_table import ApiKey
+from muster.kafkawire.records import read_records
 from tests.unit.broker_data_plane.planes import broker, client, fetch, fetched, follower, produce, produced
 from tests.unit.kafkawire.made_batches import made_batch
 
@@ -33,6 +34,26 @@ async def test_all_waits_for_the_follower_and_requests_pipeline(tmp_path: Path) 
         assert await ann.is_quiet()
         await two.ask(FETCH, 16, fetch(3, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
         assert produced(await ann.hear()) == (0, 2)
+
+
+async def test_requests_that_share_a_buffer_keep_their_own_records(tmp_path: Path) -> None:
+    """KAFKA-15653, CVE-2026-35554: what is stored at an offset is what its own request said."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.client_port) as ben:
+        one.obey(1)
+        said = {ann: [b"ann %d" % size * size for size in range(1, 30)]}
+        said[ben] = [value.replace(b"ann", b"ben") for value in said[ann]]
+        for together in zip(*said.values(), strict=True):
+            for peer, value in zip(said, together, strict=True):
+                peer.send(PRODUCE, 9, produce(value))
+        stored: dict[int, bytes] = {}
+        for peer, values in said.items():
+            for value in values:
+                error_code, offset = produced(await peer.hear())
+                assert error_code == 0
+                stored[offset] = value
+        answer = fetched(await ann.ask(FETCH, 12, fetch(0)))
+        found = {record.offset: record.value for record in read_records(answer.records or b"", 0)}
+        assert found == stored
 
 
 async def test_a_partition_that_is_named_twice_is_answered_when_both_are_committed(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from broker.core.replica_log import PartitionKey
 from kafkaserver.callers import KafkaCaller
 from muster.kafkawire.api_table import ApiKey, part, request_class
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.scopes import EVERYTHING
 from tests.unit.broker_data_plane.planes import (
+    ORDERS,
     Broker,
     Client,
     broker,
@@ -149,6 +151,16 @@ async def test_retention_tells_followers_too(tmp_path: Path) -> None:
         assert await two.is_quiet()
         assert await one.plane.upkeep.apply_retention() == 1
         assert fetched(await two.hear()).log_start_offset == 4
+
+
+async def test_whoever_began_again_at_its_leaders_start_leads_on_from_there(tmp_path: Path) -> None:
+    """KAFKA-9491: with its high watermark of before, what it has would be out of range for everybody."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, leader=2, replicas=(1, 2))
+        assert one.plane.start_again_at(PartitionKey(ORDERS, 0), 1, 40)
+        one.obey(2, leader=1, epoch=2, replicas=(1, 2))
+        answer = fetched(await ann.ask(FETCH, 12, fetch(40)))
+        assert (int(answer.error_code), answer.log_start_offset, answer.high_watermark) == (0, 40, 40)
 
 
 async def test_a_follower_below_the_start_is_told_where_it_is(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.log.checkpoints import LEADER_EPOCHS
 from broker.log.outcomes import LogSettings, StorageFailed
 from tests.unit.broker_log.logs import append, opened, stored
 
@@ -43,6 +44,20 @@ def test_an_epoch_that_cannot_be_noted_is_not_begun(tmp_path: Path) -> None:
     with files_end_at(3), pytest.raises(StorageFailed):
         append(log, b"b", epoch=2)
     assert (log.last_epoch, log.end_offset) == (1, 1)
+    assert append(log, b"b", epoch=2) == 1
+    assert opened(tmp_path).epochs.entries == [(1, 0), (2, 1)]
+
+
+def test_a_batch_is_not_stored_when_nothing_but_the_note_of_its_epoch_fails(tmp_path: Path) -> None:
+    """Else the next start would take it for damage, and its leader's tail would be lost (KAFKA-9769)."""
+    log = opened(tmp_path, LogSettings())
+    append(log, b"a", epoch=1)
+    in_the_way = tmp_path / f"{LEADER_EPOCHS}.tmp"
+    in_the_way.mkdir()
+    with pytest.raises(StorageFailed):
+        append(log, b"b", epoch=2)
+    assert (log.last_epoch, log.end_offset, stored(log)) == (1, 1, [(0, 1)])
+    in_the_way.rmdir()
     assert append(log, b"b", epoch=2) == 1
     assert opened(tmp_path).epochs.entries == [(1, 0), (2, 1)]
 

@@ -1,15 +1,19 @@
 """The last five batches of a producer are known by number: a retry gets its old offset, a gap is refused."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.producers import Append, Duplicate, Producers, Refused
+from broker.log.outcomes import Appended, LogSettings
+from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader, read_header
 from muster.kernel.error_codes import ErrorCode
-from tests.unit.kafkawire.made_batches import made_batch
+from tests.unit.broker_log.logs import opened
+from tests.unit.kafkawire.made_batches import made_batch, view
 
 
 def batch(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7) -> BatchHeader:
@@ -64,7 +68,7 @@ def test_a_batch_without_a_producer_is_always_appended() -> None:
     assert producers.judge(plain) == Append()
 
 
-def test_a_silent_producer_is_forgotten_by_the_clock_of_the_log_not_of_its_records() -> None:
+def test_a_producer_that_was_silent_for_long_is_forgotten() -> None:
     producers = Producers()
     producers.stored(batch(0), 0, now_ms=1_000)
     producers.forget_silent(now_ms=1_999, expiration_ms=1_000)
@@ -73,6 +77,28 @@ def test_a_silent_producer_is_forgotten_by_the_clock_of_the_log_not_of_its_recor
     assert len(producers) == 0
     assert producers.judge(batch(9)) == Append(is_strangers=True)
     assert producers.has_forgotten
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_who_replays_old_records_is_known_for_as_long_as_any_other(tmp_path: Path, role: str) -> None:
+    """KAFKA-9144: by their times these producers stored their last batch fifty years ago."""
+    now_ms, expiration_ms = 1_700_000_000_000, 1_000
+    log = opened(tmp_path, LogSettings(segment_bytes=250, producer_id_expiration_ms=expiration_ms))
+
+    def append(producer_id: int, at_ms: int) -> Appended | None:
+        records = view(made_batch([b"x" * 100], producer=(producer_id, 0, 0), timestamp_ms=1_000))
+        if role == "leader":
+            return log.append_as_leader(records, 1, at_ms)
+        batches.stamp(records, 0, log.end_offset, 1)
+        log.append_as_follower(records, at_ms)
+        return None
+
+    for number in range(4):
+        append(number, now_ms + number)
+    known = [producer_id for producer_id, _ in log.producers.states()]
+    assert (known, log.end_offset) == ([0, 1, 2, 3], 4)
+    append(4, now_ms + expiration_ms + 1)
+    assert [producer_id for producer_id, _ in log.producers.states()] == [2, 3, 4]
 
 
 @given(

@@ -20,6 +20,15 @@ def test_a_stranger_is_unknown_before_its_generation_is_looked_at() -> None:  # 
     assert group.beat(ann, 2) is ErrorCode.ILLEGAL_GENERATION
 
 
+def test_a_generation_is_looked_at_before_the_phase() -> None:  # 65, 67
+    """Who missed a generation joins as one that lost all, not as one that is called to a rebalance."""
+    group = ClassicGroup()
+    ann, ben = group.stable("a", "b")
+    group.join(ann)
+    assert group.beat(ben, 0) is ErrorCode.ILLEGAL_GENERATION
+    assert group.beat(ben, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_an_instance_is_fenced_by_who_holds_it() -> None:  # 64, 88, 89
     group = ClassicGroup()
     (pod,) = group.stable("p", instance="pod-0")

@@ -181,6 +181,43 @@ async def test_a_member_commits_and_anybody_reads_what_it_said_beside() -> None:
         assert (one.committed_offset, one.committed_leader_epoch, one.metadata) == (5, 4, "note")
 
 
+async def test_a_stale_epoch_beside_a_question_keeps_no_offset_from_who_asks() -> None:
+    """Told that nothing is committed, a consumer would begin where it likes (platformatic/kafka 267)."""
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined, **{joined.member_id: b"mine"})
+        who = {"generation_id_or_member_epoch": joined.generation_id, "member_id": joined.member_id}
+        await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(5, **who))
+        group = part(request_class(ApiKey.OFFSET_FETCH, 9), "OffsetFetchRequestGroup")
+        for epoch in (joined.generation_id - 1, joined.generation_id + 1, -1):
+            asked = group(group_id=KEY, member_id=joined.member_id, member_epoch=epoch, topics=None)
+            [told] = (await ann.ask(ApiKey.OFFSET_FETCH, 9, groups=(asked,))).groups
+            assert (int(told.error_code), told.topics[0].partitions[0].committed_offset) == (0, 5)
+
+
+async def test_a_refused_entry_holds_up_none_beside_it_and_none_behind_it() -> None:  # KAFKA-16371
+    async with kafka_door() as door:
+        ann = await door.peer()
+        place = part(request_class(ApiKey.OFFSET_COMMIT, 9), "OffsetCommitRequestPartition")
+        topic = part(request_class(ApiKey.OFFSET_COMMIT, 9), "OffsetCommitRequestTopic")
+        texts = {0: "x" * 4_097, 1: "note"}
+        places = tuple(
+            place(
+                partition_index=number, committed_offset=5, committed_leader_epoch=4, committed_metadata=text
+            )
+            for number, text in texts.items()
+        )
+        said = {**commit_fields(5), "topics": (topic(name="orders", partitions=places),)}
+        body = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **said)
+        errors = {one.partition_index: int(one.error_code) for one in body.topics[0].partitions}
+        assert errors == {0: 12, 1: 0}
+        again = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(6))
+        assert [int(one.error_code) for one in again.topics[0].partitions] == [0]
+        offsets = door.shards.rows(KEY).offsets
+        assert {one.number: offset for one, offset in offsets.items()} == {0: 6, 1: 5}
+
+
 async def test_who_is_no_member_commits_for_a_group_that_nobody_knew() -> None:
     async with kafka_door() as door:
         ann = await door.peer()
