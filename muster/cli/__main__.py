@@ -1,8 +1,10 @@
 """This room starts the command line, and says what is missing where only the library was installed."""
 
+import signal
 import sys
 from importlib.util import find_spec
 
+INTERRUPTED = 130
 NEEDED = ("httpx", "rich", "typer")
 
 
@@ -13,9 +15,15 @@ def main() -> None:
         needs = f"muster: the command line needs {', '.join(missing)}, which the library does not:"
         sys.stderr.write(f"{needs} pip install 'muster[cli]'\n")
         sys.exit(2)
-    from muster.cli.app import app
+    try:
+        from muster.cli.app import app
 
-    app(prog_name="muster")
+        app(prog_name="muster")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        # What Python does at its end is no place for a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

@@ -43,10 +43,15 @@ def tag_of(session: Session, path: str) -> str:
     said = session.asking.if_match.strip()
     if said:
         return said if said == "*" or said.endswith('"') else f'"{said}"'
-    if not session.asking.key:
-        return session.rest.get(path).tag or "*"
-    found = session.rest.found(path)
-    return found.tag or "*" if found is not None else "*"
+    found = session.rest.found(path) if session.asking.key else session.rest.get(path)
+    if found is None:
+        return "*"
+    if not found.tag:
+        advice = "Something in between takes it away: ask past it, or say --if-match '*'."
+        raise Failure(
+            ExitCode.UNREACHABLE, f"{session.place.url} does not say which version that is (ETag).", advice
+        )
+    return found.tag
 
 
 def ask(
@@ -69,12 +74,18 @@ def ask(
     words = f"--idempotency-key {session.key}" + (f" --if-match '{tag}'" if tag and not step else "")
     words = f"{words} {again}".strip()
     advice = f"It may have been carried out. The same command with {words} does it once in all."
+    session.asked = advice
     try:
         answer = session.rest.send(method, path, key, body=body, tag=tag, **parameters)
+        if not {"request", "verdict"} <= answer.body.keys():
+            raise session.rest.strange(f"it answered {answer.status} without saying what became of it")
     except Failure as failure:
-        if failure.code is not ExitCode.UNREACHABLE:
+        if not (failure.is_unknown or failure.code is ExitCode.UNREACHABLE):
             raise
-        known = f"{failure.advice} {advice}".strip()
+        known = advice if failure.is_unknown else "Nothing was changed by it."
+        if step and not failure.is_unknown:
+            known = f"{known} The same command with {words} goes on where it ended."
+        known = f"{failure.advice} {known}".strip()
         raise Failure(failure.code, failure.text, known, failure.details) from failure
     except KeyboardInterrupt:
         raise Failure(ExitCode.INTERRUPTED, "Interrupted before there was an answer.", advice) from None

@@ -152,10 +152,14 @@ def decommission(session: Session, broker: Broker, throttle: Throttle = "") -> N
         plan = proposal(session, {"kind": "drain", "brokers": [broker]}, throttle, step=2)
         carry_out(session, plan, f"Everything that broker {broker} holds is moved.", str(broker), step=3)
         _require_empty(session, broker, plan)
-    if session.rest.get(path).body["state"] == "live":
-        session.screen.line(
-            f"Broker {broker} holds nothing. Stop its process (SIGTERM), then: muster brokers remove {broker}"
-        )
+    left = session.rest.get(path).body
+    if left["state"] == "live":
+        to_do = f"Broker {broker} holds nothing. Stop its process (SIGTERM), then:"
+        to_do = f"{to_do} muster brokers remove {broker}"
+        if session.screen.one(left, [], broker):
+            session.screen.line(to_do)
+        else:
+            session.screen.note(to_do)
         return
     session.confirm(str(broker), f"The secret of broker {broker} opens nothing from then on.")
     tell(session, ask(session, "DELETE", path, tag=tag_of(session, path), reason=reason, step=5))

@@ -13,10 +13,12 @@ import typer
 
 from muster.cli.failures import ExitCode, Failure
 from muster.cli.places import Wanted
-from muster.cli.screen import Output, Screen
+from muster.cli.screen import Output, Screen, close
 from muster.cli.session import Asking, Session
 
 Function = Callable[..., None]
+_NOT_UNDERSTOOD: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What comes of an answer that is none of Muster's."""
 
 
 def _option(*names: str, text: str, **more: Any) -> Any:
@@ -186,7 +188,9 @@ def _parameters(lists: int | None, watched: bool, asks: bool, dry_run: bool) -> 
 
 
 def _open_streams() -> None:
-    """Write nowhere what was closed, and spell out what the encoding of a terminal lacks."""
+    """Read nothing from what was closed, write nowhere there; spell out what a terminal's encoding lacks."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  the process ends with it
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -198,7 +202,8 @@ def _open_streams() -> None:
 def _run(work: Callable[[Session], None], said: dict[str, Any]) -> None:
     """Run it, and end with its code; nobody is shown where in the program something went wrong."""
     _open_streams()
-    screen = Screen(said["output"], said["quiet"])
+    is_writing = "key" in said
+    screen = Screen(said["output"], said["quiet"], is_needed=not is_writing)
     session = Session(
         screen,
         Wanted(**{one.name: said[one.name] for one in fields(Wanted)}),
@@ -206,27 +211,36 @@ def _run(work: Callable[[Session], None], said: dict[str, Any]) -> None:
         said.get("interval", 0.0) if said.get("watch") else 0.0,
         said.get("most", 0),
         Asking(**{one.name: said[one.name] for one in fields(Asking) if one.name in said}),
+        is_writing,
     )
     try:
         work(session)
     except Failure as failure:
+        if is_writing and not session.asked and failure.code is ExitCode.UNREACHABLE:
+            failure.advice = f"{failure.advice} Nothing was changed.".strip()
         screen.failed(failure)
         raise typer.Exit(failure.code) from None
     except KeyboardInterrupt:
-        raise typer.Exit(ExitCode.DONE if session.watch_s else ExitCode.INTERRUPTED) from None
+        if session.watch_s:
+            raise typer.Exit(ExitCode.DONE) from None
+        if is_writing:
+            screen.failed(
+                Failure(ExitCode.INTERRUPTED, "Interrupted.", session.asked or "Nothing was changed.")
+            )
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
-        # Whoever read the answer has enough of it; Python would complain once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the answer has enough of it.
+        close(sys.stdout)
         raise typer.Exit(ExitCode.DONE) from None
     except OSError as error:
-        # Python would write once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        screen.failed(Failure(ExitCode.REFUSED, f"The answer could not be written: {error.strerror}."))
+        close(sys.stdout)
+        text = f"The answer could not be written: {error.strerror or error}."
+        screen.failed(Failure(ExitCode.REFUSED, text, session.asked))
         raise typer.Exit(ExitCode.REFUSED) from None
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except _NOT_UNDERSTOOD as error:
         text = f"The answer was not understood: {type(error).__name__} {error}."
         advice = "If this command is as new as the cluster, that is a mistake in it."
-        screen.failed(Failure(ExitCode.REFUSED, text, advice))
+        screen.failed(Failure(ExitCode.REFUSED, text, f"{advice} {session.asked}".strip()))
         raise typer.Exit(ExitCode.REFUSED) from None
     finally:
         session.close()

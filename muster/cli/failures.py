@@ -32,15 +32,24 @@ class ExitCode(IntEnum):
 class Failure(Exception):
     """One sentence for people of what happened, `advice` on what to do, and the code to end with.
 
-    `details` are lines of what was refused in particular.
+    `details` are lines of what was refused in particular; `is_unknown`: what was asked may have been done.
     """
 
-    def __init__(self, code: ExitCode, text: str, advice: str = "", details: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        code: ExitCode,
+        text: str,
+        advice: str = "",
+        details: tuple[str, ...] = (),
+        *,
+        is_unknown: bool = False,
+    ) -> None:
         super().__init__(text)
         self.code = code
         self.text = text
         self.advice = advice
         self.details = details
+        self.is_unknown = is_unknown
 
 
 def usage(text: str, advice: str = "") -> Failure:

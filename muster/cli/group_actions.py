@@ -174,7 +174,12 @@ def _destroying(session: Session, group: str, wish: dict[str, Any], what: str, a
 
 
 def _ago(text: str) -> str:
-    return (datetime.now(UTC) - timedelta(milliseconds=span_ms(text))).isoformat()
+    try:
+        return (datetime.now(UTC) - timedelta(milliseconds=span_ms(text))).isoformat()
+    except OverflowError as error:
+        raise usage(
+            f"{text} ago there was no time yet.", "--to-earliest is where each log begins."
+        ) from error
 
 
 def _whole(text: str) -> int:

@@ -1,5 +1,6 @@
 """This room moves partitions to other brokers, as kafka-reassign-partitions.sh does."""
 
+from contextlib import nullcontext
 from typing import Annotated, Any, Final
 
 import typer
@@ -99,10 +100,11 @@ def cancel(
         tell(session, ask(session, "POST", "reassignments", {"partitions": rows, "reason": reason}))
         return
     # The key is the whole command's: the version of its first move is none of the next.
-    for number, one in enumerate(move, start=1 if len(move) > 1 else 0):
-        path = named("reassignments", one)
-        tag = tag_of(session, path)
-        tell(session, ask(session, "DELETE", path, tag=tag, reason=reason, step=number))
+    with session.screen.as_one_list() if len(move) > 1 else nullcontext():
+        for number, one in enumerate(move, start=1 if len(move) > 1 else 0):
+            path = named("reassignments", one)
+            tag = tag_of(session, path)
+            tell(session, ask(session, "DELETE", path, tag=tag, reason=reason, step=number))
 
 
 def _copied(row: dict[str, Any]) -> str:

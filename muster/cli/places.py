@@ -16,6 +16,8 @@ from muster.kernel.addresses import is_loopback
 CONTEXTS: Final = "contexts.toml"
 STACK: Final = "stack.json"
 PREFIX: Final = "/api/v1"
+_LARGEST_SECRET: Final = 65_536
+_OF_A_FILE: Final = "Name a file that holds the token on one line: --token-file, MUSTER_TOKEN_FILE."
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -88,7 +90,10 @@ class Contexts:
     @property
     def others_may_read(self) -> bool:
         """Whether somebody beside its owner can read the tokens in it."""
-        return self.path.exists() and bool(self.path.stat().st_mode & 0o077)
+        try:
+            return bool(self.path.stat().st_mode & 0o077)
+        except OSError:
+            return False
 
 
 def checked_name(name: str) -> str:
@@ -100,8 +105,18 @@ def checked_name(name: str) -> str:
 
 def contexts_path(environment: Mapping[str, str]) -> Path:
     """Where contexts are kept."""
-    home = environment.get("XDG_CONFIG_HOME") or str(Path(environment.get("HOME") or Path.home()) / ".config")
-    return Path(home) / "muster" / CONTEXTS
+    config = environment.get("XDG_CONFIG_HOME") or str(
+        Path(environment.get("HOME") or _own_home()) / ".config"
+    )
+    return Path(config) / "muster" / CONTEXTS
+
+
+def _own_home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        # An account that the machine does not know, in a container: it keeps no contexts.
+        return Path(os.sep)
 
 
 def find(wanted: Wanted, environment: Mapping[str, str], folder: Path) -> Place:
@@ -164,9 +179,13 @@ def _own_token(wanted: Wanted, environment: Mapping[str, str]) -> str:
 def secret_in(name: str) -> str:
     """What a file holds on its own. Raises Failure."""
     try:
-        return Path(name).expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise usage(f"The token's file {name} cannot be read: {error}") from error
+        with Path(name).expanduser().open(encoding="utf-8") as file:
+            secret = file.read(_LARGEST_SECRET).strip()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise usage(f"The token's file {name} cannot be read: {error}", _OF_A_FILE) from error
+    if not secret:
+        raise usage(f"The token's file {name} is empty.", _OF_A_FILE)
+    return secret
 
 
 def checked(place: Place, plaintext: bool) -> Place:
@@ -226,7 +245,7 @@ def _running(path: Path) -> Place | None:
         return Place(str(told["web"]), str(told.get("token", "")), found=f"the stack of {path}")
     except PermissionError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, OverflowError, ValueError, KeyError, TypeError):
         return None
 
 

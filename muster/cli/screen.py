@@ -1,8 +1,10 @@
 """This room writes what a command found: tables for people, JSON and names for scripts, notes beside them."""
 
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TextIO
@@ -39,14 +41,29 @@ class Column:
         return shown(row.get(self.of) if isinstance(self.of, str) else self.of(row))
 
 
+def close(stream: TextIO) -> None:
+    """Write nowhere from now on what nobody takes; Python would complain once more when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
 class Screen:
-    """The two streams of one command."""
+    """The two streams of one command. `is_needed`: it ends when nobody reads the answer any more."""
 
     def __init__(
-        self, output: Output, quiet: bool, out: TextIO | None = None, err: TextIO | None = None
+        self,
+        output: Output,
+        quiet: bool,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        *,
+        is_needed: bool = True,
     ) -> None:
         self.output = output
         self.quiet = quiet
+        self._is_needed = is_needed
+        self._gathered: list[Any] | None = None
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self.is_terminal = self._out.isatty()
@@ -75,14 +92,12 @@ class Screen:
     def facts(self, facts: Sequence[tuple[str, object]]) -> None:
         """Names and values, one a line."""
         width = max((len(label) for label, _ in facts), default=0)
-        for label, value in facts:
-            self._out.write(f"{label.ljust(width)}  {shown(value)}\n")
-        self._out.flush()
+        self._write("".join(f"{label.ljust(width)}  {shown(value)}\n" for label, value in facts))
 
     def heading(self, text: str) -> None:
         """The title of what follows, where several tables are written."""
         if self.output is Output.TABLE:
-            self._out.write(f"\n{plain(text)}\n")
+            self._write(f"\n{plain(text)}\n")
 
     def table(self, rows: Sequence[dict[str, Any]], columns: Sequence[Column]) -> None:
         """A table; where the terminal is too narrow for it, one row below the other."""
@@ -96,19 +111,17 @@ class Screen:
         if sum(widths) + 2 * (len(widths) - 1) > console.width:
             for line in cells:
                 self.facts([(column.title, cell) for column, cell in zip(columns, line, strict=True)])
-                self._out.write("\n")
+                self._write("\n")
             return
         titles, *others = [_laid(line, columns, widths) for line in lines]
         with console.capture() as written:
             console.print(Text(titles, style="bold", no_wrap=True))
         # Laid out by hand: rich needs a second for each thousand rows.
-        self._out.write("\n".join((written.get().rstrip("\n"), *others, "")))
-        self._out.flush()
+        self._write("\n".join((written.get().rstrip("\n"), *others, "")))
 
     def line(self, value: object) -> None:
         """One line of the answer."""
-        self._out.write(f"{plain(value)}\n")
-        self._out.flush()
+        self._write(f"{plain(value)}\n")
 
     def json(self, body: Any) -> None:
         """What is asked for as JSON, and nothing otherwise."""
@@ -118,27 +131,56 @@ class Screen:
     def note(self, text: str) -> None:
         """Something beside the answer, for whoever looks."""
         if not self.quiet:
-            self._err.write(f"{plain(text)}\n")
-            self._err.flush()
+            self._say(f"{plain(text)}\n")
 
     def failed(self, failure: Failure) -> None:
         """What went wrong, and what to do."""
         lines = [f"muster: {failure.text}", *(f"  {line}" for line in failure.details)]
         if failure.advice:
             lines.append(f"  {failure.advice}")
-        self._err.write("".join(f"{plain(line)}\n" for line in lines))
-        self._err.flush()
+        self._say("".join(f"{plain(line)}\n" for line in lines))
 
     def clear(self) -> None:
         """Begin the page anew, where there is one."""
         if self.is_terminal and self.output is Output.TABLE:
-            self._out.write("\x1b[H\x1b[2J")
+            self._write("\x1b[H\x1b[2J")
+
+    @contextmanager
+    def as_one_list(self) -> Iterator[None]:
+        """Write all that is told in here as JSON as one array, also where it ends badly."""
+        gathered: list[Any] = []
+        self._gathered = gathered
+        try:
+            yield
+        finally:
+            self._gathered = None
+            self.json(gathered)
 
     def _json(self, body: Any) -> None:
+        if self._gathered is not None:
+            self._gathered.append(body)
+            return
         # All but ASCII is escaped, and so is what steers a terminal; DEL is the one that json lets through.
         text = json.dumps(body, indent=2).replace("\x7f", "\\u007f")
-        self._out.write(f"{text}\n")
-        self._out.flush()
+        self._write(f"{text}\n")
+
+    def _write(self, text: str) -> None:
+        """Raises BrokenPipeError when nobody reads on, unless what is to be done is done all the same."""
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except BrokenPipeError:
+            if self._is_needed:
+                raise
+            close(self._out)
+
+    def _say(self, text: str) -> None:
+        """What is said beside an answer ends nothing where nobody hears it."""
+        try:
+            self._err.write(text)
+            self._err.flush()
+        except OSError:
+            close(self._err)
 
     def _console(self) -> Console:
         """Colours and width as the terminal has them; rich obeys NO_COLOR."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from muster.cli.failures import usage
+from muster.cli.failures import ExitCode, Failure, usage
 from muster.cli.places import Place, Wanted, find
 from muster.cli.rest import Rest
 from muster.cli.screen import Screen
@@ -38,6 +38,10 @@ class Session:
     watch_s: float = 0.0
     most: int = 0
     asking: Asking = Asking()
+    is_writing: bool = False
+    """Whether the command can change anything."""
+    asked: str = ""
+    """How what was asked last is asked again, once something was."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @cached_property
@@ -61,11 +65,18 @@ class Session:
             self.rest.close()
 
     def show(self, page: Callable[[], None]) -> None:
-        """Write the page, and again and again if it is watched."""
+        """Write the page, and again and again if it is watched: once it was seen, no outage ends that."""
+        is_seen = False
         while True:
             if self.watch_s:
                 self.screen.clear()
-            page()
+            try:
+                page()
+                is_seen = True
+            except Failure as failure:
+                if not is_seen or failure.code is not ExitCode.UNREACHABLE or not self.watch_s:
+                    raise
+                self.screen.failed(failure)
             if not self.watch_s:
                 return
             time.sleep(self.watch_s)

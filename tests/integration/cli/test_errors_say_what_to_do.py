@@ -2,9 +2,6 @@
 
 import re
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,39 +10,9 @@ from access.grants import Role
 from access.service import create_token
 from muster.cli.failures import ExitCode
 from tests.integration.cli.conftest import Muster, Said
+from tests.integration.cli.odd_server import http, stranger
 from tests.integration.web import cast
 from tests.integration.web.served import WebProcess
-
-
-@contextmanager
-def stranger(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """The address of a server that is not Muster's: it answers each request like this."""
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            with connection:
-                connection.recv(65536)
-                answer(connection)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join()
-
-
-def http(status: str, body: bytes, *headers: str) -> Callable[[socket.socket], None]:
-    """Answers with this."""
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers, "", ""]
-    return lambda connection: connection.sendall("\r\n".join(lines).encode() + body)
 
 
 def told(said: Said, code: ExitCode, *words: str) -> None:

@@ -51,6 +51,54 @@ def test_a_command_runs_in_a_folder_that_is_gone(tmp_path: Path) -> None:
     assert not gone.exists()
 
 
+def test_a_closed_stdin_can_be_asked_nothing(tmp_path: Path) -> None:
+    words = ("--url", "http://127.0.0.1:1", "topics", "create", "orders")
+    code, out, said = run(tmp_path, *words, script="exec {} <&-")
+    assert (code, out) == (ExitCode.USAGE, "") and said.startswith("muster: Say why: --reason TEXT.")
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "told"),
+    [
+        ("empty", b" \n", "is empty"),
+        ("binary", b"\xff\xfe", "cannot be read"),
+        ("two-lines", b"mst_a\nmst_b\n", "something that no token holds"),
+        ("missing", None, "cannot be read"),
+        (".", None, "cannot be read"),
+        ("~nobody-of-here/token", None, "cannot be read"),
+    ],
+)
+def test_a_file_that_holds_no_token_is_named(
+    tmp_path: Path, name: str, held: bytes | None, told: str
+) -> None:
+    if held is not None:
+        (tmp_path / name).write_bytes(held)
+    for words, environment in (
+        (("--token-file", name), {}),
+        ((), {"MUSTER_TOKEN_FILE": name, "MUSTER_TOKEN": "mst_unused"}),
+    ):
+        code, out, said = run(tmp_path, *words, *SHOW, **environment)
+        assert (code, out) == (ExitCode.USAGE, "") and told in said and "Traceback" not in said
+        assert "mst_a" not in said
+
+
+def test_a_file_that_ends_its_line_holds_a_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"  mst_abcdefgh_x\r\n")
+    code, out, said = run(tmp_path, "--token-file", "token", *SHOW)
+    assert code == 0 and "token        yes" in out, said
+
+
+def test_an_account_without_a_home_keeps_no_contexts(tmp_path: Path) -> None:
+    code, _, said = run(tmp_path, "context", "show", XDG_CONFIG_HOME="", HOME="", MUSTER_HOME=str(tmp_path))
+    assert code == ExitCode.USAGE and "No cluster is named" in said
+
+
+def test_a_time_before_all_times_is_none(tmp_path: Path) -> None:
+    words = ("groups", "reset-offsets", "g", "--all-topics", "--by-duration", "999999999d", "--reason", "x")
+    code, out, said = run(tmp_path, "--url", "http://127.0.0.1:1", *words)
+    assert (code, out) == (ExitCode.USAGE, "") and "there was no time yet" in said
+
+
 @pytest.mark.parametrize("proxy", ["socks5h://127.0.0.1:1", "foo://127.0.0.1:1"])
 def test_a_proxy_that_cannot_be_used_is_named(tmp_path: Path, proxy: str) -> None:
     words = ("--url", "https://one.example", "--token", "mst_x", "status")
