@@ -1,13 +1,18 @@
 """This room bounds what connections may do before anybody knows who it is: how much, how slowly, how many."""
 
 import asyncio
+import contextlib
+import fcntl
 import select
+import sys
+import termios
 from collections import Counter
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
+import httptools
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -19,6 +24,12 @@ from runtime import metrics
 LARGEST_HEAD_BYTES = 32_768
 HEAD_WITHIN_MS = 10_000
 """From the connection, or from the first byte of a later request, to the end of its headers."""
+
+UNREAD_WITHIN_MS = 30_000
+"""For so long nobody may take a byte of an answer that waits for him."""
+
+MOST_PIPELINED = 16
+"""Requests that were sent before the answer to the one before them; 18 bytes can make one of kilobytes."""
 
 SAY_EVERY_S = 1.0
 
@@ -40,7 +51,7 @@ class _Crowd:
         self.sent_away[why] += 1
         metrics.strangers_closed.labels("http", why).inc()
         if now - self.said_at >= SAY_EVERY_S:
-            log.info("connections were closed before their request was whole", **self.sent_away)
+            log.info("connections that only held a place were closed", **self.sent_away)
             self.sent_away.clear()
             self.said_at = now
 
@@ -48,14 +59,17 @@ class _Crowd:
 class BoundedHttp(HttpToolsProtocol):
     """uvicorn's protocol, which by itself takes headers of any size and waits for them for ever.
 
-    Whoever has sent no whole head is half open. When the process cannot hold more connections, or half of
-    them are half open, or too many of one address, the oldest of those makes room.
+    Whoever has sent no whole head is half open, and so is whoever does not take an answer. When the process
+    cannot hold more connections, or half of them are half open, or too many of one address, the oldest of
+    those makes room.
     """
 
     of_one_address: ClassVar[int] = 0
     """So many of one address may be half open; 0: any number."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _untaken: asyncio.TimerHandle | None = None
+    _untaken_bytes = 0
     _head_bytes = 0
     _refused = False
     _crowds: ClassVar[MutableMapping[Any, _Crowd]] = WeakKeyDictionary()
@@ -70,17 +84,27 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Whatever waits to be taken is told at once: uvicorn closes softly, and waits for it for ever.
+        transport.set_write_buffer_limits(high=0)
         crowding = self._expect_a_head()
         if crowding is None and len(self.connections) > open_files.connections_max():
             oldest = self._crowd.half_open.oldest()
             crowding = (oldest, IN_ALL) if oldest is not None else None
-        if crowding is not None:
-            oldest, why = crowding
-            oldest._refuse(why)
+        _make_room(crowding)
 
     def data_received(self, data: bytes) -> None:
+        """As uvicorn, whose log a stranger writes: a line for each request that is none."""
         self._head_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            if not self._refused:
+                self._crowd.say("malformed", self.loop.time())
+                self.send_400_response("Invalid HTTP request received.")
+        except httptools.HttpParserUpgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
         if self._deadline is not None and self._head_bytes > LARGEST_HEAD_BYTES:
             self._refuse("too_large")
 
@@ -91,6 +115,11 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_came()
+        if len(self.pipeline) >= MOST_PIPELINED:
+            self._refused = True
+            self._refuse("too_many_at_once")
+            # The parser hears it, and reads no further; what is left of the bytes may be thousands more.
+            raise _TooMany
         # A head that came in one piece was parsed before its bytes were counted.
         headers_bytes = sum(len(name) + len(value) + 4 for name, value in self.headers)
         if len(self.url) + headers_bytes > LARGEST_HEAD_BYTES:
@@ -120,10 +149,23 @@ class BoundedHttp(HttpToolsProtocol):
             self._crowd.say("gave_up", self.loop.time())
             self.transport.abort()
         else:
+            self.transport.set_write_buffer_limits()
             super().handle_websocket_upgrade()
+
+    def pause_writing(self) -> None:
+        """The peer has not taken what was sent."""
+        super().pause_writing()
+        _make_room(self._crowd.half_open.enter(self, network_of(self.client[0]) if self.client else ""))
+        self._await_the_peer()
+
+    def resume_writing(self) -> None:
+        """It has now."""
+        super().resume_writing()
+        self._was_taken()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_came()
+        self._was_taken()
         # uvicorn forgets this timer when a connection breaks; it would hold on to it for seconds.
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
@@ -140,11 +182,47 @@ class BoundedHttp(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _await_the_peer(self) -> None:
+        self._untaken_bytes = _waiting_bytes(self.transport)
+        self._untaken = self.loop.call_later(UNREAD_WITHIN_MS / 1000, self._look_at_the_peer)
+
+    def _look_at_the_peer(self) -> None:
+        if _waiting_bytes(self.transport) < self._untaken_bytes:
+            return self._await_the_peer()
+        return self._refuse("unread")
+
+    def _was_taken(self) -> None:
+        if self._untaken is not None:
+            self._crowd.half_open.leave(self)
+            self._untaken.cancel()
+            self._untaken = None
+
     def _refuse(self, why: str) -> None:
         self._head_came()
-        if not self.transport.is_closing():
+        # Who takes no answer may have been closed already, softly.
+        if self._untaken is not None or not self.transport.is_closing():
+            self._was_taken()
             self._crowd.say(why, self.loop.time())
             self.transport.abort()
+
+
+class _TooMany(Exception):
+    """More requests came at once than one connection may have waiting."""
+
+
+def _waiting_bytes(transport: asyncio.Transport) -> int:
+    """What the peer has not taken yet, here and in the kernel, where it tells: it may keep megabytes."""
+    count = transport.get_write_buffer_size()
+    with contextlib.suppress(OSError):
+        told = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+        count += int.from_bytes(told, sys.byteorder)
+    return count
+
+
+def _make_room(crowding: tuple[BoundedHttp, str] | None) -> None:
+    if crowding is not None:
+        oldest, why = crowding
+        oldest._refuse(why)
 
 
 def bounded(of_one_address: int, kind: type[BoundedHttp] = BoundedHttp) -> type[BoundedHttp]:

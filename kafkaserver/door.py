@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 from kafkaserver.limits import ServerCounters, ServerLimits
 from kafkaserver.replies import Handler
 from kafkaserver.request_memory import RequestMemory
+from muster.kafkawire.errors import KafkaWireError
 
 One = TypeVar("One")
 
@@ -35,6 +36,9 @@ class Door(Protocol[One]):
 
     def answers_grew(self, size_bytes: int) -> None:
         """So many bytes of answers more, or fewer, wait in memory for their peers to take them."""
+
+    def frame_refused(self, peer: str, error: KafkaWireError) -> None:
+        """A peer sent what is no request, or too much of one."""
 
     def admitted(self, connection: One) -> None:
         """It has said who it is."""

@@ -20,6 +20,7 @@ from kafkaserver.short_requests import ShortRequests
 from kafkaserver.sockets import Connection
 from kafkaserver.strangers import Strangers
 from kafkaserver.tls import Certificate, TlsSocket
+from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
 from muster.kernel.addresses import network_of
 
 log = structlog.get_logger(__name__)
@@ -81,6 +82,7 @@ class KafkaServer:
         self._neighbours: Neighbours[Connection] = Neighbours(self.limits.connections_of_one_address)
         self._said_of_strangers_at = float("-inf")
         self._said_of_neighbours_at = float("-inf")
+        self._said_of_frames_at = float("-inf")
         self._to_flush: set[Connection] = set()
         self._last_answered: Connection | None = None
         self._listening: socket.socket | None = None
@@ -197,6 +199,19 @@ class KafkaServer:
             self._said_of_strangers_at = self.loop.time()
             closed = sum(self.counters.crowding.values())
             log.warning("kafka_strangers_closed", listener=self.name, why=why, newest=network, closed=closed)
+
+    def frame_refused(self, peer: str, error: KafkaWireError) -> None:
+        """Count what is no request, or too much of one; said once a second, with how many there were."""
+        counters = self.counters
+        if isinstance(error, FrameTooLarge):
+            counters.oversize += 1
+        else:
+            counters.malformed += 1
+        if self.loop.time() - self._said_of_frames_at >= _SAY_EVERY_S:
+            self._said_of_frames_at = self.loop.time()
+            refused = counters.oversize + counters.malformed
+            kind = type(error).__name__
+            log.warning("kafka_frame_refused", peer=peer, kind=kind, reason=str(error), refused=refused)
 
     def admitted(self, connection: Connection) -> None:
         """It has said who it is."""

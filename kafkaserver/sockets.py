@@ -19,7 +19,7 @@ from kafkaserver.outbox import FileEnded, Outbox
 from kafkaserver.replies import HEARD_AGAIN_MS, Gate, Reply, Session
 from kafkaserver.tls import TlsSocket
 from muster.kafkawire.api_table import read_request_header
-from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
+from muster.kafkawire.errors import KafkaWireError
 from muster.kafkawire.framing import LENGTH_BYTES, SMALLEST_REQUEST_BYTES, frame_bytes
 
 log = structlog.get_logger(__name__)
@@ -308,12 +308,7 @@ class Connection:
         self._server.handler(header, frame, reply)
 
     def _refuse(self, error: KafkaWireError) -> None:
-        counters = self._server.counters
-        if isinstance(error, FrameTooLarge):
-            counters.oversize += 1
-        else:
-            counters.malformed += 1
-        log.warning("kafka_frame_refused", peer=self.peer, kind=type(error).__name__, reason=str(error))
+        self._server.frame_refused(self.peer, error)
         self.close(str(error))
 
     # -- too much waiting

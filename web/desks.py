@@ -27,8 +27,6 @@ WAIT_MS = 5_000
 WORK_MS = 15_000
 """PostgreSQL ends a statement after 5 s; this ends the wait for a PostgreSQL that has stopped itself."""
 
-BODY_WITHIN_MS = 10_000
-
 Scope = dict[str, Any]
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -46,14 +44,6 @@ class Busy(Exception):
 
 class Silent(Busy):
     """The database answers nobody; nothing was answered."""
-
-
-class TooLarge(Exception):
-    """The body is larger than any form or request of ours."""
-
-
-class Gone(Exception):
-    """The client left while it was sending."""
 
 
 class Desk:
@@ -185,29 +175,6 @@ class Desks:
         await desk.rest()
         self._free.append(desk)
         self._turn.release()
-
-
-async def read_body(scope: Scope, receive: Receive, largest_bytes: int) -> bytes:
-    """The whole body within BODY_WITHIN_MS.
-
-    Raises TooLarge above `largest_bytes`, Gone if the client leaves, TimeoutError if it is too slow.
-    """
-    stated = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-    if not stated.isdigit() or len(stated) > 18 or int(stated) > largest_bytes:
-        raise TooLarge
-    parts, size = [], 0
-    async with asyncio.timeout(BODY_WITHIN_MS / 1000):
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Gone
-            part = message.get("body", b"")
-            size += len(part)
-            if size > largest_bytes:
-                raise TooLarge
-            parts.append(part)
-            if not message.get("more_body", False):
-                return b"".join(parts)
 
 
 async def _answer(

@@ -9,20 +9,9 @@ from django.conf import settings
 from django.template.loader import render_to_string
 
 from access.rest.problems import MEDIA_TYPE, RETRY_AFTER_S, SILENT_DATABASE, document
-from web.desks import (
-    Busy,
-    Desks,
-    Gone,
-    Handle,
-    Message,
-    Receive,
-    Scope,
-    Send,
-    Silent,
-    TooLarge,
-    read_body,
-)
-from web.metrics import ANSWER_MS, ANSWERS
+from web.bodies import Bodies, Crowded, Gone, TooLarge
+from web.desks import Busy, Desks, Handle, Message, Receive, Scope, Send, Silent
+from web.metrics import ANSWER_MS, ANSWERS, REFUSED
 from web.middleware import CONTENT_SECURITY_POLICY
 from web.pulse import Pulse
 from web.unanswered import fields_in, page_of
@@ -35,6 +24,12 @@ _WORDS = {
         "Send it again.",
     ),
     "large": (413, "The request is too large", "Nothing was changed.", "No form or request needs so much."),
+    "crowded": (
+        503,
+        "The request was too slow",
+        "It was not read, because others need the memory. Nothing was changed.",
+        "Send it again.",
+    ),
     "busy": (
         503,
         "The page could not be read",
@@ -43,6 +38,9 @@ _WORDS = {
     ),
     "silent": (503, "The page could not be read", SILENT_DATABASE, "Try again in a few seconds."),
 }
+_UNREAD = ("slow", "large", "crowded")
+"""Refused before the whole body was here: the rest of it is not waited for."""
+
 _PLAIN = ("/readyz", "/metrics")
 """Asked by programs that read a line."""
 
@@ -55,6 +53,7 @@ class HttpDoor:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._desks: Desks | None = None
+        self._bodies = Bodies()
         self._pulse = Pulse()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,7 +67,7 @@ class HttpDoor:
         if path == "/readyz" and not await self._pulse.beats():
             return await _say(send, 503, b"the database does not answer\n", "text/plain")
         try:
-            body = await read_body(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+            body = await self._bodies.read(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
             said = await self._at_a_desk(scope, body)
         except Gone:
             return None
@@ -78,6 +77,9 @@ class HttpDoor:
             said = unanswered(scope, body, "silent")
         except Busy:
             said = unanswered(scope, body, "busy")
+        except Crowded:
+            REFUSED.labels("bodies").inc()
+            said = refusal(path, "crowded")
         except TimeoutError:
             said = refusal(path, "slow")
         ANSWERS.labels(f"{said[0]['status'] // 100}xx").inc()
@@ -109,11 +111,11 @@ def refusal(path: str, why: str) -> list[Message]:
     status, title, means, _ = _WORDS[why]
     if is_rest(path):
         body = json.dumps(document(status, f"{title}. {means}", request_id)).encode()
-        return _messages(status, body, MEDIA_TYPE, request_id)
+        return _messages(status, body, MEDIA_TYPE, request_id, is_unread=why in _UNREAD)
     if path in _PLAIN:
-        return _messages(status, f"{means}\n".encode(), "text/plain", request_id)
+        return _messages(status, f"{means}\n".encode(), "text/plain", request_id, is_unread=why in _UNREAD)
     body = _page(why).replace(b"REQUEST-ID", request_id.encode())
-    return _messages(status, body, "text/html; charset=utf-8", request_id)
+    return _messages(status, body, "text/html; charset=utf-8", request_id, is_unread=why in _UNREAD)
 
 
 def unanswered(scope: Scope, body: bytes, why: str) -> list[Message]:
@@ -140,7 +142,9 @@ async def _say(send: Send, status: int, body: bytes, kind: str) -> None:
         await send(message)
 
 
-def _messages(status: int, body: bytes, kind: str, request_id: str) -> list[Message]:
+def _messages(
+    status: int, body: bytes, kind: str, request_id: str, *, is_unread: bool = False
+) -> list[Message]:
     headers = {
         "Content-Type": kind,
         "Content-Length": str(len(body)),
@@ -153,7 +157,7 @@ def _messages(status: int, body: bytes, kind: str, request_id: str) -> list[Mess
         headers["Retry-After"] = RETRY_AFTER_S
     if status == 405:
         headers["Allow"] = ", ".join(READ)
-    if status in (408, 413):
+    if is_unread:
         headers["Connection"] = "close"
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     return [

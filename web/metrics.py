@@ -6,7 +6,9 @@ LIVE_PAGES = Gauge("muster_web_live_pages", "Open pages with a live websocket.")
 LIVE_CHANGES = Gauge("muster_web_live_changes", "Changes numbered by this process since it began.")
 BUSY_DESKS = Gauge("muster_web_busy_desks", "Requests that are being worked on.")
 REFUSED = Counter(
-    "muster_web_refused", "Requests answered 503 without Django: queue full, no desk, too slow.", ["why"]
+    "muster_web_refused",
+    "Requests answered 503 without Django: queue full, no desk, too slow, no memory for bodies.",
+    ["why"],
 )
 ANSWERS = Counter("muster_web_answers", "Answers by the first digit of their status.", ["status"])
 ANSWER_MS = Histogram(

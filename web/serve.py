@@ -117,7 +117,6 @@ async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
         ws_max_size=16_384,
         ws_per_message_deflate=False,
         ws_ping_interval=20.0,
-        limit_concurrency=2_000,
     )
     server = _Server(options)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from kafkaserver.guard import Guard
 from kafkaserver.limits import ServerLimits
@@ -63,6 +64,18 @@ async def test_a_malformed_frame_closes_the_connection(frame: bytes) -> None:
     async with served(_echo) as (server, port):
         await _sent_and_closed(port, frame)
         assert (server.counters.malformed, server.connection_count) == (1, 0)
+
+
+async def test_strangers_write_a_line_a_second_at_most() -> None:
+    async with served(_echo) as (server, port):
+        began = server.loop.time()
+        with capture_logs() as said:
+            for number in range(30):
+                await _sent_and_closed(port, request(1, key=999) if number % 2 else struct.pack(">i", -1))
+        seconds = server.loop.time() - began
+        assert (server.counters.malformed, server.counters.oversize) == (15, 15)
+    lines = [line for line in said if line["event"] == "kafka_frame_refused"]
+    assert lines[0]["refused"] == 1 and len(lines) <= 1 + seconds
 
 
 async def test_a_body_that_its_handler_cannot_read_closes_the_connection_only_of_its_sender() -> None:
