@@ -104,7 +104,12 @@ class CommitAgain(Commit):
 
     def judge(self, state: GroupState) -> Judgement:
         _, member_id, group_instance_id, generation, partitions, notes = self._same
-        offsets = dict(zip(partitions, self._offsets, strict=True))
+        stated = self._offsets
+        if len(stated) == 1:
+            # By far the most, and a third of what the general way costs.
+            offsets = {partitions[0]: stated[0]}
+        else:
+            offsets = dict(zip(partitions, stated, strict=True))
         return judge(state, member_id, group_instance_id, generation, offsets, notes)
 
 

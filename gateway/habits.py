@@ -21,7 +21,7 @@ from gateway.translation.groups import MemberAnswer
 from kafkaserver.cluster_answers import TopicView
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader
-from muster.kafkawire.framing import LENGTH_BYTES
+from muster.kafkawire.framing import LENGTH_BYTES, Buffer
 from muster.kafkawire.heartbeats import HeartbeatRequest, around_the_correlation_id
 from muster.kafkawire.offset_commits import OffsetCommitRequest, offset_commit_answer
 from muster.kafkawire.patterns import Pattern
@@ -216,18 +216,18 @@ class CommitHabit:
         """
         if not received.startswith(self.begins):
             return None
-        return self._said_again(memoryview(received)[12:], received[8:12])
+        return self._said_again(received, _SAID_FROM, received[8:12])
 
     def said_in_frame(self, frame: memoryview) -> "CommitSaidAgain | None":
         """The same of a request without its length."""
         if frame[:4] != self.begins[4:]:
             return None
-        return self._said_again(frame[8:], frame[4:8].tobytes())
+        return self._said_again(frame, _BEHIND_CORRELATION_ID, frame[4:8].tobytes())
 
-    def _said_again(self, said: memoryview, correlation_id: bytes) -> "CommitSaidAgain | None":
+    def _said_again(self, buffer: Buffer, start: int, correlation_id: bytes) -> "CommitSaidAgain | None":
         if self.known.topics is not self.topics or not self.service.serving:
             return None
-        offsets = self.pattern.numbers_in(said)
+        offsets = self.pattern.numbers_in(buffer, start)
         if offsets is None or min(offsets) < 0:
             return None
         return CommitSaidAgain(self, offsets, correlation_id)

@@ -6,6 +6,8 @@ Clients say the same for as long as they live, but for these; to compare is a fi
 import struct
 from collections.abc import Sequence
 
+from muster.kafkawire.framing import Buffer
+
 _OFFSET_BYTES = 8
 
 
@@ -24,9 +26,9 @@ class Pattern:
         self._fields = struct.Struct("".join(layout))
         self._same = self._fields.unpack(said)[::2]
 
-    def numbers_in(self, said: memoryview) -> tuple[int, ...] | None:
-        """The offsets of a request that says the same; None: it says something else."""
-        if len(said) != self._fields.size:
+    def numbers_in(self, buffer: Buffer, start: int = 0) -> tuple[int, ...] | None:
+        """The offsets of a request that says the same from `start` on; None: it says something else."""
+        if len(buffer) - start != self._fields.size:
             return None
-        fields = self._fields.unpack(said)
+        fields = self._fields.unpack_from(buffer, start)
         return fields[1::2] if fields[::2] == self._same else None

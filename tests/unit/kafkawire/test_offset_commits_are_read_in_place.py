@@ -119,8 +119,11 @@ def test_of_a_commit_that_is_said_again_only_the_offsets_are_read(
         (name, [(number, offset, epoch, note) for number, _, epoch, note in partitions])
         for name, partitions in topics
     ]
-    again = frame_of(version, others, member=member)[header.body_start :]
-    assert pattern.numbers_in(again) == tuple(offset for _, partitions in others for _ in partitions)
+    again = frame_of(version, others, member=member)
+    stated = tuple(offset for _, partitions in others for _ in partitions)
+    assert pattern.numbers_in(again[header.body_start :]) == stated
+    assert pattern.numbers_in(again, header.body_start) == stated
+    assert pattern.numbers_in(bytes(again), header.body_start) == stated
     assert pattern.numbers_in(frame_of(version, others, member=member + "x")[header.body_start :]) is None
 
 
