@@ -59,6 +59,9 @@ def refusal(draft: Draft, frame: BrokerHello) -> HelloRefused | None:
             error=ErrorCode.DATABASE_SET_BACK,
             text=f"the database was set back: {why}; stop what runs on another copy, then adopt_restore",
         )
+    if _says_a_loss_in_vain(frame):
+        text = f"broker {frame.broker_id} is about to stop: what it lost is heard when it has come to stay"
+        return HelloRefused(error=ErrorCode.BROKER_NOT_AVAILABLE, text=text)
     session, known = draft.memory.sessions.get(frame.broker_id), draft.broker(frame.broker_id)
     if session is None or known is None or known.incarnation == frame.incarnation:
         return None
@@ -68,6 +71,11 @@ def refusal(draft: Draft, frame: BrokerHello) -> HelloRefused | None:
             text=f"another process is broker {frame.broker_id}; its session is not over",
         )
     return None
+
+
+def _says_a_loss_in_vain(frame: BrokerHello) -> bool:
+    """Who is about to stop is not elected, and its next process would not say any more what it lost."""
+    return frame.leaving and (frame.lost_tail or bool(frame.damaged_logs))
 
 
 def _proves_a_set_back(draft: Draft, frame: BrokerHello) -> str:

@@ -35,3 +35,22 @@ def test_the_last_member_leads_again_even_without_its_tail_and_the_journal_says_
     assert (stage.row.leader, stage.row.isr) == (1, (1,))
     losses = [record for record in stage.world.database.journal if isinstance(record, PossibleLoss)]
     assert [loss.leader for loss in losses] == [1]
+
+
+def test_a_loss_said_by_who_is_about_to_stop_is_heard_from_the_next() -> None:
+    stage = Stage(assigned=(1, 2), min_insync=1, brokers=3)
+    stage.shrink_to(1, 1)
+    stage.kill(1)
+    stage.session_over(1)
+    stage.machine_crash(1)
+    stage.start(1)
+    stage.world.do(("leave", 1))
+    stage.join(1)
+    assert stage.row.leader == -1, "it is not elected"
+    assert not stage.world.brokers[1].up, "and stops"
+    stage.start(1)
+    stage.join(1)
+
+    assert (stage.row.leader, stage.row.isr) == (1, (1,))
+    losses = [record for record in stage.world.database.journal if isinstance(record, PossibleLoss)]
+    assert [loss.leader for loss in losses] == [1]

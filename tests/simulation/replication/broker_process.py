@@ -187,6 +187,8 @@ class Broker:
             return
         if isinstance(frame, HelloRefused):
             self._leave_link()
+            # Who leaves does not wait for a link.
+            self.may_leave = self.leaving
             return
         if isinstance(frame, WishAnswer):
             return

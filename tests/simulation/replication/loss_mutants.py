@@ -5,6 +5,7 @@ from unittest.mock import patch
 
 from broker.core.loss_watch import LossWatch
 from broker.core.replica import Replica
+from controller.core import brokers
 from tests.simulation.replication.losses import HeldOnDisk
 from tests.simulation.replication.mutants import mutant, replaced
 from tests.simulation.replication.registration_mutants import MUTANTS
@@ -25,6 +26,7 @@ MUTANTS["cut_too_far"] = replaced(
         )
     ),
 )
+MUTANTS["loss_said_in_vain"] = lambda: patch.object(brokers, "_says_a_loss_in_vain", lambda _: False)
 MUTANTS["gone_is_untold"] = replaced(
     LossWatch,
     "stopped",

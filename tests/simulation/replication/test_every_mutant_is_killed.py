@@ -9,6 +9,9 @@ from tests.scenarios.replication import (
     test_a_log_that_goes_tells_what_it_held as gone,
 )
 from tests.scenarios.replication import (
+    test_a_lost_tail_has_no_seat as tails,
+)
+from tests.scenarios.replication import (
     test_a_proposal_ends_only_by_a_true_end as proposals,
 )
 from tests.scenarios.replication import (
@@ -101,6 +104,7 @@ SCENES: dict[str, Callable[[], None]] = {
     ),
     "gone_is_untold": gone.test_whoever_comes_back_when_the_partition_is_elsewhere_tells_what_its_log_held,
     "next_one_answers": losses.test_a_partition_that_got_the_number_of_a_removed_one_answers_for_itself,
+    "loss_said_in_vain": tails.test_a_loss_said_by_who_is_about_to_stop_is_heard_from_the_next,
     "let_go_early": leaving.test_what_one_turn_has_no_room_for_is_moved_in_the_next,
     "removed_unread": removals.test_what_a_group_has_not_read_stays_unless_it_is_forced,
     "removed_unheeded": removals.test_as_long_as_a_live_broker_has_not_linked_nothing_is_removed,
