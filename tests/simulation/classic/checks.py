@@ -65,10 +65,24 @@ class Checks(TurnChecks):
         for one in decision.replies:
             if isinstance(one, Say) and isinstance(one.message, JoinAnswer | SyncAnswer):
                 self.decided_at[one.message.waiter] = self.world.now
+        for opened in decision.records:
+            if isinstance(opened, records.GenerationOpened):
+                self._check_size(opened.generation, decision)
         gone = set(map(_expired, decision.records))
         for client in self.kafka.alive():
             if client.member_id in gone:
                 self._silent_ms[node, client.member_id] = self._silence_of(client)
+
+    def _check_size(self, generation: int, decision: GroupDecision) -> None:
+        """Static members that did not join keep their places beside those who did."""
+        joined = sum(
+            isinstance(one, Say)
+            and isinstance(one.message, JoinAnswer)
+            and one.message.error is ErrorCode.NONE
+            and one.message.generation == generation
+            for one in decision.replies
+        )
+        self.world.forbid(joined > self.world.settings.group_max_size, "more have joined than may")
 
     def _silence_of(self, client: Client) -> float:
         return self.world.now - max(client.proved_at, self.loaded_at)
@@ -146,10 +160,6 @@ class Checks(TurnChecks):
         self.world.forbid(rows.phase is Phase.EMPTY and members, "an Empty group has members")
         instances = [one.group_instance_id for one in members.values() if one.group_instance_id is not None]
         self.world.forbid(len(instances) != len(set(instances)), "two members are one instance")
-        if rows.phase is Phase.COMPLETING_REBALANCE and before.phase is not rows.phase:
-            # Static members that did not join keep their places beside those who did.
-            joined = len(members) - len(instances)
-            self.world.forbid(joined > self.world.settings.group_max_size, "more have joined than may")
 
     def _check_admission(self, member: ClassicMember, before: GroupRows) -> None:
         name = member.group_instance_id or member.client_id

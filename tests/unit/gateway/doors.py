@@ -1,7 +1,7 @@
 """This room opens a node's Kafka door over shards in memory, and speaks Kafka to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -173,8 +173,16 @@ class DoorNode(Node):
 class Door:
     """A node's door, its shards, and how to come in."""
 
-    def __init__(self, shards: Shards, node: DoorNode, listener: NodeListener, port: int) -> None:
+    def __init__(
+        self,
+        shards: Shards,
+        services: Mapping[str, ShardService],
+        node: DoorNode,
+        listener: NodeListener,
+        port: int,
+    ) -> None:
         self.shards = shards
+        self.services = services
         self.node = node
         self.listener = listener
         self._port = port
@@ -211,7 +219,7 @@ async def kafka_door(
         node = DoorNode()
         listener = NodeListener(node, services, guard=guard)
         listener._cluster._known.learn(*node.learnt)
-        door = Door(shards, node, listener, listener.server.listen("127.0.0.1", 0))
+        door = Door(shards, services, node, listener, listener.server.listen("127.0.0.1", 0))
         try:
             yield door
         finally:
