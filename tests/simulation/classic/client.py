@@ -58,6 +58,10 @@ class Client:
         self.version = 0
         self.state = "finding"
         self.gone = self.paused = False
+        self.mute = False
+        """Its application hangs: it beats, and neither joins nor asks for its share, until it is removed."""
+        self.knocks = False
+        """It asks for an id, and never joins with it."""
         self.proved_at = self.world.now
         self._seat: Seat | None = None
         self._asked: Waiter | None = None
@@ -133,7 +137,7 @@ class Client:
 
     def join(self) -> None:
         """JoinGroup with what it knows of itself; it reads no further before it has its next share."""
-        if self.gone or self._seat is None:
+        if self.gone or self.mute or self._seat is None:
             return
         self.reader.stop()
         self.state = "joining"
@@ -158,6 +162,9 @@ class Client:
 
     def sync(self, assignments: Mapping[str, bytes]) -> None:
         """SyncGroup of the generation that it joined."""
+        if self.mute:
+            self.state = "stable"
+            return
         self.state = "syncing"
 
         def make(connection: ConnectionId, waiter: Waiter) -> Sync:
@@ -247,6 +254,8 @@ class Client:
             self.world.later(RESTART_MS, self._if_idle(self.find))
         elif error is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
+            if self.knocks:
+                self.die()
             self.join()
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id, self.generation = "", -1
@@ -304,7 +313,7 @@ class Client:
             self.die()
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self.reader.commit_late()
-            self.member_id, self.generation = "", -1
+            self.member_id, self.generation, self.mute = "", -1, False
             self.join()
         elif error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
             self.reader.commit_late()
@@ -317,6 +326,24 @@ class Client:
         self.version += 1
         if self.state == "stable" and self._asked is None:
             self.join()
+
+    def hangs(self) -> None:
+        """It reads nothing any more, and says nothing but that it lives."""
+        self.mute = True
+        self.reader.stop()
+
+    def goes_on(self) -> None:
+        """It asks for its share anew; in the calm not before the group has done without it.
+
+        But for a static member, which keeps its place for as long as it beats (conformance 91).
+        """
+        is_missed = self.world.quiet and self.instance is None and self.cluster.is_rebalancing()
+        if self.mute and is_missed:
+            self.world.later(HEARTBEAT_MS, self.goes_on)
+        elif self.mute:
+            self.mute = False
+            if self._asked is None:
+                self.join()
 
     def rolls(self) -> None:
         """Its strategy is another, step by step."""

@@ -211,6 +211,10 @@ class Cluster:
     def alive(self) -> list[Client]:
         return [client for client in self.clients if not client.gone]
 
+    def is_rebalancing(self) -> bool:
+        """Whether somebody is waited for, by the rows."""
+        return self.world.rows.rows.phase in (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
+
     def nobody_comes(self) -> bool:
         """Nobody who is alive can be a member."""
         return not self.alive()
@@ -239,6 +243,8 @@ class Cluster:
         ids = sorted(client.member_id for client in alive)
         if sorted(rows.classic.members) != ids:
             return f"members are {sorted(rows.classic.members)}, alive are {ids}"
+        if any(client.mute for client in alive):
+            return "somebody hangs"
         if {client.generation for client in alive} != {rows.generation}:
             return "somebody is in another generation"
         if not all(client.reader.ready for client in alive):

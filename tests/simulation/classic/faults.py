@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from tests.simulation.classic.client import Client
+from tests.simulation.classic.client import REBALANCE_MS, Client
 from tests.simulation.classic.cluster import Cluster
 from tests.simulation.classic.reader import NEVER_READ
 from tests.simulation.native import faults as native
@@ -25,6 +25,8 @@ class Faults(native.Faults):
             (4, self._leave_group),
             (4, self._break),
             (4, self._pause),
+            (3, self._hang),
+            (2, self._knock),
             (3, self._rejoin),
             (2, self._roll),
             (2, self._second_of_an_instance),
@@ -101,6 +103,19 @@ class Faults(native.Faults):
         length = self.chance.choice((500, 3_000, 9_000))
         self.world.later(length, lambda: setattr(client, "paused", False))
         return f"{client.name} is paused for {length} ms"
+
+    def _hang(self) -> str:
+        client = self._client()
+        if client is None or client.mute:
+            return ""
+        client.hangs()
+        length = self.chance.choice((3_000, REBALANCE_MS + 3_000))
+        self.world.later(length, client.goes_on)
+        return f"{client.name} hangs for {length} ms"
+
+    def _knock(self) -> str:
+        self.kafka.start("dan", None).knocks = True
+        return "dan asks for an id"
 
     def _rejoin(self) -> str:
         client = self._client()

@@ -25,7 +25,7 @@ SEEN_BY_SEEDS = (
         "waiting_expires",
         "the session of a member ends while its answer is held back",
         (Patch(leaving._look_after, "if waits and not session.fresh:", "if False:"),),
-        seeds=(19,),
+        seeds=(2,),
     ),
     Mutant(
         "heartbeats_unheard",
@@ -38,6 +38,54 @@ SEEN_BY_SEEDS = (
         "after a takeover nothing ends a join phase",
         (Patch(loading.load, "draft.join_phase = JoinPhase(after(now, longest_ms))", "pass"),),
         seeds=(5,),
+    ),
+    Mutant(
+        "hung_joiners_are_awaited",
+        "a join phase has no end",
+        (
+            Patch(
+                rebalancing.prepare,
+                "JoinPhase(after(draft.now, longest))",
+                "JoinPhase(after(draft.now, 10**9))",
+            ),
+        ),
+        seeds=(114,),
+    ),
+    Mutant(
+        "debtors_are_awaited",
+        "whoever never asks for its assignment stays",
+        (
+            Patch(
+                rebalancing._complete,
+                "draft.sync_ends_at = after(draft.now, draft.longest_rebalance_ms())",
+                "draft.sync_ends_at = None",
+            ),
+        ),
+        seeds=(53,),
+    ),
+    Mutant(
+        "ids_stay",
+        "an id that nobody joins with has no end",
+        (
+            Patch(
+                joining._stranger_joins,
+                "draft.set_session(fresh, event.session_timeout_ms)",
+                "draft.set_session(fresh, 10**9)",
+            ),
+        ),
+        seeds=(2,),
+    ),
+    Mutant(
+        "all_have_a_place",
+        "in a rebalance more than the limit may join",
+        (
+            Patch(
+                joining._has_room,
+                "return member_id in draft.joins or len(draft.joins) < most",
+                "return True",
+            ),
+        ),
+        seeds=(3,),
     ),
     Mutant(
         "any_member_leads",
