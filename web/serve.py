@@ -15,6 +15,7 @@ from django.conf import settings
 
 from access import sessions
 from access.bounded_http import bounded
+from access.bounded_websocket import BoundedWebSocket
 from access.peers import strangers_per_address
 from config.asgi import application as django_application
 from kafkaserver import open_files
@@ -114,6 +115,7 @@ async def serve(host: str, port: int, ready: Callable[[int], Any]) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=5,
         backlog=open_files.backlog(),
+        ws=BoundedWebSocket,
         ws_max_size=16_384,
         ws_per_message_deflate=False,
         ws_ping_interval=20.0,
