@@ -18,7 +18,7 @@ from muster.kernel.instants import Instant
 from muster.kernel.scopes import EVERYTHING
 from muster.messages import codec, limits
 from muster.messages.errors import GOING_AWAY_CLOSE, NORMAL_CLOSE, POLICY_VIOLATION_CLOSE
-from muster.messages.member import Frame
+from muster.messages.member import Frame, RegisterConsumerResponse
 
 logger = logging.getLogger("muster.coordinator")
 
@@ -57,7 +57,8 @@ def never_now(payload: bytes) -> bool:
 class MemberConnection:
     """One websocket of a consumer; `group_id` and `consumer_id` are set by its RegisterConsumer.
 
-    `closing` is true from the decision to close on: what the peer still says is not heard.
+    `closing` is true from the decision to close on: what the peer still says is not heard. `is_member` is
+    how its last RegisterConsumer was answered; None: none was yet.
     """
 
     __slots__ = (
@@ -74,6 +75,7 @@ class MemberConnection:
         "group_id",
         "groups",
         "id",
+        "is_member",
         "peer",
         "presented",
         "principal",
@@ -94,6 +96,7 @@ class MemberConnection:
         self.consumer_id: str | None = None
         self.shard: int | None = None
         self.closing = False
+        self.is_member: bool | None = None
         self.unanswered_commits = 0
         self.verified_at = Instant(0)
         # What its token is good for.
@@ -123,6 +126,8 @@ class MemberConnection:
 
     def say(self, message: Frame) -> None:
         """Send a message, at once if nothing waits before it; an overflowing outbox closes the connection."""
+        if isinstance(message, RegisterConsumerResponse):
+            self.is_member = message.error_code == ErrorCode.NONE
         encoded = codec.encode(message)
         # What is said while a text waits for its peer comes after it.
         waits = self._outbox or self._writer or self.closing

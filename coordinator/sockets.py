@@ -23,8 +23,11 @@ TEXT_EXTENSION = "muster.text"
 class TextLine(Protocol):
     """What a server may offer under `TEXT_EXTENSION`: texts without a queue and a woken task for each."""
 
-    def hear_by(self, hear: Callable[[str], float]) -> None:
-        """Give each text to `hear`, not to `receive`; it answers how many seconds to read nothing more."""
+    def hear_by(self, hear: Callable[[str], float], fits: Callable[[int], bool]) -> None:
+        """Give each text to `hear`, not to `receive`; it answers how many seconds to read nothing more.
+
+        `fits` is asked whether a long message may come, before it does; if not it has hung up.
+        """
 
     def say_now(self, payload: bytes) -> bool:
         """Send a text. False, and nothing is sent, when it would have to wait or is too late."""
@@ -60,7 +63,7 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
         try:
             listening = _Listening(admission, self._door)
             if line is not None:
-                line.hear_by(listening.hear)
+                line.hear_by(listening.hear, listening.fits)
             await send({"type": "websocket.accept"})
             await self._serve(admission, listening, receive)
         finally:
@@ -72,10 +75,19 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
 
     async def _serve(self, connection: MemberConnection, listening: "_Listening", receive: Receive) -> None:
         """Listen until the peer is gone, or the writer has said good-bye, or could not in time."""
-        loop = asyncio.get_running_loop()
-        patience = loop.call_later(
-            self._door.limits.registration_timeout_ms / 1000, _lose_patience, connection
-        )
+        loop, within_s = asyncio.get_running_loop(), self._door.limits.registration_timeout_ms / 1000
+
+        patience: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal patience
+            if connection.group_id is not None and connection.is_member is None:
+                # Whoever asked is not to blame for an answer that waits.
+                patience = loop.call_later(within_s, look)
+            elif not connection.is_member:
+                connection.close(POLICY_VIOLATION_CLOSE, "RegisterConsumer did not come in time")
+
+        patience = loop.call_later(within_s, look)
         try:
             async with asyncio.timeout(None) as good_bye:
                 connection.begin(lambda: good_bye.reschedule(loop.time()))
@@ -107,6 +119,15 @@ class _Listening:
             elif pause_s := self.hear(text):
                 await asyncio.sleep(pause_s)
 
+    def fits(self, size_bytes: int) -> bool:
+        """Whether a message of so many bytes may come; if not it is refused, and never held."""
+        if self._connection.closing:
+            return False
+        limit_bytes = self._door.inbound_limit_bytes(self._connection, size_bytes)
+        if size_bytes > limit_bytes:
+            self._refuse(codec.too_large(size_bytes, limit_bytes))
+        return size_bytes <= limit_bytes
+
     def hear(self, text: str) -> float:
         """Hear one text; for so many seconds nothing more may be read."""
         if self._connection.closing:
@@ -121,6 +142,9 @@ class _Listening:
         self._second_began, self._frames = now + pause_s, 0
         return pause_s
 
+    def _refuse(self, problem: RemoteMessageError) -> None:
+        self._connection.close(problem.close_code, f"{problem.error_code.name}: {problem}")
+
     def _understand(self, connection: MemberConnection, text: str) -> None:
         try:
             if len(text) <= limits.SHORT_CHARACTERS:
@@ -129,7 +153,7 @@ class _Listening:
                 limit_bytes = self._door.inbound_limit_bytes(connection, limits.bytes_of(text))
                 message = codec.decode_from_member(text, limit_bytes)
         except RemoteMessageError as problem:
-            connection.close(problem.close_code, f"{problem.error_code.name}: {problem}")
+            self._refuse(problem)
             return
         match message:
             case CommitOffsetsRequest():
@@ -140,11 +164,6 @@ class _Listening:
                 self._door.tell_metadata(connection, message)
             case _:
                 self._door.heard(connection, message)
-
-
-def _lose_patience(connection: MemberConnection) -> None:
-    if connection.group_id is None:
-        connection.close(POLICY_VIOLATION_CLOSE, "RegisterConsumer did not come in time")
 
 
 async def _refuse(send: Send, status: int) -> None:

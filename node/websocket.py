@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 
@@ -30,7 +31,14 @@ TEXT = 0x81
 _HEADER_OF_LENGTH = {126: 8, 127: 14}
 """Bytes of a masked frame before its payload, by the length's short form; 6 for all others."""
 
+FITS_ALL_BYTES = 65_536
+"""Of a frame that is no longer nobody is asked whether it may be so long."""
+
+OTHER_FRAMES_A_SECOND = 2_000
+"""Of what is no whole text, pings above all, the rest waits: each costs as much as a text."""
+
 Hear = Callable[[str], float]
+Fits = Callable[[int], bool]
 
 
 class _Mailbox:
@@ -66,22 +74,29 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*arguments, **named)
         self.queue = _Mailbox()  # type: ignore[assignment]
         self._hear: Hear | None = None
+        self._fits: Fits | None = None
         self._by_frame = False
-        self._early_bytes = False
         self._rest = bytearray()
         self._resting = False
+        self._skipped_bytes = 0
+        """So much of a frame that is too long is still to come, and read by nobody."""
+        self._others = 0
+        self._others_since = 0.0
+        self._waits_for_the_peer = False
         self._cut_off: asyncio.TimerHandle | None = None
         self._large_texts = large_texts(self.loop)
         self._said = said_texts(self.loop)
 
     # --- for the application --------------------------------------------------------------------------------
 
-    def hear_by(self, hear: Hear) -> None:
+    def hear_by(self, hear: Hear, fits: Fits | None = None) -> None:
         """Give each text to `hear` as soon as it is here, not to `receive`; call it before accepting.
 
-        `hear` answers for how many seconds nothing more shall be read, usually 0.
+        `hear` answers for how many seconds nothing more shall be read, usually 0. `fits` is asked whether a
+        message of so many bytes, more than FITS_ALL_BYTES, may come, before any of it is kept; if not it has
+        hung up.
         """
-        self._hear = hear
+        self._hear, self._fits = hear, fits
 
     def say_now(self, payload: bytes) -> bool:
         """Send a text (UTF-8). False, and nothing is sent, if it would have to wait or is too late."""
@@ -113,6 +128,21 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         if self._cut_off is not None:
             self._cut_off.cancel()
 
+    def resume_writing(self) -> None:
+        """As uvicorn; what the peer says is read again."""
+        super().resume_writing()
+        if self._waits_for_the_peer:
+            self._waits_for_the_peer = False
+            self._go_on()
+
+    def handle_cont(self, event: Frame) -> None:
+        """As uvicorn, of a message that may be so long."""
+        size = sum(map(len, self.frames)) + len(event.data)
+        if size > FITS_ALL_BYTES and self._fits is not None and not self._fits(size):
+            self.frames = []
+            return
+        super().handle_cont(event)
+
     def shutdown(self) -> None:
         """As uvicorn, after what was said."""
         self._said.flush()
@@ -129,8 +159,12 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self._said.flush()
         await super().send(message)
         if message["type"] == "websocket.accept":
-            # Bytes that came too early lie in the parser, which then goes on alone.
-            self._by_frame = self.conn.state is OPEN and not self._early_bytes
+            self._by_frame = self.conn.state is OPEN
+            if self._rest:
+                # Somebody did not wait for the answer; whoever accepts is to begin first.
+                if not self._resting:
+                    self._rest_from_reading()
+                self.loop.call_soon(self._go_on)
             # Read by nobody any more, and four kilobytes.
             del self.request, self.response
         elif message["type"] == "websocket.http.response.body" and self.close_sent:
@@ -140,9 +174,17 @@ class TextWebSocket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         """Take whole texts out of what came; the parser gets the other frames."""
         if not self._by_frame:
-            self._early_bytes = self.handshake_initiated
+            if self.handshake_initiated and not self.handshake_complete:
+                self._rest += data
+                if len(self._rest) > FITS_ALL_BYTES and not self._resting:
+                    self._rest_from_reading()
+                return
             super().data_received(data)
             return
+        if self._skipped_bytes:
+            skipped = min(self._skipped_bytes, len(data))
+            self._skipped_bytes -= skipped
+            data = data[skipped:]
         if self._rest or self._resting:
             self._rest += data
             if not self._resting:
@@ -182,6 +224,10 @@ class TextWebSocket(WebSocketsSansIOProtocol):
                 position = end
                 break
             stop = start + size
+            if size > FITS_ALL_BYTES and self._fits is not None and not self._fits(size):
+                self._skipped_bytes = max(0, stop - end)
+                position = min(stop, end)
+                continue
             if stop > end:
                 break
             if size >= LARGE_BYTES and not self._large_texts.has_turn():
@@ -200,6 +246,19 @@ class TextWebSocket(WebSocketsSansIOProtocol):
     def _parse(self, frames: "bytes | bytearray") -> None:
         self._said.flush()
         super().data_received(bytes(frames))
+        self._others += 1
+        if self._resting or self.transport.is_closing():
+            return
+        if not self.writable.is_set():
+            # Each ping is answered: who does not take that is not read either.
+            self._waits_for_the_peer = True
+            self._rest_from_reading()
+        elif self._others >= OTHER_FRAMES_A_SECOND:
+            pause_s = max(0.0, self._others_since + 1 - self.loop.time())
+            self._others_since, self._others = self.loop.time() + pause_s, 0
+            if pause_s:
+                self._rest_from_reading()
+                self.loop.call_later(pause_s, self._go_on)
 
     def _heard(self, payload: bytes) -> None:
         if self.close_sent or self._hear is None or (text := self._text_of(payload)) is None:

@@ -60,15 +60,20 @@ def decode_to_broker(frame: str | bytes) -> ToBroker:
     return _decode(_to_broker, frame, MAX_FRAME_TO_BROKER_BYTES)
 
 
+def too_large(size_bytes: int, limit_bytes: int) -> RemoteMessageError:
+    """Of a frame that is longer than it may be."""
+    return RemoteMessageError(
+        f"frame of {size_bytes} bytes, the limit is {limit_bytes}",
+        close_code=MESSAGE_TOO_BIG_CLOSE,
+        error_code=ErrorCode.FRAME_TOO_LARGE,
+    )
+
+
 def _decode(
     decoder: msgspec.json.Decoder[Message], frame: str | bytes, limit_bytes: int | None = None
 ) -> Message:
     if limit_bytes is not None and (size := bytes_of(frame)) > limit_bytes:
-        raise RemoteMessageError(
-            f"frame of {size} bytes, the limit is {limit_bytes}",
-            close_code=MESSAGE_TOO_BIG_CLOSE,
-            error_code=ErrorCode.FRAME_TOO_LARGE,
-        )
+        raise too_large(size, limit_bytes)
     try:
         return decoder.decode(frame)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from coordinator.sockets import TEXT_EXTENSION
-from node.websocket import TextWebSocket
+from node.websocket import OTHER_FRAMES_A_SECOND, TextWebSocket
 
 BOUND_S = 60.0
 FRAME_LIMIT_BYTES = 100_000
@@ -48,7 +48,11 @@ class Application:
         self.refusals = 0
         self.pause_s = 0.0
         self.line: Any = None
+        self.longest = FRAME_LIMIT_BYTES
+        self.asked: list[int] = []
         self.ended = asyncio.Event()
+        self.may_begin = asyncio.Event()
+        self.may_begin.set()
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         self.line = scope["extensions"][TEXT_EXTENSION]
@@ -59,11 +63,16 @@ class Application:
             self.ended.set()
             return
         if self.takes_the_short_way:
-            self.line.hear_by(self.hear)
+            self.line.hear_by(self.hear, self.fits)
+        await self.may_begin.wait()
         await send({"type": "websocket.accept"})
         while (event := await receive())["type"] != "websocket.disconnect":
             self.events.append(event["type"])
         self.ended.set()
+
+    def fits(self, size_bytes: int) -> bool:
+        self.asked.append(size_bytes)
+        return size_bytes <= self.longest
 
     def hear(self, text: str) -> float:
         self.heard.append(text)
@@ -90,7 +99,8 @@ class Peer:
 
 
 @asynccontextmanager
-async def connected(application: Application) -> AsyncIterator[Peer]:
+async def connected(application: Application, early: bytes = b"") -> AsyncIterator[Peer]:
+    """`early`: what is sent before the answer."""
     settings = uvicorn.Config(
         application,
         port=0,
@@ -109,6 +119,13 @@ async def connected(application: Application) -> AsyncIterator[Peer]:
         port = server.servers[0].sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(REQUEST)
+        if early:
+            while application.line is None:
+                await asyncio.sleep(0)
+            writer.write(early)
+            while not application.line._rest:
+                await asyncio.sleep(0)
+            application.may_begin.set()
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 %d" % application.answers)
         try:
             yield Peer(reader, writer)
@@ -244,3 +261,72 @@ async def test_what_is_said_to_a_peer_that_is_gone_disturbs_nobody() -> None:
         peer.writer.transport.abort()
         await application.ended.wait()
         assert application.line.say_now(b"goodbye") is False
+
+
+async def test_a_frame_that_is_too_long_is_refused_by_its_head_and_never_kept() -> None:
+    application = Application()
+    application.longest = 80_000
+    async with connected(application) as peer:
+        whole = frame(b"x" * 90_000)
+        peer.send(frame(b"before") + whole[:20])
+        assert await peer.next_frame() == (TEXT, b"before")
+        while not application.asked:
+            await asyncio.sleep(0)
+        assert not application.line._rest, "what came of it is kept"
+        peer.send(whole[20:50_000])
+        await peer.writer.drain()
+        peer.send(whole[50_000:] + frame(b"y" * 80_000) + frame(b"after"))
+        assert [(await peer.next_frame())[1] for _ in range(2)] == [b"y" * 80_000, b"after"]
+    assert application.asked[0] == 90_000 and set(application.asked[1:]) == {80_000}
+
+
+async def test_fragments_that_are_too_long_together_are_not_kept() -> None:
+    application = Application()
+    application.longest = 70_000
+    async with connected(application) as peer:
+        peer.send(frame(b"x" * 60_000, last=False) + frame(b"x" * 5_000, CONTINUATION, last=False))
+        peer.send(frame(b"x" * 6_000, CONTINUATION, last=False) + frame(b"ping", PING))
+        assert await peer.next_frame() == (10, b"ping")
+        assert application.line.frames == []
+    assert application.asked == [71_000]
+
+
+async def test_what_comes_before_the_answer_is_heard_the_short_way() -> None:
+    application = Application()
+    application.may_begin.clear()
+    async with connected(application, frame(b"early")) as peer:
+        peer.send(frame(b"later"))
+        assert [(await peer.next_frame())[1] for _ in range(2)] == [b"early", b"later"]
+
+
+async def test_whoever_takes_no_answer_to_its_pings_is_read_no_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("node.websocket.OTHER_FRAMES_A_SECOND", 1_000_000)
+    application = Application()
+    async with connected(application) as peer:
+        pings = frame(b"p" * 125, PING) * 500
+        while application.line is None or not application.line._waits_for_the_peer:
+            # Its kernel and ours take some megabytes.
+            peer.send(pings)
+            await asyncio.sleep(0)
+        held = application.line.transport.get_write_buffer_size()
+        for _ in range(20):
+            peer.send(pings)
+            await asyncio.sleep(0.001)
+        assert application.line.transport.get_write_buffer_size() <= held
+        peer.send(frame(b"after"))
+        while (await peer.next_frame()) != (TEXT, b"after"):
+            pass
+
+
+async def test_pings_without_end_wait_as_texts_do() -> None:
+    application = Application()
+    async with connected(application) as peer:
+        began = asyncio.get_running_loop().time()
+        number = 2 * OTHER_FRAMES_A_SECOND + 1
+        peer.send(frame(b"", PING) * number)
+        for _ in range(number):
+            await peer.next_frame()
+        # A bound from below, which no slow machine can break.
+        assert asyncio.get_running_loop().time() - began >= 0.9
