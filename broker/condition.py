@@ -82,7 +82,7 @@ class BrokerCondition:
         """It takes records again, or no more, or nobody knows any more, or for the first time."""
         if before is None or now is None:
             return before is not now
-        return (before.usable_bytes < before.reserve_bytes) != (now.usable_bytes < now.reserve_bytes)
+        return before.is_full != now.is_full
 
     def _logs(self) -> dict[PartitionKey, LogState]:
         """Every replica here of which something is to be said."""

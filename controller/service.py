@@ -240,7 +240,7 @@ class ControllerService:
 
     def _pinged(self, link: BrokerLink, ping: BrokerPing) -> None:
         """Liveness takes no turn: sessions are memory of the owner. A frozen node answers nothing."""
-        if self._node.frozen or not self.cluster.heard(link, ping.metadata_version):
+        if self._node.frozen or not self.cluster.heard(link, ping.metadata_version, ping.condition):
             return
         if self.cluster.lets_somebody_go:
             self._tell(told.TimePassed())

@@ -24,6 +24,7 @@ from controller.store import ControllerStore
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant, after
 from muster.messages.link.callers import CallerRow, frames_of
+from muster.messages.link.condition import Condition
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk, WishAnswer
 from runtime.ports import Entry, Lane, NodeContext, is_unable
@@ -276,12 +277,12 @@ class Cluster:
         """Why no turn could be taken with this finished work; empty: none has failed with it."""
         return self._failed_items.get(item_id, "")
 
-    def heard(self, link: BrokerLink, metadata_version: int) -> bool:
+    def heard(self, link: BrokerLink, metadata_version: int, condition: Condition | None) -> bool:
         """A ping: liveness takes no turn, sessions are memory of the owner. False: nobody's link."""
         pace = self.links.get(link)
         if self.memory is None or pace is None:
             return False
-        if not core.heard(self.memory, link, metadata_version, self._node.now(), self._settings):
+        if not core.heard(self.memory, link, metadata_version, self._node.now(), self._settings, condition):
             return False
         pace.applied(metadata_version)
         return True

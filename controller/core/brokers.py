@@ -200,7 +200,7 @@ def close_link(draft: Draft, link: LinkId) -> None:
         patience_ms = 0 if leaver is not None and leaver.told else draft.settings.closed_link_timeout_ms
         session = draft.memory.sessions[broker_id]
         deadline = min(session.deadline, after(draft.now, patience_ms))
-        draft.memory.sessions[broker_id] = Session(None, deadline, protocol=session.protocol)
+        draft.memory.sessions[broker_id] = _unbound(session, deadline)
 
 
 def miss(draft: Draft, event: BrokerGone) -> None:
@@ -209,7 +209,7 @@ def miss(draft: Draft, event: BrokerGone) -> None:
     if session is None or session.link is not None or row is None or row.broker_epoch != event.broker_epoch:
         return
     deadline = min(session.deadline, draft.now)
-    draft.memory.sessions[event.broker_id] = Session(None, deadline, protocol=session.protocol)
+    draft.memory.sessions[event.broker_id] = _unbound(session, deadline)
 
 
 def end_overdue_sessions(draft: Draft) -> None:
@@ -289,6 +289,11 @@ def next_deadline(draft: Draft) -> Instant | None:
     if memory.balance_at is not None:
         deadlines.append(memory.balance_at)
     return min(deadlines, default=None)
+
+
+def _unbound(session: Session, deadline: Instant) -> Session:
+    """The same broker between two links: its disk is as it was."""
+    return Session(None, deadline, protocol=session.protocol, disk_is_full=session.disk_is_full)
 
 
 def _fenced(row: BrokerRow) -> BrokerRow:

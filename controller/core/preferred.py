@@ -30,7 +30,7 @@ SOON_MS: Final = 1_000
 _USED_UP: Final = (
     "its leader epochs are used up: nobody can be elected; create the topic anew under another name"
 )
-
+_NOT_IN_SYNC: Final = "is not live and in sync"
 
 # ---------------------------------------------------------------------------------- what operators ask for
 
@@ -90,9 +90,10 @@ def _elected(draft: Draft, row: PartitionRow | None, frame: ElectLeaders) -> tup
             return ErrorCode.ELECTION_NOT_NEEDED, f"broker {first} leads"
         if not can_be_led_anew(row):
             return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, _USED_UP
-        choice = _preferred(row, usable)
+        choice = _preferred(row, _take_records(draft, usable))
         if choice is None:
-            text = f"broker {first} is not live and in sync"
+            is_full = _preferred(row, usable) is not None
+            text = f"broker {first} " + ("takes no records: its disk is full" if is_full else _NOT_IN_SYNC)
             return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text
     if not draft.choose_if_room(row, choice):
         most = draft.settings.max_changed_in_bulk
@@ -112,6 +113,11 @@ def _preferred(row: PartitionRow, live: set[int]) -> Choice | None:
     """Its first replica leads if that is live and in sync; the ISR stays (175)."""
     first = row.assigned[0]
     return Choice(first, row.isr) if first in row.isr and first in live and can_be_led_anew(row) else None
+
+
+def _take_records(draft: Draft, live: set[int]) -> set[int]:
+    """Those of `live` whose disk has room: to the others nothing is given back, they would offer it again."""
+    return live - {broker_id for broker_id, one in draft.memory.sessions.items() if one.disk_is_full}
 
 
 # ---------------------------------------------------------------------------------- the pass
@@ -136,6 +142,7 @@ def _pass(draft: Draft) -> bool:
     """Elect where nobody leads and the topic allows it; give back what was led by others. False: not all."""
     room = draft.settings.max_elections_per_pass
     live = draft.live()
+    takers = _take_records(draft, live)
     candidates: list[tuple[PartitionRow, Choice]] = []
     led_elsewhere: Counter[int] = Counter()
     for topic_id in draft.topic_ids():
@@ -153,7 +160,7 @@ def _pass(draft: Draft) -> bool:
                     room -= 1
                 continue
             led_elsewhere[row.assigned[0]] += 1
-            preferred = _preferred(row, draft.usable(live, row))
+            preferred = _preferred(row, draft.usable(takers, row))
             if preferred is not None:
                 candidates.append((row, preferred))
     return not draft.settings.auto_leader_rebalance or _give_back(draft, candidates, led_elsewhere, room)

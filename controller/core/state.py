@@ -402,6 +402,8 @@ class Session:
     applied: int = 0
     protocol: int = 0
     """What its last hello to this owner stated; 0: it has said none yet."""
+    disk_is_full: bool = False
+    """It takes no records, as it last said: nobody is asked to produce there who has another leader."""
 
 
 @dataclass(frozen=True, slots=True)

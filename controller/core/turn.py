@@ -50,6 +50,7 @@ from controller.core.settings import ControllerSettings
 from controller.core.state import AddingSteps, ClusterState, Memory, after_records
 from muster.kernel.instants import Instant, after
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
+from muster.messages.link.condition import Condition
 from muster.messages.link.configs import AlterConfigs
 from muster.messages.link.from_broker import (
     AllocateProducerIds,
@@ -299,16 +300,25 @@ def not_written(event: Event, why: str) -> Saying | None:
             return None
 
 
-def heard(memory: Memory, link: LinkId, applied: int, now: Instant, settings: ControllerSettings) -> bool:
+def heard(
+    memory: Memory,
+    link: LinkId,
+    applied: int,
+    now: Instant,
+    settings: ControllerSettings,
+    condition: Condition | None = None,
+) -> bool:
     """A ping keeps the session, without a turn. False: the link is not the bound one, ignore it.
 
-    `applied` is the metadata version that it states.
+    `applied` is the metadata version that it states, `condition` what it says of its disk, if anything.
     """
     broker_id = memory.broker_of(link)
     if broker_id is None:
         return False
     session = memory.sessions[broker_id]
     session.deadline, session.applied = after(now, settings.broker_session_timeout_ms), applied
+    if condition is not None:
+        session.disk_is_full = condition.disk is not None and condition.disk.is_full
     return True
 
 

@@ -1,6 +1,7 @@
 """This room holds how a broker says it is, for people: its disk, its logs in trouble, clients that wait.
 
-Nothing is decided on it: what cannot be used is told by UnusableLogs, what was lost by BrokerHello.
+One thing is decided on it: whose disk is full is not preferred as a leader. What cannot be used is told by
+UnusableLogs, what was lost by BrokerHello.
 """
 
 from typing import Final
@@ -46,6 +47,11 @@ class Disk(msgspec.Struct, frozen=True):
     total_bytes: int
     usable_bytes: int
     reserve_bytes: int
+
+    @property
+    def is_full(self) -> bool:
+        """The broker takes no records from producers."""
+        return self.usable_bytes < self.reserve_bytes
 
 
 class ThrottledClient(msgspec.Struct, frozen=True):

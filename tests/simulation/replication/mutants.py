@@ -149,6 +149,7 @@ MUTANTS["unclean_takes_the_empty"] = replaced(
     lambda any_leader: lambda row, live: any_leader(msgspec.structs.replace(row, adding=()), live),
 )
 MUTANTS["preferred_unclean"] = lambda: patch.object(preferred, "_preferred", _any_preferred)
+MUTANTS["full_is_preferred"] = lambda: patch.object(preferred, "_take_records", lambda _, live: live)
 
 
 def _let_go(draft: Draft, go_on: Any) -> None:

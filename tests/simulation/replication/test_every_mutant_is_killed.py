@@ -44,6 +44,7 @@ from tests.unit.controller_core import test_a_broker_says_hello as hellos
 from tests.unit.controller_core import test_a_partition_is_moved as moves
 from tests.unit.controller_core import test_a_plan_is_run as plans
 from tests.unit.controller_core import test_leaders_are_elected_on_request as elections
+from tests.unit.controller_core import test_leaders_come_back_to_who_stands_first as returns
 from tests.unit.controller_core import test_no_turn_changes_more_than_it_may as bounded
 from tests.unit.controller_core import test_partitions_are_removed as removals
 
@@ -111,6 +112,7 @@ SCENES: dict[str, Callable[[], None]] = {
     "unclean_takes_the_empty": (
         elections.test_what_a_move_is_still_adding_is_elected_uncleanly_after_everybody_else
     ),
+    "full_is_preferred": returns.test_nothing_is_given_back_to_a_full_disk_until_it_has_room,
     "preferred_unclean": elections.test_the_preferred_leader_leads_again_if_it_is_live_and_in_sync,
     **{
         name: partial(search_through, SEARCHED[name])

@@ -5,9 +5,13 @@ import pytest
 from controller.core.events import LinkClosed, TimePassed
 from controller.core.records import PossibleLoss
 from controller.core.settings import ControllerSettings
-from muster.messages.link.from_broker import Leaving
+from controller.core.turn import heard as pinged
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.condition import Condition, Disk
+from muster.messages.link.from_broker import ElectLeaders, Leaving
 from muster.messages.link.rows import PartitionRow
-from tests.unit.controller_core.stage import Cluster, heard, hello, row
+from muster.messages.link.to_broker import ElectionResults
+from tests.unit.controller_core.stage import Cluster, heard, hello, row, said
 
 INTERVAL_MS = 300_000
 
@@ -91,3 +95,45 @@ def test_where_a_topic_came_to_allow_it_the_pass_elects_uncleanly() -> None:
     assert [one for one in decision.records if isinstance(one, PossibleLoss)]
     cluster.turn(hello(1, "b"))
     assert cluster.partition().leader == 2
+
+
+def says_of_its_disk(cluster: Cluster, usable_bytes: int) -> None:
+    """Broker 1, which keeps 100 bytes back, says with a ping how much is left."""
+    condition = Condition(disk=Disk(1_000, usable_bytes, 100))
+    assert pinged(cluster.state.memory, "link-1a", 5, cluster.now, cluster.settings, condition)
+
+
+def test_nothing_is_given_back_to_a_full_disk_until_it_has_room() -> None:
+    cluster = Cluster(led_by_others(2, 2))
+    says_of_its_disk(cluster, 99)
+    keep_all_alive(cluster, INTERVAL_MS)
+    # What changes nothing is not said again: a ping without a condition says that it is as it was.
+    assert pinged(cluster.state.memory, "link-1a", 5, cluster.now, cluster.settings)
+    cluster.turn(TimePassed())
+    assert leaders(cluster, 2) == [2, 2]
+    says_of_its_disk(cluster, 100)
+    keep_all_alive(cluster, INTERVAL_MS)
+    cluster.turn(TimePassed())
+    assert leaders(cluster, 2) == [1, 1]
+
+
+def test_whoever_asks_for_the_preferred_leader_is_told_that_its_disk_is_full() -> None:
+    cluster = Cluster(led_by_others(1, 1))
+    says_of_its_disk(cluster, 0)
+    cluster.turn(LinkClosed("link-1a"))
+    frame = ElectLeaders(correlation_id=1, partitions=None)
+    (answer,) = said(cluster.turn(heard("link-3a", frame)), "link-3a")
+    assert isinstance(answer, ElectionResults)
+    [result] = answer.results
+    assert result.error is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert result.text == "broker 1 takes no records: its disk is full"
+    assert leaders(cluster, 1) == [2]
+
+
+def test_a_full_disk_still_leads_what_nobody_else_can() -> None:
+    cluster = Cluster([row(0, (1, 2), 2, (1, 2))])
+    says_of_its_disk(cluster, 0)
+    cluster.turn(LinkClosed("link-2a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+    assert leaders(cluster, 1) == [1]
