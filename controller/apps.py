@@ -18,7 +18,7 @@ class ControllerConfig(AppConfig):
         from controller.tasks import FUNCTION
         from runtime import succession, work
 
-        succession.register("brokers and partitions", store.lift)
+        succession.register("brokers and partitions", store.lift, store.lacking)
         for task in Task:
             work.register(str(task), FUNCTION)
         work.register(COMPUTE_PLAN, planning.FUNCTION)

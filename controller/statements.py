@@ -88,6 +88,11 @@ UNREGISTER_BROKERS: Final = "DELETE FROM broker WHERE broker_id = ANY (%(broker_
 NOTE_SET_BACK: Final = """
 UPDATE broker SET set_back = %(why)s, metadata_version = %(version)s WHERE broker_id = %(broker_id)s"""
 
+MOST_LACKING: Final = """
+SELECT max((record ->> 'lacking')::bigint) FROM journal, jsonb_array_elements(records) AS record
+WHERE lane = 'controller' AND records @> '[{"record": "SetBackProven"}]'
+    AND record ->> 'record' = 'SetBackProven' AND (%(since)s::timestamptz IS NULL OR at > %(since)s)"""
+
 LIFT_BROKERS: Final = """
 UPDATE broker SET broker_epoch = broker_epoch + CASE WHEN broker_epoch > 0 THEN %(by)s ELSE 0 END,
     set_back = '', metadata_version = %(version)s, changed_at = now()

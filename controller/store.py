@@ -6,6 +6,7 @@ It runs inside the turn's transaction, on the lane's connection, behind the fenc
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -150,6 +151,12 @@ def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     connection.execute(statements.LIFT_TOPICS, values)
     brokers = connection.execute(statements.LIFT_BROKERS, values).rowcount
     return brokers + connection.execute(statements.LIFT_PARTITIONS, values).rowcount
+
+
+def lacking(connection: LaneConnection, since: datetime | None) -> int:
+    """How far what brokers proved to be missing since then lies above what was held (`succession`)."""
+    row = connection.execute(statements.MOST_LACKING, {"since": since}).fetchone()
+    return (row[0] if row else None) or 0
 
 
 def _advance(connection: LaneConnection, before: ClusterRows, kinds: dict[type, list[Any]]) -> int:

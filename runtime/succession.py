@@ -6,8 +6,10 @@ every run is ended and every lease is free, before anybody works on it.
 """
 
 import json
+import math
 import uuid
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import structlog
@@ -18,6 +20,9 @@ from runtime.ports import Connection
 
 LIFT: Final = 1_000_000
 """More than anything counts up to in the transactions that a successor can lack."""
+
+MOST_LIFTS: Final = 100
+"""At most so often LIFT at once, whatever a broker stated: leader epochs have room for 2,000 of them."""
 
 LIMIT_S: Final = 60.0
 """How long a lift may take: it writes every group, broker and partition once."""
@@ -31,13 +36,22 @@ _LOCK: Final = 4_005
 Lift = Callable[[Connection, int, int], int]
 """Lifts one app's rows by a number, stamps them with a metadata_version, and says how many they were."""
 
+Lacking = Callable[[Connection, datetime | None], int]
+"""How far what was proved to be missing since then, the last lift, lies above what is counted here."""
+
 _lifts: dict[str, Lift] = {}
+_lacking: dict[str, Lacking] = {}
 log = structlog.get_logger(__name__)
 
 
-def register(what: str, lift: Lift) -> None:
-    """Have the rows called `what` lifted, too: each app that counts something says so when it is loaded."""
+def register(what: str, lift: Lift, lacking: Lacking | None = None) -> None:
+    """Have the rows called `what` lifted, too: each app that counts something says so when it is loaded.
+
+    `lacking`, if somebody can prove to it that more was given out than the rows hold.
+    """
     _lifts[what] = lift
+    if lacking is not None:
+        _lacking[what] = lacking
 
 
 def succeed(connection: Connection, node: str) -> ClusterRow:
@@ -45,15 +59,15 @@ def succeed(connection: Connection, node: str) -> ClusterRow:
 
     Each process does it on the first connection that finds another timeline; the second of two finds it done.
     """
-    return _lift(connection, node, "promoted", only_if_promoted=True)
+    return _lift(connection, node, "promoted", only_if_promoted=True)[0]
 
 
-def adopt(connection: Connection, node: str) -> ClusterRow:
-    """Lift everything, and make this PostgreSQL the cluster's, whatever it was restored from."""
+def adopt(connection: Connection, node: str) -> tuple[ClusterRow, int]:
+    """Lift everything, and make this PostgreSQL the cluster's, whatever it was restored from; by how much."""
     return _lift(connection, node, "restored", only_if_promoted=False)
 
 
-def _lift(connection: Connection, node: str, event: str, *, only_if_promoted: bool) -> ClusterRow:
+def _lift(connection: Connection, node: str, event: str, *, only_if_promoted: bool) -> tuple[ClusterRow, int]:
     with connection.transaction():
         # The connection's own limit is that of a turn; another one, set later than its clock, does not count.
         connection.execute("SET LOCAL transaction_timeout = 0")
@@ -63,27 +77,40 @@ def _lift(connection: Connection, node: str, event: str, *, only_if_promoted: bo
         before = cluster.read(connection)
         now = cluster.identity(connection)
         if only_if_promoted and not cluster.is_promotion(before, now):
-            return before
+            return before, 0
         newest = connection.execute("SELECT max(at)::text FROM journal").fetchone()[0]
-        row = cluster.lift(connection, now, LIFT)
+        by = _high_enough(connection)
+        row = cluster.lift(connection, now, by)
         lifted: dict[str, int] = {
-            what: lift(connection, LIFT, row.metadata_version) for what, lift in sorted(_lifts.items())
+            what: lift(connection, by, row.metadata_version) for what, lift in sorted(_lifts.items())
         }
-        nodes.lift(connection, LIFT)
+        nodes.lift(connection, by)
         ended = connection.execute("UPDATE node_session SET ended = true WHERE NOT ended").rowcount
-        connection.execute("UPDATE lease SET run = NULL, epoch = epoch + %s", (LIFT,))
+        connection.execute("UPDATE lease SET run = NULL, epoch = epoch + %s", (by,))
         summary = {
             "event": event,
             "timeline_before": before.timeline,
             "timeline": row.timeline,
             "newest_entry_at": newest,
+            "by": by,
             "lifted": lifted,
             "ended_runs": ended,
         }
         _tell(connection, node, event, summary)
     told = {name: value for name, value in summary.items() if name != "event"}
     log.warning(f"this postgresql was {event}: everything counted was lifted", **told)
-    return row
+    return row, by
+
+
+def _high_enough(connection: Connection) -> int:
+    """LIFT, and as often again as what was proved to be missing since the last lift needs.
+
+    A copy that is given up may have been lifted itself, more often than this one: whoever was told of that
+    is refused until this one is above it.
+    """
+    last = connection.execute("SELECT max(at) FROM journal WHERE lane = %s", (LANE,)).fetchone()[0]
+    lacking = max((of(connection, last) for of in _lacking.values()), default=0)
+    return LIFT * min(1 + math.ceil(lacking / LIFT), MOST_LIFTS)
 
 
 def _tell(connection: Connection, node: str, event: str, summary: Mapping[str, Any]) -> None:

@@ -98,8 +98,9 @@ def _proves_a_set_back(draft: Draft, frame: BrokerHello) -> str:
         why = f"broker {frame.broker_id} was given epoch {frame.highest_broker_epoch}, and this is {epoch}"
     else:
         return ""
+    lacking = max(stated - version, frame.highest_broker_epoch - epoch)
     draft.memory.set_back[frame.broker_id] = why
-    draft.other_records.append(SetBackProven(frame.broker_id, stated, why))
+    draft.other_records.append(SetBackProven(frame.broker_id, stated, why, lacking))
     return why
 
 

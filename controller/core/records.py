@@ -234,11 +234,15 @@ class ProducerIdsGiven(Record, frozen=True):
 
 
 class SetBackProven(Record, frozen=True):
-    """A broker was told what this database does not hold: it was set back, and counts anew. See `why`."""
+    """A broker was told what this database does not hold: it was set back, and counts anew. See `why`.
+
+    `lacking`: how far what it was told, a version or its epoch, lies above what is held.
+    """
 
     broker_id: int
     stated_version: int
     why: str
+    lacking: int = 0
 
 
 class WorkOffered(Record, frozen=True):

@@ -23,7 +23,7 @@ class Command(BaseCommand):
         connection = open_connection(settings.DATABASE_DIRECT_URL, "muster-tool")
         try:
             with told(connection):
-                row = succession.adopt(connection, settings.MUSTER_NODE_NAME)
+                row, by = succession.adopt(connection, settings.MUSTER_NODE_NAME)
         except cluster.WrongDatabase as error:
             raise CommandError(str(error)) from error
         finally:
@@ -31,5 +31,5 @@ class Command(BaseCommand):
         self.stdout.write(
             f"cluster {row.cluster_id} goes on in PostgreSQL {row.system_identifier},"
             f" timeline {row.timeline};"
-            f" everything counted was lifted by {succession.LIFT:,}"
+            f" everything counted was lifted by {by:,}"
         )

@@ -1,17 +1,20 @@
 """After a promotion nothing is counted again that the lost primary may have given out."""
 
+import json
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 from django.core.management import call_command
 
+from controller.core.records import SetBackProven, TurnStamped
 from muster.kernel.error_codes import ErrorCode
 from runtime import cluster, nodes, succession
 from runtime.database import Fenced, Held, JournalRow
 from runtime.postgres import LaneConnection, Postgres, open_connection
-from runtime.succession import LIFT
+from runtime.succession import LIFT, MOST_LIFTS
 from tests.conformance.databases import LANES
 from tests.integration.runtime.conftest import CounterNode, Truth
 
@@ -155,6 +158,41 @@ def test_a_restored_copy_is_refused_until_somebody_adopts_it(
     assert "goes on in PostgreSQL" in capsys.readouterr().out
     node.connect("bbbb", "session").close()
     assert counted(connection) == tuple(number + LIFT for number in before)
+
+
+def proven(connection: LaneConnection, seq: int, lacking: int) -> None:
+    """The controller has refused a broker that was told so much more than is held."""
+    record = SetBackProven(1, 40 + lacking, "broker 1 was told more", lacking)
+    connection.execute(
+        "INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)"
+        " VALUES ('controller', %s, gen_random_uuid(), 'node-1', 'cluster', '', '{}', %s, clock_timestamp())",
+        (seq, json.dumps([msgspec.to_builtins(TurnStamped(41)), msgspec.to_builtins(record)])),
+    )
+
+
+def test_one_run_goes_above_what_a_refused_broker_was_told_by_a_copy_that_was_lifted_more_often(
+    connection: LaneConnection, fresh_database: str, settings: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = counted(connection)
+    proven(connection, 1, 5)
+    proven(connection, 2, 2 * LIFT + 7)
+    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
+    call_command("adopt_restore")
+    assert "lifted by 4,000,000" in capsys.readouterr().out
+    assert counted(connection) == tuple(number + 4 * LIFT for number in before)
+    # What was proved before a lift is not missing any more.
+    call_command("adopt_restore")
+    assert counted(connection) == tuple(number + 5 * LIFT for number in before)
+
+
+def test_what_no_lift_could_reach_is_not_believed(
+    connection: LaneConnection, fresh_database: str, settings: object
+) -> None:
+    before = counted(connection)
+    proven(connection, 1, 2**62)
+    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
+    call_command("adopt_restore")
+    assert counted(connection) == tuple(number + MOST_LIFTS * LIFT for number in before)
 
 
 def test_a_failed_lift_lifts_nothing(
