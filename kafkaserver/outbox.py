@@ -46,23 +46,22 @@ class FileEnded(Exception):
 class Outbox:
     """An ordered queue of pieces for one non-blocking socket."""
 
-    __slots__ = ("_pieces", "in_memory_bytes", "sent_bytes", "waiting_bytes")
+    __slots__ = ("_pieces", "in_memory_bytes", "waiting_bytes")
 
     def __init__(self) -> None:
         self._pieces: deque[Piece] = deque()
         self.waiting_bytes = 0
         self.in_memory_bytes = 0
         """Of the bytes that wait, those that are no region of a file."""
-        self.sent_bytes = 0
 
     def put(self, pieces: Iterable[Piece]) -> None:
         """Queue `pieces` behind what waits."""
         for piece in pieces:
-            if isinstance(piece, FileRegion):
-                self._pieces.append(piece)
-                self.waiting_bytes += piece.size_bytes
-            else:
-                self.put_answer(piece)
+            size_bytes = len(piece)
+            self._pieces.append(piece)
+            self.waiting_bytes += size_bytes
+            if not isinstance(piece, FileRegion):
+                self.in_memory_bytes += size_bytes
 
     def put_answer(self, answer: bytes | memoryview) -> None:
         """The same for one piece in memory."""
@@ -83,7 +82,6 @@ class Outbox:
                 sent = connection.send(only)
                 pieces.clear()
                 if sent == self.waiting_bytes:
-                    self.sent_bytes += sent
                     self.waiting_bytes = self.in_memory_bytes = 0
                     return True
                 self._took_of(only, sent)
@@ -111,7 +109,7 @@ class Outbox:
 
     def _took_of(self, head: bytes | memoryview, sent: int) -> None:
         """The socket has taken so much of `head`, which is not in the queue any more."""
-        self._count(sent)
+        self.waiting_bytes -= sent
         self.in_memory_bytes -= sent
         if sent < len(head):
             self._pieces.appendleft(memoryview(head)[sent:])
@@ -140,12 +138,8 @@ class Outbox:
             raise
         if sent == 0:
             raise FileEnded(f"{region.size_bytes} bytes are missing behind {region.position}")
-        self._count(sent)
+        self.waiting_bytes -= sent
         region.position += sent
         region.size_bytes -= sent
         if region.size_bytes:
             self._pieces.appendleft(region)
-
-    def _count(self, sent: int) -> None:
-        self.waiting_bytes -= sent
-        self.sent_bytes += sent

@@ -142,8 +142,9 @@ class Connection:
                 buffer = self._buffer
             else:
                 return
-            bulk = self._wanted - self._filled > _BULK_BYTES
-            room = buffer[self._filled : min(self._wanted, len(buffer))] if bulk else buffer[self._filled :]
+            filled = self._filled
+            bulk = self._wanted - filled > _BULK_BYTES
+            room = buffer[filled : min(self._wanted, len(buffer)) if bulk else None] if filled else buffer
             try:
                 count = self._socket.recv_into(room)
             except BlockingIOError:

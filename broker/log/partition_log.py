@@ -183,15 +183,14 @@ class PartitionLog:
 
     def _follow(self, records: memoryview, now_ms: int) -> None:
         while len(records):
-            good = from_leader(records, self.end_offset, self.last_epoch)
-            if good.placed:
-                _, _, last = good.placed[-1]
-                fitting = records[: good.used_bytes]
-                self._store(fitting, good.placed, last.leader_epoch, last.next_offset, now_ms)
-                records = records[good.used_bytes :]
-            if good.refusal:
-                raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, good.refusal)
-            if not good.placed:
+            placed, used_bytes, refusal = from_leader(records, self.end_offset, self.last_epoch)
+            if placed:
+                last = placed[-1].header
+                self._store(records[:used_bytes], placed, last.leader_epoch, last.next_offset, now_ms)
+                records = records[used_bytes:]
+            if refusal:
+                raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, refusal)
+            if not placed:
                 break
 
     def _from_within(self, records: memoryview, now_ms: int) -> memoryview:
@@ -228,8 +227,9 @@ class PartitionLog:
             segment.note(base_offset, position + start, header.size_bytes, header.max_timestamp_ms)
             if header.producer_id != batches.NO_PRODUCER:
                 self.producers.stored(header, base_offset, now_ms)
-        self._epochs.assign(leader_epoch, max(placed[0].base_offset, self.start_offset))
-        self._stated_ahead = False
+        if self._stated_ahead:
+            self._epochs.assign(leader_epoch, max(placed[0].base_offset, self.start_offset))
+            self._stated_ahead = False
         self.end_offset = next_offset
 
     def _have_folder(self) -> None:

@@ -9,6 +9,7 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ _COPIED_BYTES: Final = 4 * 1024
 _LOOKED_AT: Final = 500
 """So many batches at most are looked at for one read."""
 _HINTS: Final = 64
+"""So many places at least are remembered, and at most twice as many."""
 _NO_TIME: Final = -1
 _NOT_SAVED: Final = -1
 
@@ -50,13 +52,14 @@ class Segment:
         "_unseen",
         "base_offset",
         "max_timestamp_ms",
-        "path",
+        "place",
         "size_bytes",
     )
 
-    def __init__(self, folder: Path, base_offset: int, files: OpenFiles) -> None:
+    def __init__(self, folder: Path | str, base_offset: int, files: OpenFiles) -> None:
         self.base_offset = base_offset
-        self.path = folder / f"{base_offset:020}.log"
+        self.place = os.path.join(folder, f"{base_offset:020}.log")
+        """Where the file is."""
         self.size_bytes = 0
         self.max_timestamp_ms = _NO_TIME
         self._files = files
@@ -72,6 +75,11 @@ class Segment:
         """By entry of an index that was read: 1 as long as nobody looked at what lies from there on."""
 
     @property
+    def path(self) -> Path:
+        """The same, made when it is asked for."""
+        return Path(self.place)
+
+    @property
     def index_path(self) -> Path:
         """The file that holds the index of a segment that is not written any more."""
         return self.path.with_suffix(".index")
@@ -79,17 +87,17 @@ class Segment:
     @property
     def file(self) -> LogFile:
         """The open file; hold it as long as its descriptor is used. Raises OSError."""
-        return self._files.get(self.path)
+        return self._files.get(self.place)
 
     # -- writing
 
     def create(self) -> None:
         """Make the file of one that begins. Raises OSError."""
-        self._files.get(self.path, is_new=True)
+        self._files.get(self.place, is_new=True)
 
     def write(self, data: memoryview) -> int:
         """Append bytes at the end, all or nothing; returns their position. Raises OSError, NotUndone."""
-        position, file, size_bytes = self.size_bytes, self._files.get(self.path), len(data)
+        position, file, size_bytes = self.size_bytes, self._files.get(self.place), len(data)
         try:
             written = file.write(data, position)
             while written < size_bytes:
@@ -120,8 +128,10 @@ class Segment:
         """Keep where `offset` lies, so that readers near the tail never search."""
         hints = self._hints
         hints[offset] = position
-        if len(hints) > _HINTS:
-            del hints[next(iter(hints))]
+        if len(hints) > 2 * _HINTS:
+            # Together: one by one each would be looked for behind the places of those that went before it.
+            for oldest in tuple(islice(hints, _HINTS)):
+                del hints[oldest]
 
     def truncate(self, position: int, end_offset: int) -> None:
         """Cut the file at `position`, where `end_offset` would lie. Raises OSError."""
@@ -156,7 +166,7 @@ class Segment:
         """
         # The index first: what fails leaves a segment that can be read, and opened again.
         self.index_path.unlink(missing_ok=True)
-        self._files.discard(self.path)
+        self._files.discard(self.place)
 
     # -- reading
 
@@ -298,7 +308,7 @@ class Segment:
         """
         if size_bytes <= _COPIED_BYTES and len(copied := self.read(position, size_bytes)) == size_bytes:
             return copied
-        file = self._files.get_to_keep(self.path)
+        file = self._files.get_to_keep(self.place)
         return self.read(position, size_bytes) if file is None else FileRegion(file, position, size_bytes)
 
     # -- times
@@ -316,13 +326,13 @@ class Segment:
         self.spans_ms(_NO_TIME)
         if self._first_time_ms is not None and self._first_time_ms != _NO_TIME:
             return self._first_time_ms
-        return int(os.stat(self.path).st_mtime * 1000)
+        return int(os.stat(self.place).st_mtime * 1000)
 
     def youngest_ms(self) -> int:
         """Calendar time of the youngest record; of the file, where the records have none. Raises OSError."""
         if self.max_timestamp_ms != _NO_TIME:
             return self.max_timestamp_ms
-        return int(os.stat(self.path).st_mtime * 1000)
+        return int(os.stat(self.place).st_mtime * 1000)
 
     # -- opening
 
@@ -362,7 +372,7 @@ class Segment:
 
     def measure(self) -> None:
         """Take the size from the file, and begin without an index. Raises OSError."""
-        self.size_bytes = os.stat(self.path).st_size
+        self.size_bytes = os.stat(self.place).st_size
         self._index_offsets, self._index_positions, self._index_times = array("q"), array("q"), array("q")
         self._indexed_to, self.max_timestamp_ms = 0, _NO_TIME
         self._saved_at_bytes = _NOT_SAVED

@@ -46,7 +46,7 @@ class Segments:
 
     def on_disk(self, base_offset: int) -> Segment:
         """One whose file is there and that is not listed yet."""
-        return Segment(Path(self._folder), base_offset, self._files)
+        return Segment(self._folder, base_offset, self._files)
 
     def add(self, segment: Segment) -> None:
         self._listed.append(segment)
@@ -75,7 +75,7 @@ class Segments:
     def forget_files(self) -> None:
         """Close all files as soon as nobody holds them."""
         for segment in self._listed:
-            self._files.forget(segment.path)
+            self._files.forget(segment.place)
 
     # -- reading
 
