@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+import structlog
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError, DataError, InterfaceError, OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, JsonResponse
@@ -12,6 +13,8 @@ from rest_framework.response import Response
 
 from muster.kernel.error_codes import ErrorCode
 from runtime.ports import is_unable_behind
+
+log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = "2"
@@ -28,6 +31,11 @@ CANNOT_WRITE = (
     "The database writes nothing now: it has no room, or it only reads. Until it does no offset is committed,"
     " no group rebalances and no leader is elected; reading and writing go on where they are."
 )
+NO_CONNECTION_LEFT = (
+    "PostgreSQL has no connection left for the pages: raise its max_connections, or end who holds them."
+    " Nodes keep theirs; one that loses a connection now commits, rebalances and elects no more until it has"
+    " another."
+)
 TOOK_TOO_LONG = (
     "The database took too long: somebody holds rows of it, or too much is asked of it at once. Groups and"
     " brokers go on."
@@ -39,6 +47,11 @@ OTHER_SCHEMA = (
 _UNKNOWN_TABLE_OR_COLUMN = ("42P01", "42703")
 _SILENT = (OperationalError, InterfaceError)
 """What it looks like when the database does not answer."""
+_TOO_MANY = ("too many clients", "too many connections", "connection slots are reserved")
+"""How PostgreSQL, in English, refuses one connection more; in another language it counts as silent.
+
+Libpq tells no SQLSTATE of what failed to connect.
+"""
 _ENDED = ("57014", "55P03")
 """A statement took longer than it may, or waited for a lock longer than it may."""
 
@@ -62,6 +75,8 @@ def why_unanswered(exception: BaseException | None) -> str:
         return CANNOT_WRITE
     if getattr(exception.__cause__, "sqlstate", None) in _ENDED:
         return TOOK_TOO_LONG
+    if any(words in str(exception) for words in _TOO_MANY):
+        return NO_CONNECTION_LEFT
     return SILENT_DATABASE if isinstance(exception, _SILENT) else ""
 
 
@@ -117,6 +132,8 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response | None:
         response["Retry-After"] = str(int(wait_s) + 1)
     if why_unanswered(exception):
         response["Retry-After"] = RETRY_AFTER_S
+        # Nobody is shown it, and Django logs of an answer that a door made itself only that it was 503.
+        log.warning("database could not be asked", path=request.path, error=str(exception).strip())
     return response
 
 
