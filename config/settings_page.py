@@ -10,7 +10,8 @@ HEAD = """# Settings
 Written by `make docs` from `muster/kernel/settings.py`; edit it there. Each setting is an environment
 variable, and an empty one counts as not set. A value that cannot be used ends the process with one line
 that names the variable; a name that begins with MUSTER_ and is no setting is told in the log, with the one
-that was probably meant. "Or more" ends at 2,147,483,647. Of those marked *file* the value may lie in a file that NAME_FILE names.
+that was probably meant. "Or more" ends at 2,147,483,647. Of those marked *file* the value may lie in a file
+that NAME_FILE names.
 
 `make up` and `make demo` give their processes only variables that begin with MUSTER_ and what any program
 needs (PATH, HOME, the language, the time zone): a shell's DATABASE_URL, ALLOWED_HOSTS or
