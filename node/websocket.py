@@ -136,12 +136,20 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             self._go_on()
 
     def handle_cont(self, event: Frame) -> None:
-        """As uvicorn, of a message that may be so long."""
-        size = sum(map(len, self.frames)) + len(event.data)
+        """As uvicorn, of a message that may be so long; of one piece, however small its fragments are."""
+        pieces: list[Any] = self.frames
+        if not pieces:
+            return  # The message was refused: what is left of it is none.
+        size = len(pieces[0]) + len(event.data)
         if size > FITS_ALL_BYTES and self._fits is not None and not self._fits(size):
-            self.frames = []
+            pieces.clear()
             return
-        super().handle_cont(event)
+        if event.fin:
+            super().handle_cont(event)
+            return
+        if not isinstance(pieces[0], bytearray):
+            pieces[0] = bytearray(pieces[0])
+        pieces[0] += event.data
 
     def shutdown(self) -> None:
         """As uvicorn, after what was said."""

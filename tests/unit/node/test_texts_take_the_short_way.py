@@ -291,6 +291,28 @@ async def test_fragments_that_are_too_long_together_are_not_kept() -> None:
     assert application.asked == [71_000]
 
 
+async def test_of_a_message_that_is_refused_no_later_fragment_is_heard() -> None:
+    application = Application()
+    application.longest = 70_000
+    async with connected(application) as peer:
+        peer.send(frame(b"x" * 60_000, last=False) + frame(b"x" * 15_000, CONTINUATION, last=False))
+        peer.send(frame(b"rest", CONTINUATION, last=False) + frame(b"end", CONTINUATION) + frame(b"after"))
+        assert await peer.next_frame() == (TEXT, b"after")
+    assert application.heard == ["after"]
+
+
+async def test_fragments_that_say_nothing_take_no_room() -> None:
+    application = Application()
+    async with connected(application) as peer:
+        peer.send(frame(b"one", last=False) + frame(b"", CONTINUATION, last=False) * 1_000)
+        peer.send(frame(b",two", CONTINUATION, last=False) + frame(b"ping", PING))
+        assert await peer.next_frame() == (10, b"ping")
+        assert application.line.frames == [b"one,two"], "each fragment is kept, and counted with the next"
+        peer.send(frame(b"", CONTINUATION))
+        assert await peer.next_frame() == (TEXT, b"one,two")
+    assert application.heard == ["one,two"]
+
+
 async def test_what_comes_before_the_answer_is_heard_the_short_way() -> None:
     application = Application()
     application.may_begin.clear()
