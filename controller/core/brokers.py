@@ -156,7 +156,11 @@ def hello(draft: Draft, event: Hello) -> bool:
     if row != known:
         draft.put_broker(row)
     draft.memory.sessions[broker_id] = Session(
-        event.link, after(draft.now, draft.settings.broker_session_timeout_ms), protocol=frame.protocol
+        event.link,
+        after(draft.now, draft.settings.broker_session_timeout_ms),
+        protocol=frame.protocol,
+        # Till the first ping of this link says how it is.
+        disk_is_full=session is not None and not is_new and session.disk_is_full,
     )
     before = draft.memory.unusable.get(broker_id, frozenset())
     leaders.state_unusable(draft, broker_id, frame.unusable_logs, before.difference(frame.unusable_logs))

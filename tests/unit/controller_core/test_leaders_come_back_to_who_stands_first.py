@@ -117,6 +117,16 @@ def test_nothing_is_given_back_to_a_full_disk_until_it_has_room() -> None:
     assert leaders(cluster, 2) == [1, 1]
 
 
+def test_a_full_disk_is_full_on_the_next_link_too() -> None:
+    cluster = Cluster(led_by_others(1, 1))
+    says_of_its_disk(cluster, 0)
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.turn(hello(1))
+    keep_all_alive(cluster, INTERVAL_MS)
+    cluster.turn(TimePassed())
+    assert leaders(cluster, 1) == [2]
+
+
 def test_whoever_asks_for_the_preferred_leader_is_told_that_its_disk_is_full() -> None:
     cluster = Cluster(led_by_others(1, 1))
     says_of_its_disk(cluster, 0)
