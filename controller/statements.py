@@ -89,8 +89,8 @@ NOTE_SET_BACK: Final = """
 UPDATE broker SET set_back = %(why)s, metadata_version = %(version)s WHERE broker_id = %(broker_id)s"""
 
 MOST_LACKING: Final = """
-SELECT max((record ->> 'lacking')::bigint) FROM journal, jsonb_array_elements(records) AS record
-WHERE lane = 'controller' AND records @> '[{"record": "SetBackProven"}]'
+SELECT max((record ->> 'lacking')::numeric) FROM journal, jsonb_array_elements(records) AS record
+WHERE lane = 'controller' AND summary ? 'set_back'
     AND record ->> 'record' = 'SetBackProven' AND (%(since)s::timestamptz IS NULL OR at > %(since)s)"""
 
 LIFT_BROKERS: Final = """

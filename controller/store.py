@@ -156,7 +156,7 @@ def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
 def lacking(connection: LaneConnection, since: datetime | None) -> int:
     """How far what brokers proved to be missing since then lies above what was held (`succession`)."""
     row = connection.execute(statements.MOST_LACKING, {"since": since}).fetchone()
-    return (row[0] if row else None) or 0
+    return int((row[0] if row else None) or 0)
 
 
 def _advance(connection: LaneConnection, before: ClusterRows, kinds: dict[type, list[Any]]) -> int:

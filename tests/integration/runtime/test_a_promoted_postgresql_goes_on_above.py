@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from django.core.management import call_command
 
-from controller.core.records import SetBackProven, TurnStamped
+from controller.core.records import ClusterRecord, SetBackProven, TurnStamped
+from controller.journalling import entry
 from muster.kernel.error_codes import ErrorCode
 from runtime import cluster, nodes, succession
 from runtime.database import Fenced, Held, JournalRow
@@ -162,11 +163,12 @@ def test_a_restored_copy_is_refused_until_somebody_adopts_it(
 
 def proven(connection: LaneConnection, seq: int, lacking: int) -> None:
     """The controller has refused a broker that was told so much more than is held."""
-    record = SetBackProven(1, 40 + lacking, "broker 1 was told more", lacking)
+    proof = SetBackProven(1, 40 + lacking, "broker 1 was told more", lacking)
+    records: list[ClusterRecord] = [TurnStamped(41), proof]
     connection.execute(
         "INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)"
-        " VALUES ('controller', %s, gen_random_uuid(), 'node-1', 'cluster', '', '{}', %s, clock_timestamp())",
-        (seq, json.dumps([msgspec.to_builtins(TurnStamped(41)), msgspec.to_builtins(record)])),
+        " VALUES ('controller', %s, gen_random_uuid(), 'node-1', 'cluster', '', %s, %s, clock_timestamp())",
+        (seq, json.dumps(entry((), records).summary), json.dumps(msgspec.to_builtins(records))),
     )
 
 
@@ -185,11 +187,12 @@ def test_one_run_goes_above_what_a_refused_broker_was_told_by_a_copy_that_was_li
     assert counted(connection) == tuple(number + 5 * LIFT for number in before)
 
 
+@pytest.mark.parametrize("lacking", [2**62, 2**64 - 41])
 def test_what_no_lift_could_reach_is_not_believed(
-    connection: LaneConnection, fresh_database: str, settings: object
+    connection: LaneConnection, fresh_database: str, settings: object, lacking: int
 ) -> None:
     before = counted(connection)
-    proven(connection, 1, 2**62)
+    proven(connection, 1, lacking)
     settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
     call_command("adopt_restore")
     assert counted(connection) == tuple(number + MOST_LIFTS * LIFT for number in before)
