@@ -50,6 +50,8 @@ class LossWatch:
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
         self._asked: dict[PartitionKey, dict[int, LossAsked]] = {}
+        self._coming: list[LossAsked] = []
+        """What a snapshot asks of which the last chunk is not here yet."""
         self._held: dict[LossKey, Held] = {}
         self._reports: dict[LossKey, LossReport] = {}
         self._doubted: set[LossKey] = set()
@@ -76,13 +78,25 @@ class LossWatch:
         """
         if isinstance(frame, AlterPartitionAnswer):
             return
-        if isinstance(frame, SnapshotChunk) and frame.number == 0:
-            self._asked.clear()
-        if isinstance(frame, Changes) and (frame.deleted_topics or frame.topics):
+        if isinstance(frame, SnapshotChunk):
+            self._hear_chunk(frame)
+            return
+        if frame.deleted_topics or frame.topics:
             for key in [key for key in self._asked if key not in exist]:
                 self._forget(key)
         self._know(frame.losses)
-        if isinstance(frame, SnapshotChunk) and frame.last:
+
+    def _hear_chunk(self, chunk: SnapshotChunk) -> None:
+        """Of a snapshot only the whole counts: leaders answer fetches between two chunks, and after a
+        catastrophe it is a later one that asks.
+        """
+        if chunk.number == 0:
+            self._coming = []
+        self._coming += chunk.losses
+        if chunk.last:
+            self._asked.clear()
+            self._know(self._coming)
+            self._coming = []
             self._forget_what_nobody_asks()
             self._say_what_is_noted()
 

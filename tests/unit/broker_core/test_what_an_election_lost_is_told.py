@@ -287,6 +287,18 @@ def test_a_snapshot_that_does_not_ask_ends_it() -> None:
     assert told.watch.reports() == ()
 
 
+def test_what_is_cut_between_two_chunks_of_a_snapshot_is_told() -> None:
+    told = Told(2, log_of((3, 100)))
+    told.snapshot(ASKED)
+    told.watch.hear(SnapshotChunk(metadata_version=9, number=0, last=False), (KEY,))
+    told.follows(90, BYTES - 100)
+    told.log.append(5, 20)
+    told.watch.hear(SnapshotChunk(metadata_version=9, number=1, last=True, losses=(ASKED,)), (KEY,))
+    told.obeys(1, 5)
+    told.watch.settled(KEY, told.replica, 110, BYTES)
+    assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 100, 90, 100, 100),)
+
+
 def test_a_log_that_goes_tells_what_it_held_also_by_the_next_process() -> None:
     notes = Notes()
     told = Told(2, log_of((3, 120)), notes)
