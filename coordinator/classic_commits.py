@@ -96,11 +96,8 @@ class CommitAgain(Commit):
 
     __slots__ = ("_offsets", "_same")
 
-    def __init__(self, same: SaidAgain, connection: ConnectionId, offsets: Sequence[int]) -> None:
-        self.key = same.key
-        self.connection = connection
-        self._same = same
-        self._offsets = offsets
+    _same: SaidAgain
+    _offsets: Sequence[int]
 
     def judge(self, state: GroupState) -> Judgement:
         _, member_id, group_instance_id, generation, partitions, notes = self._same
