@@ -17,6 +17,7 @@ from websockets.http11 import Request
 from websockets.protocol import OPEN
 
 from coordinator.sockets import TEXT_EXTENSION
+from muster.messages.limits import FRAME_LIMIT_BYTES
 from node.large_texts import LARGE_BYTES, large_texts
 from node.said_texts import said_texts
 
@@ -31,7 +32,7 @@ TEXT = 0x81
 _HEADER_OF_LENGTH = {126: 8, 127: 14}
 """Bytes of a masked frame before its payload, by the length's short form; 6 for all others."""
 
-FITS_ALL_BYTES = 65_536
+FITS_ALL_BYTES = FRAME_LIMIT_BYTES
 """Of a frame that is no longer nobody is asked whether it may be so long."""
 
 OTHER_FRAMES_A_SECOND = 2_000
@@ -197,6 +198,9 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             self._rest += data
             if not self._resting:
                 self._take_frames(self._rest)
+            else:
+                # uvicorn reads on when the application has taken an event.
+                self._rest_from_reading()
         else:
             self._take_frames(data)
 

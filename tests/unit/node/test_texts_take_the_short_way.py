@@ -214,6 +214,23 @@ async def test_nothing_is_heard_while_reading_rests() -> None:
         assert asyncio.get_running_loop().time() - began >= 0.09
 
 
+async def test_nor_is_anything_kept_when_the_application_has_taken_an_event_meanwhile() -> None:
+    application = Application()
+    application.pause_s = BOUND_S
+    async with connected(application) as peer:
+        peer.send(frame(b"binary", BINARY) + frame(b"text"))
+        while not (application.heard and application.events):
+            await asyncio.sleep(0)
+        more = frame(b"x" * 60_000)
+        while peer.writer.transport.get_write_buffer_size() < 1_000_000:
+            # Its kernel and ours take some megabytes.
+            peer.send(more)
+            await asyncio.sleep(0)
+            assert len(application.line._rest) < 1_000_000, "it is read, and kept"
+        application.pause_s = 0.0
+        application.line._go_on()
+
+
 async def test_a_peer_that_reads_nothing_is_told_nothing_at_once() -> None:
     application = Application()
     async with connected(application) as peer:
