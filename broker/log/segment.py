@@ -32,7 +32,9 @@ _COPIED_BYTES: Final = 4 * 1024
 _LOOKED_AT: Final = 500
 """So many batches at most are looked at for one read."""
 _HINTS: Final = 64
-"""So many places at least are remembered, and at most twice as many."""
+"""So many places at least are remembered."""
+_FORGOTTEN_AT_ONCE: Final = 16
+"""And at most so many more: twice as many would be five kilobytes for each segment that was written."""
 _NO_TIME: Final = -1
 _NOT_SAVED: Final = -1
 
@@ -128,9 +130,9 @@ class Segment:
         """Keep where `offset` lies, so that readers near the tail never search."""
         hints = self._hints
         hints[offset] = position
-        if len(hints) > 2 * _HINTS:
+        if len(hints) > _HINTS + _FORGOTTEN_AT_ONCE:
             # Together: one by one each would be looked for behind the places of those that went before it.
-            for oldest in tuple(islice(hints, _HINTS)):
+            for oldest in tuple(islice(hints, _FORGOTTEN_AT_ONCE)):
                 del hints[oldest]
 
     def truncate(self, position: int, end_offset: int) -> None:

@@ -22,6 +22,16 @@ def test_offsets_follow_each_other_over_segments(tmp_path: Path) -> None:
     assert stored(log) == [(base, base + 2) for base in bases]
 
 
+def test_of_many_batches_the_places_of_few_are_kept(tmp_path: Path) -> None:
+    log = opened(tmp_path, LogSettings())
+    kept: list[int] = []
+    for number in range(300):
+        assert append(log, b"a") == number
+        kept.append(len(log._segments.active._hints))  # type: ignore[union-attr]
+    assert max(kept) <= 80 and min(kept[64:]) >= 64, "one for each follower and reader near the tail"
+    assert stored(log) == [(base, base + 1) for base in range(300)]
+
+
 def test_a_batch_carries_its_leaders_epoch(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, b"a", epoch=4)
