@@ -342,8 +342,8 @@ def read_body(
 
 
 def read_request(header: RequestHeader, frame: Buffer, most_elements: int | None = None) -> Any:
-    """The body of the request that `header` announces, as kio's class; `most_elements` is for whoever may
-    ask more than strangers.
+    """The body of the request that `header` announces, as kio's class; `most_elements` if it may name another
+    number of them than the table says.
 
     Raises MalformedFrame, FrameTooLarge.
     """
