@@ -77,4 +77,5 @@ class Bodies:
         while self._sum_bytes > self._most_bytes and len(self._held) > 1:
             oldest = next(one for one, size in self._held.items() if size)
             self._sum_bytes -= self._held.pop(oldest)
-            oldest.reschedule(asyncio.get_running_loop().time())
+            if not oldest.expired():
+                oldest.reschedule(asyncio.get_running_loop().time())

@@ -56,6 +56,21 @@ async def test_what_was_read_or_refused_holds_nothing() -> None:
         assert len(await reading) == 100
 
 
+async def test_one_whose_time_is_over_at_that_moment_harms_nobody() -> None:
+    bodies, slow, other = Bodies(most_bytes=250), Sender(), Sender()
+    reading = [asyncio.create_task(bodies.read(SCOPE, one.receive, 1_000)) for one in (slow, other)]
+    slow.sends(bytes(200))
+    async with asyncio.timeout(10):
+        while not any(bodies._held.values()):
+            await asyncio.sleep(0)
+        # It is over in this round of the loop, in which the other's part comes; it hears that in the next.
+        next(iter(bodies._held)).reschedule(0.0)
+        other.sends(bytes(100), more=False)
+        assert len(await reading[1]) == 100
+        with pytest.raises(Crowded):
+            await reading[0]
+
+
 async def test_one_alone_may_have_all_of_it() -> None:
     sender = Sender()
     sender.sends(bytes(300))
