@@ -145,7 +145,10 @@ class BoundedHttp(HttpToolsProtocol):
         if self._refused:
             # Its head was too large, and it is hung up on: nothing of it was kept.
             return
-        if _has_given_up(self.transport):
+        if self._untaken is not None:
+            # Its websocket would never be told to wait: the transport has told it already.
+            self._refuse("unread")
+        elif _has_given_up(self.transport):
             self._crowd.say("gave_up", self.loop.time())
             self.transport.abort()
         else:
@@ -177,10 +180,10 @@ class BoundedHttp(HttpToolsProtocol):
         return self._crowd.half_open.enter(self, network_of(self.client[0]) if self.client else "")
 
     def _head_came(self) -> None:
-        self._crowd.half_open.leave(self)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+        self._leave_the_crowd()
 
     def _await_the_peer(self) -> None:
         self._untaken_bytes = _waiting_bytes(self.transport)
@@ -193,15 +196,21 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _was_taken(self) -> None:
         if self._untaken is not None:
-            self._crowd.half_open.leave(self)
             self._untaken.cancel()
             self._untaken = None
+        self._leave_the_crowd()
+
+    def _leave_the_crowd(self) -> None:
+        """Once its head came and its answers were taken: one alone of these frees no place."""
+        if self._deadline is None and self._untaken is None:
+            self._crowd.half_open.leave(self)
 
     def _refuse(self, why: str) -> None:
-        self._head_came()
         # Who takes no answer may have been closed already, softly.
-        if self._untaken is not None or not self.transport.is_closing():
-            self._was_taken()
+        is_held = self._untaken is not None or not self.transport.is_closing()
+        self._head_came()
+        self._was_taken()
+        if is_held:
             self._crowd.say(why, self.loop.time())
             self.transport.abort()
 

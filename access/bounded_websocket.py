@@ -23,6 +23,16 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._pinged_at: deque[float] = deque(maxlen=PINGS_A_SECOND)
         self._cut_off: asyncio.TimerHandle | None = None
 
+    def data_received(self, data: bytes) -> None:
+        """As uvicorn, which fails on what is wrong and came before the handshake was answered.
+
+        No browser says anything before that.
+        """
+        if self.handshake_initiated and not self.handshake_complete:
+            self.transport.abort()
+        else:
+            super().data_received(data)
+
     def handle_ping(self) -> None:
         """As uvicorn, to a peer that does not ask too often."""
         if self.close_sent:

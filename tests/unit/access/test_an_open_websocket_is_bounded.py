@@ -64,7 +64,8 @@ async def test_a_few_pings_are_answered_and_many_are_not() -> None:
         reader, writer = await opened(server)
         writer.write(PING * PINGS_A_SECOND)
         assert await reader.readexactly(PINGS_A_SECOND * len(PONG)) == PONG * PINGS_A_SECOND
-        writer.write(PING)
+        # In one piece: however slow the machine is, they are looked at within a second.
+        writer.write(PING * (PINGS_A_SECOND + 1))
         heard = await reader.read()
         assert heard.endswith(struct.pack(">H", 1008) + b"too many pings")
         writer.close()
@@ -85,3 +86,28 @@ async def test_a_peer_that_reads_nothing_keeps_its_socket_not_much_longer(
                 await asyncio.sleep(0.001)
             while server.server_state.connections:
                 await asyncio.sleep(0.01)
+
+
+async def test_whoever_does_not_wait_for_the_handshake_writes_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def hesitates(scope: Any, receive: Any, send: Any) -> None:
+        begun.set()
+        await may_go_on.wait()
+        await send({"type": "websocket.accept"})
+
+    async with served(hesitates) as server:
+        for said in (PING * (PINGS_A_SECOND + 1), b"\x81\x01a"):
+            begun.clear()
+            reader, writer = await asyncio.open_connection(*server.servers[0].sockets[0].getsockname())
+            writer.write(REQUEST)
+            await begun.wait()
+            writer.write(said)
+            with pytest.raises(ConnectionError):
+                await reader.read()
+                raise ConnectionResetError
+            writer.close()
+        may_go_on.set()
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []

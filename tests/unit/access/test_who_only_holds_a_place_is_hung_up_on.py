@@ -62,15 +62,21 @@ def narrow(address: tuple[str, int]) -> socket.socket:
     return opened
 
 
+async def untaken(door: Door, address: tuple[str, int], ask: bytes = ASK) -> socket.socket:
+    """A connection that has asked for something, and takes nothing of the answer."""
+    asked, opened = door.asked, narrow(address)
+    opened.send(ask)
+    while door.asked == asked:
+        await asyncio.sleep(0.01)
+    return opened
+
+
 @pytest.mark.parametrize("ask", [ASK, ASK.replace(b"Host", b"Connection: close\r\nHost")], ids=["", "closed"])
 async def test_whoever_takes_no_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch, ask: bytes) -> None:
     monkeypatch.setattr(bounded_http, "UNREAD_WITHIN_MS", 50)
     door = Door(LARGE)
     async with door.served() as address:
-        with narrow(address) as never_reads:
-            never_reads.send(ask)
-            while not door.asked:
-                await asyncio.sleep(0.01)
+        with await untaken(door, address, ask):
             await door.empty()
 
 
@@ -92,12 +98,7 @@ async def test_whoever_takes_it_slowly_gets_all_of_it(monkeypatch: pytest.Monkey
 async def test_of_those_who_take_no_answer_the_oldest_makes_room() -> None:
     door = Door(LARGE, bounded(2))
     async with door.served() as address:
-        opened = []
-        for number in range(3):
-            opened.append(narrow(address))
-            opened[-1].send(ASK)
-            while door.asked <= number:
-                await asyncio.sleep(0.01)
+        opened = [await untaken(door, address) for _ in range(3)]
         while len(door.state.connections) > 2:
             await asyncio.sleep(0.01)
         for one in opened:
@@ -145,3 +146,31 @@ async def test_a_stranger_writes_no_log(caplog: pytest.LogCaptureFixture) -> Non
             assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
             writer.close()
     assert [one.message for one in caplog.records if one.name == "uvicorn.error"] == []
+
+
+async def test_who_asks_more_and_takes_nothing_frees_no_place() -> None:
+    door = Door(LARGE, bounded(2))
+    async with door.served() as address:
+        opened = []
+        for _ in range(3):
+            opened.append(await untaken(door, address))
+            asked = door.asked
+            opened[-1].send(ASK)
+            while door.asked == asked:
+                await asyncio.sleep(0.01)
+        while len(door.state.connections) > 2:
+            await asyncio.sleep(0.01)
+        for one in opened:
+            one.close()
+
+
+async def test_whoever_has_not_taken_an_answer_gets_no_websocket() -> None:
+    door = Door(LARGE)
+    async with door.served() as address:
+        with await untaken(door, address) as opened:
+            opened.send(
+                b"GET / HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+            )
+            await door.empty()
+    assert door.asked == 1
