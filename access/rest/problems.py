@@ -75,9 +75,9 @@ def why_unanswered(exception: BaseException | None) -> str:
         return CANNOT_WRITE
     if getattr(exception.__cause__, "sqlstate", None) in _ENDED:
         return TOOK_TOO_LONG
-    if any(words in str(exception) for words in _TOO_MANY):
-        return NO_CONNECTION_LEFT
-    return SILENT_DATABASE if isinstance(exception, _SILENT) else ""
+    if not isinstance(exception, _SILENT):
+        return ""
+    return NO_CONNECTION_LEFT if any(words in str(exception) for words in _TOO_MANY) else SILENT_DATABASE
 
 
 def is_of_another_schema(exception: BaseException | None) -> bool:
