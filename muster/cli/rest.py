@@ -158,7 +158,12 @@ class Rest:
             if method == "GET" and status in _MAY_PASS and pause_s is not None and wait_s <= _LONGEST_WAIT_S:
                 self._pause(max(pause_s, wait_s), f"It answered {status}")
                 continue
-            return self._understood(status, got, content)
+            try:
+                return self._understood(status, got, content)
+            except Failure as failure:
+                # Of what an earlier try has done, whoever had no time for this one says nothing.
+                failure.is_unknown |= is_unknown and failure.code is ExitCode.UNREACHABLE
+                raise
         raise AssertionError("the last try ends the loop")
 
     def _exchanged(

@@ -47,6 +47,7 @@ def in_turn(*answers: Answer) -> Answer:
         (answered(DONE | {"results": [7]}), MAYBE),
         (answered(DONE | {"changes": 7}), MAYBE),
         (http("429 Too Many", PROBLEM, "Retry-After: 9"), NOTHING),
+        (in_turn(HALF, http("429 Too Many", PROBLEM)), MAYBE),
     ],
     ids=[
         "half",
@@ -59,6 +60,7 @@ def in_turn(*answers: Answer) -> Answer:
         "strange results",
         "strange changes",
         "too many",
+        "half, then too many",
     ],
 )
 def test_a_change_without_a_good_answer(nobody: Muster, answer: Answer, told: str) -> None:
