@@ -81,6 +81,8 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self._resting = False
         self._skipped_bytes = 0
         """So much of a frame that is too long is still to come, and read by nobody."""
+        self._awaited_bytes = 0
+        """The length of the long frame that is not whole yet and may come: that is asked once."""
         self._others = 0
         self._others_since = 0.0
         self._waits_for_the_peer = False
@@ -90,7 +92,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
 
     # --- for the application --------------------------------------------------------------------------------
 
-    def hear_by(self, hear: Hear, fits: Fits | None = None) -> None:
+    def hear_by(self, hear: Hear, fits: Fits) -> None:
         """Give each text to `hear` as soon as it is here, not to `receive`; call it before accepting.
 
         `hear` answers for how many seconds nothing more shall be read, usually 0. `fits` is asked whether a
@@ -236,10 +238,12 @@ class TextWebSocket(WebSocketsSansIOProtocol):
                 position = end
                 break
             stop = start + size
-            if size > FITS_ALL_BYTES and self._fits is not None and not self._fits(size):
-                self._skipped_bytes = max(0, stop - end)
-                position = min(stop, end)
-                continue
+            if size > FITS_ALL_BYTES and size != self._awaited_bytes and self._fits is not None:
+                if not self._fits(size):
+                    self._skipped_bytes = max(0, stop - end)
+                    position = min(stop, end)
+                    continue
+                self._awaited_bytes = size
             if stop > end:
                 break
             if size >= LARGE_BYTES and not self._large_texts.has_turn():
@@ -249,7 +253,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
                 self._heard(apply_mask(bytes(data[start:stop]), bytes(data[start - 4 : start])))
             else:
                 self._parse(data[position:stop])
-            position = stop
+            position, self._awaited_bytes = stop, 0
         if data is self._rest:
             del self._rest[:position]
         elif position < end:
