@@ -111,7 +111,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._deadline is None:
-            self._expect_a_head()
+            _make_room(self._expect_a_head())
 
     def on_headers_complete(self) -> None:
         self._head_came()

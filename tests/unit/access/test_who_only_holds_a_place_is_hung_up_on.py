@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -162,6 +162,26 @@ async def test_who_asks_more_and_takes_nothing_frees_no_place() -> None:
             await asyncio.sleep(0.01)
         for one in opened:
             one.close()
+
+
+async def test_of_those_who_begin_to_ask_once_more_the_oldest_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounded_http, "HEAD_WITHIN_MS", 60_000)
+    door = Door(1, bounded(2))
+    async with door.served() as address:
+        opened = []
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(ASK)
+            await reader.readuntil(b"\r\n0\r\n\r\n")
+            opened.append((reader, writer))
+        for _, writer in opened:
+            writer.write(ASK[:5])
+        with suppress(ConnectionResetError):
+            assert await opened[0][0].read() == b""
+        for _, writer in opened:
+            writer.close()
 
 
 async def test_whoever_has_not_taken_an_answer_gets_no_websocket() -> None:
