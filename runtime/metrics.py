@@ -49,7 +49,7 @@ publish_skipped = Counter(
 )
 strangers_closed = Counter(
     "muster_strangers_closed",
-    "Connections that were closed before they had said who they are.",
+    "Connections that only held a place and were closed: strangers, and who takes no answer.",
     ["door", "why"],
     registry=REGISTRY,
 )
