@@ -74,7 +74,8 @@ def ask(
     words = f"--idempotency-key {session.key}" + (f" --if-match '{tag}'" if tag and not step else "")
     words = f"{words} {again}".strip()
     advice = f"It may have been carried out. The same command with {words} does it once in all."
-    session.asked = advice
+    goes_on = f"The same command with {words} goes on where it ended." if step else ""
+    session.asked, session.to_go_on = advice, ""
     try:
         answer = session.rest.send(method, path, key, body=body, tag=tag, **parameters)
         if not {"request", "verdict"} <= answer.body.keys():
@@ -82,14 +83,13 @@ def ask(
     except Failure as failure:
         if not (failure.is_unknown or failure.code is ExitCode.UNREACHABLE):
             raise
-        known = advice if failure.is_unknown else "Nothing was changed by it."
-        if step and not failure.is_unknown:
-            known = f"{known} The same command with {words} goes on where it ended."
+        known = advice if failure.is_unknown else f"Nothing was changed by it. {goes_on}"
         known = f"{failure.advice} {known}".strip()
         raise Failure(failure.code, failure.text, known, failure.details) from failure
     except KeyboardInterrupt:
         raise Failure(ExitCode.INTERRUPTED, "Interrupted before there was an answer.", advice) from None
     told = _followed(session, answer) if answer.status == 202 else answer.body
+    session.to_go_on = goes_on
     return told | {"idempotency_key": key}
 
 

@@ -216,17 +216,17 @@ def _run(work: Callable[[Session], None], said: dict[str, Any]) -> None:
     try:
         work(session)
     except Failure as failure:
-        if is_writing and not session.asked and failure.code is ExitCode.UNREACHABLE:
-            failure.advice = f"{failure.advice} Nothing was changed.".strip()
+        if is_writing and failure.code is ExitCode.UNREACHABLE:
+            known = session.to_go_on or ("" if session.asked else "Nothing was changed.")
+            failure.advice = f"{failure.advice} {known}".strip()
         screen.failed(failure)
         raise typer.Exit(failure.code) from None
     except KeyboardInterrupt:
         if session.watch_s:
             raise typer.Exit(ExitCode.DONE) from None
         if is_writing:
-            screen.failed(
-                Failure(ExitCode.INTERRUPTED, "Interrupted.", session.asked or "Nothing was changed.")
-            )
+            known = session.to_go_on or session.asked or "Nothing was changed."
+            screen.failed(Failure(ExitCode.INTERRUPTED, "Interrupted.", known))
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
         # Whoever read the answer has enough of it.

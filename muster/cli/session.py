@@ -42,6 +42,8 @@ class Session:
     """Whether the command can change anything."""
     asked: str = ""
     """How what was asked last is asked again, once something was."""
+    to_go_on: str = ""
+    """How a command of several changes goes on behind one that was made, until it asks for the next."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @cached_property

@@ -185,6 +185,15 @@ def test_several_cancelled_moves_are_one_array(nobody: Muster) -> None:
     assert [one["verdict"] for one in ended.json] == ["done", "refused"]
 
 
+def test_who_is_left_between_two_changes_is_told_how_to_go_on(nobody: Muster) -> None:
+    not_now = http("503 No", PROBLEM, "Retry-After: 9")
+    with stranger(in_turn(answered({}), answered(DONE), not_now)) as url:
+        key = ("--reason", "tried", "--idempotency-key", "k-1")
+        ended = nobody("moves", "cancel", "m-1", "m-2", *key, "--url", url)
+    assert ended.code == ExitCode.UNREACHABLE
+    assert "The same command with --idempotency-key k-1 goes on where it ended." in ended.err
+
+
 def test_a_full_disk_hides_no_change(nobody: Muster) -> None:
     with stranger(answered(DONE)) as url, Path("/dev/full").open("wb") as full:
         done = subprocess.run(
