@@ -44,8 +44,11 @@ def tag_of(session: Session, path: str) -> str:
     if said:
         return said if said == "*" or said.endswith('"') else f'"{said}"'
     found = session.rest.found(path) if session.asking.key else session.rest.get(path)
-    if found is None:
-        return "*"
+    return "*" if found is None else version_of(session, found)
+
+
+def version_of(session: Session, found: Answer) -> str:
+    """The version that was just read. Raises Failure if nobody told it: then nothing may be overwritten."""
     if not found.tag:
         advice = "Something in between takes it away: ask past it, or say --if-match '*'."
         raise Failure(

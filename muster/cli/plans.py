@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from muster.cli.asking import ask, follow, tag_of, tell
+from muster.cli.asking import ask, follow, tag_of, tell, version_of
 from muster.cli.failures import ExitCode, Failure
 from muster.cli.rest import named
 from muster.cli.screen import Column, Output
@@ -176,7 +176,7 @@ def carry_out(session: Session, plan_id: str, what: str, name: str, *, step: int
         if seen.body["phase"] != phase:
             continue
         wish = {"kind": kind, "reason": session.reason()}
-        request = ask(session, "POST", path, wish, tag=seen.tag, step=step + number)
+        request = ask(session, "POST", path, wish, tag=version_of(session, seen), step=step + number)
         if request["verdict"] != "done":
             tell(session, request)
     await_end(session, plan_id)

@@ -86,6 +86,16 @@ def test_nothing_is_changed_on_a_version_that_nobody_told(nobody: Muster) -> Non
     assert len(asked) == 1
 
 
+def test_no_plan_is_approved_on_a_version_that_nobody_told(nobody: Muster) -> None:
+    asked: list[bytes] = []
+    proposed = answered(DONE | {"results": [{"name": "p-1", "error": None, "text": ""}]})
+    draft = http("200 OK", b'{"phase": "Draft", "step_count": 1}')
+    with stranger(in_turn(answered({}), proposed, draft), asked=asked) as url:
+        ended = nobody("brokers", "fill", "1", "--yes", "--reason", "tried", "--url", url)
+    assert ended.code == ExitCode.UNREACHABLE and "which version" in ended.err, ended.err
+    assert [one.startswith(b"POST") for one in asked].count(True) == 1
+
+
 def ended_by_ctrl_c(muster: Muster, asked: list[bytes], heard: int, *words: object) -> Said:
     """How it ends when somebody interrupts it while the server says nothing to what it heard last."""
     process = subprocess.Popen(
