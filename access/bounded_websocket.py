@@ -1,13 +1,17 @@
-"""This room bounds what a page's open websocket may do to its process: pings, an end that nobody takes."""
+"""This room bounds what a page's open websocket may do: pings, pieces of a word, an end that nobody takes."""
 
 import asyncio
 from collections import deque
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 
 PINGS_A_SECOND = 10
 """A browser sends none by itself; each is answered, into memory where nobody takes the answers."""
+
+MOST_FRAGMENTS = 64
+"""Of one message; each is kept until the last, also one of nothing, of which no length is too much."""
 
 CLOSE_WITHIN_MS = 5_000
 """For so long a peer that reads nothing keeps its socket when all is said."""
@@ -39,11 +43,19 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             return
         now = self.loop.time()
         if len(self._pinged_at) == PINGS_A_SECOND and now - self._pinged_at[0] < 1.0:
-            self.conn.fail(POLICY_VIOLATION, "too many pings")
-            self.handle_parser_exception()
+            self._hang_up("too many pings")
+        else:
+            self._pinged_at.append(now)
+            super().handle_ping()
+
+    def handle_cont(self, event: Frame) -> None:
+        """As uvicorn, of a message in few pieces."""
+        if self.close_sent:
             return
-        self._pinged_at.append(now)
-        super().handle_ping()
+        if len(self.frames) >= MOST_FRAGMENTS:
+            self._hang_up("too many fragments")
+        else:
+            super().handle_cont(event)
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
         """As uvicorn; the socket does not outlive its application by long."""
@@ -56,3 +68,8 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
         if self._cut_off is not None:
             self._cut_off.cancel()
+
+    def _hang_up(self, why: str) -> None:
+        self.frames = []
+        self.conn.fail(POLICY_VIOLATION, why)
+        self.handle_parser_exception()

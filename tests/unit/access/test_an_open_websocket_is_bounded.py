@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from access import bounded_websocket
-from access.bounded_websocket import PINGS_A_SECOND, BoundedWebSocket
+from access.bounded_websocket import MOST_FRAGMENTS, PINGS_A_SECOND, BoundedWebSocket
 
 REQUEST = (
     b"GET / HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -68,6 +68,18 @@ async def test_a_few_pings_are_answered_and_many_are_not() -> None:
         writer.write(PING * (PINGS_A_SECOND + 1))
         heard = await reader.read()
         assert heard.endswith(struct.pack(">H", 1008) + b"too many pings")
+        writer.close()
+
+
+async def test_a_message_comes_in_few_pieces() -> None:
+    begun, nothing = b"\x01\x80\0\0\0\0", b"\0\x80\0\0\0\0"
+    async with served(listens) as server:
+        reader, writer = await opened(server)
+        writer.write(begun + nothing * (MOST_FRAGMENTS - 1) + PING)
+        assert await reader.readexactly(len(PONG)) == PONG
+        writer.write(nothing)
+        heard = await reader.read()
+        assert heard.endswith(struct.pack(">H", 1008) + b"too many fragments")
         writer.close()
 
 
