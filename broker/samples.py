@@ -44,6 +44,8 @@ def samples_of_clients(listener: ClientListener, quotas: ClientQuotas) -> dict[s
             f'muster_broker_client_crowding_total{{why="{why}"}}': counters.crowding.get(why, 0)
             for why in (OF_ONE_ADDRESS, IN_ALL)
         },
+        'muster_broker_client_not_admitted_total{why="unproved"}': counters.unproved,
+        'muster_broker_client_not_admitted_total{why="tls"}': counters.without_tls,
         "muster_broker_client_accept_pauses_total": counters.accept_pauses,
         "muster_broker_client_request_bytes_held": server.memory.held_bytes,
         "muster_broker_client_parked_partitions": server.parked_elements,

@@ -192,7 +192,8 @@ class NodeListener:
     def _count_strangers(self) -> None:
         """What the door counted since the last tick goes to the metrics of the node."""
         counters = self.server.counters
-        for why, closed in {**counters.crowding, "too_slow": counters.late}.items():
+        closed_for = {"too_slow": counters.late, "unproved": counters.unproved, "tls": counters.without_tls}
+        for why, closed in {**counters.crowding, **closed_for}.items():
             metrics.strangers_closed.labels("kafka", why).inc(closed - self._counted.get(why, 0))
             self._counted[why] = closed
 

@@ -40,6 +40,12 @@ class Door(Protocol[One]):
     def frame_refused(self, peer: str, error: KafkaWireError) -> None:
         """A peer sent what is no request, or too much of one."""
 
+    def not_admitted(self, peer: str, why: str) -> None:
+        """A peer did not prove who it is."""
+
+    def lost(self, peer: str, error: OSError) -> None:
+        """A connection broke, or its TLS did."""
+
     def admitted(self, connection: One) -> None:
         """It has said who it is."""
 

@@ -51,6 +51,10 @@ class ServerCounters:
     """Closed because they had not said in time who they are."""
     crowding: dict[str, int] = field(default_factory=dict)
     """Closed before they had said who they are, to make room for others, by why (`kafkaserver.strangers`)."""
+    unproved: int = 0
+    """Closed because they did not prove who they are, or because nobody could say."""
+    without_tls: int = 0
+    """Closed because they and we could not agree on TLS, or on whom to trust."""
     accept_pauses: int = 0
     """How often nobody was accepted for a while, because the process had no descriptor left."""
     requests: int = 0

@@ -96,6 +96,7 @@ class _Plain:
     def __init__(self, credentials: Credentials, newcomer: Newcomer | None) -> None:
         self._credentials = credentials
         self._newcomer = newcomer
+        self.user: str | None = None
 
     def hear(self, message: bytes) -> _Step | None:
         """None: refused. Raises _NotYet."""
@@ -109,6 +110,7 @@ class _Plain:
             user, token = name.decode(), secret.decode()
         except UnicodeDecodeError:
             return None
+        self.user = user
         newcomer, read = self._newcomer, read_token(token)
         if newcomer is not None and read is not None and newcomer.must_wait(TOKEN_BEGINS + read[0]):
             raise _NotYet
@@ -127,6 +129,11 @@ class _Scram:
         self._new_side = partial(ServerSide, mechanism, partial(credentials.verifier, mechanism), nonce)
         self._side = self._new_side()
         self._caller: object | None = None
+
+    @property
+    def user(self) -> str | None:
+        """Who it says it is; None before that."""
+        return self._side.user
 
     def hear(self, message: bytes) -> _Step | None:
         """None: refused. Raises _NotYet, _Replaced."""
@@ -242,7 +249,7 @@ class SaslGate:
             code, text, step = ErrorCode.ILLEGAL_SASL_STATE, self.ended, _Step()
         elif (heard := self._exchange.hear(message)) is None:
             # Why, nobody is told: which of name and secret was wrong would be half of both.
-            self.ended = _REFUSED
+            self.ended = self._why_refused()
             code, text, step = ErrorCode.SASL_AUTHENTICATION_FAILED, _REFUSED, _Step()
         else:
             code, text, step = ErrorCode.NONE, None, heard
@@ -250,10 +257,19 @@ class SaslGate:
         body = build(shape, error_code=code, error_message=text, auth_bytes=step.answer)
         return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
 
+    def _why_refused(self) -> str:
+        """For our own log. A name that nobody bears is not repeated there: it may be a misplaced token."""
+        user = self._exchange.user if self._exchange is not None else None
+        if user is None:
+            return f"{_REFUSED}: what was said is not its mechanism's"
+        if self._credentials.caller(user) is None:
+            return f"{_REFUSED}: there is no living token of that name"
+        return f"{_REFUSED}: {user} did not prove its token"
+
     def _hear_bare(self, message: bytes) -> bytes:
         assert self._exchange is not None
         step = self._exchange.hear(message)
         if step is None:
-            raise NotAdmitted(_REFUSED)
+            raise NotAdmitted(self._why_refused())
         self.admitted = step.caller
         return _LENGTH.pack(len(step.answer)) + step.answer

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -19,7 +20,7 @@ from kafkaserver.request_memory import RequestMemory
 from kafkaserver.short_requests import ShortRequests
 from kafkaserver.sockets import Connection
 from kafkaserver.strangers import Strangers
-from kafkaserver.tls import Certificate, TlsSocket
+from kafkaserver.tls import Certificate, TlsSocket, why_tls_failed
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
 from muster.kernel.addresses import network_of
 
@@ -83,6 +84,7 @@ class KafkaServer:
         self._said_of_strangers_at = float("-inf")
         self._said_of_neighbours_at = float("-inf")
         self._said_of_frames_at = float("-inf")
+        self._said_of_unadmitted_at = float("-inf")
         self._to_flush: set[Connection] = set()
         self._last_answered: Connection | None = None
         self._listening: socket.socket | None = None
@@ -212,6 +214,25 @@ class KafkaServer:
             refused = counters.oversize + counters.malformed
             kind = type(error).__name__
             log.warning("kafka_frame_refused", peer=peer, kind=kind, reason=str(error), refused=refused)
+
+    def not_admitted(self, peer: str, why: str) -> None:
+        """Count who did not prove who it is; `why` holds nothing that it said."""
+        self.counters.unproved += 1
+        self._say_who_was_not_admitted(peer, why)
+
+    def lost(self, peer: str, error: OSError) -> None:
+        """Count whose TLS failed: its own word for why is the only one, for the client may have no log."""
+        if isinstance(error, ssl.SSLError):
+            self.counters.without_tls += 1
+            self._say_who_was_not_admitted(peer, why_tls_failed(error))
+
+    def _say_who_was_not_admitted(self, peer: str, why: str) -> None:
+        if self.loop.time() - self._said_of_unadmitted_at >= _SAY_EVERY_S:
+            self._said_of_unadmitted_at = self.loop.time()
+            refused = self.counters.unproved + self.counters.without_tls
+            log.warning(
+                "kafka_client_not_admitted", listener=self.name, peer=peer, reason=why, refused=refused
+            )
 
     def admitted(self, connection: Connection) -> None:
         """It has said who it is."""

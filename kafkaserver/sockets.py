@@ -115,6 +115,7 @@ class Connection:
         except KafkaWireError as error:
             self._refuse(error)
         except OSError as error:
+            self._server.lost(self.peer, error)
             self.close(f"connection lost: {error}")
         except Exception:
             self._server.counters.failed += 1
@@ -276,6 +277,7 @@ class Connection:
             self._replies.append(reply)
             reply.send(answer)
         if gate.ended:
+            self._server.not_admitted(self.peer, gate.ended)
             self.flush_now()
             self.close_gracefully(gate.ended)
 

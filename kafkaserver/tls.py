@@ -66,6 +66,14 @@ class TlsSocket:
         self._connection.close()
 
 
+def why_tls_failed(error: ssl.SSLError) -> str:
+    """Who gave up, and OpenSSL's word for why."""
+    reason = error.reason or type(error).__name__
+    if "_ALERT_" in reason:
+        return f"the client ended TLS: {reason}"
+    return f"what the client says is not the TLS that is spoken here: {reason}"
+
+
 class Certificate:
     """A certificate chain and its key in files, which are read again when they change."""
 

@@ -17,6 +17,8 @@ SMALLEST_REQUEST_BYTES = 8
 """Api key, version and correlation id."""
 
 _LENGTH = struct.Struct(">i")
+_TLS_BEGINS = 0x1603
+"""A record of its handshake, of whichever version."""
 
 
 def frame_bytes(buffer: Buffer, start: int, limit_bytes: int, smallest_bytes: int = 0) -> int:
@@ -27,7 +29,8 @@ def frame_bytes(buffer: Buffer, start: int, limit_bytes: int, smallest_bytes: in
     """
     length: int = _LENGTH.unpack_from(buffer, start)[0]
     if length < 0 or length > limit_bytes:
-        raise FrameTooLarge(f"a frame of {length} bytes, the limit is {limit_bytes}")
+        hint = "; so TLS begins, which this listener does not speak" if length >> 16 == _TLS_BEGINS else ""
+        raise FrameTooLarge(f"a frame of {length} bytes, the limit is {limit_bytes}{hint}")
     if length < smallest_bytes:
         raise MalformedFrame(f"a frame of {length} bytes cannot hold a header")
     return length
