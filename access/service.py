@@ -31,6 +31,7 @@ __all__ = [
     "TokenMap",
     "TokenNameTaken",
     "bearer",
+    "bounds_of",
     "create_token",
     "create_user",
     "kafka_callers",
@@ -112,6 +113,12 @@ def create_token(
         raise TokenNameTaken(name) from error
     wake.notify("tokens")
     return made.text
+
+
+def bounds_of(name: str) -> dict[str, list[str]]:
+    """Topics and groups that the living token called `name` is good for; an empty list: for all of them."""
+    token = ApiToken.objects.filter(name=name, revoked_at__isnull=True).first()
+    return {"topics": list(token.topics), "groups": list(token.groups)} if token is not None else {}
 
 
 def revoke_token(name: str) -> int:

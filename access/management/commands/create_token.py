@@ -1,4 +1,4 @@
-"""This room is the command that gives a program a token and prints nothing but its text."""
+"""This room is the command that gives a program a token and prints nothing but its text to stdout."""
 
 from argparse import ArgumentParser
 from datetime import timedelta
@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from access.grants import Role
-from access.service import TokenNameTaken, create_token
+from access.service import TokenNameTaken, bounds_of, create_token
 from muster.kernel.scopes import BadScope
 
 MOST_DAYS = 36_500
@@ -39,6 +39,7 @@ class Command(BaseCommand):
                 f"--expires-days must be from 1 to {MOST_DAYS}; without it a token stays good."
             )
         expires_at = timezone.now() + timedelta(days=days) if days else None
+        bounds_before = bounds_of(options["name"]) if options["replace"] else {}
         try:
             text = create_token(
                 options["name"],
@@ -54,4 +55,11 @@ class Command(BaseCommand):
             if options["replace"]:
                 raise CommandError(f"{error} is the name of Muster's own workers.") from error
             raise CommandError(f"A token named {error} exists. Use --replace to take it back.") from error
+        bounds = {"topics": options["topic"], "groups": options["group"]}
+        for what, names in bounds_before.items():
+            if names and not bounds[what]:
+                self.stderr.write(
+                    f"The token that this one replaces was good for {what} {', '.join(names)} only; "
+                    f"this one is good for all {what}, because no --{what[:-1]} was given."
+                )
         self.stdout.write(text)

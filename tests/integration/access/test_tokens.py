@@ -179,3 +179,17 @@ def test_a_token_is_new_where_the_one_that_is_known_by_its_name_was_replaced() -
     assert is_new(prefix)
     revoke_token("ann")
     assert not is_new()
+
+
+def test_a_replacement_that_is_good_for_more_than_the_old_token_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bounds = ("--topic", "orders*", "--group", "team-*")
+    call_command("create_token", "ann", "--role", "client", *bounds)
+    call_command("create_token", "ann", "--role", "client", *bounds, "--replace")
+    assert capsys.readouterr().err == ""
+    call_command("create_token", "ann", "--role", "client", "--group", "team-*", "--replace")
+    told = capsys.readouterr()
+    assert "good for topics orders* only" in told.err and "--topic" in told.err and "groups" not in told.err
+    # Scripts take what stands on stdout for the token.
+    assert verify(told.out.strip()) is not None
