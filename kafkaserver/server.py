@@ -221,8 +221,11 @@ class KafkaServer:
         self._say_who_was_not_admitted(peer, why)
 
     def lost(self, peer: str, error: OSError) -> None:
-        """Count whose TLS failed: its own word for why is the only one, for the client may have no log."""
-        if isinstance(error, ssl.SSLError):
+        """Count whose TLS failed: its own word for why is the only one, for the client may have no log.
+
+        Who is gone while it is answered ends TLS in the middle, and nothing is wrong with that.
+        """
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             self.counters.without_tls += 1
             self._say_who_was_not_admitted(peer, why_tls_failed(error))
 

@@ -5,6 +5,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -158,6 +159,29 @@ async def test_who_hangs_up_in_the_middle_of_a_handshake_is_no_failure_of_tls() 
             writer.close()
             await until(lambda: server.connection_count == 0)
         assert lines(said) == [] and server.counters.without_tls == 0
+
+
+async def test_who_is_gone_while_it_is_answered_is_no_failure_of_tls() -> None:
+    async with door(tls=True) as (server, _port):
+        with capture_logs() as said:
+            server.lost("127.0.0.1:1", _what_openssl_says_to_who_is_gone())
+        assert lines(said) == [] and server.counters.without_tls == 0
+
+
+def _what_openssl_says_to_who_is_gone() -> ssl.SSLError:
+    """Two ends in memory agree on TLS; then one hears the other's socket end, and writes on."""
+    ours, theirs = socket.socketpair()
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(FOLDER / "first.crt", FOLDER / "first.key")
+    trusted = ssl.create_default_context(cafile=str(FOLDER / "first.crt"))
+    with ThreadPoolExecutor(1) as other, ours, theirs:
+        client = other.submit(trusted.wrap_socket, theirs, server_hostname="localhost")
+        with served.wrap_socket(ours, server_side=True) as answering:
+            client.result().close()
+            with pytest.raises(ssl.SSLEOFError) as gone:
+                for _ in range(2):
+                    answering.send(b"answer")
+    return gone.value
 
 
 async def test_strangers_write_a_line_a_second_at_most() -> None:
