@@ -74,7 +74,7 @@ def health(session: Session) -> None:
 
     session.show(page)
     if found:
-        raise Failure(ExitCode.REFUSED, f"{len(found)} findings.")
+        raise Failure(ExitCode.REFUSED, "1 finding." if len(found) == 1 else f"{len(found)} findings.")
 
 
 def _findings(session: Session, brokers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
