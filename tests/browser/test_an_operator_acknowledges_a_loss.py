@@ -6,9 +6,7 @@ from tests.browser.test_an_operator_changes_topics import cluster, fill, fits, p
 from tests.integration.replication.cluster import Cluster
 from tests.integration.replication.test_what_an_unclean_election_lost_is_told import (
     ALONE,
-    elect_any,
-    loss,
-    produce,
+    elected_uncleanly,
 )
 
 __all__ = ["cluster", "page", "web"]
@@ -16,26 +14,8 @@ __all__ = ["cluster", "page", "web"]
 FOUND = "An election of orders-0 lost committed records"
 
 
-def lose(cluster: Cluster) -> None:
-    """The only replica in sync dies with what it alone holds, and the other one is elected."""
-    cluster.create_topic("orders", 1, replicas=2)
-    first = cluster.leader_of("orders")
-    [other] = [one for one in cluster.partitions("orders")[0]["assigned"] if one != first]
-    cluster.brokers[other].kill()
-    cluster.await_true(lambda: cluster.partitions("orders")[0]["isr"] == [first], "one is alone in sync")
-    produce(cluster, ALONE)
-    said = "SELECT high_watermark FROM partition_progress"
-    cluster.await_true(lambda: cluster.query(said) == [(ALONE,)], "it said what it committed")
-    cluster.brokers[first].kill()
-    cluster.await_true(lambda: first not in cluster.live_brokers(), "it is missed")
-    cluster.start_broker(other)
-    cluster.await_true(lambda: other in cluster.live_brokers(), "the other one is back")
-    cluster.await_true(lambda: elect_any(cluster), "the other one leads")
-    cluster.await_true(lambda: loss(cluster)["told_at"] is not None, "it tells where it began")
-
-
 def test_a_loss_is_a_finding_until_somebody_says_that_it_was_seen(page: Page, cluster: Cluster) -> None:
-    lose(cluster)
+    elected_uncleanly(cluster)
     page.goto("/")
     page.get_by_role("link", name=FOUND).click()
     expect(page.locator("#head")).to_contain_text("1 not acknowledged")

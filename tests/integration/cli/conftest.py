@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,26 @@ class Muster:
             finally:
                 started.kill()
             return Said(code, _read(out), _read(err))
+
+    def begin(
+        self,
+        *words: object,
+        stdin: int | None = None,
+        stdout: int = subprocess.DEVNULL,
+        stderr: int = subprocess.PIPE,
+        start_new_session: bool = False,
+    ) -> "subprocess.Popen[str]":
+        """A command that goes on meanwhile."""
+        return subprocess.Popen(
+            self.command(*words),
+            env=self.environment,
+            cwd=self.home,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            start_new_session=start_new_session,
+        )
 
     def command(self, *words: object) -> list[str]:
         """What is started."""

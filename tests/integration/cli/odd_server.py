@@ -12,12 +12,34 @@ Answer = Callable[[socket.socket], None]
 
 
 @contextmanager
+def accepting(serve: Answer) -> Iterator[str]:
+    """Host and port of a listener that gives each connection to `serve`, in a thread of its own."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+
+
+@contextmanager
 def stranger(answer: Answer, tls: Path | None = None, asked: list[bytes] | None = None) -> Iterator[str]:
     """The address of a server that answers each connection like this, once it was asked.
 
     `tls`: its certificate and key, but for .crt and .key. `asked` keeps what it was asked.
     """
-    listening = socket.create_server(("127.0.0.1", 0), backlog=64)
     context = None
     if tls is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -32,22 +54,8 @@ def stranger(answer: Answer, tls: Path | None = None, asked: list[bytes] | None 
                     asked.append(seen)
                 answer(spoken)
 
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=serve, args=(connection,), daemon=True).start()
-
-    thread = threading.Thread(target=accept)
-    thread.start()
-    try:
-        yield f"http{'s' if tls else ''}://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join()
+    with accepting(serve) as place:
+        yield f"http{'s' if tls else ''}://{place}"
 
 
 def http(status: str, body: bytes, *headers: str) -> Answer:

@@ -6,8 +6,6 @@ import pty
 import re
 import signal
 import socket
-import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -18,6 +16,7 @@ from confluent_kafka import Producer
 
 from muster.cli.failures import ExitCode
 from tests.integration.cli.conftest import Muster, Operated
+from tests.integration.cli.odd_server import accepting
 from tests.integration.cli.test_a_cluster_is_operated import SURE, WHY, committed, topic_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -42,7 +41,6 @@ def message(stream: socket.socket) -> bytes:
 def lossy(url: str, lost: int, kept: int = 0) -> Iterator[str]:
     """The address of a door to `url` that loses the answers to `lost` changes, after the first `kept`."""
     to = (str(urlsplit(url).hostname), int(urlsplit(url).port or 80))
-    listening = socket.create_server(("127.0.0.1", 0))
     left, first = [lost], [kept]
 
     def carry(client: socket.socket) -> None:
@@ -59,22 +57,8 @@ def lossy(url: str, lost: int, kept: int = 0) -> Iterator[str]:
                     return
                 client.sendall(answer)
 
-    def serve() -> None:
-        while True:
-            try:
-                client, _ = listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=carry, args=(client,), daemon=True).start()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join()
+    with accepting(carry) as place:
+        yield f"http://{place}"
 
 
 def test_a_change_whose_answer_was_lost_is_asked_again_under_its_key(operated: Operated) -> None:
@@ -108,14 +92,7 @@ def test_a_command_of_several_changes_goes_on_under_its_key(operated: Operated, 
         said = muster(*words, "--url", url)
     assert said.code == ExitCode.UNREACHABLE and "--if-match" not in said.err
     key = said.err.split("The same command with ")[1].split(" does it once")[0].split()
-    with subprocess.Popen(
-        muster.command(*words, *key),
-        env=muster.environment,
-        cwd=muster.home,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with muster.begin(*words, *key) as process:
         assert process.stderr is not None
         lines = iter(process.stderr)
         running = next((line for line in lines if "Running" in line), "")
@@ -211,14 +188,7 @@ def test_somebody_at_a_terminal_types_the_name_of_what_is_lost(
     muster, name = operated.muster, f"gates-{uuid4().hex[:8]}"
     muster.done("topics", "create", name, "-p", 1, *WHY)
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        muster.command("topics", "delete", name),
-        env=muster.environment,
-        cwd=muster.home,
-        stdin=theirs,
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-    )
+    process = muster.begin("topics", "delete", name, stdin=theirs, stderr=theirs)
     os.close(theirs)
     answers = {b"Why? ": "retired", b"to go on: ": name if typed is None else typed}
     seen = b""
@@ -240,14 +210,7 @@ def test_ctrl_c_ends_the_command_and_leaves_the_plan(operated: Operated) -> None
     plan = muster.done("plans", "propose", "drain", *words, *WHY).json["plan"]
     assert "not above" not in muster.done("plans", "show", plan).err
     muster.done("plans", "approve", plan, *WHY)
-    process = subprocess.Popen(
-        muster.command("plans", "run", plan, "--wait", *WHY),
-        env=muster.environment,
-        cwd=muster.home,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = muster.begin("plans", "run", plan, "--wait", *WHY)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith(f"Plan {plan}: Running"):

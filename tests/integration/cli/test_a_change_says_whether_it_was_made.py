@@ -98,14 +98,7 @@ def test_no_plan_is_approved_on_a_version_that_nobody_told(nobody: Muster) -> No
 
 def ended_by_ctrl_c(muster: Muster, asked: list[bytes], heard: int, *words: object) -> Said:
     """How it ends when somebody interrupts it while the server says nothing to what it heard last."""
-    process = subprocess.Popen(
-        muster.command(*words),
-        env=muster.environment,
-        cwd=muster.home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = muster.begin(*words, stdout=subprocess.PIPE)
     try:
         while len(asked) < heard:
             assert process.poll() is None
@@ -141,10 +134,12 @@ def test_who_interrupts_a_look_is_told_nothing(nobody: Muster) -> None:
 
 def test_who_interrupts_a_question_at_a_terminal(nobody: Muster) -> None:
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        nobody.command("topics", "create", "orders", "--url", "http://127.0.0.1:1"),
-        env=nobody.environment,
-        cwd=nobody.home,
+    process = nobody.begin(
+        "topics",
+        "create",
+        "orders",
+        "--url",
+        "http://127.0.0.1:1",
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

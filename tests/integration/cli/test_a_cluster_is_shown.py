@@ -122,14 +122,7 @@ def test_what_elections_lost_is_a_finding(viewer: Muster) -> None:
 def test_a_page_is_written_again_until_somebody_has_seen_enough(viewer: Muster) -> None:
     cast.add_cluster()
     cast.add_broker(1)
-    process = subprocess.Popen(
-        viewer.command("status", "--watch", "--interval", "0.2"),
-        env=viewer.environment,
-        cwd=viewer.home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = viewer.begin("status", "--watch", "--interval", "0.2", stdout=subprocess.PIPE)
     assert process.stdout is not None
     seen = 0
     for line in process.stdout:

@@ -3,7 +3,6 @@
 import json
 import math
 import signal
-import subprocess
 from collections.abc import Sequence
 
 import pytest
@@ -122,14 +121,7 @@ def test_an_outage_ends_no_watch(nobody: Muster) -> None:
         next(answers, wrong)(connection)  # type: ignore[arg-type]
 
     with stranger(answer) as url:
-        watching = subprocess.Popen(
-            nobody.command(*READS, "--watch", "--interval", "0.2", "--url", url),
-            env=nobody.environment,
-            cwd=nobody.home,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        watching = nobody.begin(*READS, "--watch", "--interval", "0.2", "--url", url)
         assert watching.stderr is not None
         seen = [line for line, _ in zip(watching.stderr, range(7), strict=False)]
         watching.send_signal(signal.SIGINT)

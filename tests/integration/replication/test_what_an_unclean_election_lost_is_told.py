@@ -51,6 +51,8 @@ def elected_uncleanly(cluster: Cluster) -> tuple[int, int]:
     cluster.brokers[other].kill()
     cluster.await_true(lambda: cluster.partitions("orders")[0]["isr"] == [first], "one is alone in sync")
     produce(cluster, ALONE)
+    said = "SELECT high_watermark FROM partition_progress"
+    cluster.await_true(lambda: cluster.query(said) == [(ALONE,)], "it said what it committed")
     cluster.brokers[first].kill()
     cluster.await_true(lambda: first not in cluster.live_brokers(), "it is missed")
     cluster.start_broker(other)

@@ -72,11 +72,15 @@ class CounterNode:
         return [heard[name] for heard in list(self.heard) if name in heard]
 
     def wait(self, name: str, value: Any = None, times: int = 1) -> None:
-        """Return when it said this so often."""
-        wait_for(
-            lambda: sum(value is None or fact == value for fact in self.facts(name)) >= times,
-            f"{self.name} says {name}={value}",
-        )
+        """Return when it said this so often; who waits in vain is told what it said last."""
+        try:
+            wait_for(
+                lambda: sum(value is None or fact == value for fact in self.facts(name)) >= times,
+                f"{self.name} says {name}={value} {times} times",
+            )
+        except AssertionError as in_vain:
+            in_vain.add_note(f"it said last: {self.heard[-20:]}")
+            raise
 
     def wait_accepted(self) -> None:
         """Return when it accepted every lane."""

@@ -57,8 +57,12 @@ def lines(said: list[Any]) -> list[Any]:
     return [line for line in said if line["event"] == "kafka_client_not_admitted"]
 
 
-async def say(port: int, *messages: bytes) -> None:
-    """Say this, waiting for an answer to each, until the door hangs up."""
+async def prove(port: int, mechanism: str, proof: bytes) -> None:
+    """Say this as who one is, waiting for each answer, until the door hangs up."""
+    messages = (
+        frame(ApiKey.SASL_HANDSHAKE, 1, mechanism=mechanism),
+        frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=proof),
+    )
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with contextlib.suppress(ConnectionResetError):
         async with asyncio.timeout(10):
@@ -75,11 +79,7 @@ async def test_a_wrong_token_is_told_with_whose_it_should_have_been(mechanism: s
         with capture_logs() as said:
             plain = f"\0orders-app\0{WRONG}".encode()
             if mechanism == "PLAIN":
-                await say(
-                    port,
-                    bytes(frame(ApiKey.SASL_HANDSHAKE, 1, mechanism=mechanism)),
-                    bytes(frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=plain)),
-                )
+                await prove(port, mechanism, plain)
             else:
                 with pytest.raises(BrokerNotTrusted):
                     await BrokerConnection.open(
@@ -97,11 +97,7 @@ async def test_a_wrong_token_is_told_with_whose_it_should_have_been(mechanism: s
 async def test_a_token_in_the_place_of_the_name_does_not_come_into_the_log() -> None:
     async with door(sasl=True) as (server, port):
         with capture_logs() as said:
-            await say(
-                port,
-                bytes(frame(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")),
-                bytes(frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=f"\0{TOKEN}\0orders-app".encode())),
-            )
+            await prove(port, "PLAIN", f"\0{TOKEN}\0orders-app".encode())
         [line] = lines(said)
         assert "no living token of that name" in line["reason"]
         assert TOKEN.rpartition("_")[2] not in str(said)
@@ -111,11 +107,7 @@ async def test_a_token_in_the_place_of_the_name_does_not_come_into_the_log() -> 
 async def test_what_is_no_word_of_the_mechanism_is_told_as_that() -> None:
     async with door(sasl=True) as (_server, port):
         with capture_logs() as said:
-            await say(
-                port,
-                bytes(frame(ApiKey.SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-256")),
-                bytes(frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"hello")),
-            )
+            await prove(port, "SCRAM-SHA-256", b"hello")
         assert "not its mechanism's" in lines(said)[0]["reason"]
 
 
@@ -169,7 +161,7 @@ async def test_who_is_gone_while_it_is_answered_is_no_failure_of_tls() -> None:
 
 
 def _what_openssl_says_to_who_is_gone() -> ssl.SSLError:
-    """Two ends in memory agree on TLS; then one hears the other's socket end, and writes on."""
+    """Two ends of a pair agree on TLS; one goes, and the other writes on."""
     ours, theirs = socket.socketpair()
     served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     served.load_cert_chain(FOLDER / "first.crt", FOLDER / "first.key")
@@ -189,10 +181,6 @@ async def test_strangers_write_a_line_a_second_at_most() -> None:
         began = server.loop.time()
         with capture_logs() as said:
             for _ in range(20):
-                await say(
-                    port,
-                    bytes(frame(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")),
-                    bytes(frame(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0orders-app\0x")),
-                )
+                await prove(port, "PLAIN", b"\0orders-app\0x")
         seconds = server.loop.time() - began
         assert server.counters.unproved == 20 and len(lines(said)) <= 1 + seconds
