@@ -51,15 +51,25 @@ def deadlocks(truth: Truth) -> int:
     return int(count)
 
 
-def crossed(truth: Truth, url: str, lock: LiteralString, ask: Callable[[int], None]) -> int:
+def crossed(
+    truth: Truth,
+    url: str,
+    lock: LiteralString,
+    await_done: Callable[[int], None],
+    ask: Callable[[int], None],
+) -> int:
     """Somebody holds `lock`, the node comes to wait for it, and then he wants the fence that the node holds.
 
     He never looks whether there is a deadlock, so that the node is undone. On a slow machine it has looked
     before he came: that is done again, until PostgreSQL has counted one. Returns how often.
+
+    What was undone is done first: he would hold the lock that it needs, until the node gives it up. And
+    PostgreSQL may count a deadlock some time after it has undone somebody.
     """
     before, times = deadlocks(truth), 0
     while deadlocks(truth) == before:
         times += 1
+        await_done(times)
         with locked(url, lock) as somebody:
             somebody.execute("SET LOCAL deadlock_timeout = '10min'")
             ask(times)
@@ -76,12 +86,11 @@ def superuser_url(fresh_database: str, postgres_server: Postgres) -> str:
 def test_a_turn_that_is_the_victim_of_a_deadlock_is_written_once(
     truth: Truth, superuser_url: str, node: CounterNode
 ) -> None:
-    def ask(times: int) -> None:
+    def await_said(times: int) -> None:
         node.wait("said", "orders", times=times)
-        node.ask("add", LANE, "orders", 2)
 
-    times = crossed(truth, superuser_url, COUNTER, ask)
-    node.wait("said", "orders", times=1 + times)
+    times = crossed(truth, superuser_url, COUNTER, await_said, lambda _: node.ask("add", LANE, "orders", 2))
+    await_said(1 + times)
     assert truth.counter("orders").total == 1 + 2 * times
     assert [seq for seq, _, _ in truth.journal(LANE)] == list(range(1, 2 + times))
     assert node.facts("given_up") == node.facts("frozen") == []
@@ -90,12 +99,17 @@ def test_a_turn_that_is_the_victim_of_a_deadlock_is_written_once(
 def test_a_batch_that_is_the_victim_of_a_deadlock_is_written(
     truth: Truth, superuser_url: str, node: CounterNode
 ) -> None:
-    def ask(times: int) -> None:
-        node.wait("noted", {ROW: times})
-        node.ask("note", LANE, "orders", 1 + times)
+    def await_noted(number: int) -> None:
+        node.wait("noted", {ROW: number})
 
-    times = crossed(truth, superuser_url, NUMBER, ask)
-    node.wait("noted", {ROW: 1 + times})
+    times = crossed(
+        truth,
+        superuser_url,
+        NUMBER,
+        await_noted,
+        lambda times: node.ask("note", LANE, "orders", 1 + times),
+    )
+    await_noted(1 + times)
     assert truth.tally() == {ROW: 1 + times}
     assert node.facts("given_up") == node.facts("frozen") == []
 
