@@ -98,7 +98,9 @@ class Client:
             return
         node = max(nodes, key=lambda one: one.epoch)
         if self.world.chance.random() < 0.05:
-            node = self.world.chance.choice(self.cluster.nodes)
+            # In the calm an ended process refuses who comes; until then its whole machine may be gone.
+            there = [one for one in self.cluster.nodes if not (self.world.quiet and one.loop.over)]
+            node = self.world.chance.choice(there)
         self._seat = Seat(self.cluster, node, self.name, self.hear)
         if self.state != "stable":
             self.join()
@@ -137,7 +139,11 @@ class Client:
 
     def join(self) -> None:
         """JoinGroup with what it knows of itself; it reads no further before it has its next share."""
-        if self.gone or self.mute or self._seat is None:
+        if self.gone or self.mute:
+            return
+        if self._seat is None:
+            # It does once it has found somebody.
+            self.state = "finding"
             return
         self.reader.stop()
         self.state = "joining"
