@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from uuid import uuid4
 
 IDENTITY_FILE = "broker.json"
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".clean-shutdown"
 PARTITIONS_FOLDER = "partitions"
+MARK_FILE, COUNTERPART_FILE = ".partitions", "of-this-broker"
+"""Hold the same word: one beside the folder of the logs, one in it. Not hidden there: it goes with `rm *`."""
 
 
 class FolderError(Exception):
@@ -33,10 +36,10 @@ class _Identity:
 class DataFolder:
     """One broker's data folder, locked for this process from `open` to `close`.
 
-    `lost_tail` says whether what was written but not flushed may be gone: the folder is new, or the machine
-    (its boot id) is another one than at the last write and no clean-shutdown mark was left
-    (replication.md section 1). It stays true, also over a restart, until `registered`: a broker that is
-    killed between its start and its hello must still confess.
+    `lost_tail` says whether what was written but not flushed may be gone: the folder is new, that of the logs
+    was emptied or is another one, or the machine (its boot id) is another one than at the last write and no
+    clean-shutdown mark was left (replication.md section 1). It stays true, also over a restart, until
+    `registered`: a broker that is killed between its start and its hello must still confess.
     """
 
     def __init__(self, path: Path, broker_id: int) -> None:
@@ -86,10 +89,13 @@ class DataFolder:
         except OSError as error:
             self.close()
             raise FolderError(f"{self.path} is in use by another broker process.") from error
-        stored, clean = self._read(), self._take_clean_mark()
+        stored = self._read()
+        has_its_logs = self._has_its_logs()
+        clean = self._take_clean_mark() and has_its_logs
         self.stopped_cleanly = clean
         if stored is None:
             self._write(_Identity(self.broker_id, "", boot_id, True))
+            self._mark_logs()
             return
         if stored.broker_id != self.broker_id:
             self.close()
@@ -98,9 +104,52 @@ class DataFolder:
             )
         # What was not registered may have ended before it had opened, and mended, the last of its logs.
         is_known = stored.boot_id == boot_id and bool(boot_id) and not stored.tail_lost
-        self.same_boot = clean or is_known
+        self.same_boot = has_its_logs and (clean or is_known)
         lost = stored.tail_lost or not self.same_boot
         self._write(replace(stored, boot_id=boot_id, tail_lost=lost))
+        self._mark_logs()
+
+    def _has_its_logs(self) -> bool:
+        """False if the logs were taken away or exchanged; what says which are missing lay among them.
+
+        A folder of before bears no mark: it is believed. Raises FolderError.
+        """
+        mark = self._word_in(self.path / MARK_FILE)
+        return not mark or mark == self._word_in(self.partitions / COUNTERPART_FILE)
+
+    def _word_in(self, file: Path) -> str:
+        try:
+            return file.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            self.close()
+            raise FolderError(f"{file} cannot be read: {error.strerror}.") from error
+
+    def _mark_logs(self) -> None:
+        """The logs that are there now are this folder's. Raises FolderError.
+
+        After the identity confesses what is missing, and in the logs first: a process that is killed in
+        between, and a machine that crashes, confess once too often.
+        """
+        mark, counterpart = self.path / MARK_FILE, self.partitions / COUNTERPART_FILE
+        word = self._word_in(counterpart) or str(uuid4())
+        for file in (counterpart, mark):
+            if self._word_in(file) != word:
+                self._replace(file, word)
+
+    def _replace(self, file: Path, content: str) -> None:
+        """Whole or not at all, and durable. Raises FolderError."""
+        fresh = file.with_name(f"{file.name}.new")
+        try:
+            with open(fresh, "w", encoding="utf-8") as opened:
+                opened.write(content)
+                opened.flush()
+                os.fsync(opened.fileno())
+            os.replace(fresh, file)
+            _sync_folder(file.parent)
+        except OSError as error:
+            raise FolderError(f"{file.parent} cannot be written: {error.strerror}.") from error
 
     def lose_tail(self) -> None:
         """Records were found of which nobody can say whose they are: confess for all. Raises FolderError."""
@@ -145,16 +194,7 @@ class DataFolder:
 
     def _write(self, identity: _Identity) -> None:
         content = {name: getattr(identity, name) for name in identity.__dataclass_fields__}
-        fresh = self.path / f"{IDENTITY_FILE}.new"
-        try:
-            with open(fresh, "w", encoding="utf-8") as file:
-                json.dump(content, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(fresh, self.path / IDENTITY_FILE)
-            _sync_folder(self.path)
-        except OSError as error:
-            raise FolderError(f"{self.path} cannot be written: {error.strerror}.") from error
+        self._replace(self.path / IDENTITY_FILE, json.dumps(content))
         self._identity = identity
 
     def _take_clean_mark(self) -> bool:
@@ -163,6 +203,9 @@ class DataFolder:
             os.unlink(self.path / CLEAN_SHUTDOWN_FILE)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            self.close()
+            raise FolderError(f"{self.path} cannot be written: {error.strerror}.") from error
         _sync_folder(self.path)
         return True
 

@@ -54,6 +54,7 @@ class Upkeep:
         self.usable_bytes = -1
         """Of the disk, as it was last looked; -1: not known."""
         self.total_bytes = -1
+        self._room_not_known = ""
 
     @property
     def is_short_of_room(self) -> bool:
@@ -72,9 +73,12 @@ class Upkeep:
         try:
             told = await asyncio.to_thread(os.statvfs, self._shelf.folder)
         except OSError as error:
-            log.error("room_not_known", folder=str(self._shelf.folder), reason=str(error))
-            self.usable_bytes = -1
+            if str(error) != self._room_not_known:
+                # Once: it is looked again and again.
+                log.error("room_not_known", folder=str(self._shelf.folder), reason=str(error))
+            self.usable_bytes, self._room_not_known = -1, str(error)
             return
+        self._room_not_known = ""
         self.usable_bytes = told.f_frsize * told.f_bavail
         self.total_bytes = told.f_frsize * told.f_blocks
         if self.is_short_of_room != was_short:

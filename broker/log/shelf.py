@@ -80,7 +80,8 @@ class LogShelf:
                 elif path.is_dir() and not path.name.endswith(STRAY):
                     self._find(path, lose_tail)
         except OSError as error:
-            raise StorageFailed(str(error)) from error
+            where = error.filename or self._folder
+            raise StorageFailed(f"{where} cannot be used: {error.strerror}.") from error
         self._recovery_points = load_offsets(self._folder / RECOVERY_POINTS)
         self.high_watermarks = load_offsets(self._folder / HIGH_WATERMARKS)
         self._saved = dict(self._recovery_points), dict(self.high_watermarks)
@@ -89,16 +90,22 @@ class LogShelf:
         self.damaged.update(dict.fromkeys(gone, "its folder is gone"))
 
     def _find(self, path: Path, lose_tail: Callable[[], None] | None) -> None:
-        """A folder without a readable metadata file belongs to no topic id: nobody can ask for it."""
+        """A folder without a metadata file, or with a spoilt one, belongs to no topic id: nobody asks for it.
+
+        What the disk does not give, or this process may not read, is no such one: the records may be there
+        again after a repair. Raises OSError, StorageFailed.
+        """
         topic, _, partition = path.name.rpartition("-")
         try:
             key = PartitionKey(_topic_id(path / METADATA_FILE), int(partition))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
             log.error("log_without_topic_id", folder=path.name, reason=str(error))
             if lose_tail is not None and any(one.stat().st_size for one in path.glob("*.log")):
                 lose_tail()
             self._set_aside(path, topic or path.name, STRAY)
             return
+        except OSError as error:
+            raise StorageFailed(f"{path / METADATA_FILE} cannot be read: {error.strerror}.") from error
         self._found[key] = path.name
 
     @property
@@ -280,12 +287,24 @@ class LogShelf:
         """
         self._files.erase()
         erased = 0
-        for suffix, kept_ms in ages.items():
-            for path in self._folder.glob(f"*{suffix}"):
-                if wall_ms - path.stat().st_mtime * 1000 >= kept_ms:
-                    shutil.rmtree(path, ignore_errors=True)
-                    erased += 1
+        for path, kept_ms in self._put_aside(ages):
+            try:
+                is_old = wall_ms - path.stat().st_mtime * 1000 >= kept_ms
+            except OSError as error:
+                # The disk fails, or somebody deleted it meanwhile: what is served goes on, others are erased.
+                log.warning("not_erased_yet", folder=path.name, reason=str(error))
+                continue
+            if is_old:
+                shutil.rmtree(path, ignore_errors=True)
+                erased += 1
         return erased
+
+    def _put_aside(self, ages: Mapping[str, int]) -> list[tuple[Path, int]]:
+        try:
+            return [(path, age) for suffix, age in ages.items() for path in self._folder.glob(f"*{suffix}")]
+        except OSError as error:
+            log.warning("not_erased_yet", reason=str(error))
+            return []
 
     def checkpoint(self, high_watermarks: Mapping[PartitionKey, int]) -> None:
         """Save high watermarks and recovery points, if there are others. Raises StorageFailed."""

@@ -9,7 +9,7 @@ import pytest
 
 from broker.core.replica_log import PartitionKey
 from broker.log.files import OpenFiles, read_sealed
-from broker.log.outcomes import LogSettings
+from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import STRAY, LogShelf
 from tests.unit.broker_log.logs import append
@@ -58,6 +58,24 @@ def test_a_stray_is_kept_for_its_time_and_not_served(tmp_path: Path) -> None:
     assert shelf.erase_old(born_ms + A_DAY_MS - 1_000, {STRAY: A_DAY_MS}) == 0
     assert shelf.erase_old(born_ms + A_DAY_MS + 1_000, {STRAY: A_DAY_MS}) == 1
     assert list(tmp_path.glob("*-stray")) == []
+
+
+def test_what_cannot_be_looked_at_keeps_nothing_else_from_being_erased(tmp_path: Path) -> None:
+    shelf = _shelf(tmp_path)
+    (tmp_path / "clicks-0.abc-stray").symlink_to(tmp_path / "gone")
+    append(_log(shelf), b"a")
+    shelf.set_aside(FIRST, STRAY)
+    born_ms = int(max(path.lstat().st_mtime for path in tmp_path.glob("*-stray")) * 1000)
+    assert shelf.erase_old(born_ms + A_DAY_MS + 1_000, {STRAY: A_DAY_MS}) == 1
+    assert [path.name for path in tmp_path.glob("*-stray")] == ["clicks-0.abc-stray"]
+
+
+def test_a_log_whose_topic_id_cannot_be_read_now_is_left_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "orders-0" / "partition.metadata").mkdir(parents=True)
+    (tmp_path / "orders-0" / f"{0:020}.log").write_bytes(b"records")
+    with pytest.raises(StorageFailed, match=r"orders-0/partition\.metadata cannot be read"):
+        _shelf(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["orders-0"], "and not as a stray, for a day"
 
 
 def test_a_deletion_that_was_interrupted_is_finished_at_start(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 """A data folder tells after a crash whether the log may have lost its tail, and never forgets to say so."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from broker.folder import CLEAN_SHUTDOWN_FILE, IDENTITY_FILE, DataFolder, FolderError
+from broker.folder import CLEAN_SHUTDOWN_FILE, IDENTITY_FILE, MARK_FILE, DataFolder, FolderError
 
 
 def started(path: Path, boot: str, *, registered: bool = True, clean: bool = False) -> bool:
@@ -63,6 +64,41 @@ def test_who_is_killed_while_it_opens_its_logs_leaves_the_doubt_about_small_file
             if registered:
                 folder.registered("a-cluster")
     assert believed == [False, False, True]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_logs_that_were_deleted_beside_the_identity_are_confessed_once(tmp_path: Path, clean: bool) -> None:
+    logs = tmp_path / "partitions"
+    started(tmp_path, "boot-1", clean=clean)
+    for file in logs.iterdir():
+        file.unlink()
+    with DataFolder(tmp_path, broker_id=1) as folder:
+        folder.open("boot-1")
+        assert (folder.lost_tail, folder.stopped_cleanly, folder.same_boot) == (True, False, False)
+        folder.registered("a-cluster")
+    assert started(tmp_path, "boot-1", clean=clean) is False
+    shutil.rmtree(logs)
+    assert started(tmp_path, "boot-1", registered=False) is True, "as if another disk were mounted there"
+    assert started(tmp_path, "boot-1") is True, "also when it was killed before its hello"
+    assert started(tmp_path, "boot-1") is False
+
+
+def test_other_logs_in_the_place_of_the_own_are_confessed(tmp_path: Path) -> None:
+    started(tmp_path / "own", "boot-1")
+    started(tmp_path / "another", "boot-1")
+    shutil.rmtree(tmp_path / "own" / "partitions")
+    shutil.copytree(tmp_path / "another" / "partitions", tmp_path / "own" / "partitions")
+    assert started(tmp_path / "own", "boot-1") is True
+    assert started(tmp_path / "own", "boot-1") is False
+
+
+def test_a_folder_of_before_marks_its_logs_and_has_lost_nothing(tmp_path: Path) -> None:
+    started(tmp_path, "boot-1")
+    (tmp_path / MARK_FILE).unlink()
+    for file in (tmp_path / "partitions").iterdir():
+        file.unlink()
+    assert started(tmp_path, "boot-1") is False
+    assert (tmp_path / MARK_FILE).exists()
 
 
 def test_an_unknown_boot_id_counts_as_another_one(tmp_path: Path) -> None:
