@@ -18,6 +18,7 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
 
     broker_id: int
     end_offset: int
+    """-1: not known: the log could not be read, and went."""
     cut_to: int
     """-1: not known: the new leader had deleted by then what both may have held, or the log went before."""
     high_watermark: int = -1

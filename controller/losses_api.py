@@ -27,11 +27,12 @@ class CutShape(serializers.Serializer[Any]):
     """What one replica held when it came to follow, and to where it was cut; null: it did not say.
 
     `cut_to` is null where nobody can tell: the new leader had deleted, by then, what both may have held, or
-    the partition moved away from the replica before it followed.
+    the partition moved away from the replica before it followed. So is `end_offset` where the log could not
+    be read, and is gone.
     """
 
     broker_id = Int32Field()
-    end_offset = Int64Field()
+    end_offset = Int64Field(allow_null=True)
     cut_to = Int64Field(allow_null=True)
     records = Int64Field(allow_null=True)
     high_watermark = Int64Field(allow_null=True)
@@ -193,7 +194,7 @@ def _shown(one: losses.LossRow) -> dict[str, Any]:
         "cuts": [
             {
                 "broker_id": cut.broker_id,
-                "end_offset": cut.end_offset,
+                "end_offset": cut.end_offset if cut.end_offset >= 0 else None,
                 "cut_to": cut.cut_to if cut.cut_to >= 0 else None,
                 "records": cut.records,
                 "high_watermark": cut.high_watermark if cut.high_watermark >= 0 else None,

@@ -20,9 +20,10 @@ LossKey: TypeAlias = tuple[UUID, int, int]
 
 
 class Held(NamedTuple):
-    """What a log held before it followed the leader that was elected."""
+    """What a log held before it followed the leader that was elected, or where it began to lead itself."""
 
     end_offset: int
+    """NOT_KNOWN: it could not be read, or does not show any more where this broker began to lead."""
     high_watermark: int
     size_bytes: int
     """Of the log; as soon as `parted_at` is noted, of what was cut. NOT_KNOWN: the log was emptied since, or
@@ -107,11 +108,15 @@ class LossWatch:
         is asked no more (`next_one_answers`).
         """
         asked = self._asked.get(key) if self._asked else None
-        if asked is None or replica.failed:
+        if asked is None:
             return
         base_epoch = replica.row.base_epoch if replica.row is not None else 0
         if min(asked) <= base_epoch:
             self._forget(key, base_epoch)
+        if replica.failed:
+            if replica.role is Role.STOPPED:
+                self._tell_unread(key, replica, high_watermark)
+            return
         for epoch, one in asked.items():
             told = (*key, epoch)
             if told in self._reports:
@@ -119,14 +124,32 @@ class LossWatch:
             log = replica.log
             self._look_behind_a_crash(told, log.end_offset)
             if one.leader == self._broker_id:
-                start = _where_it_began(replica, epoch)
-                self._say(LossReport(*told, start, start, high_watermark))
+                self._say_where_it_began(told, _where_it_began(replica, epoch), high_watermark)
             elif replica.role is Role.LEADER and replica.leader_epoch > epoch:
                 # Elected before that leader took it to be level: what was cut by then is cut all the same.
                 held = self._held.get(told) or Held(log.end_offset, high_watermark, size_bytes)
                 self._say_cut(told, held, log.end_offset, size_bytes)
             elif told not in self._held:
                 self._hold(told, Held(log.end_offset, high_watermark, size_bytes))
+
+    def _tell_unread(self, key: PartitionKey, replica: Replica, high_watermark: int) -> None:
+        """The log had failed, and goes: nobody will read it again (`failed_is_untold`).
+
+        One that failed in this process ended where its memory says; of one that could not be opened nothing
+        is known, and it looks empty. As long as it stays its next process may be able to read it.
+        """
+        end_offset = replica.log.end_offset or NOT_KNOWN
+        known = high_watermark if end_offset != NOT_KNOWN else NOT_KNOWN
+        for epoch, one in self._asked.get(key, {}).items():
+            told = (*key, epoch)
+            if told in self._reports or told in self._held:
+                # `stopped` says what was noted while it could be read.
+                continue
+            if one.leader == self._broker_id:
+                self._say_where_it_began(told, _where_it_began(replica, epoch), known)
+            else:
+                self._hold(told, held := Held(end_offset, known, NOT_KNOWN, NOT_KNOWN))
+                self._say_cut(told, held, NOT_KNOWN, 0)
 
     def _look_behind_a_crash(self, told: LossKey, end_offset: int) -> None:
         """A log that is shorter than was noted was cut by its leader or by the crash (`crash_is_a_cut`)."""
@@ -232,6 +255,13 @@ class LossWatch:
     def _note_all(self) -> None:
         if self._notes is not None:
             self._notes.keep(self._held)
+
+    def _say_where_it_began(self, told: LossKey, start_offset: int, high_watermark: int) -> None:
+        """Noted first: the log may go, and the process die, before the controller has heard
+        (`start_is_forgotten`).
+        """
+        self._hold(told, held := Held(start_offset, high_watermark, NOT_KNOWN, start_offset))
+        self._say_cut(told, held, NOT_KNOWN, 0)
 
     def _say_cut(self, told: LossKey, held: Held, goes_on_at: int, size_bytes: int) -> None:
         """Noted first: the log grows, or is cut by another leader, before the controller has heard."""

@@ -33,7 +33,8 @@ class LossReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Of the broker that was elected `end_offset` is where its log ended then, and `cut_to` is the same. Of
     another one it is where its log ended before it followed, and `cut_to` where it went on: what lies between
     was cut, `size_bytes` of it. `cut_to` NOT_KNOWN: all of it, and what of that the leader had as well cannot
-    be told: it had deleted there, or this log went before it followed. `high_watermark` is what it knew to be
+    be told: it had deleted there, or this log went before it followed. Both NOT_KNOWN: this log could not be
+    read, and went. `high_watermark` is what it knew to be
     committed.
     """
 

@@ -49,6 +49,14 @@ def test_losses_are_listed_newest_first_filtered_and_paged(viewer: Caller) -> No
     assert viewer.get("losses?state=lost").status_code == 400
 
 
+def test_what_a_log_held_that_nobody_could_read_is_told_as_not_known(viewer: Caller) -> None:
+    ElectionLoss.objects.filter(topic_name="clicks").update(cuts=[[3, -1, -1, -1, -1]])
+    row = viewer.get("losses?topic=clicks").json()["items"][0]
+    [cut] = row["cuts"]
+    assert (cut["broker_id"], cut["end_offset"], cut["cut_to"], cut["records"]) == (3, None, None, None)
+    assert row["waits_for"] == []
+
+
 def test_a_bounded_token_is_told_of_its_topics_alone_and_acknowledges_no_others() -> None:
     token = create_token("olga", Role.OPERATOR, topics=["clicks"], groups=["*"])
     client, headers = Client(raise_request_exception=False), {"Authorization": f"Bearer {token}"}

@@ -99,6 +99,16 @@ def test_what_the_new_leader_deleted_before_is_not_told_as_nothing(operator: Cli
     assert "broker 1: it held 1 015; what of that is lost it cannot tell" in page
 
 
+def test_a_log_that_could_not_be_read_and_went_is_waited_for_no_longer(
+    operator: Client, orders: Topic
+) -> None:
+    lose(orders, start_offset=940, told_at=timezone.now(), cuts=[[1, -1, -1, -1, -1]])
+    page = shown(operator, "/losses/")
+    assert "at least 60: broker 2 began at 940, committed were 1 000" in page
+    assert "broker 1: nobody can tell, its log could not be read before it went" in page
+    assert "not back yet" not in page
+
+
 def test_a_leader_that_does_not_know_says_so(operator: Client, orders: Topic) -> None:
     lose(orders, told_at=timezone.now())
     page = shown(operator, "/losses/")

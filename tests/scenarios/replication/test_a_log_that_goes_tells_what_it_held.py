@@ -68,3 +68,19 @@ def test_the_log_that_it_has_when_the_partition_is_back_answers_for_nothing() ->
 
     assert stage.values(1) == [1], "it has another log"
     assert [one for one in told(stage) if one.broker_id == 1] == [Cut(1, 4, NOT_KNOWN, 0, NOT_KNOWN)]
+
+
+def test_whoever_was_elected_and_died_behind_its_log_before_it_was_heard_tells_where_it_began() -> None:
+    stage = two_leads_and_lacks_what_one_held()
+    move(stage, *TWO_AND_THREE)
+    stage.produce(2)
+    move(stage, 3)
+    stage.heed(2)
+    assert stage.values(2) == [], "it was told to stop"
+    stage.kill(2)
+    stage.start(2)
+    stage.join(2)
+
+    told(stage)
+    [loss] = stage.world.rows().losses.values()
+    assert (loss.leader, loss.start_offset) == (2, 1)

@@ -108,6 +108,7 @@ MUTANTS["settings_of_the_start"] = lambda: patch.object(
     DataPlane, "_reconfigure", lambda self, topic_ids: _require_alone(self, topic_ids)
 )
 MUTANTS["cuts_untold"] = lambda: patch.object(LossWatch, "settled", lambda *_: None)
+MUTANTS["failed_is_untold"] = lambda: patch.object(LossWatch, "_tell_unread", lambda *_: None)
 MUTANTS["crash_is_a_cut"] = lambda: patch.object(LossWatch, "_look_behind_a_crash", lambda *_: None)
 MUTANTS["tail_is_believed"] = lambda: patch.object(LossDraft, "doubt", lambda *_: "")
 MUTANTS["greeted_at_once"] = lambda: patch.object(brokers, "is_kept_waiting", lambda *_: False)

@@ -57,6 +57,8 @@ TOPICS_IN_EACH = 4
 DAYS_IN_EACH = 6
 SHRUNK_IN_EACH = UNCLEAN_IN_EACH = 10
 """One world of so many."""
+MOVED_IN_EACH = 4
+"""Of the unclean ones, one of so many has partitions move away from logs that cannot be opened."""
 BARRED_IN_EACH, BARRED = 11, (7, 10)
 """Two worlds of so many have logs that one start cannot open, and another can."""
 IN_MEMORY = Path("/dev/shm")
@@ -364,6 +366,8 @@ def random_world(rng: Random, seed: int, folder: Path, runner: asyncio.Runner) -
         harm = rot = False
         budget |= dict.fromkeys(DAMAGE, 0) | unclean_budget(Random(seed))
         budget |= unclean_power_budget(seed) | {"configure": 0, **unclean_config_budget(seed)}
+        if seed // UNCLEAN_IN_EACH % MOVED_IN_EACH == 3:
+            budget |= {"bar": 8, "reassign": 4, "power": 0}
     if seed % DAYS_IN_EACH == 5:
         budget |= {"day": Random(seed).randint(2, 7), "configure": Random(seed + 3).randint(2, 5)}
     if seed % SHRUNK_IN_EACH == 4:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from broker.core.loss_watch import LossWatch
+from broker.core.loss_watch import LossKey, LossWatch
 from broker.core.replica import Replica
 from controller.core import brokers
+from muster.messages.link.losses import LossReport
 from tests.simulation.replication.losses import HeldOnDisk
 from tests.simulation.replication.mutants import mutant, replaced
 from tests.simulation.replication.registration_mutants import MUTANTS
@@ -36,6 +37,15 @@ MUTANTS["next_one_answers"] = replaced(
     LossWatch, "_forget", lambda _: lambda self, key, last_epoch=None: None
 )
 MUTANTS["held_is_forgotten"] = replaced(HeldOnDisk, "load", lambda _: lambda self: {})
+
+
+@mutant("start_is_forgotten")
+def _() -> Iterator[None]:
+    def say_alone(self: LossWatch, told: LossKey, at: int, committed: int) -> None:
+        self._say(LossReport(*told, at, at, committed))
+
+    with patch.object(LossWatch, "_say_where_it_began", say_alone):
+        yield
 
 
 @mutant("parting_is_guessed")

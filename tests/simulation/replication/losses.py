@@ -14,6 +14,7 @@ from controller.core.records import PossibleLoss
 from muster.kernel.topic_configs import UNCLEAN_LEADER_ELECTION
 from muster.messages.link.losses import NOT_KNOWN, LossReport
 from muster.messages.link.rows import PartitionKey, PartitionRow
+from tests.simulation.replication.disk_barred import Unopened
 from tests.simulation.replication.memory_log import MemoryLog, Stored
 from tests.simulation.replication.wishes import Broken
 
@@ -209,7 +210,7 @@ class Losses:
         Another process says what the one before it has said, but for a crash of the machine between them.
         """
         told = report.topic_id, report.partition, report.leader_epoch
-        log: MemoryLog = broker.logs.get(told[:2]) or broker.discarded[told[:2]]
+        log: MemoryLog | Unopened = broker.logs.get(told[:2]) or broker.discarded[told[:2]]
         before = self._told.get((b, told))
         self._told[b, told] = said = Told(broker.boot, report.end_offset, report.cut_to)
         if before is not None and not self._is_elected(b, told):
@@ -222,6 +223,9 @@ class Losses:
         if self._is_elected(b, told):
             known = self._began.get(told)
             return "" if report.end_offset in (NOT_KNOWN, known) else "it began elsewhere than it tells"
+        if report.end_offset == NOT_KNOWN:
+            self.unknown += 1
+            return "" if isinstance(log, Unopened) else "told that it does not know what it could read"
         held, start_offset = self._held.get((b, told), (log.records, log.start_offset))
         if report.end_offset != len(held):
             return "told of another end than it had"
@@ -245,12 +249,13 @@ class Losses:
         for loss in rows.losses.values() if self.is_lossy else ():
             row = rows.partitions.get(loss.key[:2])
             # Where nobody leads, who was in sync before cannot know what is cut. Who is no replica any more
-            # has told what its log held when that went, if it heard that it was one before it was none, and
-            # no crash took what it noted.
+            # has told what its log held when that went, or that nobody could read it, but for a crash that
+            # took what it noted.
             leads = row is not None and row.leader in world.brokers and world.brokers[row.leader].up
             assigned = set(row.assigned if row is not None else ())
             owing = {b for b, one in world.brokers.items() if one.owing.get(loss.key) == one.boot}
-            asked = {loss.leader, *(loss.isr if leads else ())} & assigned | owing & set(loss.isr)
+            may_tell = {loss.leader, *loss.isr}
+            asked = {loss.leader, *(loss.isr if leads else ())} & assigned | owing & may_tell
             if any(world.brokers[b].up and b not in loss.told for b in asked):
                 return "a loss is not told"
             if row is not None and (text := self._uncovered(world, loss.key, row)):
@@ -262,8 +267,8 @@ class Losses:
         loss = world.rows().losses[told]
         before = next((one for one in self._elections[row.key] if one.epoch == loss.leader_epoch), None)
         for cut in loss.cuts:
-            if world.brokers[cut.broker_id].boot:
-                # Its machine crashed, and perhaps what it had not flushed is gone.
+            if world.brokers[cut.broker_id].boot or cut.end_offset == NOT_KNOWN:
+                # Its machine crashed, and perhaps what it had not flushed is gone; or nobody could read it.
                 continue
             if before is None or cut.broker_id not in {*loss.isr} & before.knew:
                 continue

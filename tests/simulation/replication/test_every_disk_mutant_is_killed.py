@@ -29,6 +29,7 @@ KILLED_BY = {
     "damage_kept": 25,
     "cuts_untold": 27,
     "doubt_is_the_returns": 8787,
+    "failed_is_untold": 2877,
     "fsync_believed": 55,
     "note_nothing": 33,
     "offsets_believed": 25,

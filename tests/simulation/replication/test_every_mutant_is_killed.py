@@ -104,6 +104,9 @@ SCENES: dict[str, Callable[[], None]] = {
         begins.test_whoever_deleted_in_a_history_that_was_lost_begins_again_where_its_leader_does
     ),
     "gone_is_untold": gone.test_whoever_comes_back_when_the_partition_is_elsewhere_tells_what_its_log_held,
+    "start_is_forgotten": (
+        gone.test_whoever_was_elected_and_died_behind_its_log_before_it_was_heard_tells_where_it_began
+    ),
     "next_one_answers": losses.test_a_partition_that_got_the_number_of_a_removed_one_answers_for_itself,
     "loss_said_in_vain": tails.test_a_loss_said_by_who_is_about_to_stop_is_heard_from_the_next,
     "let_go_early": leaving.test_what_one_turn_has_no_room_for_is_moved_in_the_next,

@@ -340,6 +340,73 @@ def test_a_log_that_goes_tells_what_was_committed_in_it() -> None:
     assert told.watch.reports()[0].high_watermark == 120
 
 
+def test_an_elected_one_whose_log_went_and_that_died_before_it_was_heard_tells_where_it_began() -> None:
+    notes = Notes()
+    elected = Told(1, log_of((3, 90)), notes)
+    elected.snapshot(ASKED)
+    elected.obeys(leader=2, epoch=6, assigned=(2, 3))
+    elected.watch.stopped(KEY)
+
+    again = Told(1, Log(), notes)
+    again.watch.hear(SnapshotChunk(metadata_version=9, number=0, last=True, losses=(ASKED,)), (KEY,))
+    assert again.watch.reports() == (LossReport(ORDERS, 0, 5, 90, 90, 90),)
+    heard = LossAsked(ORDERS, 0, 5, 1, told=(1,))
+    again.watch.hear(Changes(metadata_version=10, losses=(heard,)), (KEY,))
+    assert (again.watch.reports(), notes.held) == ((), {})
+
+
+def test_an_elected_one_that_wrote_nothing_and_was_followed_by_another_knows_still_where_it_began() -> None:
+    notes = Notes()
+    Told(1, log_of((3, 90)), notes).snapshot(ASKED)
+    again = Told(1, log_of((3, 90)), notes)
+    again.snapshot(ASKED, leader=2, epoch=7)
+    assert again.watch.reports() == (LossReport(ORDERS, 0, 5, 90, 90, 90),)
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (log_of((3, 120)), LossReport(ORDERS, 0, 5, 120, NOT_KNOWN, 120, NOT_KNOWN)),
+        (log_of(), LossReport(ORDERS, 0, 5, NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, NOT_KNOWN)),
+    ],
+    ids=["failed in this process", "could not be opened"],
+)
+def test_of_a_log_that_failed_and_goes_is_told_that_nobody_can_read_it(log: Log, said: LossReport) -> None:
+    notes = Notes()
+    told = Told(2, log, notes)
+    told.replica.fail()
+    told.snapshot(ASKED)
+    assert (told.watch.reports(), notes.held) == ((), {}), "its next process may be able to read it"
+
+    told.obeys(leader=1, epoch=5, assigned=(1, 3))
+    told.watch.stopped(KEY)
+    assert told.watch.reports() == (said,)
+
+    again = Told(2, Log(), notes)
+    again.watch.hear(SnapshotChunk(metadata_version=9, number=0, last=True, losses=(ASKED,)), (KEY,))
+    assert again.watch.reports() == (said,)
+
+
+def test_of_a_log_that_failed_behind_what_was_noted_of_it_that_is_told() -> None:
+    told = Told(2, log_of((3, 120)))
+    told.snapshot(ASKED)
+    told.replica.fail()
+    told.obeys(leader=1, epoch=5, assigned=(1, 3))
+    told.watch.stopped(KEY)
+    assert told.watch.reports() == (LossReport(ORDERS, 0, 5, 120, NOT_KNOWN, 120, NOT_KNOWN),)
+
+
+@pytest.mark.parametrize(("log", "began"), [(log_of((3, 90), (5, 7)), 90), (log_of(), NOT_KNOWN)])
+def test_an_elected_one_whose_log_failed_and_goes_tells_what_its_epochs_show(log: Log, began: int) -> None:
+    told = Told(1, log)
+    told.replica.fail()
+    told.snapshot(ASKED)
+    told.obeys(leader=2, epoch=6, assigned=(2, 3))
+    told.watch.stopped(KEY)
+    [report] = told.watch.reports()
+    assert (report.end_offset, report.cut_to) == (began, began)
+
+
 @pytest.mark.parametrize(
     "removal",
     [
