@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -112,6 +112,8 @@ class MemberRow:
     since_generation: int | None
     stated: Subscription | None = None
     standby_for: list[queries.PartitionStanding] = field(default_factory=list)
+    several_topics: bool = False
+    """The group's, not this member's: a bare number would not say of which of them it is."""
 
     @property
     def lag(self) -> int | None:
@@ -128,25 +130,26 @@ class MemberRow:
         return sum(1 for row in self.partitions if row.state == "assigned")
 
     @property
-    def names(self) -> str:
-        """`0, 1` of one topic, `orders 0, 1 · clicks 4` of several; a long list says how many."""
-        return _names(self.partitions)
+    def names(self) -> list[tuple[str, str]]:
+        """Topics and the partitions of each, as a page lists them; a long list says how many.
+
+        In a group of one topic the topic is left out.
+        """
+        return _names(self.partitions, self.several_topics)
 
     @property
-    def standby_names(self) -> str:
+    def standby_names(self) -> list[tuple[str, str]]:
         """The same, of what it stands by for."""
-        return _names(self.standby_for)
+        return _names(self.standby_for, self.several_topics)
 
 
-def _names(partitions: Sequence[queries.PartitionStanding]) -> str:
+def _names(partitions: Sequence[queries.PartitionStanding], several_topics: bool) -> list[tuple[str, str]]:
     if len(partitions) > 24:
-        return f"{len(partitions)} partitions"
+        return [("", f"{len(partitions)} partitions")]
     topics: dict[str, list[str]] = {}
     for row in partitions:
         topics.setdefault(row.topic_name, []).append(str(row.partition))
-    if len(topics) <= 1:
-        return ", ".join(number for numbers in topics.values() for number in numbers)
-    return " · ".join(f"{topic} {', '.join(numbers)}" for topic, numbers in topics.items())
+    return [(topic if several_topics else "", ", ".join(numbers)) for topic, numbers in topics.items()]
 
 
 @dataclass(frozen=True)
@@ -378,7 +381,8 @@ def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPag
             owned.setdefault(row.owner, []).append(row)
         for member in row.standbys or ():
             stood_by.setdefault(member, []).append(row)
-    members, classic = _members(group, owned, stood_by)
+    topics = sorted({row.topic_name for row in standings})
+    members, classic = _members(group, owned, stood_by, len(topics) > 1)
     return GroupPage(
         group,
         standings,
@@ -387,7 +391,7 @@ def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPag
         cluster.live,
         first if first < len(standings) else 0,
         holder_of(f"coordinator/{group.shard}"),
-        sorted({row.topic_name for row in standings}),
+        topics,
         waiting_of(group),
         classic,
     )
@@ -397,25 +401,29 @@ def _members(
     group: ConsumerGroup,
     owned: Mapping[str, list[queries.PartitionStanding]],
     stood_by: Mapping[str, list[queries.PartitionStanding]],
+    several_topics: bool,
 ) -> tuple[list[MemberRow], ClassicFacts | None]:
     if group.protocol == Protocol.NATIVE:
         native = GroupMember.objects.filter(group=group).defer("token_hash").order_by("member_id")
         return [
-            replace(_member(member, owned), standby_for=stood_by.get(member.member_id, []))
+            _member(member, owned, several_topics, standby_for=stood_by.get(member.member_id, []))
             for member in native
         ], None
     members = list(ClassicMember.objects.filter(group=group).defer("assignment").order_by("member_id"))
-    rows = [_member(member, owned, stated_by(member, group)) for member in members]
+    rows = [_member(member, owned, several_topics, stated=stated_by(member, group)) for member in members]
     return rows, facts_of(group, members)
 
 
 def _member(
     member: GroupMember | ClassicMember,
     owned: Mapping[str, list[queries.PartitionStanding]],
+    several_topics: bool,
+    *,
     stated: Subscription | None = None,
+    standby_for: list[queries.PartitionStanding] | None = None,
 ) -> MemberRow:
     owns = owned.get(member.member_id, [])
-    return MemberRow(member, owns, _since(owns), stated)
+    return MemberRow(member, owns, _since(owns), stated, standby_for or [], several_topics)
 
 
 def _since(rows: Sequence[queries.PartitionStanding]) -> int | None:

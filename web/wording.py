@@ -1,6 +1,9 @@
 """This room writes numbers, durations and times the one way in which all pages write them."""
 
+import unicodedata
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import dropwhile
 
 THIN_SPACE = "\u202f"
 _DAY_S = 86_400
@@ -58,12 +61,27 @@ def clock(moment: datetime, now: datetime) -> str:
     return f"{local.day} {local.strftime('%b %H:%M')}"
 
 
+def _without_its_base(text: str) -> str:
+    """Marks whose letter was cut off are left out too: they would be drawn onto what stands before."""
+    return "".join(dropwhile(_joins_what_stands_before, text))
+
+
+def _joins_what_stands_before(letter: str) -> bool:
+    return unicodedata.category(letter).startswith("M") or letter == "\u200d"
+
+
 def middle_cut(identifier: str, longest: int = 40) -> str:
     """A long id with its middle left out: the end often tells more than the beginning."""
     if len(identifier) <= longest:
         return identifier
     head = (longest - 1) * 2 // 3
-    return f"{identifier[:head]}…{identifier[-(longest - 1 - head) :]}"
+    tail = identifier[-(longest - 1 - head) :]
+    return f"{identifier[:head]}…{_without_its_base(tail)}"
+
+
+def by_topic(names: Iterable[tuple[str, str]]) -> str:
+    """`0, 1` where no topic is named, else `orders 0, 1 · clicks 4`."""
+    return " · ".join(f"{middle_cut(topic)} {numbers}" if topic else numbers for topic, numbers in names)
 
 
 def listed(words: list[str], most: int = 4) -> str:

@@ -1,5 +1,6 @@
 """This room gives templates the wording of pages: counts, ages, times, marks of states."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from django import template
@@ -18,6 +19,7 @@ register.filter("took", wording.length)
 register.filter("duration", wording.duration)
 register.filter("middle_cut", wording.middle_cut)
 register.filter("listed", wording.listed)
+register.filter("by_topic", wording.by_topic)
 
 MARKS = {
     "Stable": "stable",
@@ -30,6 +32,7 @@ MARKS = {
     "Never connected": "empty",
 }
 _END = 5
+_LONGEST_NAME = 40
 """Letters of an id that stand whatever the width."""
 
 SEVERITY_MARKS = {"critical": "bad", "warning": "warn"}
@@ -74,12 +77,18 @@ def age(at: datetime | None) -> SafeString | str:
 @register.simple_tag
 def ended(identifier: str, longest: int) -> SafeString | str:
     """An id with its middle left out; where there is less room its beginning goes: ends tell ids apart."""
-    text = wording.middle_cut(identifier, longest)
-    if len(text) <= _END:
-        return text
-    return format_html(
-        '<span class="ended"><span class="stem">{}</span>{}</span>', text[:-_END], text[-_END:]
-    )
+    if len(identifier) <= _END:
+        return identifier
+    # What was left out stands at the end of the beginning, where the style sheet cuts too: once, not twice.
+    whole = len(identifier) <= longest
+    stem = identifier[:-_END] if whole else f"{identifier[: longest - _END - 1]}…"
+    return format_html('<span class="ended"><span class="stem">{}</span>{}</span>', stem, identifier[-_END:])
+
+
+@register.filter
+def cut_names(names: Sequence[str]) -> list[str]:
+    """Each with its middle left out if it is long: a cell of a table has room for a few of 249 letters."""
+    return [wording.middle_cut(name, _LONGEST_NAME) for name in names]
 
 
 @register.simple_tag
@@ -97,11 +106,14 @@ def plural(number: int, one: str, many: str) -> str:
 
 
 @register.simple_tag
-def in_sync(isr: list[int] | None, assigned: list[int] | None, live: list[int]) -> str:
-    """`2 of 3`: members of the ISR with a session, of all replicas; N/A for a partition without a row."""
+def in_sync(isr: list[int] | None, assigned: list[int] | None, live: list[int], narrow: bool = False) -> str:
+    """`2 of 3`, where it is narrow `2/3`: members of the ISR with a session, of all replicas.
+
+    N/A for a partition without a row.
+    """
     if isr is None or assigned is None:
         return "N/A"
-    return f"{len(set(isr) & set(live))} of {len(assigned)}"
+    return f"{len(set(isr) & set(live))}{'/' if narrow else ' of '}{len(assigned)}"
 
 
 @register.simple_tag

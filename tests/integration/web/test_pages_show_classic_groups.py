@@ -43,6 +43,15 @@ def test_the_page_tells_strategy_leader_members_and_timers(viewer: Client, parce
     assert "sticky, incremental" not in page and "one ping" not in page
 
 
+def test_what_clients_call_themselves_is_shown_as_it_is(viewer: Client, parcels: ConsumerGroup) -> None:
+    """Long ids too, of which only ends are shown: what is escaped once, by then, is not escaped again."""
+    odd = "<b>till & co</b>" + "-x" * 20
+    ClassicMember.objects.filter(member_id=BEN).update(group_instance_id=odd)
+    page = viewer.get("/groups/parcels/").content.decode()
+    assert "&amp;lt;" not in page and "<b>till" not in page
+    assert "&lt;b&gt;till &amp; co" in page
+
+
 def test_the_history_tells_cause_length_and_what_the_leader_moved(
     viewer: Client, parcels: ConsumerGroup
 ) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from web.templatetags.written import ended, near
-from web.wording import age, clock, count, duration, length, listed, middle_cut
+from web.wording import age, by_topic, clock, count, duration, length, listed, middle_cut
 
 NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
 
@@ -55,6 +55,17 @@ def test_long_ids_are_cut_in_the_middle() -> None:
     assert middle_cut("ann") == "ann"
 
 
+def test_a_cut_leaves_no_mark_without_its_letter() -> None:
+    """It would be drawn onto the ellipsis, or join what is left into another picture."""
+    assert middle_cut("pre-" * 5 + "e\u0301\u0302nd", 13) == "pre-pre-…nd"
+    assert middle_cut("pre-" * 5 + "\u200d\U0001f680no", 13) == "pre-pre-…\U0001f680no"
+
+
+def test_partitions_are_listed_by_the_topics_that_are_named() -> None:
+    assert by_topic([("", "0, 1")]) == "0, 1"
+    assert by_topic([("orders", "0, 1"), ("c" * 249, "4")]) == f"orders 0, 1 · {'c' * 26}…{'c' * 13} 4"
+
+
 def test_where_ids_have_no_room_their_ends_are_kept() -> None:
     """What a client makes up begins alike: a column of them says nothing by its beginnings."""
     name = "muster-python-6759882cc9ba87aec"
@@ -63,6 +74,8 @@ def test_where_ids_have_no_room_their_ends_are_kept() -> None:
         ended(name, 40)
         == '<span class="ended"><span class="stem">muster-python-6759882cc9ba</span>87aec</span>'
     )
+    # What is left out is marked once: the style sheet cuts the stem at its end, where there is less room.
+    assert ended(name, 20) == '<span class="ended"><span class="stem">muster-python-…</span>87aec</span>'
     assert near("from", "ann") == "from ann"
     assert near("to", name) == '<span class="vh">to </span>…87aec'
     assert near("to", "<ann's>") == '<span class="vh">to </span>…nn&#x27;s&gt;'
