@@ -80,6 +80,14 @@ INSERT INTO node_session (run, node, pid, backend_start, renewals, ended, draini
 SELECT %s, %s, pid, backend_start, 0, false, false, %s::jsonb, clock_timestamp()
 FROM pg_stat_activity WHERE pid = pg_backend_pid()
 """
+_BEGIN_LINK = """
+SELECT pid, backend_start, CASE current_setting('synchronous_commit')
+                           WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END
+FROM pg_stat_activity WHERE pid = pg_backend_pid()
+"""
+"""Whose COMMIT returns before it is on disk acknowledges what a crash of the server takes back, and epochs go
+back with it; where it is asked to wait for standbys as well, or not to, that is left as it is.
+"""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -272,11 +280,9 @@ class PostgresLink:
     def __init__(self, connection: LaneConnection) -> None:
         self.connection = connection
         with told(connection):
-            row = connection.execute(
-                "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-            ).fetchone()
+            row = connection.execute(_BEGIN_LINK).fetchone()
         assert row is not None
-        self._backend = Backend(*row)
+        self._backend = Backend(*row[:2])
         self._socket = connection.fileno()
 
     @property
