@@ -10,7 +10,7 @@ from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
 from runtime.lanes import HeldLane
 from runtime.ports import ConnectionLost, LaneLost, VersionConflict
-from tests.conformance.conftest import Rig
+from tests.conformance.conftest import BOUND_S, Rig
 from tests.conformance.counters import Added, Counter, Counters, CounterStore, read_journal
 
 LANE = "coordinator/0"
@@ -242,6 +242,30 @@ async def test_a_lost_lane_writes_and_says_nothing(rig: Rig) -> None:
     assert rig.counters.states == {}
     with pytest.raises(LaneLost):
         lane.hand_in(rig.counters, "orders", 1)
+
+
+async def test_whoever_takes_the_lease_waits_for_a_turn_that_has_proved_it(rig: Rig) -> None:
+    """Else the next owner would read the rows before they are written, and decide beside the one before."""
+    fenced, go_on = threading.Event(), threading.Event()
+
+    class Slow(CounterStore):
+        def save(self, connection: object, key: str, before: Counter, records: Sequence[Added]) -> None:
+            fenced.set()
+            go_on.wait(BOUND_S)
+            super().save(connection, key, before, records)
+
+    rig.counters.store = Slow()
+    lane, other = await rig.take(), rig.breakable.direct()
+    turn = asyncio.create_task(lane.submit_turn(rig.counters, "orders", 5))
+    assert await asyncio.to_thread(fenced.wait, BOUND_S)
+    taking = asyncio.create_task(asyncio.to_thread(other.take, LANE, 1, "bbbbbbbbbbbbbbbb"))
+    await asyncio.to_thread(rig.breakable.wait_until_blocked)
+    assert not taking.done()
+    go_on.set()
+    assert await taking
+    assert stored(rig, "orders").total == 5
+    await turn
+    assert rig.counters.said == [("orders", 5)]
 
 
 async def test_an_unknown_outcome_on_a_lost_lane_is_never_spoken(rig: Rig) -> None:

@@ -125,6 +125,15 @@ async def test_what_cannot_be_done_is_refused_by_number(
         assert produced(await ann.ask(PRODUCE, 9, produce(b"a", topic=topic, acks=acks))) == (code, -1)
 
 
+async def test_what_is_to_be_part_of_a_transaction_is_refused_and_not_stored(tmp_path: Path) -> None:
+    """Before its batch is looked at, which may state nothing of it."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        asked = replace(produce(b"a", producer=(7, 0, 0)), transactional_id="ann")
+        assert produced(await ann.ask(PRODUCE, 9, asked)) == (42, -1)
+        assert produced(await ann.ask(PRODUCE, 9, produce(b"b"))) == (0, 0)
+
+
 async def test_a_batch_with_a_wrong_checksum_is_refused_and_the_connection_stays(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1)

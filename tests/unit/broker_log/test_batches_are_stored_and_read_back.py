@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from broker.log.outcomes import AppendRefused, LogSettings
 from muster.kafkawire import batches
+from muster.kafkawire.batches import CONTROL_BIT
 from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_log.logs import append, bytes_of, opened, stored
-from tests.unit.kafkawire.made_batches import made_batch, view
+from tests.unit.kafkawire.made_batches import made_batch, sealed_batch, view
 
 
 def test_offsets_follow_each_other_over_segments(tmp_path: Path) -> None:
@@ -105,10 +106,20 @@ def test_a_batch_with_a_wrong_checksum_is_refused_and_nothing_is_stored(tmp_path
         (bytes(made_batch([b"a"]))[:-1], ErrorCode.CORRUPT_MESSAGE),
         (bytes(made_batch([b"x" * 2_000])), ErrorCode.MESSAGE_TOO_LARGE),
         (bytes(made_batch([b"a"], producer=(5, 0, 0), is_transactional=True)), ErrorCode.INVALID_RECORD),
+        (bytes(sealed_batch(b"a marker of its end", compression=CONTROL_BIT)), ErrorCode.INVALID_RECORD),
         (bytes(made_batch([b"a"]) + made_batch([b"b"])), ErrorCode.INVALID_RECORD),
         (bytes(made_batch([b"a"]) + b"more"), ErrorCode.INVALID_RECORD),
     ],
-    ids=["empty", "no header", "cut off", "too large", "transactional", "two batches", "something behind"],
+    ids=[
+        "empty",
+        "no header",
+        "cut off",
+        "too large",
+        "transactional",
+        "control",
+        "two batches",
+        "something behind",
+    ],
 )
 def test_what_may_not_be_stored_is_refused_by_name(tmp_path: Path, data: bytes, code: ErrorCode) -> None:
     log = opened(tmp_path, LogSettings(max_message_bytes=1_000))
