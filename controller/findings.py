@@ -8,7 +8,7 @@ from typing import Any
 from controller import catching_up, conditions, leases, losses, move_queries, queries
 from runtime.models import Refusal
 from runtime.ports import CONTROLLER_LANE
-from runtime.refusals import SHOWN_HOURS
+from runtime.refusals import SHOWN_HOURS, is_of_the_database
 
 CRITICAL, WARNING = "critical", "warning"
 _NAMED = 4
@@ -76,7 +76,9 @@ def find(
 
 
 def of_refusals(rows: Sequence[Refusal]) -> list[Finding]:
-    """What turns refused by a mistake of ours, newest first; the groups among it suffer from it."""
+    """What turns refused, newest first, by a mistake of ours or of what the database did not take; the groups
+    among it suffer from it.
+    """
     if not rows:
         return []
     of_groups = [row.key for row in rows if row.lane != CONTROLLER_LANE and row.key]
@@ -86,6 +88,7 @@ def of_refusals(rows: Sequence[Refusal]) -> list[Finding]:
         "more": max(0, len(rows) - _NAMED),
         "newest": rows[0],
         "nodes": sorted({row.node for row in rows}),
+        "by_database": all(is_of_the_database(row.error) for row in rows),
         "by_itself": any(row.lane == CONTROLLER_LANE and not row.events for row in rows),
         "hours": SHOWN_HOURS,
     }

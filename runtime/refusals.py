@@ -20,6 +20,14 @@ _EVENTS_LENGTH: Final = 200
 _ERROR_LENGTH: Final = 100
 _TEXT_LENGTH: Final = 300
 
+_OF_THE_DATABASE: Final = frozenset(
+    {"GaveUp"}
+    | {"ConfigurationLimitExceeded", "DiskFull", "InsufficientResources", "OutOfMemory", "TooManyConnections"}
+    | {"DuplicateFile", "FileNameTooLong", "IoError", "SystemError", "UndefinedFile"}
+    | {"ReadOnlySqlTransaction"}
+)
+"""Errors of turns that the database did not take: it ended them (`runtime.turn.GaveUp`), or cannot write."""
+
 _IS_OLD: Final = f"known.last_at < now() - interval '{SHOWN_HOURS} hours'"
 _NOTE: Final = f"""
 INSERT INTO refusal AS known (node, lane, events, error, key, text, number, first_at, last_at)
@@ -39,6 +47,11 @@ class Refused:
     key: str
     events: tuple[str, ...]
     error: Exception
+
+
+def is_of_the_database(error: str) -> bool:
+    """Whether a turn that failed so was nobody's mistake here: `error` is the name of its class."""
+    return error in _OF_THE_DATABASE
 
 
 OnRefused = Callable[[Refused], None]

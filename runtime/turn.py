@@ -135,7 +135,7 @@ async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events
     metrics.turns.labels("gave_up").inc()
     if last is not None:
         raise last
-    raise GaveUp(f"{lane.name}: {key}")
+    raise GaveUp(f"{lane.name}: {key}: the database ended {ATTEMPTS} transactions in a row")
 
 
 async def _load(lane: TurnLane, subject: Subject[Any, Any], key: str) -> Any:

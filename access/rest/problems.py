@@ -37,8 +37,8 @@ NO_CONNECTION_LEFT = (
     " another."
 )
 TOOK_TOO_LONG = (
-    "The database took too long: somebody holds rows of it, or too much is asked of it at once. Groups and"
-    " brokers go on."
+    "The database took too long: somebody holds rows or tables of it, or too much is asked of it at once."
+    " Groups and brokers go on, but for what they need of the same."
 )
 OTHER_SCHEMA = (
     "The database has the schema of another version of Muster: run manage.py migrate, or start the version"

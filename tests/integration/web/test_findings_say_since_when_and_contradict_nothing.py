@@ -188,7 +188,9 @@ def test_what_nodes_did_before_the_nodes_of_today_began_says_nothing_of_the_work
     assert finding.since is not None and finding.since > cast.ago(minutes=15)
 
 
-def refuse(lane: str, key: str, events: str, number: int = 1, **last: float) -> None:
+def refuse(
+    lane: str, key: str, events: str, number: int = 1, error: str = "UniqueViolation", **last: float
+) -> None:
     """What some turns of node-1 refused, the first of them ten minutes before the last."""
     at = cast.ago(**last)
     Refusal.objects.create(
@@ -196,7 +198,7 @@ def refuse(lane: str, key: str, events: str, number: int = 1, **last: float) -> 
         lane=lane,
         key=key,
         events=events,
-        error="UniqueViolation",
+        error=error,
         text="duplicate key <b>",
         number=number,
         first_at=at - timedelta(minutes=10),
@@ -229,6 +231,19 @@ def test_what_turns_refused_is_told_where_for_whom_and_what_to_do(viewer: Client
     overview = text(viewer, "/")
     assert told["what"] in overview and "departures refused" in overview
     assert told["what"] in text(viewer, "/groups/departures/")
+
+
+def test_what_the_database_did_not_take_is_called_no_mistake_of_ours() -> None:
+    refuse("controller", "cluster", "BrokerGone", error="GaveUp", minutes=2)
+    refuse("coordinator/12", "departures", "", error="DiskFull", minutes=4)
+    [finding] = findings.of_refusals(leases.refusals())
+    told = {part: _words(finding, part) for part in ("what", "may")}
+    assert told["what"] == "2 requests were refused: the database did not take them"
+    assert "pg_stat_activity" in told["may"] and "traceback" not in told["may"]
+    refuse("coordinator/12", "departures", "Joined", minutes=6)
+    [finding] = findings.of_refusals(leases.refusals())
+    assert _words(finding, "what") == "3 requests were refused by a mistake of ours"
+    assert "GaveUp (somebody kept its tables locked)" in _words(finding, "may")
 
 
 def test_that_a_shard_could_not_be_taken_over_names_no_group() -> None:
