@@ -89,9 +89,11 @@ NOTE_SET_BACK: Final = """
 UPDATE broker SET set_back = %(why)s, metadata_version = %(version)s WHERE broker_id = %(broker_id)s"""
 
 MOST_LACKING: Final = """
-SELECT max((record ->> 'lacking')::numeric) FROM journal, jsonb_array_elements(records) AS record
+SELECT coalesce((record ->> 'lacking')::numeric, 0) AS lacking, record ->> 'why'
+FROM journal, jsonb_array_elements(records) AS record
 WHERE lane = 'controller' AND summary ? 'set_back'
-    AND record ->> 'record' = 'SetBackProven' AND (%(since)s::timestamptz IS NULL OR at > %(since)s)"""
+    AND record ->> 'record' = 'SetBackProven' AND (%(since)s::timestamptz IS NULL OR at > %(since)s)
+ORDER BY lacking DESC LIMIT 1"""
 
 LIFT_BROKERS: Final = """
 UPDATE broker SET broker_epoch = broker_epoch + CASE WHEN broker_epoch > 0 THEN %(by)s ELSE 0 END,

@@ -24,6 +24,7 @@ from muster.messages.link.quotas import QuotaRow
 from muster.messages.link.rows import BrokerConfigs, BrokerRow, TopicRow
 from runtime import cluster, requests, work
 from runtime.postgres import LaneConnection
+from runtime.succession import Proof
 
 BULK = 500
 """From so many partitions on, the planner is told that they are many."""
@@ -153,10 +154,10 @@ def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     return brokers + connection.execute(statements.LIFT_PARTITIONS, values).rowcount
 
 
-def lacking(connection: LaneConnection, since: datetime | None) -> int:
-    """How far what brokers proved to be missing since then lies above what was held (`succession`)."""
+def lacking(connection: LaneConnection, since: datetime | None) -> Proof:
+    """How far what a broker proved to be missing since then lies above what was held, at most."""
     row = connection.execute(statements.MOST_LACKING, {"since": since}).fetchone()
-    return int((row[0] if row else None) or 0)
+    return Proof(0, "") if row is None else Proof(int(row[0]), row[1])
 
 
 def _advance(connection: LaneConnection, before: ClusterRows, kinds: dict[type, list[Any]]) -> int:

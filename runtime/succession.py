@@ -10,7 +10,7 @@ import math
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -21,8 +21,13 @@ from runtime.ports import Connection
 LIFT: Final = 1_000_000
 """More than anything counts up to in the transactions that a successor can lack."""
 
+BELIEVED_LIFTS: Final = 10
+"""So often LIFT at once on the word of a broker alone: two weeks of eight turns a second, or as many lifts of
+another copy. A broker that states more is mistaken or lies, until a person says otherwise.
+"""
+
 MOST_LIFTS: Final = 100
-"""At most so often LIFT at once, whatever a broker stated: leader epochs have room for 2,000 of them."""
+"""At most so often LIFT at once, whoever says so: leader epochs have room for 2,000 of them."""
 
 LIMIT_S: Final = 60.0
 """How long a lift may take: it writes every group, broker and partition once."""
@@ -36,8 +41,21 @@ _LOCK: Final = 4_005
 Lift = Callable[[Connection, int, int], int]
 """Lifts one app's rows by a number, stamps them with a metadata_version, and says how many they were."""
 
-Lacking = Callable[[Connection, datetime | None], int]
-"""How far what was proved to be missing since then, the last lift, lies above what is counted here."""
+
+class Proof(NamedTuple):
+    """How far what was proved to be missing lies above what is counted here, and who proved it by what."""
+
+    lacking: int
+    why: str
+
+
+Lacking = Callable[[Connection, datetime | None], Proof]
+"""What was proved to be missing since then, the last lift, at most."""
+
+
+class NotBelieved(Exception):
+    """What was stated to be missing lies too far above what is counted here to be lifted for unasked."""
+
 
 _lifts: dict[str, Lift] = {}
 _lacking: dict[str, Lacking] = {}
@@ -62,12 +80,17 @@ def succeed(connection: Connection, node: str) -> ClusterRow:
     return _lift(connection, node, "promoted", only_if_promoted=True)[0]
 
 
-def adopt(connection: Connection, node: str) -> tuple[ClusterRow, int]:
-    """Lift everything, and make this PostgreSQL the cluster's, whatever it was restored from; by how much."""
-    return _lift(connection, node, "restored", only_if_promoted=False)
+def adopt(connection: Connection, node: str, by: int | None = None) -> tuple[ClusterRow, int]:
+    """Lift everything, and make this PostgreSQL the cluster's, whatever it was restored from; by how much.
+
+    `by`: what a person says, from LIFT to MOST_LIFTS of them, whatever brokers stated. Raises NotBelieved.
+    """
+    return _lift(connection, node, "restored", only_if_promoted=False, by=by)
 
 
-def _lift(connection: Connection, node: str, event: str, *, only_if_promoted: bool) -> tuple[ClusterRow, int]:
+def _lift(
+    connection: Connection, node: str, event: str, *, only_if_promoted: bool, by: int | None = None
+) -> tuple[ClusterRow, int]:
     with connection.transaction():
         # The connection's own limit is that of a turn; another one, set later than its clock, does not count.
         connection.execute("SET LOCAL transaction_timeout = 0")
@@ -79,7 +102,7 @@ def _lift(connection: Connection, node: str, event: str, *, only_if_promoted: bo
         if only_if_promoted and not cluster.is_promotion(before, now):
             return before, 0
         newest = connection.execute("SELECT max(at)::text FROM journal").fetchone()[0]
-        by = _high_enough(connection)
+        by = by or _high_enough(connection, is_watched=not only_if_promoted)
         row = cluster.lift(connection, now, by)
         lifted: dict[str, int] = {
             what: lift(connection, by, row.metadata_version) for what, lift in sorted(_lifts.items())
@@ -102,15 +125,25 @@ def _lift(connection: Connection, node: str, event: str, *, only_if_promoted: bo
     return row, by
 
 
-def _high_enough(connection: Connection) -> int:
+def _high_enough(connection: Connection, *, is_watched: bool) -> int:
     """LIFT, and as often again as what was proved to be missing since the last lift needs.
 
     A copy that is given up may have been lifted itself, more often than this one: whoever was told of that
-    is refused until this one is above it.
+    is refused until this one is above it. A process that lifts by itself leaves out who is not believed, so
+    it stays refused; where a person watches, that one is asked. Raises NotBelieved.
     """
     last = connection.execute("SELECT max(at) FROM journal WHERE lane = %s", (LANE,)).fetchone()[0]
-    lacking = max((of(connection, last) for of in _lacking.values()), default=0)
-    return LIFT * min(1 + math.ceil(lacking / LIFT), MOST_LIFTS)
+    proof = max((of(connection, last) for of in _lacking.values()), default=Proof(0, ""))
+    lifts = 1 + math.ceil(proof.lacking / LIFT)
+    if lifts <= BELIEVED_LIFTS:
+        return LIFT * lifts
+    if not is_watched:
+        log.warning("more was stated to be missing than is believed", stated=proof.why, lifted_by=LIFT)
+        return LIFT
+    raise NotBelieved(
+        f"{proof.why}: {proof.lacking:,} more than this PostgreSQL holds, and no more than"
+        f" {BELIEVED_LIFTS * LIFT:,} are believed; nothing was lifted"
+    )
 
 
 def _tell(connection: Connection, node: str, event: str, summary: Mapping[str, Any]) -> None:

@@ -3,10 +3,11 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from runtime import cluster, succession
 from runtime.postgres import open_connection, told
+from runtime.succession import LIFT, MOST_LIFTS
 
 
 class Command(BaseCommand):
@@ -18,12 +19,30 @@ class Command(BaseCommand):
         " Nothing may run on the one that it replaces. What was acknowledged since the backup is lost."
     )
 
+    def add_arguments(self, parser: CommandParser) -> None:
+        """By how much, where somebody knows better than the brokers."""
+        parser.add_argument(
+            "--by",
+            type=int,
+            metavar="NUMBER",
+            help=f"Lift by this, from {LIFT:,} to {MOST_LIFTS * LIFT:,}, whatever brokers have stated.",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Lift, and say what was."""
+        by: int | None = options["by"]
+        if by is not None and not LIFT <= by <= MOST_LIFTS * LIFT:
+            raise CommandError(f"--by is a number from {LIFT} to {MOST_LIFTS * LIFT}")
         connection = open_connection(settings.DATABASE_DIRECT_URL, "muster-tool")
         try:
             with told(connection):
-                row, by = succession.adopt(connection, settings.MUSTER_NODE_NAME)
+                row, by = succession.adopt(connection, settings.MUSTER_NODE_NAME, by)
+        except succession.NotBelieved as error:
+            raise CommandError(
+                f"{error}. If another copy of the database was ahead so far, say --by NUMBER, which must be"
+                f" above that. If not, say --by {LIFT}: the others come in, and that broker stays out until"
+                " it has a new data folder."
+            ) from error
         except cluster.WrongDatabase as error:
             raise CommandError(str(error)) from error
         finally:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from controller.core.records import ClusterRecord, SetBackProven, TurnStamped
 from controller.journalling import entry
@@ -15,7 +15,7 @@ from muster.kernel.error_codes import ErrorCode
 from runtime import cluster, nodes, succession
 from runtime.database import Fenced, Held, JournalRow
 from runtime.postgres import LaneConnection, Postgres, open_connection
-from runtime.succession import LIFT, MOST_LIFTS
+from runtime.succession import BELIEVED_LIFTS, LIFT, MOST_LIFTS
 from tests.conformance.databases import LANES
 from tests.integration.runtime.conftest import CounterNode, Truth
 
@@ -187,15 +187,42 @@ def test_one_run_goes_above_what_a_refused_broker_was_told_by_a_copy_that_was_li
     assert counted(connection) == tuple(number + 5 * LIFT for number in before)
 
 
-@pytest.mark.parametrize("lacking", [2**62, 2**64 - 41])
-def test_what_no_lift_could_reach_is_not_believed(
-    connection: LaneConnection, fresh_database: str, settings: object, lacking: int
+@pytest.mark.parametrize("lacking", [BELIEVED_LIFTS * LIFT, 2**62, 2**64 - 41])
+def test_what_a_broker_stated_is_believed_within_bounds_and_beyond_them_a_person_says_by_how_much(
+    connection: LaneConnection,
+    fresh_database: str,
+    settings: object,
+    lacking: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Leader epochs have 32 bits: twenty such statements, each believed, would use them up."""
+    before = counted(connection)
+    proven(connection, 1, 5)
+    proven(connection, 2, lacking)
+    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
+    with pytest.raises(CommandError, match=rf"broker 1 was told more: {lacking:,} more .* say --by 1000000"):
+        call_command("adopt_restore")
+    for absurd in (LIFT - 1, MOST_LIFTS * LIFT + 1):
+        with pytest.raises(CommandError, match="--by is a number"):
+            call_command("adopt_restore", by=absurd)
+    assert counted(connection) == before
+
+    call_command("adopt_restore", by=12 * LIFT + 3)
+    assert "lifted by 12,000,003" in capsys.readouterr().out
+    assert counted(connection) == tuple(number + 12 * LIFT + 3 for number in before)
+    # What was stated before a lift is not asked about again.
+    call_command("adopt_restore")
+    assert counted(connection) == tuple(number + 13 * LIFT + 3 for number in before)
+
+
+def test_a_node_that_meets_a_promoted_one_lifts_once_whatever_was_stated(
+    connection: LaneConnection, fresh_database: str
 ) -> None:
     before = counted(connection)
-    proven(connection, 1, lacking)
-    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
-    call_command("adopt_restore")
-    assert counted(connection) == tuple(number + MOST_LIFTS * LIFT for number in before)
+    proven(connection, 1, BELIEVED_LIFTS * LIFT)
+    promote(connection)
+    Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
+    assert counted(connection) == tuple(number + LIFT for number in before)
 
 
 def test_a_failed_lift_lifts_nothing(
