@@ -43,6 +43,23 @@ async def told(peer: Peer) -> dict[str, int] | int:
     return int(group.error_code) or offsets
 
 
+async def commits_to(peer: Peer, topic: str, offset: int) -> int:
+    """What an OffsetCommit of somebody who is no member hears, by its error code."""
+    shape = request_class(ApiKey.OFFSET_COMMIT, 9)
+    place, named = part(shape, "OffsetCommitRequestPartition"), part(shape, "OffsetCommitRequestTopic")
+    one = place(partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata="")
+    body: Any = await peer.ask(
+        ApiKey.OFFSET_COMMIT,
+        9,
+        group_id=KEY,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=(named(name=topic, partitions=(one,)),),
+    )
+    return int(body.topics[0].partitions[0].error_code)
+
+
 async def forgets(peer: Peer, topic: str) -> int:
     """What an OffsetDelete hears, by its error code."""
     shape = request_class(ApiKey.OFFSET_DELETE, 0)
@@ -71,6 +88,27 @@ async def test_of_a_topic_that_was_made_anew_nothing_of_the_one_before_is_told()
         door.node.learns_of("orders", CLICKS)
         asks_for(ann, "orders")
         assert await told(ann) == {"orders": NOTHING}
+
+
+@pytest.mark.parametrize("commits", [1, 3])
+async def test_a_commit_to_a_node_that_knows_the_topic_of_before_counts_for_no_topic_made_since(
+    commits: int,
+) -> None:
+    """Said again and again it is known by its bytes, and finds its partitions by what was read before."""
+    async with kafka_door(stored=[of(orders=5)]) as door:
+        ann = await door.peer()
+        for offset in range(10, 9 + commits):
+            assert await commits_to(ann, "orders", offset) == NONE
+        door.node.loses("orders")
+        door.node.learns_of("orders", CLICKS)
+        assert await commits_to(ann, "orders", 9 + commits) == NONE
+        assert door.shards.rows(KEY).offsets == {Partition("orders", ORDERS, 0): 9 + commits}
+        asks_for(ann, "orders")
+        assert await told(ann) == {"orders": NOTHING}
+
+        assert await commits_to(ann, "orders", 1) == NONE
+        asks_for(ann, "orders")
+        assert await told(ann) == {"orders": 1}
 
 
 async def test_nothing_is_read_anew_where_nothing_was_decided_since() -> None:
