@@ -134,14 +134,13 @@ def _high_enough(connection: Connection, *, is_watched: bool) -> int:
     """
     last = connection.execute("SELECT max(at) FROM journal WHERE lane = %s", (LANE,)).fetchone()[0]
     proof = max((of(connection, last) for of in _lacking.values()), default=Proof(0, ""))
-    lifts = 1 + math.ceil(proof.lacking / LIFT)
-    if lifts <= BELIEVED_LIFTS:
-        return LIFT * lifts
+    if proof.lacking < BELIEVED_LIFTS * LIFT:
+        return LIFT * (1 + math.ceil(proof.lacking / LIFT))
     if not is_watched:
         log.warning("more was stated to be missing than is believed", stated=proof.why, lifted_by=LIFT)
         return LIFT
     raise NotBelieved(
-        f"{proof.why}: {proof.lacking:,} more than this PostgreSQL holds, and no more than"
+        f"{proof.why}: {proof.lacking:,} more than this PostgreSQL holds, and fewer than"
         f" {BELIEVED_LIFTS * LIFT:,} are believed; nothing was lifted"
     )
 

@@ -32,8 +32,8 @@ MARKS = {
     "Never connected": "empty",
 }
 _END = 5
-_LONGEST_NAME = 40
 """Letters of an id that stand whatever the width."""
+_LONGEST_NAME = 40
 
 SEVERITY_MARKS = {"critical": "bad", "warning": "warn"}
 
