@@ -113,7 +113,8 @@ class DataPlane:
 
     def hosted(self, topic_id: UUID, partition: int) -> HostedPartition | None:
         """The partition by its topic's id, if a replica of it is here."""
-        return self._hosted.get(PartitionKey(topic_id, partition))
+        # Equal to a PartitionKey, and sooner made.
+        return self._hosted.get((topic_id, partition))  # type: ignore[call-overload, no-any-return]
 
     def named(self, topic: str, partition: int) -> HostedPartition | None:
         """The partition by its topic's name, if a replica of it is here."""
@@ -127,8 +128,7 @@ class DataPlane:
         if isinstance(topic, str):
             hosted = self._by_name.get((topic, partition))
         else:
-            # Equal to a PartitionKey, and sooner made.
-            hosted = self._hosted.get((topic, partition))  # type: ignore[call-overload]
+            hosted = self.hosted(topic, partition)
         if hosted is not None and not self._is_closed:
             return hosted
         name = topic if isinstance(topic, str) else self.view.names_by_id.get(topic)

@@ -16,7 +16,7 @@ from broker.core.refused_batches import RefusedBatches
 from broker.core.replica import Replica, Role
 from broker.core.replica_log import EpochEnd
 from broker.handlers_produce import _ParkedProduce
-from broker.handlers_replication import FollowerSession
+from broker.handlers_replication import Followed, FollowerSession
 from broker.hosted import HostedPartition
 from broker.log import accepting, opening, partition_log, retention
 from broker.log.outcomes import LARGEST, LogSettings, StorageFailed
@@ -155,10 +155,12 @@ def _() -> Iterator[None]:
     """A follower that is level hears nothing of another epoch of the same leader."""
     move = FollowerSession._move
 
-    def move_on(self: FollowerSession, *asked: Any) -> Iterator[Any]:
-        told = dict(self._told)
-        yield from move(self, *asked)
-        self._told.update(told)
+    def move_on(self: FollowerSession, *asked: Any) -> list[Followed]:
+        told = {key: followed.told for key, followed in self._followed.items()}
+        moved = move(self, *asked)
+        for followed in moved:
+            followed.told = told.get(followed.key)
+        return moved
 
     with patch.object(FollowerSession, "_move", move_on):
         yield
