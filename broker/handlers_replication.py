@@ -142,11 +142,12 @@ class FollowerSession:
             self._judged_all_at = now
             self._judge(tuple(self.unsettled), now)
         max_bytes = min(request.max_bytes, RESPONSE_BYTES)
-        answers, has_news = self._read(max_bytes, request.min_bytes)
-        if has_news or request.max_wait_ms <= 0:
-            self._send(header, reply, answers)
-            return
-        self._unread(answers)
+        if request.max_wait_ms <= 0 or not all(map(self._is_level, self.dirty)):
+            answers, has_news = self._read(max_bytes, request.min_bytes)
+            if has_news or request.max_wait_ms <= 0:
+                self._send(header, reply, answers)
+                return
+            self._unread(answers)
         self._parked = (header, reply, max_bytes, request.min_bytes)
         self._timer = asyncio.get_running_loop().call_later(request.max_wait_ms / 1000, self._answer_parked)
 
@@ -346,6 +347,21 @@ class FollowerSession:
     def _there_is_room(self) -> None:
         self._room_timer = None
         self.wake()
+
+    def _is_level(self, followed: Followed) -> bool:
+        """True if at most another high watermark is to be told of it, which is not worth an answer.
+
+        So it is after nearly each fetch of a follower that keeps up: what it has just stored is committed.
+        """
+        asked, hosted, told = followed.asked, followed.hosted, followed.told
+        return (
+            hosted is not None
+            and told is not None
+            and followed.verdict is None
+            and asked.offset == hosted.log.end_offset
+            and hosted.log.start_offset <= max(asked.start_offset, told.start_offset)
+            and followed not in self._read_there
+        )
 
     def _read_partition(self, followed: Followed, left: int, is_first: bool) -> Answer:
         asked, hosted, verdict = followed.asked, self._hosted(followed), followed.verdict

@@ -36,6 +36,7 @@ from muster.kafkawire.fetching import read_fetch_answer
 from muster.kernel.addresses import is_loopback
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.security_protocols import SSL
+from muster.kernel.tuples import made
 from muster.messages.limits import MAX_ROWS_PER_FRAME
 from muster.messages.link.from_broker import Arriving
 from muster.messages.link.rows import REPLICATION_LISTENER, REPLICATION_SECURITY, BrokerRow
@@ -313,7 +314,7 @@ class PeerFetcher:
 
     def _take(self, answer: FetchedAnswer) -> None:
         """Take one partition's answer over, and ask on from where the log then stands."""
-        key = PartitionKey(*answer.key)
+        key = made(PartitionKey, answer.key)
         self.answers += 1
         try:
             fits = take_over(self._plane, key, answer)
@@ -331,11 +332,12 @@ class PeerFetcher:
         """Count what was taken of a replica that comes, and fetch more of it once that is paid."""
         hosted = self._plane.hosted(*key)
         buckets = self._plane.throttled.taking(hosted) if hosted is not None else ()
-        throttling.take(buckets, size_bytes)
-        if wait_ms := throttling.wait_ms(buckets, self._plane.clock()):
-            self._rest_for(key, wait_ms / 1000)
-        else:
-            self._replication.look_at(key)
+        if buckets:
+            throttling.take(buckets, size_bytes)
+            if wait_ms := throttling.wait_ms(buckets, self._plane.clock()):
+                self._rest_for(key, wait_ms / 1000)
+                return
+        self._replication.look_at(key)
 
     def _refused(self, key: PartitionKey, reason: str) -> int:
         """How often in a row this partition's answers could not be stored before; a new reason is logged."""

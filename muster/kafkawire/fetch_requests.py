@@ -167,7 +167,7 @@ def _of_one_partition(frame: memoryview, start: int, version: int) -> FetchReque
         at = start + _ONE_TOPIC.size - 1
         name, topic_id = "", NO_TOPIC_ID
         if version >= TOPIC_IDS_SINCE:
-            topic_id = _topic_id(bytes(frame[at : at + 16]))
+            topic_id = topic_id_of(bytes(frame[at : at + 16]))
             at += 16
         elif 0 < name_bytes < _SHORT_TEXT:
             name = str(frame[at + 1 : at + name_bytes], "utf-8")
@@ -196,11 +196,12 @@ def _of_one_partition(frame: memoryview, start: int, version: int) -> FetchReque
 def _topic(cursor: Cursor, version: int) -> tuple[str, UUID]:
     if version < TOPIC_IDS_SINCE:
         return cursor.text(), NO_TOPIC_ID
-    return "", _topic_id(bytes(cursor.octets(16)))
+    return "", topic_id_of(bytes(cursor.octets(16)))
 
 
 @lru_cache(_TOPIC_IDS_KNOWN)
-def _topic_id(octets: bytes) -> UUID:
+def topic_id_of(octets: bytes) -> UUID:
+    """The id in these sixteen bytes; the same object for those that come often."""
     return UUID(bytes=octets)
 
 

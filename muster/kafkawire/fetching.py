@@ -14,7 +14,9 @@ from muster.kafkawire.api_table import ApiKey, RequestHeader, reply_prefix
 from muster.kafkawire.bounds import UNLIMITED
 from muster.kafkawire.cursor import Cursor
 from muster.kafkawire.errors import MalformedFrame
+from muster.kafkawire.fetch_requests import topic_id_of
 from muster.kafkawire.numbers import uvarint
+from muster.kernel.tuples import made
 
 FLEXIBLE = 12
 TOPIC_IDS = 13
@@ -67,6 +69,10 @@ _HEAD_11 = struct.Struct(">ihqqqii")
 _HEAD_12 = struct.Struct(">ihqqqBi")
 _EMPTY_12 = struct.Struct(">ihqqqBiBB")
 """A whole partition of a flexible version, without records and tags: most of what is answered to many."""
+_ABORTED_AT = 30
+_NO_ABORTED = 1
+_NOTHING_MORE = b"\x01\x00"
+"""Of such a partition: where the array of what was aborted begins, its length, and what it ends with."""
 _ONE_HEAD = struct.Struct(">iiBihiB")
 """Size, correlation id, no tags; throttling, error and session; one topic."""
 _ONE_PARTITION = struct.Struct(">BihqqqBi")
@@ -213,7 +219,7 @@ def read_fetch_answer(frame: memoryview) -> FetchAnswer:
         _, error_code, session_id = cursor.fields(_SESSION)
         topics = []
         for _ in range(cursor.array_size()):
-            topic_id = UUID(bytes=bytes(cursor.octets(16)))
+            topic_id = topic_id_of(bytes(cursor.octets(16)))
             partitions = [_read_partition(cursor) for _ in range(cursor.array_size())]
             cursor.tags()
             topics.append(FetchedTopic("", topic_id, partitions))
@@ -224,6 +230,13 @@ def read_fetch_answer(frame: memoryview) -> FetchAnswer:
 
 
 def _read_partition(cursor: Cursor) -> FetchedPartition[memoryview]:
+    view, position = cursor.view, cursor.position
+    behind = position + _EMPTY_12.size
+    if view[behind - 2 : behind] == _NOTHING_MORE and view[position + _ABORTED_AT] == _NO_ABORTED:
+        # A high watermark alone: half of what a follower that keeps up is told.
+        index, error, high_watermark, _, start, _, preferred, _, _ = cursor.fields(_EMPTY_12)
+        fields = (index, error, high_watermark, start, view[behind:behind], None, preferred)
+        return made(FetchedPartition, fields)
     index, error, high_watermark, _, start = cursor.fields(_OFFSETS)
     # Of transactions that were aborted, which are not served: nothing, or an array.
     for _ in range(max(cursor.uvarint() - 1, 0)):
