@@ -244,6 +244,16 @@ async def test_a_lost_lane_writes_and_says_nothing(rig: Rig) -> None:
         lane.hand_in(rig.counters, "orders", 1)
 
 
+async def test_a_lost_lane_answers_nothing_from_rows_that_it_reads(rig: Rig) -> None:
+    """Whoever has the lease may have written since."""
+    lane = await rig.take()
+    await robbed(rig, lane)
+    with pytest.raises(LaneLost):
+        await lane.submit_turn(rig.counters, "orders", 0)
+    assert rig.counters.said == []
+    assert rig.lost == [LANE]
+
+
 async def test_whoever_takes_the_lease_waits_for_a_turn_that_has_proved_it(rig: Rig) -> None:
     """Else the next owner would read the rows before they are written, and decide beside the one before."""
     fenced, go_on = threading.Event(), threading.Event()

@@ -23,6 +23,18 @@ WITHOUT_A_CLOCK = (
     "gateway.translation",
 )  # fmt: skip
 
+CALENDARS = {name for name in CLOCKS if name.startswith(("time.time", "date", "timezone."))}
+# Of what decides about groups and replicas; pages and REST (`_page`, `_api`) show people how long ago.
+WITHOUT_A_CALENDAR = (
+    "runtime", "node", "broker", "kafkaserver", "coordinator", "groups", "gateway", "controller",
+    "muster.client",
+)  # fmt: skip
+SAYS_A_DAY = {
+    "broker.process.wall_clock_ms",  # records and segments are kept for days
+    "coordinator.classic_commits._expiry",  # and so are offsets
+    "node.context.verify_token",  # and tokens
+}
+
 
 def _may_read_the_clock(name: str) -> bool:
     if ".core" in name or name.startswith(WITHOUT_A_CLOCK):
@@ -58,3 +70,18 @@ def test_durations_are_not_measured_with_the_wall_clock() -> None:
         and not isinstance(getattr(node, "op", None), ast.Mult)
     ]
     assert found == []
+
+
+def test_nothing_that_is_decided_asks_what_day_it_is() -> None:
+    """Whoever sets a machine's clock ends no session, takes no lease and frees nobody's partitions."""
+    found = {
+        f"{dotted(path)}.{function.name}"
+        for path in modules()
+        if dotted(path).startswith(WITHOUT_A_CALENDAR)
+        and not dotted(path).endswith(("_page", "_api", ".api"))
+        for function in ast.walk(tree(path))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for call in calls(function)
+        if spelled(call.func) in CALENDARS
+    }
+    assert found == SAYS_A_DAY

@@ -39,11 +39,13 @@ def test_the_old_owner_finds_that_its_run_has_ended(
     )
 
 
-def test_a_stopped_node_is_judged_hung_and_a_dead_one_crashed(
+def test_a_stopped_node_is_judged_hung_and_answers_nothing_and_a_dead_one_crashed(
     truth: Truth, start_node: Callable[..., CounterNode]
 ) -> None:
     stopped = start_node("node-1")
     stopped.wait_accepted()
+    stopped.ask("add", LANE, "orders", 1)
+    stopped.wait("said", "orders")
     heir = start_node("node-2")
     wait_for(
         lambda: truth.rows("SELECT 1 FROM node_session WHERE node = 'node-2' AND renewals > 2"), "it renews"
@@ -60,8 +62,13 @@ def test_a_stopped_node_is_judged_hung_and_a_dead_one_crashed(
     heir.kill()
     third.wait_accepted()
     assert set(dict(truth.rows("SELECT name, epoch FROM lease")).values()) == {3}
+    third.ask("add", LANE, "orders", 1)
+    third.wait("said", "orders")
+    # It remembers a total for which it needs no database, and its run ended long ago.
+    stopped.ask("add", LANE, "orders", 0)
     stopped.signal(signal.SIGCONT)
     stopped.wait("given_up", LANE)
+    assert stopped.facts("said") == ["orders"], "it answers nothing from what it remembers"
 
 
 def test_a_drained_node_gives_all_away_and_ends(truth: Truth, start_node: Callable[..., CounterNode]) -> None:
