@@ -32,11 +32,8 @@ WHY_LENGTH: Final = 200
 class BrokerCondition:
     """What was said on this link; `news` is asked with each ping."""
 
-    def __init__(
-        self, plane: DataPlane, quotas: ClientQuotas, clock: Callable[[], Instant], reserve_bytes: int
-    ) -> None:
+    def __init__(self, plane: DataPlane, quotas: ClientQuotas, clock: Callable[[], Instant]) -> None:
         self._plane, self._quotas, self._clock = plane, quotas, clock
-        self._reserve_bytes = reserve_bytes
         self._notes = LogNotes()
         self._mended: dict[PartitionKey, str] = {}
         self._said: Condition | None = None
@@ -50,7 +47,7 @@ class BrokerCondition:
     def news(self) -> Condition | None:
         """What changed; None: nothing, or it is not time to look again."""
         now, said = self._clock(), self._said
-        disk = self._disk()
+        disk = self._plane.upkeep.disk
         if said is not None and not self._turned(said.disk, disk):
             if elapsed_ms(self._looked_at, now) < LOOK_INTERVAL_MS:
                 return None
@@ -70,12 +67,6 @@ class BrokerCondition:
             self._disk_said_at = now
         self._said = fresh
         return None if is_as_before else fresh
-
-    def _disk(self) -> Disk | None:
-        room = self._plane.upkeep
-        if room.usable_bytes < 0:
-            return None
-        return Disk(room.total_bytes, room.usable_bytes, self._reserve_bytes)
 
     @staticmethod
     def _turned(before: Disk | None, now: Disk | None) -> bool:

@@ -122,7 +122,7 @@ class BrokerProcess:
         self._guard = guard or Guard()
         limits = settings.client_limits
         self._quotas = ClientQuotas()
-        self._condition = BrokerCondition(self._plane, self._quotas, clock_ms, settings.log_reserve_bytes)
+        self._condition = BrokerCondition(self._plane, self._quotas, clock_ms)
         slots = settings.max_incremental_fetch_session_cache_slots
         self._clients = ClientListener(
             self._plane, self._forwarding, limits, self._guard, self._quotas, self._known, slots, missed

@@ -14,11 +14,12 @@ def samples_of_replicas(plane: DataPlane, followers: Replication) -> dict[str, f
     roles = dict.fromkeys(Role, 0)
     for hosted in plane.partitions():
         roles[hosted.replica.role] += 1
+    disk = plane.upkeep.disk
     return {
         **{f'muster_broker_partitions{{role="{role.value}"}}': n for role, n in roles.items()},
         "muster_broker_epoch": followers.broker_epoch,
         "muster_broker_logs_not_compacted": plane.cleaner.given_up,
-        "muster_broker_disk_usable_bytes": plane.upkeep.usable_bytes,
+        "muster_broker_disk_usable_bytes": -1 if disk is None else disk.usable_bytes,
         "muster_broker_replica_fetched_bytes_total": sum(
             peer.bytes_fetched for peer in followers.peers.values()
         ),

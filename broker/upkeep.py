@@ -11,6 +11,7 @@ from broker.core.replica_log import PartitionKey
 from broker.hosted import HostedPartition
 from broker.log.outcomes import StorageFailed
 from broker.log.shelf import LogShelf
+from muster.messages.link.condition import Disk
 
 log = structlog.get_logger(__name__)
 
@@ -51,15 +52,14 @@ class Upkeep:
         self._wall_clock_ms = wall_clock_ms
         self._ages = ages
         self._reserve_bytes = reserve_bytes
-        self.usable_bytes = -1
-        """Of the disk, as it was last looked; -1: not known."""
-        self.total_bytes = -1
+        self.disk: Disk | None = None
+        """As it was last looked; None: not known."""
         self._room_not_known = ""
 
     @property
     def is_short_of_room(self) -> bool:
         """Less than the reserve is left on the disk."""
-        return 0 <= self.usable_bytes < self._reserve_bytes
+        return self.disk is not None and self.disk.is_full
 
     async def watch_room(self) -> None:
         """Look again and again how much room is left; ends with its task."""
@@ -76,13 +76,13 @@ class Upkeep:
             if str(error) != self._room_not_known:
                 # Once: it is looked again and again.
                 log.error("room_not_known", folder=str(self._shelf.folder), reason=str(error))
-            self.usable_bytes, self._room_not_known = -1, str(error)
+            self.disk, self._room_not_known = None, str(error)
             return
         self._room_not_known = ""
-        self.usable_bytes = told.f_frsize * told.f_bavail
-        self.total_bytes = told.f_frsize * told.f_blocks
+        usable_bytes, total_bytes = told.f_frsize * told.f_bavail, told.f_frsize * told.f_blocks
+        self.disk = Disk(total_bytes, usable_bytes, self._reserve_bytes)
         if self.is_short_of_room != was_short:
-            log.warning("room_is_back" if was_short else "disk_nearly_full", usable_bytes=self.usable_bytes)
+            log.warning("room_is_back" if was_short else "disk_nearly_full", usable_bytes=usable_bytes)
 
     async def apply_retention(self) -> int:
         """Delete segments that are old or too many; returns how many."""

@@ -5,9 +5,10 @@ from typing import Final
 NOTE_CONDITIONS: Final = """
 INSERT INTO broker_condition (broker_id, disk_total_bytes, disk_usable_bytes, disk_reserve_bytes,
     short_since, throttled, throttled_more, at)
-SELECT u.broker_id, total, usable, reserve, CASE WHEN usable < reserve THEN now() END, throttled, more, now()
+SELECT u.broker_id, total, usable, reserve, CASE WHEN is_full THEN now() END, throttled, more, now()
 FROM unnest(%(broker_id)s::int[], %(total)s::bigint[], %(usable)s::bigint[], %(reserve)s::bigint[],
-    %(throttled)s::jsonb[], %(more)s::int[]) AS u(broker_id, total, usable, reserve, throttled, more)
+    %(is_full)s::bool[], %(throttled)s::jsonb[], %(more)s::int[])
+    AS u(broker_id, total, usable, reserve, is_full, throttled, more)
 JOIN broker ON broker.broker_id = u.broker_id
 ORDER BY u.broker_id
 ON CONFLICT (broker_id) DO UPDATE SET disk_total_bytes = EXCLUDED.disk_total_bytes,

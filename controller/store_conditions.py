@@ -51,6 +51,7 @@ def _note_conditions(cursor: Cursor[Any], conditions: Sequence[tuple[int, Condit
             "total": [disk and disk.total_bytes for disk in disks],
             "usable": [disk and disk.usable_bytes for disk in disks],
             "reserve": [disk and disk.reserve_bytes for disk in disks],
+            "is_full": [disk is not None and disk.is_full for disk in disks],
             "throttled": [_throttled(one) for _, one in conditions],
             "more": numbers(one.throttled_more for _, one in conditions),
         },

@@ -23,7 +23,7 @@ BOTH = (1, 2)
 
 def _said(one: Broker) -> BrokerCondition:
     """One that has said what there was to say, and may look again."""
-    condition = BrokerCondition(one.plane, one.quotas, one.plane.clock, 1_000)
+    condition = BrokerCondition(one.plane, one.quotas, one.plane.clock)
     first = condition.news()
     assert first is not None and first.begins
     one.now_ms += LOOK_INTERVAL_MS
@@ -50,14 +50,14 @@ async def test_nothing_is_said_while_nothing_changes(tmp_path: Path) -> None:
 async def test_a_disk_is_told_now_and_then_and_at_once_when_it_is_short(tmp_path: Path) -> None:
     async with broker(tmp_path) as one:
         room = one.plane.upkeep
-        room.total_bytes, room.usable_bytes = 10_000, 5_000
+        room.disk = Disk(10_000, 5_000, 1_000)
         condition = _said(one)
-        room.usable_bytes = 4_000
+        room.disk = Disk(10_000, 4_000, 1_000)
         assert condition.news() is None, "that is no news yet"
-        room.usable_bytes = 900
+        room.disk = Disk(10_000, 900, 1_000)
         short = condition.news()
         assert short is not None and short.disk == Disk(10_000, 900, 1_000)
-        room.usable_bytes = 800
+        room.disk = Disk(10_000, 800, 1_000)
         one.now_ms += DISK_INTERVAL_MS
         later = condition.news()
         assert later is not None and later.disk == Disk(10_000, 800, 1_000)

@@ -42,7 +42,8 @@ async def test_records_are_refused_early_and_taken_again_when_there_is_room(disk
             await one.plane.upkeep.look_for_room()
             assert stored < 40, "there is no room for so many"
         assert error == ErrorCode.KAFKA_STORAGE_ERROR
-        assert one.plane.upkeep.usable_bytes > 3 * MIB, "and some was kept"
+        told = one.plane.upkeep.disk
+        assert told is not None and told.usable_bytes > 3 * MIB, "and some was kept"
         assert len(fetched(await ann.ask(FETCH, 12, fetch(0))).records) > 0, "what is there is read"
         assert result(await ann.ask(DELETE, 2, below(-1))) == (ErrorCode.NONE, stored), "and can be deleted"
         await one.plane.upkeep.erase_old()
