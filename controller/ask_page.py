@@ -234,34 +234,13 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
         "section": "cluster",
         "row": row,
         "outcome": outcome,
-        "title": _TITLES.get(outcomes.kind_of(row.wish), outcomes.kind_of(row.wish)),
+        "title": outcomes.title_of(outcomes.kind_of(row.wish)),
         "results": outcome.results[:RESULTS_SHOWN],
         "more": max(0, len(outcome.results) - RESULTS_SHOWN),
         "topics": topics,
         "onwards": _onwards(outcome, topics),
     }
     return render(request, "controller/asked.html", context)
-
-
-_TITLES: Final = {
-    "CreateTopics": "Create topics",
-    "CreatePartitions": "Add partitions",
-    "RemovePartitions": "Remove partitions",
-    "DeleteTopics": "Delete topics",
-    "AlterConfigs": "Change configs",
-    "AlterReassignments": "Move partitions",
-    "ElectLeaders": "Elect leaders",
-    "AlterClientQuotas": "Change quotas",
-    "ProposePlan": "Propose a plan",
-    "ApprovePlan": "Approve the plan",
-    "RunPlan": "Run the plan",
-    "PausePlan": "Pause the plan",
-    "CancelPlan": "Cancel the plan",
-    "ThrottlePlan": "Change the plan's rate",
-    "AcknowledgeLosses": "Acknowledge what elections lost",
-    "CordonBroker": "Cordon the broker, or place replicas on it again",
-    "UnregisterBroker": "Take a broker out of the cluster",
-}
 
 
 def _there(outcome: outcomes.Outcome) -> set[str]:

@@ -139,6 +139,32 @@ def kind_of(wish: Wish) -> str:
     return type(wish).__name__
 
 
+_TITLES: Final = {
+    "CreateTopics": "Create topics",
+    "CreatePartitions": "Add partitions",
+    "RemovePartitions": "Remove partitions",
+    "DeleteTopics": "Delete topics",
+    "AlterConfigs": "Change configs",
+    "AlterReassignments": "Move partitions",
+    "ElectLeaders": "Elect leaders",
+    "AlterClientQuotas": "Change quotas",
+    "ProposePlan": "Propose a plan",
+    "ApprovePlan": "Approve the plan",
+    "RunPlan": "Run the plan",
+    "PausePlan": "Pause the plan",
+    "CancelPlan": "Cancel the plan",
+    "ThrottlePlan": "Change the plan's rate",
+    "AcknowledgeLosses": "Acknowledge what elections lost",
+    "CordonBroker": "Cordon the broker, or place replicas on it again",
+    "UnregisterBroker": "Take a broker out of the cluster",
+}
+
+
+def title_of(kind: str) -> str:
+    """What people call a wish of this kind; one of groups is called by its name."""
+    return _TITLES.get(kind, kind.replace("_", " "))
+
+
 def of(request: Request) -> Outcome:
     """What became of it so far."""
     if request.failed:

@@ -80,6 +80,13 @@ function put(old, fresh) {
     }
     return;
   }
+  // Which rows a page shows by itself may change, and its filter says which; what a person has chosen stays.
+  if (old.matches?.("[type=radio]")) {
+    const alike = all("[type=radio]", old.form).filter((one) => one.name === old.name);
+    if (fresh.defaultChecked && alike.every((one) => one.checked === one.defaultChecked))
+      alike.forEach((one) => (one.checked = one.defaultChecked = one === old));
+    return;
+  }
   if (old.nodeType !== 1 || old.matches("input, select, textarea, dialog, [data-sort-again]")) return;
   for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) {

@@ -84,6 +84,13 @@ def by_topic(names: Iterable[tuple[str, str]]) -> str:
     return " · ".join(f"{middle_cut(topic)} {numbers}" if topic else numbers for topic, numbers in names)
 
 
+def some_of(names: list[str], number: int) -> str:
+    """The first of so many names, long ones with their middles left out, and how many more there are."""
+    named = [middle_cut(name) for name in names]
+    more = number - len(named)
+    return f"{', '.join(named)} and {count(more)} more" if more > 0 else listed(named)
+
+
 def listed(words: list[str], most: int = 4) -> str:
     """`ann, ben and cleo`; of a long list the first few and how many more."""
     if len(words) > most:

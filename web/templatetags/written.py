@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from controller import outcomes
 from controller.findings import Finding
 from web import wording
 
@@ -20,6 +21,8 @@ register.filter("duration", wording.duration)
 register.filter("middle_cut", wording.middle_cut)
 register.filter("listed", wording.listed)
 register.filter("by_topic", wording.by_topic)
+register.filter("some_of", wording.some_of)
+register.filter("asked_for", outcomes.title_of)
 
 MARKS = {
     "Stable": "stable",

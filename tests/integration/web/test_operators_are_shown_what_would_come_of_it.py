@@ -210,7 +210,7 @@ def test_requests_are_listed_with_who_and_why(operator: Client) -> None:
     )
     [row] = WorkItem.objects.all()
     page = operator.get("/cluster/requests/").content
-    assert b"DeleteTopics" in page and b"a topic for gates" in page
+    assert b"Delete topics" in page and b"a topic for gates" in page
     page = operator.get(f"/cluster/requests/{row.id}/").content
     assert b"Asked, not yet answered" in page
     assert operator.get(f"/cluster/requests/{NO_MOVE}/").status_code == 404

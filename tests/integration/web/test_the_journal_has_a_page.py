@@ -46,7 +46,7 @@ def test_it_says_who_did_what_and_why_and_leads_to_what_it_is_about(viewer: Clie
     ask("olga", "for the gates", topics=["orders", "gone"])
     cast.journal("controller", "cluster", cast.ago(), "broker 2 was silent", [], brokers_fenced=[2])
     page = shown(viewer, "/journal/")
-    assert re.search("olga ?: CreateTopics for the gates", page)
+    assert re.search("olga ?: Create topics for the gates", page)
     assert "broker 2 was silent by itself" in page
     html = viewer.get("/journal/").content.decode()
     for address in ("/topics/orders/", "/brokers/2/", f"/cluster/requests/{REQUEST}/", "?by=olga"):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from web.templatetags.written import ended, near
-from web.wording import age, by_topic, clock, count, duration, length, listed, middle_cut
+from web.wording import age, by_topic, clock, count, duration, length, listed, middle_cut, some_of
 
 NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
 
@@ -64,6 +64,13 @@ def test_a_cut_leaves_no_mark_without_its_letter() -> None:
 def test_partitions_are_listed_by_the_topics_that_are_named() -> None:
     assert by_topic([("", "0, 1")]) == "0, 1"
     assert by_topic([("orders", "0, 1"), ("c" * 249, "4")]) == f"orders 0, 1 · {'c' * 26}…{'c' * 13} 4"
+
+
+def test_some_of_many_are_named_and_the_rest_counted_once() -> None:
+    names = ["orders-0", "orders-1", "clicks-2"]
+    assert some_of(names, 3) == "orders-0, orders-1 and clicks-2"
+    assert some_of(names, 8) == "orders-0, orders-1, clicks-2 and 5 more"
+    assert some_of(["w" * 249], 1) == f"{'w' * 26}…{'w' * 13}"
 
 
 def test_where_ids_have_no_room_their_ends_are_kept() -> None:
