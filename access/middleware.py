@@ -1,12 +1,25 @@
-"""This room ends sessions that are over: unused for half an hour, or twelve hours old."""
+"""This room ends sessions that are over, and asks who it is: a form is shown again after the door."""
 
 import time
 from collections.abc import Callable
 
-from django.contrib.auth import logout
-from django.http import HttpRequest, HttpResponse
+from django.conf import settings
+from django.contrib.auth import REDIRECT_FIELD_NAME, logout
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.utils.http import urlencode
 
 from access import sessions
+
+KEPT = "kept"
+"""The door is told by this that what was typed comes back behind it."""
+
+_NOT_TYPED = frozenset({"csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm"})
+"""What belongs to the form that was sent, and is to be looked at, or typed, anew."""
+
+_LONGEST_QUERY = 4096
+"""Of what was typed, in characters of an address: it stands in one, within one, twice encoded."""
 
 
 class EndOldSessions:
@@ -23,3 +36,22 @@ class EndOldSessions:
             elif sessions.note_use(request.session, now_ms):
                 sessions.keep_use(request.session)
         return self._get_response(request)
+
+
+class AskWhoItIs(LoginRequiredMiddleware):
+    """Leads whoever is not signed in to the door; a form that comes meanwhile is shown again behind it.
+
+    Nothing is done by that: it is filled in as it was, its consequences are shown and confirmed anew.
+    """
+
+    def handle_no_permission(
+        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
+    ) -> HttpResponseRedirect:
+        if not request.POST.get("key"):
+            return super().handle_no_permission(request, view_func)
+        typed = [(name, str(text)) for name, text in request.POST.items() if name not in _NOT_TYPED and text]
+        query = urlencode(typed)
+        if len(query) > _LONGEST_QUERY:
+            query = ""
+        door = {REDIRECT_FIELD_NAME: f"{request.path}?{query}", **({KEPT: "yes"} if query else {})}
+        return HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode(door)}")

@@ -54,6 +54,7 @@ def quota_list(request: HttpRequest) -> HttpResponse:
         "contains": contains,
         "any": total > 0 or ClientQuota.objects.exists(),
         "waiting": waiting[:WAITING_SHOWN],
+        "clients": len({(one.row.told.user, one.row.told.client_id) for one in waiting}),
         "more": max(0, len(waiting) - WAITING_SHOWN) + _unnamed(here),
         "may_operate": user_may(request.user, Operation.OPERATE),
     }

@@ -268,6 +268,8 @@ if (live) {
     if (document.hidden) hidden = setTimeout(() => socket?.close(), 60000);
     else if (!socket || socket.readyState > 1) connect();
   });
+  // The machine has its network again: what waited for the next try need not.
+  addEventListener("online", () => connect());
   setInterval(() => {
     ages();
     watchdog();
