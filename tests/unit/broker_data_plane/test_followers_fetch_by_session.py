@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from broker import handlers_replication
+from broker import fetch_answers, handlers_replication
 from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
+from broker.hosted import HostedPartition
 from kafkaserver.limits import ServerLimits
 from muster.kafkawire.api_table import ApiKey
+from muster.kafkawire.fetch_requests import AskedPartition
+from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_data_plane.planes import (
     ORDERS,
     broker,
@@ -237,6 +240,51 @@ async def test_a_stopped_replica_is_set_aside(tmp_path: Path) -> None:
         assert one.plane.named("orders", 0) is None
         assert len(list((tmp_path / "1").glob("orders-0.*-delete"))) == 1
         assert produced(await ann.ask(PRODUCE, 9, produce(b"b"))) == (6, -1)
+
+
+async def test_a_session_goes_on_with_a_replica_that_was_stopped_and_came_again(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
+        one.obey(1, replicas=IN_STEP)
+        session = (await two.ask(FETCH, 16, follow(0))).session_id
+        two.send(FETCH, 16, follow(0, session=(session, 1), is_empty=True, max_wait_ms=5_000))
+        assert await two.is_quiet()
+        one.obey(2, leader=2, epoch=2, replicas=(2,))
+        assert fetched(await two.hear()).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        one.obey(3, epoch=3, replicas=IN_STEP)
+        level = fetched(await two.ask(FETCH, 16, follow(0, session=(session, 2), leader_epoch=3)))
+        assert (level.error_code, level.high_watermark) == (0, 0)
+        two.send(FETCH, 16, follow(0, session=(session, 3), is_empty=True, max_wait_ms=5_000))
+        ann.send(PRODUCE, 9, produce(b"a"))
+        assert len(fetched(await two.hear()).records) > 0
+        asked = follow(1, session=(session, 4), leader_epoch=3, last_epoch=3, max_wait_ms=5_000)
+        two.send(FETCH, 16, asked)
+        assert produced(await ann.hear()) == (0, 0)
+
+
+async def test_a_follower_that_keeps_up_is_read_for_once_a_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has stored is committed by its next fetch, which is no reason to read the log for it."""
+    read: list[int] = []
+    records_of = fetch_answers.records_of
+
+    def counted(hosted: HostedPartition, asked: AskedPartition, *more: Any, **named: Any) -> Any:
+        read.append(asked.offset)
+        return records_of(hosted, asked, *more, **named)
+
+    async with broker(tmp_path) as one, client(one.client_port) as ann, follower(one) as two:
+        one.obey(1, replicas=IN_STEP)
+        session = (await two.ask(FETCH, 16, follow(0))).session_id
+        monkeypatch.setattr(handlers_replication, "records_of", counted)
+        two.send(FETCH, 16, follow(0, session=(session, 1), is_empty=True, max_wait_ms=5_000))
+        for number in range(3):
+            ann.send(PRODUCE, 9, produce(b"a"))
+            answer = fetched(await two.hear())
+            assert (len(answer.records) > 0, answer.high_watermark) == (True, number)
+            asked = follow(number + 1, session=(session, number + 2), max_wait_ms=5_000)
+            two.send(FETCH, 16, asked)
+            assert produced(await ann.hear()) == (0, number)
+        assert read == [0, 1, 2]
 
 
 async def test_a_level_follower_of_an_idle_partition_is_judged_once(
