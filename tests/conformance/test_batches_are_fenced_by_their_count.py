@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from runtime import streams
+from runtime.lanes import HeldLane
 from runtime.ports import LaneLost
 from tests.conformance.conftest import BOUND_S, Rig
 from tests.conformance.counters import Tally, read_tally, take_slowly
@@ -61,6 +63,47 @@ async def test_who_shared_a_batch_shares_the_next_one(rig: Rig, monkeypatch: pyt
     tally.note("clicks", 2)
     await first
     assert stored(rig) == {"coordinator/0:orders": 2, "coordinator/0:clicks": 2}
+
+
+class TwoCrowds(Tally):
+    """Some ask while others have their batch, who ask again as soon as they are answered."""
+
+    def __init__(self, lane: HeldLane) -> None:
+        super().__init__(lane.name)
+        self._held = lane
+        self.batches: list[list[str]] = []
+
+    def gather(self) -> Mapping[Any, Any]:
+        rows = super().gather()
+        self.batches.append(sorted(rows))
+        if len(self.batches) == 1:
+            asyncio.get_running_loop().call_soon(self._ask, "views")
+        return rows
+
+    def committed(self, rows: Mapping[Any, Any]) -> None:
+        super().committed(rows)
+        if len(self.batches) == 1:
+            asyncio.get_running_loop().call_soon(self._ask, "orders")
+
+    def _ask(self, key: str) -> None:
+        self.note(key, 2)
+        self._held.offer_batch(self)
+
+
+async def test_two_crowds_that_take_turns_become_one(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "LINGER_S", 0.2)
+    lane = await rig.take()
+    tally = TwoCrowds(lane)
+    for key in ("orders", "clicks"):
+        tally.note(key, 1)
+    await lane.submit_batch(tally)
+    async with asyncio.timeout(BOUND_S):
+        while len(tally.acknowledged) < 3:
+            await asyncio.sleep(0.01)
+    assert tally.batches == [
+        ["coordinator/0:clicks", "coordinator/0:orders"],
+        ["coordinator/0:orders", "coordinator/0:views"],
+    ]
 
 
 async def test_a_batch_waits_for_a_lease_that_is_being_taken_and_then_writes_nothing(rig: Rig) -> None:
