@@ -251,6 +251,7 @@ class DataPlane:
         if not is_due or not row.isr:
             is_due = (is_due or self.losses.is_asked(key)) and self._shelf.holds(key)
         if hosted is None and is_due:
+            self._shelf.given_up.look(key, is_in_sync=self.broker_id in row.isr, base_epoch=row.base_epoch)
             hosted = self._host(key)
         if hosted is None:
             return False

@@ -18,8 +18,8 @@ from uuid import UUID, uuid4
 import structlog
 
 from broker.core.replica_log import PartitionKey
-from broker.log import opening
-from broker.log.checkpoints import load_offsets, save_offsets
+from broker.log import given_up, opening
+from broker.log.checkpoints import LEADER_EPOCHS, load_epochs, load_offsets, save_offsets
 from broker.log.files import DamagedFile, OpenFiles, read_sealed, replace_sealed, sync_with_folder
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
@@ -63,6 +63,7 @@ class LogShelf:
         """Logs that may lack what a crash of the machine took, and could not be opened when that was said."""
         self._saved: tuple[dict[PartitionKey, int], dict[PartitionKey, int]] = ({}, {})
         """Recovery points and high watermarks as the files state them."""
+        self.given_up = given_up.GivenUpLogs(folder)
         self.damaged: dict[PartitionKey, str] = {}
         """Logs that lack what they once held, and what was found; the controller must hear of each before
         this broker may lead it."""
@@ -85,9 +86,11 @@ class LogShelf:
         self._recovery_points = load_offsets(self._folder / RECOVERY_POINTS)
         self.high_watermarks = load_offsets(self._folder / HIGH_WATERMARKS)
         self._saved = dict(self._recovery_points), dict(self.high_watermarks)
+        withheld = self.given_up.load(self.keys)
         self._unopened = frozenset(load_offsets(self._folder / UNOPENED).keys() & self._found)
         gone = {key for key, offset in self.high_watermarks.items() if offset and key not in self._found}
         self.damaged.update(dict.fromkeys(gone, "its folder is gone"))
+        self.damaged.update(dict.fromkeys(withheld, given_up.CONFESSED))
 
     def _find(self, path: Path, lose_tail: Callable[[], None] | None) -> None:
         """A folder without a metadata file, or with a spoilt one, belongs to no topic id: nobody asks for it.
@@ -138,6 +141,8 @@ class LogShelf:
         """
         opened = self._open.get(key)
         if opened is None:
+            if self.given_up.withholds(key) and key not in self.damaged:
+                raise StorageFailed(given_up.WHY)
             opened = self._new(key, topic, settings)
             if key in self._found:
                 opened = self.read(key, settings, now_ms)
@@ -209,7 +214,9 @@ class LogShelf:
                     self._lower(key, self._open[key].end_offset if key in self._open else 0)
                 else:
                     self._forget_offsets(key)
+                self.given_up.begun(key)
             if damaged:
+                self.given_up.save()
                 self._state_high_watermarks()
                 self._save_unopened(self._unopened - damaged.keys())
         except OSError as error:
@@ -225,6 +232,7 @@ class LogShelf:
         Apart from `set_aside`: thousands that go at once cost one file.
         """
         try:
+            self.given_up.save()
             if self._saved[1].keys() - self.high_watermarks.keys():
                 self._state_high_watermarks()
         except OSError as error:
@@ -250,12 +258,16 @@ class LogShelf:
                 folder.mkdir()
         stated = {"version": 1, "topic_id": str(opened.topic_id)}
         replace_sealed(folder / METADATA_FILE, json.dumps(stated).encode() + b"\n")
-        self._found[PartitionKey(opened.topic_id, int(partition))] = folder.name
+        key = PartitionKey(opened.topic_id, int(partition))
+        self._found[key] = folder.name
+        self.given_up.begun(key)
 
     def set_aside(self, key: PartitionKey, suffix: str) -> None:
         """The log of `key` is not served any more: STRAY, or DELETE with its topic. Raises StorageFailed."""
         name = self._found.pop(key, None)
         opened = self._open.pop(key, None)
+        if name is not None:
+            self._give_up(key, self._folder / name, opened)
         self._forget_offsets(key)
         self.damaged.pop(key, None)
         if opened is not None:
@@ -267,6 +279,16 @@ class LogShelf:
             self._save_unopened(self._unopened - {key})
         except OSError as error:
             raise StorageFailed(str(error)) from error
+
+    def _give_up(self, key: PartitionKey, folder: Path, opened: PartitionLog | None) -> None:
+        """Noted before it goes: of a log that never had a record there is nothing to miss."""
+        if opened is not None and not opened.failure:
+            last_epoch = opened.last_epoch
+        else:
+            epochs = load_epochs(folder / LEADER_EPOCHS)
+            last_epoch = -1 if epochs is None else epochs.last_epoch
+        if last_epoch >= 0:
+            self.given_up.note(key, last_epoch)
 
     def _set_aside(self, folder: Path, topic: str, suffix: str) -> None:
         partition = folder.name.rpartition("-")[2]
@@ -317,6 +339,7 @@ class LogShelf:
                 self._forget_offsets(key)
         recovery_points, known = self._saved
         try:
+            self.given_up.save()
             if recovery_points != self._recovery_points:
                 self._save_recovery_points()
             if known != self.high_watermarks:

@@ -19,6 +19,7 @@ from broker.handlers_produce import _ParkedProduce
 from broker.handlers_replication import Followed, FollowerSession
 from broker.hosted import HostedPartition
 from broker.log import accepting, opening, partition_log, retention
+from broker.log.given_up import GivenUpLogs
 from broker.log.outcomes import LARGEST, LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.segment import Segment
@@ -57,6 +58,10 @@ MUTANTS["damage_kept"] = lambda: patch.object(
 )
 
 
+MUTANTS["given_up_leads"] = lambda: patch.object(GivenUpLogs, "withholds", lambda _logs, _key: False)
+MUTANTS["withheld_is_forgotten"] = lambda: patch.object(
+    GivenUpLogs, "load", lambda _logs, _found: frozenset()
+)
 MUTANTS["unopened_is_forgotten"] = lambda: patch.object(LogShelf, "tried", lambda _shelf: None)
 MUTANTS["unusable_untold"] = lambda: patch.object(turn, "unusable_news", lambda *_: ())
 

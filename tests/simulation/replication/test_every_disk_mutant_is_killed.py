@@ -16,6 +16,7 @@ from tests.unit.broker_data_plane import test_a_leader_with_a_bad_batch_gives_wa
 from tests.unit.broker_data_plane import test_a_log_that_cannot_be_used_leads_nothing as failed
 from tests.unit.broker_data_plane import test_batches_behind_a_refused_one_are_refused_alike as refused
 from tests.unit.broker_data_plane import test_followers_fetch_by_session as sessions
+from tests.unit.broker_data_plane import test_what_was_given_up_leads_nothing as given_up
 from tests.unit.broker_log import test_another_history_is_not_committed as another
 from tests.unit.broker_log import test_damage_is_found_when_a_log_is_opened as damage
 from tests.unit.broker_log import test_what_is_believed_is_looked_at_when_it_is_read as believed
@@ -84,6 +85,12 @@ SCENES: dict[str, Callable[[Path], None]] = {
     ),
     "gap_is_taken": lambda folder: asyncio.run(
         refused.test_a_new_producer_of_a_topic_whose_records_were_deleted(folder)
+    ),
+    "given_up_leads": lambda folder: asyncio.run(
+        given_up.test_it_counts_as_failed_where_an_older_row_has_it_in_sync(folder, 1)
+    ),
+    "withheld_is_forgotten": lambda folder: asyncio.run(
+        given_up.test_its_next_process_confesses_and_copies(folder)
     ),
     "last_gives_up": lambda folder: asyncio.run(
         bad_batch.test_the_last_in_sync_replica_goes_on_with_what_it_has(folder)

@@ -151,6 +151,7 @@ class Broker:
         configs: dict[str, str] | None = None,
         partitions: int = 1,
         racks: Mapping[int, str] = MappingProxyType({}),
+        base_epoch: int = 0,
     ) -> None:
         """Tell the plane what the controller decided about orders, of which there is partition 0 alone."""
         isr = replicas if isr is None else isr
@@ -163,7 +164,8 @@ class Broker:
         )
         self.plane.live = frozenset(BROKERS)
         for number in range(partitions):
-            self.plane.obey(PartitionRow(ORDERS, number, replicas, leader, epoch, isr, version))
+            row = PartitionRow(ORDERS, number, replicas, leader, epoch, isr, version, base_epoch=base_epoch)
+            self.plane.obey(row)
 
 
 @asynccontextmanager
