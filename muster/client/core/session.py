@@ -113,7 +113,8 @@ class MemberSession:
         self._correlation_id = 0
         self._register_id = 0
         self._answered: tuple[int, Instant] = (0, Instant(0))
-        self._out_of_range: set[Partition] = set()
+        self._out_of_range: dict[Partition, int | None] = {}
+        """The committed offset that counts for nothing; None: whatever is told next."""
         self._lapsed: dict[Partition, int] = {}
         self._commits: dict[int, None] = {}
         self._ending: dict[int, _Ending] = {}
@@ -230,11 +231,12 @@ class MemberSession:
     def out_of_range(self, partition: Partition, now: Instant) -> list[Directive]:
         """A fetcher's offset does not exist at the leader: stop, disconnect, register again (000 chapter 11).
 
-        The next start of this partition ignores the committed offset and follows auto_offset_reset.
+        Starts of this partition follow auto_offset_reset until something else is committed: others may be out
+        of range, too, and each is found by itself, before a record of the ones before was finished.
         """
         if partition not in self.fetching:
             return []
-        self._out_of_range.add(partition)
+        self._out_of_range[partition] = None
         ended = self._end(self.fetching)
         return [*ended, *self._give_up(f"{partition} is out of range", now)]
 
@@ -348,10 +350,13 @@ class MemberSession:
         """Stop what is not named, start what is missing, leave the rest alone."""
         directives = self._end([one for one in self.fetching if one not in owned])
         missing = {one: offset for one, offset in owned.items() if one not in self.fetching}
-        for partition in self._out_of_range & missing.keys():
-            missing[partition] = NO_OFFSET
         kept = frozenset(one for one in missing if self._nobody_else_had(one, generation))
-        self._out_of_range -= missing.keys()
+        for partition in self._out_of_range.keys() & missing.keys() - kept:
+            told, ignored = missing[partition], self._out_of_range[partition]
+            if ignored is None or told == ignored:
+                self._out_of_range[partition], missing[partition] = told, NO_OFFSET
+            else:
+                del self._out_of_range[partition]
         for partition, offset in missing.items():
             self._lapsed.pop(partition, None)
             self.fetching[partition] = Position(offset, generation)
@@ -370,8 +375,8 @@ class MemberSession:
 
         Partitions change hands at the opening of a generation and at no other time.
         """
-        lapsed = self._lapsed.get(partition)
-        return lapsed is not None and generation <= lapsed + 1 and partition not in self._out_of_range
+        lapsed, was_started = self._lapsed.get(partition), self._out_of_range.get(partition, 0) is not None
+        return lapsed is not None and generation <= lapsed + 1 and was_started
 
     def _commit_answered(self, answer: CommitOffsetsResponse) -> list[Directive]:
         if self.stage is Stage.LEAVING and answer.correlation_id == self._leave_id:

@@ -284,7 +284,8 @@ class Process:
                     f"{partition} starts at {offset}, and was set to {begins_at}",
                 )
             self.cluster.checks.begins_at.pop(partition, None)
-            self._out_of_range.discard(partition)
+            if offset >= 0:
+                self._out_of_range.discard(partition)
             offset = max(offset, self.world.floor.get(partition, 0)) if offset < 0 else offset
             if partition in directive.kept:
                 self.world.forbid(

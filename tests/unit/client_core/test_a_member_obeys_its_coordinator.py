@@ -276,6 +276,26 @@ def test_out_of_range_registers_again_and_resets_the_offset() -> None:
     assert session.hear(start(2, 3, 4), NOW)[0] == StartFetchers({orders(0): 3, orders(1): -1})
 
 
+def again(session: MemberSession) -> None:
+    """It comes back, and is known."""
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    session.hear(RegisterConsumerResponse(correlation_id=register.correlation_id, known=True), NOW)
+
+
+def test_what_was_out_of_range_stays_so_until_something_else_is_committed() -> None:
+    session = registered(30, 40)
+    session.out_of_range(orders(0), NOW)
+    again(session)
+    assert session.hear(start(2, 30, 40), NOW)[0] == StartFetchers({orders(0): -1, orders(1): 40})
+    session.out_of_range(orders(1), NOW)
+    again(session)
+    assert session.hear(start(3, 30, 40), NOW)[0] == StartFetchers({orders(0): -1, orders(1): -1})
+    session.out_of_range(orders(1), NOW)
+    again(session)
+    assert session.hear(start(4, 5, 40), NOW)[0] == StartFetchers({orders(0): 5, orders(1): -1})
+
+
 def test_another_subscription_registers_again_with_the_same_token() -> None:
     session = registered(3)
     assert [type(each) for each in session.subscribe((TopicCount("clicks"),), NOW)] == [
