@@ -86,6 +86,21 @@ def url(name: str, text: str, *schemes: str) -> str:
     return text
 
 
+def origin(name: str, text: str) -> str:
+    """``text`` as it is, once it is what a browser calls an origin. Raises SettingError.
+
+    One with a path, be it a slash, is equal to none: each form would be refused.
+    """
+    try:
+        split = urlsplit(text)
+        fits = split.scheme in ("http", "https") and bool(split.hostname) and split.port != 0
+    except ValueError:
+        fits = False
+    if not fits or text != f"{split.scheme}://{split.netloc}" or "@" in split.netloc:
+        raise SettingError(f"{name}: {text!r} is no origin such as https://muster.example, without a path.")
+    return text
+
+
 def process_role(arguments: list[str]) -> str:
     """What this process is, told from its command line: node, web, worker or tool."""
     program = Path(arguments[0]) if arguments else Path()

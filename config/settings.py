@@ -21,7 +21,9 @@ DEFAULT_SECRET_KEY = _told.default("SECRET_KEY")
 SECRET_KEY = _told.text("SECRET_KEY")
 DEBUG = _told.switch("MUSTER_DEBUG")
 ALLOWED_HOSTS = list(_told.words("ALLOWED_HOSTS"))
-CSRF_TRUSTED_ORIGINS = list(_told.words("MUSTER_TRUSTED_ORIGINS"))
+CSRF_TRUSTED_ORIGINS = [
+    environment.origin("MUSTER_TRUSTED_ORIGINS", one) for one in _told.words("MUSTER_TRUSTED_ORIGINS")
+]
 
 MUSTER_HOME = Path(_told.text("MUSTER_HOME"))
 MUSTER_CLUSTER_NAME = _told.text("MUSTER_CLUSTER_NAME")

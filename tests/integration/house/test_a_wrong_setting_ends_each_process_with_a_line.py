@@ -28,6 +28,8 @@ OF_DJANGO = [
     ("DATABASE_URL", "postgresql://ann:hidden@db:x/muster", "is not postgresql://USER:PASSWORD@HOST:PORT"),
     ("DATABASE_DIRECT_URL", "postgresql://ann:hidden@db/muster?pool=no", "is not postgresql://USER"),
     ("ALLOWED_HOSTS", ",,", "names nothing"),
+    ("MUSTER_TRUSTED_ORIGINS", "https://a.example,muster.example", "'muster.example' is no origin such as"),
+    ("MUSTER_TRUSTED_ORIGINS", "https://muster.example/", "'https://muster.example/' is no origin such as"),
     ("MUSTER_NUM_PARTITIONS", "many", "is not a whole number from 1 to 10000"),
     ("MUSTER_COMPILED", "perhaps", "is neither on nor off"),
 ]
