@@ -109,6 +109,8 @@ class _Listening:
         self._clock = asyncio.get_running_loop().time
         self._second_began = self._clock()
         self._frames = 0
+        self._may_come_bytes = 0
+        """So long the message that comes now may be, as the door last said; looked up again for the next."""
 
     async def listen(self, receive: Receive) -> None:
         """Hear what comes by `receive`, until the peer is gone."""
@@ -120,18 +122,23 @@ class _Listening:
                 await asyncio.sleep(pause_s)
 
     def fits(self, size_bytes: int) -> bool:
-        """Whether a message of so many bytes may come; if not it is refused, and never held."""
+        """Whether a message of so many bytes may come; if not it is refused, and never held.
+
+        Asked for each of its fragments; what the door counts, the partitions that a member owns, may be many.
+        """
         if self._connection.closing:
             return False
-        limit_bytes = self._door.inbound_limit_bytes(self._connection, size_bytes)
-        if size_bytes > limit_bytes:
-            self._refuse(codec.too_large(size_bytes, limit_bytes))
-        return size_bytes <= limit_bytes
+        if size_bytes > self._may_come_bytes:
+            self._may_come_bytes = self._door.inbound_limit_bytes(self._connection, size_bytes)
+            if size_bytes > self._may_come_bytes:
+                self._refuse(codec.too_large(size_bytes, self._may_come_bytes))
+        return size_bytes <= self._may_come_bytes
 
     def hear(self, text: str) -> float:
         """Hear one text; for so many seconds nothing more may be read."""
         if self._connection.closing:
             return 0
+        self._may_come_bytes = 0
         self._understand(self._connection, text)
         self._frames += 1
         if self._frames < self._door.limits.frames_per_second:
