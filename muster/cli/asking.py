@@ -35,22 +35,24 @@ _RESULTS: Final = [
 ]
 
 
-def tag_of(session: Session, path: str) -> str:
+def tag_of(session: Session, path: str, *, is_nameable: bool = True) -> str:
     """The version that is meant: as it was said, or as it is now. Raises Failure.
 
-    What is not there may be gone by the same command under the same key: then that is told.
+    What is not there may be gone by the same command under the same key: then that is told. `is_nameable`: a
+    command of several changes takes no version, as each of them is made on another.
     """
     said = session.asking.if_match.strip()
     if said:
         return said if said == "*" or said.endswith('"') else f'"{said}"'
     found = session.rest.found(path) if session.asking.key else session.rest.get(path)
-    return "*" if found is None else version_of(session, found)
+    return "*" if found is None else version_of(session, found, is_nameable=is_nameable)
 
 
-def version_of(session: Session, found: Answer) -> str:
+def version_of(session: Session, found: Answer, *, is_nameable: bool) -> str:
     """The version that was just read. Raises Failure if nobody told it: then nothing may be overwritten."""
     if not found.tag:
-        advice = "Something in between takes it away: ask past it, or say --if-match '*'."
+        advice = "Something in between takes it away: ask past it"
+        advice = f"{advice}, or say --if-match '*'." if is_nameable else f"{advice}."
         raise Failure(
             ExitCode.UNREACHABLE, f"{session.place.url} does not say which version that is (ETag).", advice
         )
@@ -65,19 +67,21 @@ def ask(
     *,
     tag: str = "",
     step: int = 0,
+    is_first: bool = False,
     again: str = "",
     **parameters: object,
 ) -> dict[str, Any]:
     """Ask for it, follow it if it is to be waited for, and give the request as it ended. Raises Failure.
 
     `step` counts the changes of one command that asks for several: each has its own key, and the version that
-    it is asked on is none that people could name. `again`: words with which the same is asked later.
+    it is asked on is none that people could name. `is_first` of several, under the key of the command itself:
+    what fails behind it says how to go on. `again`: words with which the same is asked later.
     """
     key = f"{session.key}-{step}" if step else session.key
     words = f"--idempotency-key {session.key}" + (f" --if-match '{tag}'" if tag and not step else "")
     words = f"{words} {again}".strip()
     advice = f"It may have been carried out. The same command with {words} does it once in all."
-    goes_on = f"The same command with {words} goes on where it ended." if step else ""
+    goes_on = f"The same command with {words} goes on where it ended." if step or is_first else ""
     session.asked, session.to_go_on = advice, ""
     try:
         answer = session.rest.send(method, path, key, body=body, tag=tag, **parameters)

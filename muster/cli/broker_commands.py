@@ -162,7 +162,8 @@ def decommission(session: Session, broker: Broker, throttle: Throttle = "") -> N
             session.screen.note(to_do)
         return
     session.confirm(str(broker), f"The secret of broker {broker} opens nothing from then on.")
-    tell(session, ask(session, "DELETE", path, tag=tag_of(session, path), reason=reason, step=5))
+    tag = tag_of(session, path, is_nameable=False)
+    tell(session, ask(session, "DELETE", path, tag=tag, reason=reason, step=5))
 
 
 def _require_empty(session: Session, broker: int, plan: str) -> None:
@@ -189,7 +190,7 @@ def _planned(session: Session, broker: int, kind: str, throttle: str) -> None:
     _require_no_version(session)
     if session.rest.found(named("brokers", broker)) is None:
         raise Failure(ExitCode.NOT_FOUND, f"There is no broker {broker}.")
-    plan = proposal(session, {"kind": kind, "brokers": [broker]}, throttle)
+    plan = proposal(session, {"kind": kind, "brokers": [broker]}, throttle, is_first=session.asking.yes)
     if session.asking.yes:
         carry_out(session, plan, "", str(broker), step=1)
     elif session.asking.wait:
@@ -200,4 +201,4 @@ def _planned(session: Session, broker: int, kind: str, throttle: str) -> None:
 def _wished(session: Session, broker: int, kind: str, *, step: int = 0) -> dict[str, Any]:
     path = named("brokers", broker)
     body = {"kind": kind, "reason": session.reason()}
-    return ask(session, "POST", path, body, tag=tag_of(session, path), step=step)
+    return ask(session, "POST", path, body, tag=tag_of(session, path, is_nameable=not step), step=step)

@@ -103,7 +103,7 @@ def cancel(
     with session.screen.as_one_list() if len(move) > 1 else nullcontext():
         for number, one in enumerate(move, start=1 if len(move) > 1 else 0):
             path = named("reassignments", one)
-            tag = tag_of(session, path)
+            tag = tag_of(session, path, is_nameable=len(move) == 1)
             tell(session, ask(session, "DELETE", path, tag=tag, reason=reason, step=number))
 
 

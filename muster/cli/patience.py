@@ -38,6 +38,10 @@ class Patience:
             if not is_over.is_set():
                 raise
             raise httpx.ReadTimeout("the answer came too slowly") from error
+        else:
+            if is_over.is_set():
+                # What says not how long it is ends where its connection does: in the middle, by this hand.
+                raise httpx.ReadTimeout("the answer came too slowly")
         finally:
             timer.cancel()
 

@@ -41,10 +41,12 @@ _BROKER_FIELDS: Final = ("broker", "before", "after", "first_before", "first_aft
 _SHOWN_STEPS: Final = 20
 
 
-def proposal(session: Session, wish: dict[str, Any], throttle: str, *, step: int = 0) -> str:
-    """Propose it; the plan's id. Raises Failure."""
+def proposal(
+    session: Session, wish: dict[str, Any], throttle: str, *, step: int = 0, is_first: bool = False
+) -> str:
+    """Propose it; the plan's id. `is_first`: of several changes of one command. Raises Failure."""
     body = wish | {"reason": session.reason()} | ({"throttle": typed_size(throttle)} if throttle else {})
-    request = ask(session, "POST", "plans", body, step=step)
+    request = ask(session, "POST", "plans", body, step=step, is_first=is_first)
     if request["verdict"] != "done":
         tell(session, request)
     [plan] = [one["name"] for one in request["results"]]
@@ -175,8 +177,8 @@ def carry_out(session: Session, plan_id: str, what: str, name: str, *, step: int
         seen = session.rest.get(path)
         if seen.body["phase"] != phase:
             continue
-        wish = {"kind": kind, "reason": session.reason()}
-        request = ask(session, "POST", path, wish, tag=version_of(session, seen), step=step + number)
+        wish, tag = {"kind": kind, "reason": session.reason()}, version_of(session, seen, is_nameable=False)
+        request = ask(session, "POST", path, wish, tag=tag, step=step + number)
         if request["verdict"] != "done":
             tell(session, request)
     await_end(session, plan_id)

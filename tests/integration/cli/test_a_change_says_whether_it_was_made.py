@@ -93,6 +93,7 @@ def test_no_plan_is_approved_on_a_version_that_nobody_told(nobody: Muster) -> No
     with stranger(in_turn(answered({}), proposed, draft), asked=asked) as url:
         ended = nobody("brokers", "fill", "1", "--yes", "--reason", "tried", "--url", url)
     assert ended.code == ExitCode.UNREACHABLE and "which version" in ended.err, ended.err
+    assert "--if-match" not in ended.err, "which this command refuses"
     assert [one.startswith(b"POST") for one in asked].count(True) == 1
 
 
@@ -196,6 +197,17 @@ def test_who_is_left_between_two_changes_is_told_how_to_go_on(nobody: Muster) ->
         key = ("--reason", "tried", "--idempotency-key", "k-1")
         ended = nobody("moves", "cancel", "m-1", "m-2", *key, "--url", url)
     assert ended.code == ExitCode.UNREACHABLE
+    assert "The same command with --idempotency-key k-1 goes on where it ended." in ended.err
+
+
+def test_who_is_left_behind_a_proposal_that_is_to_be_carried_out_is_told_how_to_go_on(nobody: Muster) -> None:
+    proposed = answered(DONE | {"results": [{"name": "p-1", "error": None, "text": ""}]})
+    draft = answered({"phase": "Draft", "step_count": 1})
+    gone = http("502 Bad", b"<html>", "Content-Type: text/html")
+    words = ("brokers", "fill", "1", "--yes", "--reason", "tried", "--idempotency-key", "k-1")
+    with stranger(in_turn(answered({}), proposed, draft, gone)) as url:
+        ended = nobody(*words, "--timeout", "0.2", "--url", url)
+    assert ended.code == ExitCode.UNREACHABLE, ended.err
     assert "The same command with --idempotency-key k-1 goes on where it ended." in ended.err
 
 

@@ -65,6 +65,7 @@ ODD: dict[str, tuple[Answer, tuple[ExitCode, ...]]] = {
     ),
     "without an end": (endless(HEAD + b"\r\n{", b" " * 1_000_000), (ExitCode.UNREACHABLE,)),
     "a body that trickles": (trickling(HEAD + b"Content-Length: 1000000\r\n\r\n"), (ExitCode.UNREACHABLE,)),
+    "a body that trickles, of any length": (trickling(HEAD + b"\r\n{"), (ExitCode.UNREACHABLE,)),
     "a head that trickles": (trickling(HEAD + b"X: "), (ExitCode.UNREACHABLE,)),
     "never": (silent, (ExitCode.UNREACHABLE,)),
     "elsewhere": (http("307 There", b"", "Location: http://127.0.0.1:1/"), (ExitCode.USAGE,)),
@@ -128,6 +129,13 @@ def test_an_outage_ends_no_watch(nobody: Muster) -> None:
         _, rest = watching.communicate(timeout=60)
     assert seen[0] == "There is none.\n" and seen.count("muster: It is so.\n") == 2, seen
     assert watching.returncode == ExitCode.DONE and "Traceback" not in rest
+
+
+@pytest.mark.parametrize("head", [HEAD + b"Content-Length: 1000000\r\n\r\n{", HEAD + b"\r\n{"])
+def test_an_answer_that_trickles_is_told_as_too_slow(nobody: Muster, head: bytes) -> None:
+    with stranger(trickling(head)) as url:
+        ended = nobody(*READS, *IN_TIME, "--url", url)
+    assert "did not answer within 0.3 s" in ended.err and "JSON" not in ended.err, ended.err
 
 
 def test_a_token_follows_nobody_elsewhere(nobody: Muster) -> None:
