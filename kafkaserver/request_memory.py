@@ -36,6 +36,10 @@ class RequestMemory(Generic[Holder]):
         """True for the one that may go beyond the limit, until its frame has been served."""
         return self._turn is who
 
+    def holder_of(self, turn: int) -> Holder | None:
+        """Who has the turn of this number still; None: it is over."""
+        return self._turn if self.turns == turn else None
+
     def hold(self, size_bytes: int) -> None:
         """Count bytes that are here already."""
         self.held_bytes += size_bytes

@@ -267,10 +267,12 @@ class KafkaServer:
         self.loop.call_soon(connection.read_on)
         if self.memory.has_turn(connection):
             turn_s = self.limits.memory_turn_ms / 1000
-            self.loop.call_later(turn_s, self._end_turn, connection, self.memory.turns)
+            # By its number: no timer keeps a connection in memory that is closed by then.
+            self.loop.call_later(turn_s, self._end_turn, self.memory.turns)
 
-    def _end_turn(self, connection: Connection, turn: int) -> None:
-        if self.memory.has_turn(connection) and self.memory.turns == turn:
+    def _end_turn(self, turn: int) -> None:
+        connection = self.memory.holder_of(turn)
+        if connection is not None:
             self.counters.greedy += 1
             connection.close("its frame came too slowly while memory was short")
 

@@ -87,6 +87,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self._others_since = 0.0
         self._waits_for_the_peer = False
         self._cut_off: asyncio.TimerHandle | None = None
+        self._pause: asyncio.TimerHandle | None = None
         self._large_texts = large_texts(self.loop)
         self._said = said_texts(self.loop)
 
@@ -128,8 +129,9 @@ class TextWebSocket(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """As uvicorn; no timer keeps alive what nobody needs any more."""
         super().connection_lost(exc)
-        if self._cut_off is not None:
-            self._cut_off.cancel()
+        for timer in (self._cut_off, self._pause):
+            if timer is not None:
+                timer.cancel()
 
     def resume_writing(self) -> None:
         """As uvicorn; what the peer says is read again."""
@@ -273,16 +275,18 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             pause_s = max(0.0, self._others_since + 1 - self.loop.time())
             self._others_since, self._others = self.loop.time() + pause_s, 0
             if pause_s:
-                self._rest_from_reading()
-                self.loop.call_later(pause_s, self._go_on)
+                self._rest_for(pause_s)
 
     def _heard(self, payload: bytes) -> None:
         if self.close_sent or self._hear is None or (text := self._text_of(payload)) is None:
             return
         pause_s = self._hear(text)
         if pause_s > 0 and not self._resting:
-            self._rest_from_reading()
-            self.loop.call_later(pause_s, self._go_on)
+            self._rest_for(pause_s)
+
+    def _rest_for(self, pause_s: float) -> None:
+        self._rest_from_reading()
+        self._pause = self.loop.call_later(pause_s, self._go_on)
 
     def _rest_until_called(self) -> None:
         self._rest_from_reading()

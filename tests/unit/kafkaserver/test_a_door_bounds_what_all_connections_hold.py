@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import resource
 import socket
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from kafkaserver.limits import ServerLimits
 from kafkaserver.replies import Reply
 from kafkaserver.server import KafkaServer
+from kafkaserver.sockets import Connection
 from muster.kafkawire.api_table import RequestHeader
 from tests.unit.kafkaserver.served import answer, request, served, until
 
@@ -76,10 +78,24 @@ async def test_the_time_of_a_turn_that_is_over_ends_no_later_one() -> None:
         assert server.memory.has_turn(connection)
         closed = []
         for turn in (1, 2):
-            server._end_turn(connection, turn)
+            server._end_turn(turn)
             closed.append(connection.is_closed)
         assert closed == [False, True], "the first turn is over, the second has its own time"
         slow.close()
+
+
+async def test_the_time_of_a_turn_keeps_no_connection_in_memory_that_is_closed() -> None:
+    async with served(echo, ServerLimits(requests_in_memory_bytes=50_000)) as (server, port):
+        _, slow = await asyncio.open_connection("127.0.0.1", port)
+        slow.write(request(1, LARGE)[:40_000])
+        await until(lambda: server.memory.is_short)
+        slow.write(request(1, LARGE)[40_000:120_000])
+        await until(lambda: server.memory.turns > 0)
+        [peer] = [one.peer for one in server._connections]
+        slow.close()
+        await until(lambda: not server.connection_count)
+        gc.collect()
+        assert not [one for one in gc.get_objects() if isinstance(one, Connection) and one.peer == peer]
 
 
 async def test_who_holds_most_answers_in_memory_is_hung_up_on() -> None:

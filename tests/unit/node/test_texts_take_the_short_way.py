@@ -1,7 +1,9 @@
 """Whatever way a frame comes in, the application hears the same texts in the same order, or a close code."""
 
 import asyncio
+import gc
 import struct
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -362,6 +364,22 @@ async def test_whoever_takes_no_answer_to_its_pings_is_read_no_further(
         peer.send(frame(b"after"))
         while (await peer.next_frame()) != (TEXT, b"after"):
             pass
+
+
+async def test_a_pause_keeps_no_websocket_in_memory_that_is_closed() -> None:
+    application = Application()
+    application.pause_s = 3_600.0
+    async with connected(application) as peer:
+        peer.send(frame(b"a text"))
+        async with asyncio.timeout(BOUND_S):
+            while not application.line._resting:
+                await asyncio.sleep(0)
+        left = weakref.ref(application.line)
+        # As long as it rests nobody sees that its peer goes: its own door ends it.
+        application.line.transport.abort()
+        application.line = None
+    gc.collect()
+    assert left() is None
 
 
 async def test_pings_without_end_wait_as_texts_do() -> None:
