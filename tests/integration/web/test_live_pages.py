@@ -20,6 +20,7 @@ from groups.models import ConsumerGroup
 from runtime.models import NodeSession
 from tests.integration.web import cast
 from tests.integration.web.served import WebProcess
+from web.live import REREAD_MS
 
 SOON_S = 60
 
@@ -45,13 +46,18 @@ def watch(socket: ClientConnection, key: str, **more: Any) -> dict[str, Any]:
     return until(socket, lambda word: "boot" in word)
 
 
-def until(socket: ClientConnection, fits: Any) -> dict[str, Any]:
-    """The first word that fits, within SOON_S."""
-    for _ in range(4 * SOON_S):
+def until(socket: ClientConnection, fits: Any, words: int = 4 * SOON_S) -> dict[str, Any]:
+    """The first word that fits, of so many; one comes each second, and at once when there is news."""
+    for _ in range(words):
         word: dict[str, Any] = json.loads(socket.recv(timeout=SOON_S))
         if fits(word):
             return word
     raise AssertionError("the word never came")
+
+
+def told_of_a_change(socket: ClientConnection) -> dict[str, Any]:
+    """The word that tells of one, before the page would read itself anew without any."""
+    return until(socket, lambda word: word.get("changed"), words=REREAD_MS // 1_000 // 2)
 
 
 def refused(web: WebProcess, **more: Any) -> int:
@@ -91,7 +97,7 @@ def test_a_change_is_told_without_and_with_a_notification(web: WebProcess, sessi
         before = watch(socket, "group departures")
         until(socket, lambda word: not word.get("changed"))
         ConsumerGroup.objects.filter(name=group.name).update(version=418, generation=44)
-        told = until(socket, lambda word: word.get("changed"))
+        told = told_of_a_change(socket)
         assert told["sequence"] > before["sequence"]
 
 
@@ -104,7 +110,7 @@ def test_another_groups_change_is_not_told(web: WebProcess, session: str) -> Non
         until(here, lambda word: "boot" not in word)
         until(there, lambda word: "boot" not in word)
         ConsumerGroup.objects.filter(name="aside").update(version=418)
-        told = until(there, lambda word: word.get("changed"))
+        told = told_of_a_change(there)
         words = [until(here, lambda word: word["sequence"] >= told["sequence"]) for _ in range(2)]
         assert not any(word.get("changed") for word in words)
 
@@ -113,7 +119,7 @@ def test_what_changed_while_the_page_was_on_its_way_is_told(web: WebProcess, ses
     cast.add_group("departures")
     with live(web, session) as socket:
         watch(socket, "group departures", rendered="417/of/an/older/state")
-        assert until(socket, lambda word: word.get("changed"))
+        assert told_of_a_change(socket)
 
 
 def test_a_page_that_comes_back_is_told_what_it_missed(web: WebProcess, session: str) -> None:
@@ -125,13 +131,13 @@ def test_a_page_that_comes_back_is_told_what_it_missed(web: WebProcess, session:
     with live(web, session) as socket:
         assert watch(socket, "group returning", **resume)["missed"] == "nothing"
         ConsumerGroup.objects.update(version=420)
-        until(socket, lambda word: word.get("changed"))
+        told_of_a_change(socket)
     with live(web, session) as socket:
         assert watch(socket, "group returning", **resume)["missed"] == "something"
-        assert until(socket, lambda word: word.get("changed"))
+        assert told_of_a_change(socket)
     with live(web, session) as socket:
         assert watch(socket, "group returning", boot="another", since=3)["missed"] == "unknown"
-        assert until(socket, lambda word: word.get("changed"))
+        assert told_of_a_change(socket)
 
 
 def test_a_malformed_word_ends_the_connection(web: WebProcess, session: str) -> None:
@@ -188,7 +194,7 @@ def test_a_takeover_is_told(web: WebProcess, session: str) -> None:
             until(socket, lambda word: "boot" not in word and not word["changed"])
         NodeSession.objects.update(ended=True)
         for socket in (here, there):
-            assert until(socket, lambda word: word.get("changed"))
+            assert told_of_a_change(socket)
 
 
 def test_signing_out_ends_the_connection(web: WebProcess, session: str) -> None:

@@ -290,19 +290,28 @@ def test_a_frozen_backend_costs_one_desk_for_a_while(fresh_database: str) -> Non
             os.kill(pid, signal.SIGCONT)
 
 
-def test_a_queue_that_is_full_or_too_slow_is_refused() -> None:
-    async def handle(scope: Any, receive: Any, send_answer: Any) -> None:
-        assert (await receive())["type"] == "http.request"
-        assert (await receive())["type"] == "http.disconnect"
+def test_a_queue_that_is_full_or_too_slow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.desks.MOST_WAITING", 1)
 
     async def story() -> None:
+        begun = asyncio.Event()
+
+        async def handle(scope: Any, receive: Any, send_answer: Any) -> None:
+            assert (await receive())["type"] == "http.request"
+            begun.set()
+            assert (await receive())["type"] == "http.disconnect"
+
         desks = Desks(handle, number=1, wait_ms=100, work_ms=1_000)
         first = asyncio.create_task(desks.answer(SCOPE, b""))
+        await begun.wait()
+        second = asyncio.create_task(desks.answer(SCOPE, b""))
         await asyncio.sleep(0)
         with pytest.raises(Busy):
             await desks.answer(SCOPE, b"")
-        with pytest.raises(Busy):
-            await first
+        assert not second.done(), "who finds no room does not wait"
+        for one in (second, first):
+            with pytest.raises(Busy):
+                await one
         await desks.close()
 
     asyncio.run(story())

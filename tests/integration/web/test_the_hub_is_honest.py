@@ -150,6 +150,27 @@ def test_a_page_reads_itself_now_and_then_without_a_change(monkeypatch: pytest.M
     run(Hub(read), browser, story)
 
 
+def test_what_is_kept_no_more_is_not_said_to_be_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "CHANGES_KEPT", 2)
+    looks: list[int] = []
+
+    async def read(watched: frozenset[str]) -> Mapping[str, str]:
+        """Of `group departures` one change, then `overview` changes each time."""
+        looks.append(len(looks))
+        return {"group departures": str(min(looks[-1], 1)), "overview": str(max(looks[-1], 1))}
+
+    async def look() -> list[str]:
+        hub = Hub(read)
+        hub.pages |= {live.Page("ann", watch="group departures"), live.Page("ben", watch="overview")}
+        answers = []
+        for _ in range(4):
+            await hub.look()
+            answers.append(hub.missed(hub.boot, 0, "group departures"))
+        return answers
+
+    assert asyncio.run(look()) == ["nothing", "something", "something", "unknown"]
+
+
 def test_pages_that_left_are_forgotten_when_too_many_were_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MOST_WATCHED", 3)
     asked: list[int] = []
