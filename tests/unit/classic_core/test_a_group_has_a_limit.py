@@ -61,6 +61,17 @@ def test_no_more_ids_wait_for_their_first_join_than_there_may_be_members() -> No
     assert len(group.state.classic.pending) == 2
 
 
+def test_ids_that_wait_take_nobodys_place() -> None:  # 37
+    group = ClassicGroup(TWO)
+    [ann] = group.stable("a")
+    for name in "xyz":
+        group.join(client=name, knows_ids=True)
+    joining = group.joining(client="b")
+    group.turn(joining)
+    group.join(ann)
+    assert group.members == [ann, joining.fresh_member_id]
+
+
 def test_who_would_make_the_metadata_too_long_is_refused_and_the_others_stay() -> None:
     group = ClassicGroup(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_metadata_bytes=25))
     ids = group.stable("a", "b", protocols={"range": bytes(10)})
