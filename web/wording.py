@@ -41,6 +41,11 @@ def size(number: int | float | None) -> str:
     return f"{shown}\u202f{unit}"
 
 
+def mean(value: float) -> str:
+    """`7.8`; from a hundred on what stands behind the point decides nothing."""
+    return f"{value:.1f}" if value < 100 else count(round(value))
+
+
 def length(milliseconds: float) -> str:
     """How long something took: `0.42s` below ten seconds, then as an age."""
     return f"{milliseconds / 1000:.2f}s" if milliseconds < 10_000 else duration(milliseconds / 1000)

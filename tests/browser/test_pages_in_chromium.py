@@ -187,6 +187,10 @@ def test_pages_of_topics_brokers_and_moves_fit(open_page: Open) -> None:
                 assert content <= window, look
                 for check in (BASICS, FITS, CONTRAST):
                     assert page.evaluate(check) == [], look
+        page.emulate_media(media="print")
+        controls = page.locator("#actions, .consequences, .foot form")
+        shown = controls.evaluate_all("all => all.map((e) => e.checkVisibility())")
+        assert not any(shown), f"{address} has controls on paper"
         page.context.close()
 
 
@@ -295,6 +299,9 @@ def test_the_filter_works_with_and_without_script(open_page: Open, web: WebProce
     plain = browser.new_context(java_script_enabled=False, storage_state=page.context.storage_state())
     bare = plain.new_page()
     bare.goto(f"{web.url}/groups/")
+    # Nobody updates it, and it says so: nothing was cut off.
+    expect(bare.get_by_role("link", name=re.compile(r"As of \d\d:\d\d:\d\d\. Read again"))).to_be_visible()
+    expect(bare.locator(".live")).to_be_hidden()
     bare.get_by_label("Group or topic contains").fill("depart")
     bare.get_by_role("button", name="Filter").click()
     expect(bare.locator("#list tbody tr")).to_have_count(1)

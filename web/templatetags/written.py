@@ -16,6 +16,7 @@ register = template.Library()
 
 register.filter("count", wording.count)
 register.filter("size", wording.size)
+register.filter("mean", wording.mean)
 register.filter("took", wording.length)
 register.filter("duration", wording.duration)
 register.filter("middle_cut", wording.middle_cut)

@@ -48,6 +48,8 @@ def test_a_full_disk_is_a_finding_and_lights_the_board(operator: Client) -> None
         assert "Broker 2 takes no records" in page, address
         assert "has 200 MB left of 480 GB and keeps 1.0 GB back" in page
         assert "1 disk full" in page
+    # Where the column of disks has no room, the state says it.
+    assert "Live, disk full Broker 2" in shown(operator, "/brokers/")
     Broker.objects.filter(broker_id=2).update(fenced=True)
     page = shown(operator, "/brokers/2/")
     assert "takes no records" not in page, "who is away takes none for another reason"
@@ -105,6 +107,9 @@ def test_who_is_made_to_wait_is_named_with_its_quota(operator: Client) -> None:
         assert "produce 10.0 MB 0.81s 96" in page
         assert "And 3 more." in page
     assert "Nobody is throttled here now" in shown(operator, "/brokers/1/")
+    # One client is one, at however many brokers it waits.
+    cast.say(3, 38 * cast.GIGABYTE, throttled=[cast.waits("till-7", user="olga")])
+    assert shown(operator, "/quotas/").startswith(" 1 client waits")
 
 
 def test_quotas_are_listed_and_found(operator: Client) -> None:

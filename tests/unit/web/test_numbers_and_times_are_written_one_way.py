@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from web.templatetags.written import ended, near
-from web.wording import age, by_topic, clock, count, duration, length, listed, middle_cut, some_of
+from web.wording import age, by_topic, clock, count, duration, length, listed, mean, middle_cut, some_of
 
 NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
 
@@ -47,6 +47,10 @@ def test_times_are_as_short_as_they_are_near(at: datetime, written: str) -> None
 
 def test_a_clock_that_runs_ahead_counts_as_now() -> None:
     assert age(NOW + timedelta(seconds=5), NOW) == "<1s"
+
+
+def test_a_mean_has_a_digit_behind_the_point_where_that_says_something() -> None:
+    assert [mean(value) for value in (0.0, 7.75, 99.94, 2509.0)] == ["0.0", "7.8", "99.9", "2\u202f509"]
 
 
 def test_long_ids_are_cut_in_the_middle() -> None:
