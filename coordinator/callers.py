@@ -172,7 +172,10 @@ class Orders:
             return
         if line.held:
             self._go_on(line)
-        if not line.under_way and self._lines.get(connection) is line:
+            if self._lines.get(connection) is not line:
+                # What went on was refused, and the shard given up.
+                return
+        if not line.under_way:
             del self._lines[connection]
 
     def _go_on(self, line: _Line) -> None:

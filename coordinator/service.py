@@ -253,7 +253,7 @@ class ShardService(LeasedShard):
 
     @property
     def _stands_still(self) -> bool:
-        return self._lane is not None and self._lane.frozen
+        return self._lane is not None and self._lane.answering_now() is None
 
     def commit(self, commit: Commit) -> bool:
         """Offsets that the next batch writes. False: the caller has too much unanswered."""

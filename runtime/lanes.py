@@ -228,7 +228,7 @@ class HeldLane:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        if self._closed or self.is_lost or self._stream.stopped:
+        if self._closed or self._seat.is_lost or self._stream.stopped:
             raise LaneLost(self.name)
 
     def _queue(self, subject: Subject[Any, Any], key: str) -> Queued:

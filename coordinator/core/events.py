@@ -7,7 +7,7 @@ that names who waits for its answer; versions of its wire are the door's.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, NewType
+from typing import TYPE_CHECKING, NamedTuple, NewType
 from uuid import UUID
 
 from msgspec import Struct
@@ -27,8 +27,12 @@ from muster.messages.member import (
 from muster.messages.partitions import Partition
 
 ConnectionId = NewType("ConnectionId", str)
-Waiter = NewType("Waiter", int)
-"""One answer that somebody waits for; unique in the node, and answered once."""
+if TYPE_CHECKING:
+    Waiter = NewType("Waiter", int)
+    """One answer that somebody waits for; unique in the node, and answered once."""
+else:
+    # One is named for each request, of which thousands come together: as `Instant`.
+    Waiter = int
 
 
 class Heard(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """This room holds a mapping that is changed by copying only what changed lately, however large it is."""
 
 from collections.abc import ItemsView, Iterator, Mapping, MutableMapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,8 +19,9 @@ class Layered(MutableMapping[K, V]):
     __slots__ = ("_base", "_length", "_top")
 
     def __init__(self, base: Mapping[K, V]) -> None:
-        self._base: dict[K, V] = dict(base)
-        self._top: dict[K, V] = {}
+        # Of anything: a cast is a call, and thousands are looked up here in one turn.
+        self._base: dict[Any, Any] = dict(base)
+        self._top: dict[Any, Any] = {}
         self._length: int | None = None
         """Known as soon as somebody asks, and kept from then on: a batch of commits only writes."""
 
@@ -47,12 +48,13 @@ class Layered(MutableMapping[K, V]):
         return poured
 
     def __getitem__(self, key: K) -> V:
-        value = self._top.get(key, self)
+        value: Any = self._top.get(key, self)
         if value is self:
-            return self._base[key]
-        if value is _GONE:
+            value = self._base[key]
+        elif value is _GONE:
             raise KeyError(key)
-        return cast(V, value)
+        found: V = value
+        return found
 
     def get(self, key: K, default: Any = None) -> Any:
         value = self._top.get(key, self)
@@ -61,7 +63,7 @@ class Layered(MutableMapping[K, V]):
         return default if value is _GONE else value
 
     def __contains__(self, key: object) -> bool:
-        value = self._top.get(cast(K, key), self)
+        value = self._top.get(key, self)
         return key in self._base if value is self else value is not _GONE
 
     def __len__(self) -> int:

@@ -382,7 +382,7 @@ def frame_reply(api_key: int, version: int, correlation_id: int, encoded: bytes)
     """A whole frame with a body that is encoded already."""
     tags = _tags_behind_the_id(api_key, version)
     size = _CORRELATION_ID.size + len(tags) + len(encoded)
-    return b"".join((_LENGTH_AND_ID.pack(size, correlation_id), tags, encoded))
+    return _LENGTH_AND_ID.pack(size, correlation_id) + tags + encoded
 
 
 def request_head(api_key: int, version: int, correlation_id: int, client_id: str) -> bytes:

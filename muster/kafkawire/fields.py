@@ -16,7 +16,7 @@ def text(value: str | None, flexible: bool) -> bytes:
     size = len(encoded)
     if not flexible:
         return _SHORT.pack(size) + encoded
-    return (bytes((size + 1,)) if size < 0x7F else uvarint(size + 1)) + encoded
+    return uvarint(size + 1) + encoded
 
 
 def octets(value: bytes, flexible: bool) -> bytes:

@@ -6,6 +6,9 @@ from muster.kafkawire.framing import Buffer
 _SHIFTS = (7, 14, 21, 28)
 """Of the bytes behind the first."""
 
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
+"""Most lengths are so short."""
+
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """An unsigned number of at most 32 bits and the position behind it. Raises MalformedFrame."""
@@ -27,6 +30,8 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def uvarint(value: int) -> bytes:
     """`value` as an unsigned varint."""
+    if 0 <= value < 0x80:
+        return _ONE_BYTE[value]
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

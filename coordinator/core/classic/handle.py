@@ -12,11 +12,14 @@ from groups.core import records
 
 def happened(draft: ClassicDraft, event: GroupEvent) -> None:
     """One thing that happened."""
+    # By type, as these two are most of all: see `decide`.
+    if type(event) is Join:
+        join(draft, event)
+        return
+    if type(event) is Sync:
+        sync(draft, event)
+        return
     match event:
-        case Join():
-            join(draft, event)
-        case Sync():
-            sync(draft, event)
         case Leave():
             leave(draft, event)
         case ItemFinished() | ItemFailed():
