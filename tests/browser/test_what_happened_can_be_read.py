@@ -105,7 +105,7 @@ def test_the_journal_fits_and_is_filtered(open_page: Open) -> None:
     rows = page.locator("table.journal tbody tr td.num")
     expect(rows).to_have_count(1)
     expect(page.get_by_text("broker 1 burnt down")).to_be_visible()
-    page.get_by_role("link", name="ElectLeaders").click()
+    page.get_by_role("link", name="Elect leaders").click()
     expect(page).to_have_url(re.compile(REQUEST))
     page.go_back()
     page.get_by_role("link", name="Show all").click()
