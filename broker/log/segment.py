@@ -394,8 +394,3 @@ class Segment:
         for position, header in self.headers(self._index_positions[-1] if self._index_positions else 0):
             last, end = header, position + header.size_bytes
         return end, last
-
-    def end_offset(self) -> int:
-        """The offset behind the last batch; the base offset of an empty segment. Raises OSError."""
-        _, last = self.last_batch()
-        return self.base_offset if last is None else last.next_offset

@@ -199,7 +199,11 @@ class Segments:
         if offset > last.base_offset and last.sound_to(before, behind, epochs) < behind:
             raise WrongBatch(last.path, offset)
         last.truncate(position, offset)
-        return last.end_offset()
+        end, header = last.last_batch()
+        if end != position:
+            # A batch below was spoilt since it was stored: what came next would lie behind what nobody can read.
+            raise WrongBatch(last.path, offset)
+        return last.base_offset if header is None else header.next_offset
 
     def swap(self, cleaned: Cleaned) -> bool:
         """Put a compacted file in the place of those that it was made of; False if they are here no more.

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.broker_log.logs import SMALL, append, bytes_of, opened, stored
+from broker.log.files import OpenFiles
+from broker.log.opening import Trust
+from broker.log.outcomes import StorageFailed
+from broker.log.partition_log import PartitionLog
+from tests.unit.broker_log.logs import ORDERS, SMALL, append, bytes_of, opened, stored
 from tests.unit.kafkawire.made_batches import made_batch, view
 
 
@@ -95,3 +99,21 @@ def test_producers_of_before_a_jump_are_forgotten(tmp_path: Path) -> None:
     log.start_again_at(10_000, 0)
     assert append(log, b"y", producer=(7, 0, 500)) == 10_000
     assert append(opened(tmp_path, SMALL), b"z", producer=(7, 0, 501)) == 10_001
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_a_log_whose_rest_is_spoilt_is_not_written_behind_it(tmp_path: Path, cut: int) -> None:
+    """A bit of the first batch's length flips under a process that runs: what is left has no end."""
+    log = opened(tmp_path)
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    [path] = tmp_path.glob("*.log")
+    data = bytearray(path.read_bytes())
+    data[9] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StorageFailed, match="what should lie at offset"):
+        log.truncate_to(cut, now_ms=0)
+    assert log.failure
+    again = PartitionLog(tmp_path, ORDERS, OpenFiles(), SMALL)
+    assert "what should lie at offset" in again.open(Trust(was_clean=False, recovery_point=0), now_ms=0)
+    assert again.end_offset == 0
