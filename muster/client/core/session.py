@@ -143,9 +143,9 @@ class MemberSession:
     def advance(self, partition: Partition, next_offset: int) -> None:
         """The consumer is done with everything before `next_offset`; unknown partitions are passed over."""
         for positions in (self.fetching, *(ending.positions for ending in self._ending.values())):
-            position = positions.get(partition)
-            if position is not None:
+            if (position := positions.get(partition)) is not None:
                 positions[partition] = Position(next_offset, position.generation)
+        self._has_come_to(partition, next_offset)
 
     # -- what the shell tells ---------------------------------------------------------------
 
@@ -231,14 +231,13 @@ class MemberSession:
     def out_of_range(self, partition: Partition, now: Instant) -> list[Directive]:
         """A fetcher's offset does not exist at the leader: stop, disconnect, register again (000 chapter 11).
 
-        Starts of this partition follow auto_offset_reset until something else is committed: others may be out
-        of range, too, and each is found by itself, before a record of the ones before was finished.
+        Its starts follow auto_offset_reset until something else is committed, as others are found only one by
+        one; or until the consumer has come to what is committed, or another may have had the partition.
         """
         if partition not in self.fetching:
             return []
         self._out_of_range[partition] = None
-        ended = self._end(self.fetching)
-        return [*ended, *self._give_up(f"{partition} is out of range", now)]
+        return [*self._end(self.fetching), *self._give_up(f"{partition} is out of range", now)]
 
     def subscribe(self, topic_count: tuple[TopicCount, ...], now: Instant) -> list[Directive]:
         """Other topics: register again with the same token."""
@@ -255,6 +254,8 @@ class MemberSession:
         """
         if self.stage not in (Stage.REGISTERED, Stage.LEAVING) or not positions:
             return 0, []
+        for partition, position in positions.items():
+            self._has_come_to(partition, position.offset)
         correlation_id = self._next_id()
         self._commits[correlation_id] = None
         return correlation_id, [Send(self._commit_request(correlation_id, positions_by_topic(positions)))]
@@ -349,14 +350,13 @@ class MemberSession:
     def _become(self, owned: Mapping[Partition, int], generation: int) -> list[Directive]:
         """Stop what is not named, start what is missing, leave the rest alone."""
         directives = self._end([one for one in self.fetching if one not in owned])
+        self._out_of_range = {one: at for one, at in self._out_of_range.items() if one in owned}
         missing = {one: offset for one, offset in owned.items() if one not in self.fetching}
         kept = frozenset(one for one in missing if self._nobody_else_had(one, generation))
-        for partition in self._out_of_range.keys() & missing.keys() - kept:
-            told, ignored = missing[partition], self._out_of_range[partition]
-            if ignored is None or told == ignored:
+        for partition in self._out_of_range.keys() & missing.keys():
+            told, ignored = missing[partition], self._out_of_range.pop(partition)
+            if ignored in (None, told):
                 self._out_of_range[partition], missing[partition] = told, NO_OFFSET
-            else:
-                del self._out_of_range[partition]
         for partition, offset in missing.items():
             self._lapsed.pop(partition, None)
             self.fetching[partition] = Position(offset, generation)
@@ -375,8 +375,12 @@ class MemberSession:
 
         Partitions change hands at the opening of a generation and at no other time.
         """
-        lapsed, was_started = self._lapsed.get(partition), self._out_of_range.get(partition, 0) is not None
-        return lapsed is not None and generation <= lapsed + 1 and was_started
+        lapsed = self._lapsed.get(partition)
+        return lapsed is not None and generation <= lapsed + 1
+
+    def _has_come_to(self, partition: Partition, offset: int) -> None:
+        if self._out_of_range.get(partition) == offset:
+            del self._out_of_range[partition]
 
     def _commit_answered(self, answer: CommitOffsetsResponse) -> list[Directive]:
         if self.stage is Stage.LEAVING and answer.correlation_id == self._leave_id:
@@ -425,6 +429,7 @@ class MemberSession:
     def _lapse(self) -> list[Directive]:
         """End everything: by now it may be another's, though not before the generation rises."""
         self._lapsed.update(dict.fromkeys(self.fetching, self.generation))
+        self._out_of_range.clear()
         return self._end(self.fetching)
 
     def _end(self, partitions: Iterable[Partition]) -> list[Directive]:
@@ -438,6 +443,7 @@ class MemberSession:
     ) -> EndFetchers:
         """From now on these are not fetched; the answer leaves when the shell says that they have ended."""
         ending = {one: self.fetching.pop(one) for one in partitions if one in self.fetching}
+        self._out_of_range = {one: at for one, at in self._out_of_range.items() if one not in partitions}
         self._last_ending += 1
         self._ending[self._last_ending] = _Ending(request, ending)
         return EndFetchers(frozenset(ending), self._last_ending)

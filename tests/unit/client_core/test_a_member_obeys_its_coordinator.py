@@ -296,6 +296,59 @@ def test_what_was_out_of_range_stays_so_until_something_else_is_committed() -> N
     assert session.hear(start(4, 5, 40), NOW)[0] == StartFetchers({orders(0): 5, orders(1): -1})
 
 
+def reset(*offsets: int, **wishes: object) -> MemberSession:
+    """Its first partition was out of range, and follows auto_offset_reset."""
+    session = registered(*offsets, **wishes)
+    session.out_of_range(orders(0), NOW)
+    again(session)
+    assert session.hear(start(2, *offsets), NOW)[0] == StartFetchers(
+        {orders(number): offset if number else -1 for number, offset in enumerate(offsets)}
+    )
+    return session
+
+
+def test_what_was_out_of_range_counts_when_the_log_has_grown_to_it_and_the_consumer_with_it() -> None:
+    """Else it would begin at the end, and pass over what came meanwhile; or read everything again."""
+    session = reset(30, 40)
+    session.advance(orders(0), 29)
+    session.advance(orders(0), 30)
+    session.out_of_range(orders(1), NOW)
+    again(session)
+    assert session.hear(start(3, 30, 40), NOW)[0] == StartFetchers({orders(0): 30, orders(1): -1})
+
+
+def test_what_was_out_of_range_counts_when_the_application_commits_it() -> None:
+    session = reset(30, 40, auto_commit=False)
+    session.commit({orders(0): Position(30, 1)})
+    session.out_of_range(orders(1), NOW)
+    again(session)
+    assert session.hear(start(3, 30, 40), NOW)[0] == StartFetchers({orders(0): 30, orders(1): -1})
+
+
+def test_what_was_out_of_range_counts_when_another_may_have_committed_it() -> None:
+    for taken in (start(5), stop(5, 0)):
+        session = reset(30)
+        session.hear(taken, NOW)
+        assert session.hear(start(6, 30, generation=3), NOW)[0] == StartFetchers({orders(0): 30})
+
+
+def test_what_was_out_of_range_counts_when_the_session_was_over_meanwhile() -> None:
+    session = reset(30)
+    session.tick(LATE := Instant(NOW + 10_000))
+    (register,) = said(session.connected(LATE))
+    assert isinstance(register, RegisterConsumerRequest)
+    session.hear(RegisterConsumerResponse(correlation_id=register.correlation_id), LATE)
+    assert session.hear(start(3, 30, generation=9), LATE)[0] == StartFetchers({orders(0): 30})
+
+
+def test_what_was_found_out_of_range_counts_where_another_has_it_before_the_member_is_back() -> None:
+    session = registered(30, 40)
+    session.out_of_range(orders(1), NOW)
+    again(session)
+    session.hear(start(2, 30), NOW)
+    assert session.hear(start(3, 30, 70, generation=3), NOW)[0] == StartFetchers({orders(1): 70})
+
+
 def test_another_subscription_registers_again_with_the_same_token() -> None:
     session = registered(3)
     assert [type(each) for each in session.subscribe((TopicCount("clicks"),), NOW)] == [
