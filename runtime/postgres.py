@@ -81,12 +81,13 @@ SELECT %s, %s, pid, backend_start, 0, false, false, %s::jsonb, clock_timestamp()
 FROM pg_stat_activity WHERE pid = pg_backend_pid()
 """
 _BEGIN_LINK = """
-SELECT pid, backend_start, CASE current_setting('synchronous_commit')
-                           WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END
-FROM pg_stat_activity WHERE pid = pg_backend_pid()
+SELECT pid, backend_start,
+       set_config('synchronous_commit', CASE told WHEN 'off' THEN 'on' ELSE told END, false)
+FROM pg_stat_activity, current_setting('synchronous_commit') AS told WHERE pid = pg_backend_pid()
 """
 """Whose COMMIT returns before it is on disk acknowledges what a crash of the server takes back, and epochs go
-back with it; where it is asked to wait for standbys as well, or not to, that is left as it is.
+back with it; where it is asked to wait for standbys as well, or not to, that is left as it is. Set also where
+it is as it should be: what the session has not set itself, a reload of the server's files changes under it.
 """
 _encode = msgspec.json.Encoder().encode
 

@@ -1,12 +1,16 @@
 """A server may acknowledge what it has not written yet: never to those who acknowledge it to others."""
 
 import uuid
+from collections.abc import Iterator
+from pathlib import Path
 
+import psycopg
 import pytest
 from psycopg import sql
 
 from runtime import cluster
 from runtime.postgres import Postgres, PostgresLink, open_connection
+from standalone.postgres import Postgres as Server
 from tests.conformance.databases import LANES
 
 
@@ -31,3 +35,27 @@ def test_commit_waits_for_the_disk_whatever_the_database_is_told(
     ]
     link.close()
     assert found == [(obeyed,), (obeyed,)]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server of this test alone."""
+    server = Server(tmp_path / "servers", throw_away=True)
+    server.start()
+    yield server
+    server.remove()
+
+
+def test_commit_waits_for_the_disk_also_where_the_server_is_told_otherwise_later(server: Server) -> None:
+    """Somebody edits its files, and it reads them again: a link may be weeks old by then."""
+    link = PostgresLink(open_connection(server.url(), "muster-test"))
+    heard, said = "SHOW synchronous_commit", open_connection(server.url(), "muster-test")
+    with psycopg.connect(server.superuser_url(), autocommit=True) as superuser:
+        superuser.execute("ALTER SYSTEM SET synchronous_commit = off")
+        superuser.execute("SELECT pg_reload_conf()")
+    # Each backend reads the files anew between two statements.
+    assert any(said.execute(heard).fetchone() == ("off",) for _ in range(100_000))
+    found = [link.call(lambda connection: connection.execute(heard).fetchone()) for _ in range(100)]
+    link.close()
+    said.close()
+    assert set(found) == {("on",)}
