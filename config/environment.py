@@ -18,6 +18,7 @@ PAGE_STATEMENT_LIMIT_MS = 5000
 PAGE_CONNECTION_AGE_S = 60
 REDIS_SOCKET = "redis+socket"
 REDIS_SCHEMES = frozenset({"redis", "rediss", REDIS_SOCKET})
+_USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def reader(given: Mapping[str, str]) -> Environment:
@@ -89,15 +90,21 @@ def url(name: str, text: str, *schemes: str) -> str:
 def origin(name: str, text: str) -> str:
     """``text`` as it is, once it is what a browser calls an origin. Raises SettingError.
 
-    One with a path, be it a slash, is equal to none: each form would be refused.
+    One with a path, be it a slash, a large letter or the port that goes without saying is equal to none: each
+    form would be refused.
     """
     try:
         split = urlsplit(text)
-        fits = split.scheme in ("http", "https") and bool(split.hostname) and split.port != 0
+        told = split.scheme in _USUAL_PORTS and split.hostname and split.port != 0
+        port = "" if split.port in (None, _USUAL_PORTS.get(split.scheme)) else f":{split.port}"
+        host = f"[{split.hostname}]" if ":" in (split.hostname or "") else split.hostname
     except ValueError:
-        fits = False
-    if not fits or text != f"{split.scheme}://{split.netloc}" or "@" in split.netloc:
-        raise SettingError(f"{name}: {text!r} is no origin such as https://muster.example, without a path.")
+        told = False
+    if not told or text != f"{split.scheme}://{host}{port}" or not text.isascii():
+        raise SettingError(
+            f"{name}: {text!r} is no origin such as https://muster.example: small letters, no path,"
+            " and no port that its scheme has anyway."
+        )
     return text
 
 

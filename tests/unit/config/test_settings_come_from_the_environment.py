@@ -167,6 +167,28 @@ def test_an_address_that_is_none_is_refused_by_its_name(name: str, wrong: str, w
 
 
 @pytest.mark.parametrize(
+    "origin",
+    ["https://muster.example", "http://127.0.0.1:8000", "https://[::1]:8443", "https://*.muster.example"],
+)
+def test_an_origin_is_taken_as_a_browser_says_it(origin: str) -> None:
+    assert environment.origin("MUSTER_TRUSTED_ORIGINS", origin) == origin
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("https://Muster.example", "https://muster.example:443", "http://muster.example:80"),
+        *("https://muster.example:", "https://muster.example:08443", "https://münster.example"),
+        *("https://muster.example?", "https://ann@muster.example", "ftp://muster.example", "https://:8443"),
+    ],
+)
+def test_an_origin_that_no_browser_says_is_refused_by_its_name(wrong: str) -> None:
+    """It would be equal to none, and each form refused without a word why."""
+    with pytest.raises(SettingError, match=r"MUSTER_TRUSTED_ORIGINS: .* is no origin such as"):
+        environment.origin("MUSTER_TRUSTED_ORIGINS", wrong)
+
+
+@pytest.mark.parametrize(
     ("name", "right"),
     [
         ("MUSTER_NODE_LISTEN", "[::1]:9301"),
