@@ -89,10 +89,11 @@ NOTE_SET_BACK: Final = """
 UPDATE broker SET set_back = %(why)s, metadata_version = %(version)s WHERE broker_id = %(broker_id)s"""
 
 MOST_LACKING: Final = """
-SELECT coalesce((record ->> 'lacking')::numeric, 0) AS lacking, record ->> 'why'
-FROM journal, jsonb_array_elements(records) AS record
+SELECT lacking, record ->> 'why'
+FROM journal, jsonb_array_elements(records) AS record, coalesce((record ->> 'lacking')::numeric, 0) AS lacking
 WHERE lane = 'controller' AND summary ? 'set_back'
     AND record ->> 'record' = 'SetBackProven' AND (%(since)s::timestamptz IS NULL OR at > %(since)s)
+    AND (%(below)s::numeric IS NULL OR lacking < %(below)s)
 ORDER BY lacking DESC LIMIT 1"""
 
 LIFT_BROKERS: Final = """

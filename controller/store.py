@@ -154,9 +154,11 @@ def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     return brokers + connection.execute(statements.LIFT_PARTITIONS, values).rowcount
 
 
-def lacking(connection: LaneConnection, since: datetime | None) -> Proof:
-    """How far what a broker proved to be missing since then lies above what was held, at most."""
-    row = connection.execute(statements.MOST_LACKING, {"since": since}).fetchone()
+def lacking(connection: LaneConnection, since: datetime | None, below: int | None) -> Proof:
+    """How far what a broker proved to be missing since then lies above what was held, at most; of what lies
+    `below` a number, if there is one.
+    """
+    row = connection.execute(statements.MOST_LACKING, {"since": since, "below": below}).fetchone()
     return Proof(0, "") if row is None else Proof(int(row[0]), row[1])
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from runtime.ports import Connection
 
 FIRST_NODE_ID: Final = 10_001
+LAST_NODE_ID: Final = 2**31 - 1
 
 _KNOWN = "SELECT node_id FROM node_identity WHERE name = %s"
 # The numbers come from a sequence, which goes on from where it was even if a row were lost.
@@ -20,14 +21,17 @@ ON CONFLICT (name) DO NOTHING
 
 
 _LIFT = """
-SELECT setval(pg_get_serial_sequence('node_identity', 'node_id'),
-              nextval(pg_get_serial_sequence('node_identity', 'node_id')) + %s)
+SELECT setval(numbers, least(coalesce(pg_sequence_last_value(numbers) + 1, %(first)s) + %(by)s, %(last)s))
+FROM CAST(pg_get_serial_sequence('node_identity', 'node_id') AS regclass) AS numbers
 """
 
 
 def lift(connection: Connection, by: int) -> None:
-    """Numbers that a lost primary may have given are not given again; who has one here keeps it."""
-    connection.execute(_LIFT, (by,))
+    """Numbers that a lost primary may have given are not given again; who has one here keeps it.
+
+    Behind the last one there is none, for a node that was never seen; the others go on.
+    """
+    connection.execute(_LIFT, {"by": by, "first": FIRST_NODE_ID, "last": LAST_NODE_ID})
 
 
 def identity(connection: Connection, name: str) -> int:

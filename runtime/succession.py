@@ -49,12 +49,19 @@ class Proof(NamedTuple):
     why: str
 
 
-Lacking = Callable[[Connection, datetime | None], Proof]
-"""What was proved to be missing since then, the last lift, at most."""
+Lacking = Callable[[Connection, datetime | None, int | None], Proof]
+"""What was proved to be missing since then, the last lift, at most; below the number, if one is given."""
 
 
 class NotBelieved(Exception):
-    """What was stated to be missing lies too far above what is counted here to be lifted for unasked."""
+    """What was stated to be missing lies too far above what is counted here to be lifted for unasked.
+
+    `enough`: by how much to lift for all that is believed.
+    """
+
+    def __init__(self, text: str, enough: int) -> None:
+        super().__init__(text)
+        self.enough = enough
 
 
 _lifts: dict[str, Lift] = {}
@@ -129,20 +136,27 @@ def _high_enough(connection: Connection, *, is_watched: bool) -> int:
     """LIFT, and as often again as what was proved to be missing since the last lift needs.
 
     A copy that is given up may have been lifted itself, more often than this one: whoever was told of that
-    is refused until this one is above it. A process that lifts by itself leaves out who is not believed, so
-    it stays refused; where a person watches, that one is asked. Raises NotBelieved.
+    is refused until this one is above it. A process that lifts by itself leaves out who is not believed, and
+    nobody else, so it stays refused; where a person watches, that one is asked. Raises NotBelieved.
     """
     last = connection.execute("SELECT max(at) FROM journal WHERE lane = %s", (LANE,)).fetchone()[0]
-    proof = max((of(connection, last) for of in _lacking.values()), default=Proof(0, ""))
-    if proof.lacking < BELIEVED_LIFTS * LIFT:
-        return LIFT * (1 + math.ceil(proof.lacking / LIFT))
+    proof, bound = _most_lacking(connection, last, None), BELIEVED_LIFTS * LIFT
+    believed = proof if proof.lacking < bound else _most_lacking(connection, last, bound)
+    by = LIFT * (1 + math.ceil(believed.lacking / LIFT))
+    if believed is proof:
+        return by
     if not is_watched:
-        log.warning("more was stated to be missing than is believed", stated=proof.why, lifted_by=LIFT)
-        return LIFT
+        log.warning("more was stated to be missing than is believed", stated=proof.why, lifted_by=by)
+        return by
     raise NotBelieved(
         f"{proof.why}: {proof.lacking:,} more than this PostgreSQL holds, and fewer than"
-        f" {BELIEVED_LIFTS * LIFT:,} are believed; nothing was lifted"
+        f" {bound:,} are believed; nothing was lifted",
+        by,
     )
+
+
+def _most_lacking(connection: Connection, since: datetime | None, below: int | None) -> Proof:
+    return max((of(connection, since, below) for of in _lacking.values()), default=Proof(0, ""))
 
 
 def _tell(connection: Connection, node: str, event: str, summary: Mapping[str, Any]) -> None:

@@ -40,8 +40,8 @@ class Command(BaseCommand):
         except succession.NotBelieved as error:
             raise CommandError(
                 f"{error}. If another copy of the database was ahead so far, say --by NUMBER, which must be"
-                f" above that. If not, say --by {LIFT}: the others come in, and that broker stays out until"
-                " it has a new data folder."
+                f" above that. If not, say --by {error.enough}: the others come in, and that broker stays out"
+                " until it has a new data folder."
             ) from error
         except cluster.WrongDatabase as error:
             raise CommandError(str(error)) from error

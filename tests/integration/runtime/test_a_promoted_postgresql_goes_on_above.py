@@ -200,7 +200,7 @@ def test_what_a_broker_stated_is_believed_within_bounds_and_beyond_them_a_person
     proven(connection, 1, 5)
     proven(connection, 2, lacking)
     settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
-    with pytest.raises(CommandError, match=rf"broker 1 was told more: {lacking:,} more .* say --by 1000000"):
+    with pytest.raises(CommandError, match=rf"broker 1 was told more: {lacking:,} more .* say --by 2000000:"):
         call_command("adopt_restore")
     for absurd in (LIFT - 1, MOST_LIFTS * LIFT + 1):
         with pytest.raises(CommandError, match="--by is a number"):
@@ -223,6 +223,37 @@ def test_a_node_that_meets_a_promoted_one_lifts_once_whatever_was_stated(
     promote(connection)
     Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
     assert counted(connection) == tuple(number + LIFT for number in before)
+
+
+def test_whoever_is_not_believed_keeps_nobody_else_out(
+    connection: LaneConnection, fresh_database: str, settings: object
+) -> None:
+    """A broker that was told of three lifts is let in by one run, also beside one that states nonsense."""
+    before = counted(connection)
+    proven(connection, 1, 3 * LIFT)
+    proven(connection, 2, 2**62)
+    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
+    with pytest.raises(CommandError, match=f"{2**62:,} more .* say --by 4000000: the others come in"):
+        call_command("adopt_restore")
+    promote(connection)
+    Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
+    assert counted(connection) == tuple(number + 4 * LIFT for number in before)
+
+
+def test_a_lift_beyond_the_last_number_of_a_node_lifts_all_else(
+    connection: LaneConnection, fresh_database: str
+) -> None:
+    """Else no copy could ever be adopted again."""
+    before = counted(connection)
+    known = nodes.identity(connection, "node-1")
+    connection.execute(
+        "SELECT setval(pg_get_serial_sequence('node_identity', 'node_id'), %s)", (nodes.LAST_NODE_ID - 5,)
+    )
+    for lifts in (1, 2):
+        promote(connection)
+        Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
+        assert counted(connection) == tuple(number + lifts * LIFT for number in before)
+    assert nodes.identity(connection, "node-1") == known
 
 
 def test_a_failed_lift_lifts_nothing(
