@@ -94,7 +94,7 @@ class RefusalNotes:
     def add(self, refused: Refused) -> None:
         """Something was refused."""
         events = ", ".join(sorted(set(refused.events)))[:_EVENTS_LENGTH]
-        error = type(refused.error).__name__[:_ERROR_LENGTH]
+        error = _name_of(refused.error)[:_ERROR_LENGTH]
         note = _Note(max(len(refused.events), 1), refused.key, _first_line(refused.error))
         self._put((refused.lane, events, error), note)
 
@@ -137,6 +137,13 @@ def forget(connection: Connection) -> int:
     """Delete what is shown to nobody any more and return how many."""
     statement = "DELETE FROM refusal WHERE last_at < now() - make_interval(days => %s)"
     return int(connection.execute(statement, (KEPT_DAYS,)).rowcount)
+
+
+def _name_of(error: Exception) -> str:
+    """Python's own SystemError is not PostgreSQL's, and only names are kept."""
+    kind = type(error)
+    is_pythons = kind.__module__ == "builtins" and is_of_the_database(kind.__name__)
+    return f"builtins.{kind.__name__}" if is_pythons else kind.__name__
 
 
 def _first_line(error: Exception) -> str:

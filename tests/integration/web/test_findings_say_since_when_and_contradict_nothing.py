@@ -240,6 +240,8 @@ def test_what_the_database_did_not_take_is_called_no_mistake_of_ours() -> None:
     told = {part: _words(finding, part) for part in ("what", "may")}
     assert told["what"] == "2 requests were refused: the database did not take them"
     assert "pg_stat_activity" in told["may"] and "traceback" not in told["may"]
+    # A turn of ours that is too long for a transaction is ended by the database, too.
+    assert "what it writes takes too long: report turn failed in the log of node-1" in told["may"]
     refuse("coordinator/12", "departures", "Joined", minutes=6)
     [finding] = findings.of_refusals(leases.refusals())
     assert _words(finding, "what") == "3 requests were refused by a mistake of ours"
