@@ -189,7 +189,9 @@ def _loss(changed: facts.LossChanged) -> str:
         where = "does not know where it began" if row.start_offset < 0 else f"began at {row.start_offset}"
         said.append(f"broker {row.leader} {where}")
     for cut in row.cuts:
-        if cut.cut_to < 0:
+        if cut.end_offset < 0:
+            words = "does not know what it held, its log could not be read before it went"
+        elif cut.cut_to < 0:
             words = f"held {cut.end_offset} and does not know from where on they were not its leader's"
         elif cut.cut_to < cut.end_offset:
             words = f"was cut from {cut.end_offset} to {cut.cut_to}"
