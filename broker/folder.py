@@ -1,5 +1,6 @@
 """This room owns a broker's data folder: who may use it, whose it is, and whether its logs are whole."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -136,20 +137,22 @@ class DataFolder:
         word = self._word_in(counterpart) or str(uuid4())
         for file in (counterpart, mark):
             if self._word_in(file) != word:
-                self._replace(file, word)
+                self._replace(word, file)
 
-    def _replace(self, file: Path, content: str) -> None:
-        """Whole or not at all, and durable. Raises FolderError."""
-        fresh = file.with_name(f"{file.name}.new")
+    def _replace(self, content: str, *files: Path) -> None:
+        """Each whole or not at all, and durable; none without room for all of them. Raises FolderError."""
+        fresh = {file: file.with_name(f"{file.name}.new") for file in files}
         try:
-            with open(fresh, "w", encoding="utf-8") as opened:
-                opened.write(content)
-                opened.flush()
-                os.fsync(opened.fileno())
-            os.replace(fresh, file)
-            _sync_folder(file.parent)
+            for new in fresh.values():
+                with open(new, "w", encoding="utf-8") as opened:
+                    opened.write(content)
+                    opened.flush()
+                    os.fsync(opened.fileno())
+            for file, new in fresh.items():
+                os.replace(new, file)
+                _sync_folder(file.parent)
         except OSError as error:
-            raise FolderError(f"{file.parent} cannot be written: {error.strerror}.") from error
+            raise FolderError(f"{files[0].parent} cannot be written: {error.strerror}.") from error
 
     def lose_tail(self) -> None:
         """Records were found of which nobody can say whose they are: confess for all. Raises FolderError."""
@@ -164,7 +167,13 @@ class DataFolder:
             self._write(replace(self._identity, cluster_id=cluster_id, tail_lost=False))
 
     def mark_clean(self) -> None:
-        """Leave the clean-shutdown mark: everything was flushed. Call it last."""
+        """Leave the clean-shutdown mark: everything was flushed. Call it last. Raises OSError.
+
+        With a new word: logs of before, which somebody puts in the place of these, lack what came since. On a
+        full disk the old one stays, for nothing is lost by that.
+        """
+        with contextlib.suppress(FolderError):
+            self._replace(str(uuid4()), self.partitions / COUNTERPART_FILE, self.path / MARK_FILE)
         with open(self.path / CLEAN_SHUTDOWN_FILE, "wb") as file:
             os.fsync(file.fileno())
         _sync_folder(self.path)
@@ -194,7 +203,7 @@ class DataFolder:
 
     def _write(self, identity: _Identity) -> None:
         content = {name: getattr(identity, name) for name in identity.__dataclass_fields__}
-        self._replace(self.path / IDENTITY_FILE, json.dumps(content))
+        self._replace(json.dumps(content), self.path / IDENTITY_FILE)
         self._identity = identity
 
     def _take_clean_mark(self) -> bool:

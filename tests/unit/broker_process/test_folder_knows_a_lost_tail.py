@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.folder import CLEAN_SHUTDOWN_FILE, IDENTITY_FILE, MARK_FILE, DataFolder, FolderError
+from broker.folder import (
+    CLEAN_SHUTDOWN_FILE,
+    COUNTERPART_FILE,
+    IDENTITY_FILE,
+    MARK_FILE,
+    DataFolder,
+    FolderError,
+)
 
 
 def started(path: Path, boot: str, *, registered: bool = True, clean: bool = False) -> bool:
@@ -90,6 +97,33 @@ def test_other_logs_in_the_place_of_the_own_are_confessed(tmp_path: Path) -> Non
     shutil.copytree(tmp_path / "another" / "partitions", tmp_path / "own" / "partitions")
     assert started(tmp_path / "own", "boot-1") is True
     assert started(tmp_path / "own", "boot-1") is False
+
+
+def test_older_logs_of_the_same_broker_are_confessed(tmp_path: Path) -> None:
+    """A file backup of them, read in while the broker was stopped."""
+    logs, backup = tmp_path / "partitions", tmp_path / "backup"
+    started(tmp_path, "boot-1")
+    shutil.copytree(logs, backup)
+    assert started(tmp_path, "boot-1", clean=True) is False
+    shutil.rmtree(logs)
+    shutil.copytree(backup, logs)
+    assert started(tmp_path, "boot-1") is True
+    assert started(tmp_path, "boot-1", clean=True) is False
+    shutil.copytree(logs, tmp_path / "moved")
+    shutil.rmtree(logs)
+    shutil.copytree(tmp_path / "moved", logs)
+    assert started(tmp_path, "boot-1") is False, "the same ones on another disk"
+
+
+@pytest.mark.parametrize("without_room", [f"{MARK_FILE}.new", f"partitions/{COUNTERPART_FILE}.new"])
+def test_a_clean_stop_that_finds_no_room_for_another_word_loses_nothing(
+    tmp_path: Path, without_room: str
+) -> None:
+    started(tmp_path, "boot-1")
+    (tmp_path / without_room).mkdir()
+    assert started(tmp_path, "boot-1", clean=True) is False
+    (tmp_path / without_room).rmdir()
+    assert started(tmp_path, "boot-2") is False
 
 
 def test_a_folder_of_before_marks_its_logs_and_has_lost_nothing(tmp_path: Path) -> None:
