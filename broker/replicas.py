@@ -349,6 +349,9 @@ class DataPlane:
                 del self._by_name[hosted.topic, partition]
             hosted.leadership_changed()
             self._progressed.pop(hosted, None)
+            if hosted.replica.role is Role.STOPPED:
+                # Also of a log without a record: the others may get some, behind the backup as well.
+                self._shelf.given_up.note(key, hosted.replica.leader_epoch)
         self._full_told_at.pop(key, None)
         self.losses.stopped(key)
         if self.troubles.forget(key):
@@ -382,11 +385,7 @@ class DataPlane:
         return True
 
     def heed_diverging(
-        self,
-        key: PartitionKey,
-        asked: FetchPosition,
-        leaders: EpochEnd,
-        leader_start_offset: int = 0,
+        self, key: PartitionKey, asked: FetchPosition, leaders: EpochEnd, leader_start_offset: int = 0
     ) -> int | None:
         """Cut as the leader's answer demands; the new end, None if it is late. Raises StorageFailed."""
         hosted = self._hosted.get(key)
@@ -475,7 +474,7 @@ class DataPlane:
     def checkpoint(self) -> None:
         """Save high watermarks and recovery points, where one is another. Raises StorageFailed."""
         marks = [(h.key, h.replica.high_watermark, h.log.recovery_point) for h in self._hosted.values()]
-        if marks != self._saved_marks:
+        if marks != self._saved_marks or self._shelf.given_up.has_news:
             self._shelf.checkpoint(self._high_watermarks())
             self._saved_marks = marks
 

@@ -6,6 +6,7 @@ more becomes `…-stray` for a day, because a wrong or partial snapshot must not
 operators delete topics for room.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from uuid import UUID, uuid4
 
 import structlog
 
+from broker.core.leader_epochs import NO_EPOCH
 from broker.core.replica_log import PartitionKey
 from broker.log import given_up, opening
 from broker.log.checkpoints import LEADER_EPOCHS, load_epochs, load_offsets, save_offsets
@@ -80,9 +82,12 @@ class LogShelf:
                     shutil.rmtree(path)
                 elif path.is_dir() and not path.name.endswith(STRAY):
                     self._find(path, lose_tail)
+            self._load()
         except OSError as error:
             where = error.filename or self._folder
             raise StorageFailed(f"{where} cannot be used: {error.strerror}.") from error
+
+    def _load(self) -> None:
         self._recovery_points = load_offsets(self._folder / RECOVERY_POINTS)
         self.high_watermarks = load_offsets(self._folder / HIGH_WATERMARKS)
         self._saved = dict(self._recovery_points), dict(self.high_watermarks)
@@ -232,7 +237,7 @@ class LogShelf:
         Apart from `set_aside`: thousands that go at once cost one file.
         """
         try:
-            self.given_up.save()
+            self.given_up.save_withheld()
             if self._saved[1].keys() - self.high_watermarks.keys():
                 self._state_high_watermarks()
         except OSError as error:
@@ -252,7 +257,9 @@ class LogShelf:
             folder.mkdir()
         except FileExistsError:
             # another topic id under the old name: that log is stray and never used again
-            self._found = {known: name for known, name in self._found.items() if name != folder.name}
+            for known in [known for known, name in self._found.items() if name == folder.name]:
+                self._give_up(known, folder, self._open.get(known))
+                del self._found[known]
             if any(folder.iterdir()):
                 self._set_aside(folder, topic, STRAY)
                 folder.mkdir()
@@ -281,13 +288,16 @@ class LogShelf:
             raise StorageFailed(str(error)) from error
 
     def _give_up(self, key: PartitionKey, folder: Path, opened: PartitionLog | None) -> None:
-        """Noted before it goes: of a log that never had a record there is nothing to miss."""
+        """Noted before it goes, also where nobody has noted that it moves away."""
+        last_epoch = NO_EPOCH
         if opened is not None and not opened.failure:
             last_epoch = opened.last_epoch
         else:
-            epochs = load_epochs(folder / LEADER_EPOCHS)
-            last_epoch = -1 if epochs is None else epochs.last_epoch
-        if last_epoch >= 0:
+            # A log goes away because its disk fails: what cannot be read must not keep it.
+            with contextlib.suppress(OSError):
+                epochs = load_epochs(folder / LEADER_EPOCHS)
+                last_epoch = NO_EPOCH if epochs is None else epochs.last_epoch
+        if last_epoch > NO_EPOCH:
             self.given_up.note(key, last_epoch)
 
     def _set_aside(self, folder: Path, topic: str, suffix: str) -> None:

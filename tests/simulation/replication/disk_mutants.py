@@ -59,6 +59,7 @@ MUTANTS["damage_kept"] = lambda: patch.object(
 
 
 MUTANTS["given_up_leads"] = lambda: patch.object(GivenUpLogs, "withholds", lambda _logs, _key: False)
+MUTANTS["given_up_is_forgotten"] = lambda: patch.object(GivenUpLogs, "_note_since", lambda *_: None)
 MUTANTS["withheld_is_forgotten"] = lambda: patch.object(
     GivenUpLogs, "load", lambda _logs, _found: frozenset()
 )

@@ -89,6 +89,9 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "given_up_leads": lambda folder: asyncio.run(
         given_up.test_it_counts_as_failed_where_an_older_row_has_it_in_sync(folder, 1)
     ),
+    "given_up_is_forgotten": lambda folder: asyncio.run(
+        given_up.test_who_is_killed_as_soon_as_it_gave_up_remembers_it(folder)
+    ),
     "withheld_is_forgotten": lambda folder: asyncio.run(
         given_up.test_its_next_process_confesses_and_copies(folder)
     ),

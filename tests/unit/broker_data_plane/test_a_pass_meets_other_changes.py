@@ -65,14 +65,14 @@ async def test_a_log_that_lost_segments_while_others_were_looked_at_is_compacted
 async def test_a_pass_over_a_log_that_is_gone_says_nothing_of_its_successor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A topic that was made anew may have the name, and so the folder."""
+    """A partition that was removed and came again has the number, and so the folder."""
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         await fill(one, ann)
 
         def happens(function: Any, result: Any) -> None:
             if function.__name__ == "next_file" and result is None:
                 one.plane.stop(ORDERS, 0, is_deleted=True)
-                one.obey(2, configs=COMPACTED)
+                one.obey(2, configs=COMPACTED, epoch=2, base_epoch=1)
                 (anew,) = one.plane.partitions()
                 anew.append_produced(memoryview(bytearray(keyed([(b"k", b"v")]))), one.plane.wall_clock_ms())
 

@@ -250,7 +250,8 @@ async def test_a_session_goes_on_with_a_replica_that_was_stopped_and_came_again(
         assert await two.is_quiet()
         one.obey(2, leader=2, epoch=2, replicas=(2,))
         assert fetched(await two.hear()).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        one.obey(3, epoch=3, replicas=IN_STEP)
+        one.obey(3, leader=2, epoch=2, replicas=IN_STEP, isr=(2,))
+        one.obey(4, epoch=3, replicas=IN_STEP)
         level = fetched(await two.ask(FETCH, 16, follow(0, session=(session, 2), leader_epoch=3)))
         assert (level.error_code, level.high_watermark) == (0, 0)
         two.send(FETCH, 16, follow(0, session=(session, 3), is_empty=True, max_wait_ms=5_000))

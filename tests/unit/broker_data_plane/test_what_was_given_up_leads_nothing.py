@@ -1,12 +1,18 @@
 """An older database names a broker as in sync for what it gave up since: it does not lead with nothing."""
 
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from broker.core.replica import Role
 from broker.core.replica_log import PartitionKey
-from broker.log.given_up import WHY
+from broker.log import given_up
+from broker.log.checkpoints import LEADER_EPOCHS, save_offsets
+from broker.log.given_up import SINCE, WHY
+from muster.messages.link.rows import PartitionRow
 from tests.unit.broker_data_plane.planes import ORDERS, Broker, broker
 from tests.unit.broker_log.logs import append
 
@@ -94,9 +100,97 @@ async def test_a_partition_that_was_removed_and_came_again_is_led(tmp_path: Path
         assert role(one) is Role.LEADER
 
 
-async def test_a_log_without_a_record_is_nothing_to_miss(tmp_path: Path) -> None:
+async def test_a_log_without_a_record_leads_nothing_either(tmp_path: Path) -> None:
+    """The others may have got their first records since the backup."""
     async with broker(tmp_path) as one:
         one.obey(1, replicas=ALL)
         one.obey(2, leader=2, epoch=2, replicas=(2, 3))
         one.obey(1_000_001, epoch=1_000_001, replicas=ALL)
-        assert role(one) is Role.LEADER
+        assert role(one) is Role.FAILED
+
+
+async def test_who_is_killed_as_soon_as_it_gave_up_remembers_it(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one:
+        holding(one)
+        one.obey(2, leader=2, epoch=2, replicas=(2, 3))
+        shutil.copytree(tmp_path, tmp_path / "killed")
+    async with broker(tmp_path / "killed") as again:
+        again.obey(1_000_001, epoch=1_000_001, replicas=ALL)
+        assert role(again) is Role.FAILED
+
+
+async def test_who_is_killed_as_soon_as_it_is_added_again_remembers_that(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one:
+        gave_up(one)
+        one.plane.checkpoint()
+        one.obey(3, leader=2, epoch=2, replicas=ALL, isr=(2, 3))
+        shutil.copytree(tmp_path, tmp_path / "killed")
+    async with broker(tmp_path / "killed") as again:
+        again.obey(5, leader=1, epoch=3, replicas=ALL)
+        assert role(again) is Role.LEADER
+
+
+async def test_a_line_that_is_torn_names_nothing_and_spoils_no_other(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one:
+        holding(one)
+        (one.plane.folder / SINCE).write_text(f"\n{ORDERS} 0 -1")
+        one.obey(2, leader=2, epoch=2, replicas=(2, 3))
+        with open(one.plane.folder / SINCE, "a", encoding="ascii") as file:
+            file.write(f"\n{ORDERS} 0 -1")
+        shutil.copytree(tmp_path, tmp_path / "killed")
+    async with broker(tmp_path / "killed") as again:
+        again.obey(1_000_001, epoch=1_000_001, replicas=ALL)
+        assert role(again) is Role.FAILED
+
+
+async def test_a_failed_log_that_cannot_be_read_moves_away_and_is_remembered(tmp_path: Path) -> None:
+    """It moves away because its disk fails: each such log would end the link."""
+    async with broker(tmp_path) as one:
+        holding(one)
+        hosted = one.plane.hosted(*FIRST)
+        assert hosted is not None
+        hosted.log.fail("the disk does not answer")
+        epochs = hosted.log.folder / LEADER_EPOCHS
+        epochs.unlink()
+        epochs.mkdir()
+        one.obey(2, leader=2, epoch=2, replicas=(2, 3))
+        assert one.plane.hosted(*FIRST) is None
+        assert one.plane.keys_on_disk == frozenset()
+        one.obey(1_000_001, epoch=1_000_001, replicas=ALL)
+        assert role(one) is Role.FAILED
+
+
+async def test_a_log_whose_name_another_topic_has_is_remembered(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one:
+        holding(one)
+    async with broker(tmp_path) as again:
+        another = PartitionKey(UUID(int=2), 0)
+        again.plane.know_topic(another.topic_id, "orders", {})
+        again.plane.obey(PartitionRow(*another, (1,), 1, 1, (1,), 5))
+        hosted = again.plane.hosted(*another)
+        assert hosted is not None
+        append(hosted.log, b"b")
+        again.obey(1_000_001, epoch=1_000_001, replicas=ALL)
+        assert role(again) is Role.FAILED
+
+
+async def test_hundreds_that_go_and_are_named_again_cost_a_file_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+
+    def counted(path: Path, offsets: Mapping[PartitionKey, int]) -> None:
+        written.append(path.name)
+        save_offsets(path, offsets)
+
+    async with broker(tmp_path) as one:
+        one.obey(1, replicas=ALL, partitions=300)
+        monkeypatch.setattr(given_up, "save_offsets", counted)
+        one.obey(2, leader=2, epoch=2, replicas=(2, 3), partitions=300)
+        one.plane.forget_topics(())
+        assert written == []
+        one.plane.checkpoint()
+        assert written == [given_up.FILE]
+        one.obey(1_000_001, epoch=1_000_001, replicas=ALL, partitions=300)
+        one.plane.forget_topics(())
+        assert written == [given_up.FILE, given_up.WITHHELD]
