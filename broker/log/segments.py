@@ -201,7 +201,7 @@ class Segments:
         last.truncate(position, offset)
         end, header = last.last_batch()
         if end != position:
-            # A batch below was spoilt since it was stored: what came next would lie behind what nobody can read.
+            # A batch below was spoilt since it was stored: what came next would lie behind what nobody reads.
             raise WrongBatch(last.path, offset)
         return last.base_offset if header is None else header.next_offset
 
