@@ -8,6 +8,7 @@ from django.contrib.auth import REDIRECT_FIELD_NAME, logout
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
+from django.utils.encoding import escape_uri_path
 from django.utils.http import urlencode
 
 from access import sessions
@@ -18,8 +19,8 @@ KEPT = "kept"
 _NOT_TYPED = frozenset({"csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm"})
 """What belongs to the form that was sent, and is to be looked at, or typed, anew."""
 
-_LONGEST_QUERY = 4096
-"""Of what was typed, in characters of an address: it stands in one, within one, twice encoded."""
+_LONGEST_DOOR = 2_800
+"""In characters of the address: a proxy may take 4 KiB for all headers of an answer, as nginx does."""
 
 
 class EndOldSessions:
@@ -49,9 +50,16 @@ class AskWhoItIs(LoginRequiredMiddleware):
     ) -> HttpResponseRedirect:
         if not request.POST.get("key"):
             return super().handle_no_permission(request, view_func)
-        typed = [(name, str(text)) for name, text in request.POST.items() if name not in _NOT_TYPED and text]
-        query = urlencode(typed)
-        if len(query) > _LONGEST_QUERY:
-            query = ""
-        door = {REDIRECT_FIELD_NAME: f"{request.path}?{query}", **({KEPT: "yes"} if query else {})}
-        return HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode(door)}")
+        # A field that was emptied goes along as well: without it the form shows what is set.
+        typed = [(name, str(text)) for name, text in request.POST.items() if name not in _NOT_TYPED]
+        form = escape_uri_path(request.path)
+        # Megabytes of somebody whom nobody knows are not written out to see how long they are.
+        if sum(len(name) + len(text) for name, text in typed) < _LONGEST_DOOR:
+            door = _door({REDIRECT_FIELD_NAME: f"{form}?{urlencode(typed)}", KEPT: "yes"})
+            if len(door) <= _LONGEST_DOOR:
+                return HttpResponseRedirect(door)
+        return HttpResponseRedirect(_door({REDIRECT_FIELD_NAME: form}))
+
+
+def _door(said: dict[str, str]) -> str:
+    return f"{settings.LOGIN_URL}?{urlencode(said)}"

@@ -1,13 +1,16 @@
 """This room tests that a form sent after its session ended is filled in again behind the door, not done."""
 
+import re
 from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from access.grants import Role
 from access.service import create_user
+from controller.models import ClientQuota
 from runtime.models import WorkItem
 from tests.integration.web import cast
 
@@ -37,6 +40,42 @@ def test_it_is_filled_in_again_and_nothing_is_done(client: Client) -> None:
         assert text in page, text
     assert 'name="go"' not in page and OF_THE_FORM["key"] not in page
     assert not WorkItem.objects.exists()
+
+
+def test_the_name_of_a_group_may_look_like_an_address(client: Client) -> None:
+    name = "a?b=1&c#d%20/\u00e9 f"
+    cast.add_group(name)
+    page = behind_the_door(client, reverse("ask", args=["rebalance", name]), {"reason": "R&D <1>"})
+    assert 'value="R&D <1>"' in page and f"Rebalance now: {name}" in page
+
+
+def test_a_field_that_was_emptied_is_empty(client: Client) -> None:
+    """Not filled with what is set: it would be asked for as it was before."""
+    ClientQuota.objects.create(pk=1, user_name="olga", producer_byte_rate=5_000_000, version=7)
+    typed = {"producer_byte_rate": "", "consumer_byte_rate": "2", "reason": "too slow"}
+    page = behind_the_door(client, "/cluster/ask/change-quota/quota/1/", typed)
+    for name, text in typed.items():
+        assert re.search(rf'name="{name}" value="{text}"', page), name
+
+
+def behind_the_door(client: Client, address: str, typed: dict[str, str]) -> str:
+    """What is shown, once somebody signed in, of a form that was sent without a session."""
+    answer = client.post(address, {**typed, **OF_THE_FORM})
+    [onward] = parse_qs(urlsplit(answer.headers["Location"]).query)["next"]
+    client.force_login(create_user("mira", Role.OPERATOR, PASSWORD))
+    answer = client.get(onward)
+    assert answer.status_code == 200, onward
+    return unescape(answer.content.decode())
+
+
+@pytest.mark.parametrize("letters", [100, 230, 280, 500])
+def test_a_proxy_takes_the_head_of_the_answer(client: Client, letters: int) -> None:
+    """Of nginx, as it is delivered, all of it fits into 4 KiB; what is longer is left out."""
+    typed = {**TYPED, **OF_THE_FORM, "reason": "\u0436" * letters}
+    answer = client.post("/cluster/ask/create-topic/", typed)
+    head = sum(len(f"{name}: {value}\r\n") for name, value in answer.items())
+    assert head < 3600 and answer.status_code == 302
+    assert ("kept" in answer.headers["Location"]) == (letters < 250)
 
 
 def test_what_no_address_bears_is_left_out(client: Client) -> None:
