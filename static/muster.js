@@ -206,7 +206,11 @@ function connect(now) {
   clearTimeout(retry);
   begun = Date.now();
   const mine = (socket = new WebSocket(location.origin.replace("http", "ws") + "/ws/live/"));
-  mine.onopen = () => mine.send(JSON.stringify({ watch, rendered: body.dataset.rendered, boot, since: sequence }));
+  let taken = false;
+  mine.onopen = () => {
+    taken = true;
+    mine.send(JSON.stringify({ watch, rendered: body.dataset.rendered, boot, since: sequence }));
+  };
   mine.onmessage = (event) => {
     const word = JSON.parse(event.data);
     heard = Date.now();
@@ -228,6 +232,8 @@ function connect(now) {
     if (mine !== socket) return;
     if (event.code === 4401) return location.reload();
     lost();
+    // A browser does not say why nobody took it: of a session that ended meanwhile the page itself leads to the door.
+    if (!taken) read();
   };
 }
 function lost() {
@@ -268,8 +274,8 @@ if (live) {
     if (document.hidden) hidden = setTimeout(() => socket?.close(), 60000);
     else if (!socket || socket.readyState > 1) connect();
   });
-  // The machine has its network again: what waited for the next try need not.
-  addEventListener("online", () => connect());
+  // The machine has its network again: what waited for the next try need not. Hidden pages wait until they are seen.
+  addEventListener("online", () => document.hidden || connect());
   setInterval(() => {
     ages();
     watchdog();

@@ -96,6 +96,9 @@ FITS = """() => {
 }"""
 
 
+HIDDEN = "Object.defineProperty(document, 'hidden', {{ value: {}, configurable: true }})"
+
+
 def live(page: Page) -> None:
     """Wait until the page says that it is live."""
     expect(page.locator(".live")).to_have_attribute("data-state", "on", timeout=PATIENCE_MS)
@@ -449,6 +452,24 @@ def test_a_filter_after_the_session_ended_leads_to_the_door_and_a_failure_keeps_
     Session.objects.all().delete()
     # Not by its label: the live socket, which looks each ten seconds, may lead to the door first.
     page.keyboard.press("y")
+    expect(page.get_by_role("heading", name="Sign in to aero-prod")).to_be_visible()
+
+
+def test_a_page_that_is_looked_at_again_after_its_session_ended_leads_to_the_door(open_page: Open) -> None:
+    cast.one_night(groups=1)
+    page = open_page("/groups/")
+    live(page)
+    # Hidden for a minute it gives its socket up, and takes none because the machine has its network back:
+    # a socket is use of the session.
+    page.evaluate(HIDDEN.format("true"))
+    page.evaluate(
+        "new Promise((done) => { socket.addEventListener('close', () => done()); socket.close(); })"
+    )
+    page.evaluate("dispatchEvent(new Event('online'))")
+    assert page.evaluate("socket === undefined")
+    Session.objects.all().delete()
+    page.evaluate(HIDDEN.format("false"))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(page.get_by_role("heading", name="Sign in to aero-prod")).to_be_visible()
 
 
