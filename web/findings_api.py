@@ -17,6 +17,7 @@ from access.rest.shapes import example, lists
 from access.tokens import Caller
 from controller.findings import Finding
 from groups import standing
+from web import wording
 
 _OF_ONE_GROUP: Final = "group_"
 """Kinds of findings that name one group, and what it consumes."""
@@ -83,6 +84,7 @@ def _told(finding: Finding) -> dict[str, Any]:
 
 
 def _words(finding: Finding, part: str) -> str:
-    """What the page says, without its links."""
-    shown = render_to_string(finding.what, {"finding": finding, "part": part})
+    """What the page says, without its links, and names in full."""
+    with wording.in_full():
+        shown = render_to_string(finding.what, {"finding": finding, "part": part})
     return " ".join(unescape(strip_tags(shown)).split())

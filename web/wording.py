@@ -1,12 +1,17 @@
 """This room writes numbers, durations and times the one way in which all pages write them."""
 
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from itertools import dropwhile
 
 THIN_SPACE = "\u202f"
 _DAY_S = 86_400
+_TURNS_AROUND = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Letters without a shape by which the rest of a line is read from the other side."""
 
 
 def count(number: int | None) -> str:
@@ -75,8 +80,29 @@ def _joins_what_stands_before(letter: str) -> bool:
     return unicodedata.category(letter).startswith("M") or letter == "\u200d"
 
 
+def straight(text: str) -> str:
+    """What would turn the words behind it around is seen where it stands, as a letter that has no shape."""
+    return text if text.isascii() else _TURNS_AROUND.sub("\ufffd", text)
+
+
+_is_for_programs: ContextVar[bool] = ContextVar("words for programs", default=False)
+
+
+@contextmanager
+def in_full() -> Iterator[None]:
+    """Within it names stand as they are: a program that is told them looks them up."""
+    before = _is_for_programs.set(True)
+    try:
+        yield
+    finally:
+        _is_for_programs.reset(before)
+
+
 def middle_cut(identifier: str, longest: int = 40) -> str:
     """A long id with its middle left out: the end often tells more than the beginning."""
+    if _is_for_programs.get():
+        return identifier
+    identifier = straight(identifier)
     if len(identifier) <= longest:
         return identifier
     head = (longest - 1) * 2 // 3

@@ -81,6 +81,7 @@ def age(at: datetime | None) -> SafeString | str:
 @register.simple_tag
 def ended(identifier: str, longest: int) -> SafeString | str:
     """An id with its middle left out; where there is less room its beginning goes: ends tell ids apart."""
+    identifier = wording.straight(identifier)
     if len(identifier) <= _END:
         return identifier
     # What was left out stands at the end of the beginning, where the style sheet cuts too: once, not twice.
@@ -98,6 +99,7 @@ def cut_names(names: Sequence[str]) -> list[str]:
 @register.simple_tag
 def near(word: str, member: str) -> SafeString | str:
     """`from ann`; of a long id the last letters, which tell it from others, where no more have room."""
+    member = wording.straight(member)
     if len(member) <= _END:
         return f"{word} {member}"
     return format_html('<span class="vh">{} </span>…{}', word, member[-_END:])

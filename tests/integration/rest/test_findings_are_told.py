@@ -7,7 +7,7 @@ from django.test import Client
 
 from access.grants import Role
 from access.service import create_token
-from controller.models import Broker
+from controller.models import Broker, Partition
 from groups import standing
 from tests.integration.web import cast
 
@@ -54,3 +54,12 @@ def test_pages_of_it_are_whole(trouble: None) -> None:
 def test_a_token_that_names_bound_is_told_of_its_groups_alone(trouble: None) -> None:
     assert [one["groups"] for one in told(groups=["team-*"])["items"]] == [["team-a"]]
     assert told(groups=["team-*"], topics=["orders"])["items"] == []
+
+
+def test_names_stand_in_full_however_long(trouble: None) -> None:
+    """A page leaves their middles out; a program could not look them up."""
+    long = "orders-" * 30
+    cast.add_topic(long, 5, [(3, 2)])
+    Partition.objects.filter(topic__name=long).update(leader=-1, isr=[3])
+    [offline] = [one for one in told()["items"] if one["kind"] == "partitions_offline"]
+    assert f"{long}-0, {long}-1, {long}-2, {long}-3 and 1 more" in offline["means"]

@@ -65,6 +65,12 @@ def test_a_cut_leaves_no_mark_without_its_letter() -> None:
     assert middle_cut("pre-" * 5 + "\u200d\U0001f680no", 13) == "pre-pre-…\U0001f680no"
 
 
+def test_what_turns_a_line_around_is_seen_where_it_stands() -> None:
+    """A name must not make what a page says behind it read backwards."""
+    assert middle_cut("ann\u202etxt\u2067") == "ann\ufffdtxt\ufffd"
+    assert middle_cut("\u05d0\u05d1") == "\u05d0\u05d1", "letters that are read from the right are letters"
+
+
 def test_partitions_are_listed_by_the_topics_that_are_named() -> None:
     assert by_topic([("", "0, 1")]) == "0, 1"
     assert by_topic([("orders", "0, 1"), ("c" * 249, "4")]) == f"orders 0, 1 · {'c' * 26}…{'c' * 13} 4"
