@@ -215,6 +215,7 @@ def listed(request: HttpRequest) -> HttpResponse:
     context = {
         "section": "cluster",
         "rows": rows[:REQUESTS_OF_A_PAGE],
+        "refused": asking.refused_among([one.id for one in rows[:REQUESTS_OF_A_PAGE] if one.answered]),
         "first": after is not None,
         "next": sealed([last.asked_at.isoformat(), str(last.id)], _LISTED) if last else "",
     }

@@ -7,6 +7,7 @@ loop. The row is the audit, too: who, why, what, and what was answered.
 import asyncio
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,9 +15,11 @@ from typing import Final
 
 import msgspec
 import structlog
+from django.db.models import BooleanField, F, Func, Value
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from controller.core.requests import KEY, KIND, Asked
+from muster.kernel.error_codes import ErrorCode
 from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
 from muster.messages.link.from_broker import Wish
 from muster.messages.link.to_broker import WishAnswer
@@ -34,6 +37,9 @@ LAST_LOOK_S: Final = 0.2
 
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """The character as JSON, and no text that only looks like it."""
+
+_REFUSAL: Final = f"$.**.error ? (@ != 0 && @ != {ErrorCode.ELECTION_NOT_NEEDED:d})"
+"""Where an answer says that something was refused, as PostgreSQL finds it without sending us megabytes."""
 
 _WITHDRAWN = "Nobody waited for the answer any more. What was not done by then is not done."
 
@@ -129,6 +135,22 @@ def requests_after(
             )
         )
     return found
+
+
+def refused_among(ids: Sequence[uuid.UUID]) -> set[uuid.UUID]:
+    """Of these requests those of which something was refused; an election that nobody needs is no refusal."""
+    refused = Func(
+        F("result"),
+        Value(_REFUSAL),
+        template="jsonb_path_exists(%(expressions)s::jsonpath)",
+        output_field=BooleanField(),
+    )
+    return set(
+        WorkItem.objects.filter(id__in=ids)
+        .annotate(refused=refused)
+        .filter(refused=True)
+        .values_list("id", flat=True)
+    )
 
 
 class Asking:

@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import Http404
+from django.template.loader import render_to_string
 from django.urls import reverse
 
 from access.rest.problems import Problem
@@ -88,7 +89,7 @@ class OfPlan(Action):
         found = move_queries.plan(address["plan_id"])
         if found is None:
             raise Http404("no such plan")
-        label = f"{found.kind} {str(found.id)[:8]}"
+        label = render_to_string("controller/plan_name.html", {"plan": found}).strip()
         crumbs = ((_LIST, reverse("reassignments")), (label, reverse("plan", args=[found.id])))
         return Target(label, crumbs, str(found.version), found)
 

@@ -215,3 +215,25 @@ def test_requests_are_listed_with_who_and_why(operator: Client) -> None:
     assert b"Asked, not yet answered" in page
     assert operator.get(f"/cluster/requests/{NO_MOVE}/").status_code == 404
     assert operator.get("/cluster/requests/?after=x").status_code == 400
+
+
+def test_the_list_of_requests_says_what_was_refused(operator: Client) -> None:
+    for number, error in enumerate((0, 3, -1, 84)):
+        WorkItem.objects.create(
+            kind="controller.request",
+            lane="controller",
+            key="cluster",
+            principal="mira",
+            reason=f"the reason number {number}",
+            payload={"wish": {"type": "DeleteTopics", "topics": [{"name": "flights"}]}},
+            result={"type": "TopicResults", "topics": [{"name": "flights", "error": error}]},
+            state="adopted",
+        )
+    rows = operator.get("/cluster/requests/").content.decode().split("<tr>")
+    told = {number: row for row in rows for number in range(4) if f"the reason number {number}" in row}
+    assert {number: "refused" in row for number, row in told.items()} == {
+        0: False,
+        1: True,
+        2: True,
+        3: False,
+    }

@@ -103,7 +103,7 @@ def test_only_what_its_phase_allows_is_offered_and_viewers_are_offered_nothing(
     assert offered == allowed[phase]
     for kind in offered:
         page = operator.get(f"/cluster/ask/plan-{kind}/plan/{made.id}/")
-        assert page.status_code == 200, kind
+        assert page.status_code == 200 and b">Drain broker 3</a>" in page.content, kind
     client.force_login(create_user("vera", Role.VIEWER, None))
     shown = client.get(f"/plans/{made.id}/")
     assert shown.status_code == 200 and b"/cluster/ask/" not in shown.content
