@@ -48,13 +48,16 @@ class AskWhoItIs(LoginRequiredMiddleware):
     def handle_no_permission(
         self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
     ) -> HttpResponseRedirect:
-        if not request.POST.get("key"):
+        if request.method != "POST":
             return super().handle_no_permission(request, view_func)
+        if not request.POST.get("key"):
+            # Not one of our forms, such as that which signs out: there is no page to look at under its address.
+            return HttpResponseRedirect(settings.LOGIN_URL)
         # A field that was emptied goes along as well: without it the form shows what is set.
         typed = [(name, str(text)) for name, text in request.POST.items() if name not in _NOT_TYPED]
         form = escape_uri_path(request.path)
         # Megabytes of somebody whom nobody knows are not written out to see how long they are.
-        if sum(len(name) + len(text) for name, text in typed) < _LONGEST_DOOR:
+        if typed and sum(len(name) + len(text) for name, text in typed) < _LONGEST_DOOR:
             door = _door({REDIRECT_FIELD_NAME: f"{form}?{urlencode(typed)}", KEPT: "yes"})
             if len(door) <= _LONGEST_DOOR:
                 return HttpResponseRedirect(door)

@@ -86,6 +86,13 @@ def test_what_no_address_bears_is_left_out(client: Client) -> None:
     assert len(door) < 200 and "kept" not in door
 
 
-def test_what_is_no_form_of_ours_goes_to_the_door_as_ever(client: Client) -> None:
-    assert client.post("/logout/").headers["Location"] == "/login/?next=/logout/"
+def test_whoever_signs_out_of_a_session_that_ended_comes_back_to_the_overview(client: Client) -> None:
+    """What can only be sent is no page to be led to: there was an error behind the door."""
+    door = client.post("/logout/").headers["Location"]
+    client.force_login(create_user("mira", Role.OPERATOR, PASSWORD))
+    answer = client.get(door, follow=True)
+    assert answer.status_code == 200 and answer.redirect_chain[-1][0] == "/"
+
+
+def test_a_page_is_shown_behind_the_door(client: Client) -> None:
     assert client.get("/groups/?q=a").headers["Location"] == "/login/?next=/groups/%3Fq%3Da"
