@@ -51,7 +51,7 @@ class AskWhoItIs(LoginRequiredMiddleware):
         if request.method != "POST":
             return super().handle_no_permission(request, view_func)
         if not request.POST.get("key"):
-            # Not one of our forms, such as that which signs out: there is no page to look at under its address.
+            # Not one of our forms, such as that which signs out: its address is no page to look at.
             return HttpResponseRedirect(settings.LOGIN_URL)
         # A field that was emptied goes along as well: without it the form shows what is set.
         typed = [(name, str(text)) for name, text in request.POST.items() if name not in _NOT_TYPED]
