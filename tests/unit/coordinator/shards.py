@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -253,6 +254,17 @@ class Shards:
             self.held[shard] = lane
             await service.accept(lane)
         return self.services[shard]
+
+    @asynccontextmanager
+    async def loading(self, service: ShardService) -> AsyncIterator[asyncio.Task[None]]:
+        """It is given its lane again, and loads; whatever becomes of that, nobody is left who tells of it."""
+        accepting = asyncio.create_task(service.accept(self.held[service.shard]))
+        try:
+            await asyncio.sleep(0)
+            yield accepting
+        finally:
+            accepting.cancel()
+            await asyncio.gather(accepting, return_exceptions=True)
 
     def rows(self, key: str) -> GroupRows:
         """What is stored."""

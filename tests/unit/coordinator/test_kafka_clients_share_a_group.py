@@ -105,14 +105,13 @@ async def test_while_a_shard_is_loading_nobody_is_scared_into_a_rebalance() -> N
         ann = KafkaClient(shards, "ann")
         await stable(ann)
         await ann.service.give_up(None)
-        accepting = asyncio.create_task(ann.service.accept(shards.held[ann.service.shard]))
-        await asyncio.sleep(0)
-        assert ann.beats() is ErrorCode.NONE
-        joins, syncs = ann.asks_to_join(), ann.asks_for_its_share()
-        assert (await ann.joined(joins)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert await ann.synced(syncs) == SyncAnswer(syncs, ErrorCode.REBALANCE_IN_PROGRESS)
-        await accepting
-        assert ann.beats() is ErrorCode.NONE
+        async with shards.loading(ann.service) as accepting:
+            assert ann.beats() is ErrorCode.NONE
+            joins, syncs = ann.asks_to_join(), ann.asks_for_its_share()
+            assert (await ann.joined(joins)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert await ann.synced(syncs) == SyncAnswer(syncs, ErrorCode.REBALANCE_IN_PROGRESS)
+            await accepting
+            assert ann.beats() is ErrorCode.NONE
 
 
 async def test_who_says_too_much_at_once_is_told_to_come_again() -> None:

@@ -1,6 +1,5 @@
 """DescribeGroups and ListGroups tell of both worlds what is proved to be the newest, or say why not."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -83,9 +82,8 @@ async def test_while_a_shard_is_loading_its_groups_are_not_told() -> None:
     async with Shards([kafka_readers(ann=[0])]) as shards:
         service = await shards.serve("kafka-readers")
         await service.give_up(None)
-        accepting = asyncio.create_task(service.accept(shards.held[service.shard]))
-        await asyncio.sleep(0)
-        told = await service.describe("kafka-readers")
-        assert told.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        await accepting
+        async with shards.loading(service) as accepting:
+            told = await service.describe("kafka-readers")
+            assert told.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            await accepting
         assert (await service.describe("kafka-readers")).error is ErrorCode.NONE
