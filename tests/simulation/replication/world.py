@@ -412,7 +412,7 @@ class World(Wishes):
             hosted = [
                 (b, one.replicas[key])
                 for b, one in self.brokers.items()
-                if key in one.replicas and is_of(one.replicas[key], row)
+                if key in one.replicas and key in one.logs and is_of(one.replicas[key], row)
             ]
             had_led, led = self._led.get(key, set()), {b for b, one in hosted if one.leads}
             self._led[key] = led
