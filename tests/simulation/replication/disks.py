@@ -325,7 +325,9 @@ class DiskWorld(World):
 
     def revive_damaged(self) -> bool:
         """Somebody looks after the disks and starts these brokers again; False: there are none."""
-        damaged = [b for b, broker in self._up() if broker.needs_restart]
+        damaged = [
+            b for b, one in self._up() if one.needs_restart or any(r.failed for r in one.replicas.values())
+        ]
         for b in damaged:
             self.do(("kill_damaged", b))
             self.do(("start", b))
