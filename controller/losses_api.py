@@ -175,6 +175,11 @@ class Losses(APIView):
         return told(ask(shape.wish(), caller, shape.validated_data["reason"], key))
 
 
+def _known(told: int) -> int | None:
+    """What the row says; it has −1 for what nobody could tell."""
+    return told if told >= 0 else None
+
+
 def _shown(one: losses.LossRow) -> dict[str, Any]:
     row = one.row
     return {
@@ -194,11 +199,11 @@ def _shown(one: losses.LossRow) -> dict[str, Any]:
         "cuts": [
             {
                 "broker_id": cut.broker_id,
-                "end_offset": cut.end_offset if cut.end_offset >= 0 else None,
-                "cut_to": cut.cut_to if cut.cut_to >= 0 else None,
+                "end_offset": _known(cut.end_offset),
+                "cut_to": _known(cut.cut_to),
                 "records": cut.records,
-                "high_watermark": cut.high_watermark if cut.high_watermark >= 0 else None,
-                "size_bytes": cut.size_bytes if cut.size_bytes >= 0 else None,
+                "high_watermark": _known(cut.high_watermark),
+                "size_bytes": _known(cut.size_bytes),
             }
             for cut in one.cuts
         ],

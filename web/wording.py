@@ -110,6 +110,11 @@ def middle_cut(identifier: str, longest: int = 40) -> str:
     return f"{identifier[:head]}…{_without_its_base(tail)}"
 
 
+def cut_names(names: Iterable[str]) -> list[str]:
+    """Each with its middle left out if it is long: a cell of a table has room for a few of 249 letters."""
+    return [middle_cut(name) for name in names]
+
+
 def by_topic(names: Iterable[tuple[str, str]]) -> str:
     """`0, 1` where no topic is named, else `orders 0, 1 · clicks 4`."""
     return " · ".join(f"{middle_cut(topic)} {numbers}" if topic else numbers for topic, numbers in names)
@@ -117,7 +122,7 @@ def by_topic(names: Iterable[tuple[str, str]]) -> str:
 
 def some_of(names: list[str], number: int) -> str:
     """The first of so many names, long ones with their middles left out, and how many more there are."""
-    named = [middle_cut(name) for name in names]
+    named = cut_names(names)
     more = number - len(named)
     return f"{', '.join(named)} and {count(more)} more" if more > 0 else listed(named)
 

@@ -1,6 +1,5 @@
 """This room gives templates the wording of pages: counts, ages, times, marks of states."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from django import template
@@ -20,6 +19,7 @@ register.filter("mean", wording.mean)
 register.filter("took", wording.length)
 register.filter("duration", wording.duration)
 register.filter("middle_cut", wording.middle_cut)
+register.filter("cut_names", wording.cut_names)
 register.filter("listed", wording.listed)
 register.filter("by_topic", wording.by_topic)
 register.filter("some_of", wording.some_of)
@@ -37,7 +37,6 @@ MARKS = {
 }
 _END = 5
 """Letters of an id that stand whatever the width."""
-_LONGEST_NAME = 40
 
 SEVERITY_MARKS = {"critical": "bad", "warning": "warn"}
 
@@ -88,12 +87,6 @@ def ended(identifier: str, longest: int) -> SafeString | str:
     whole = len(identifier) <= longest
     stem = identifier[:-_END] if whole else f"{identifier[: longest - _END - 1]}…"
     return format_html('<span class="ended"><span class="stem">{}</span>{}</span>', stem, identifier[-_END:])
-
-
-@register.filter
-def cut_names(names: Sequence[str]) -> list[str]:
-    """Each with its middle left out if it is long: a cell of a table has room for a few of 249 letters."""
-    return [wording.middle_cut(name, _LONGEST_NAME) for name in names]
 
 
 @register.simple_tag
