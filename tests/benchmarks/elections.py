@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -125,21 +126,28 @@ async def _opened(address: str, broker_id: int, secret: str) -> ClientConnection
             await asyncio.sleep(PING_INTERVAL_S)
 
 
+async def create_topics(client: LinkClient, partitions: int) -> None:
+    """Topics led by the one that will die, as many as one request may create each."""
+    most = ControllerSettings().max_partitions_per_request
+    for request, first in enumerate(range(0, partitions, most), start=1):
+        count = min(most, partitions - first)
+        topic = NewTopic(
+            name=f"orders-{uuid4().hex[:8]}",
+            assignments={number: (VICTIM, 2 + number % 2, 3 - number % 2) for number in range(count)},
+        )
+        wanted = CreateTopics(correlation_id=request, topics=(topic,), timeout_ms=int(PATIENCE_S * 1000))
+        await client.connection.send(codec.encode(wanted), text=True)
+        await client.until(partial(client.answers.__contains__, request))
+        assert not client.answers[request].topics[0].error, client.answers[request].topics[0].text
+
+
 async def one_death(plane: ControlPlane, secrets: dict[int, str], partitions: int) -> float:
     """Milliseconds from the detection of a death to the last command received; a new topic each time."""
     (address,) = plane.addresses.values()
     clients = {broker_id: await link(address, broker_id, secrets[broker_id]) for broker_id in BROKERS}
     tasks = [asyncio.create_task(duty) for c in clients.values() for duty in (c.listen(), c.ping())]
     try:
-        topic = NewTopic(
-            name=f"orders-{uuid4().hex[:8]}",
-            assignments={number: (VICTIM, 2 + number % 2, 3 - number % 2) for number in range(partitions)},
-        )
-        survivor = clients[2]
-        wanted = CreateTopics(correlation_id=1, topics=(topic,), timeout_ms=int(PATIENCE_S * 1000))
-        await survivor.connection.send(codec.encode(wanted), text=True)
-        await survivor.until(lambda: 1 in survivor.answers)
-        assert not survivor.answers[1].topics[0].error, survivor.answers[1].topics[0].text
+        await create_topics(clients[2], partitions)
         closed_at = time.monotonic()
         await clients[VICTIM].connection.close()
         detected_at = closed_at + ControllerSettings().closed_link_timeout_ms / 1000
