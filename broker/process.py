@@ -31,7 +31,6 @@ from broker.samples import samples_of_clients, samples_of_replicas
 from broker.settings import Address, BrokerSettings
 from kafkaserver.addresses import named
 from kafkaserver.guard import Guard
-from kafkaserver.limits import peer_limits
 from kafkaserver.quotas import ClientQuotas
 from muster.kafkawire.api_table import shapes_loaded
 from muster.kernel.addresses import is_loopback
@@ -131,7 +130,7 @@ class BrokerProcess:
         # On loopback nobody listens in, and without TLS the kernel sends records by itself.
         host = settings.replication_listen.host
         self._peers_certificate = None if is_loopback(host) else self._guard.certificate
-        self._peers = ReplicationListener(self._plane, peer_limits(), self._peers_certificate)
+        self._peers = ReplicationListener(self._plane, settings.peer_limits, self._peers_certificate)
         self._health = HealthDoor(self.ailment, self.samples)
         self._endpoints: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from kafkaserver.authorities import CA, refuse_unusable_authorities
 from kafkaserver.guard import CERTIFICATE, KEY, NEW, SASL, STANDING, Belief, Guard
-from kafkaserver.limits import ServerLimits, client_limits
+from kafkaserver.limits import ServerLimits, client_limits, peer_limits
 from muster.kernel.addresses import is_loopback, is_unspecified, place_of_websocket
 from muster.kernel.environment import Environment, SettingError
 from muster.kernel.settings import DECLARED
@@ -54,6 +54,8 @@ class BrokerSettings:
     """Connections of one address; 0: any number."""
     http_listen: Address | None = None
     """/livez, /readyz, /metrics; None: not served."""
+    socket_send_buffer_bytes: int = ServerLimits().send_buffer_bytes
+    """Of each connection of clients and of other brokers; 0: as much as the system likes."""
     heartbeat_interval_ms: int = 500
     relink_interval_ms: int = 200
     replica_lag_time_max_ms: int = 30_000
@@ -82,7 +84,13 @@ class BrokerSettings:
         return client_limits(
             strangers_of_one_address=self.strangers_per_address,
             connections_of_one_address=self.connections_per_address,
+            send_buffer_bytes=self.socket_send_buffer_bytes,
         )
+
+    @property
+    def peer_limits(self) -> ServerLimits:
+        """What the listener of other brokers lets them do."""
+        return peer_limits(self.socket_send_buffer_bytes)
 
 
 NUMBERS = (
@@ -90,7 +98,7 @@ NUMBERS = (
     *("replica_lag_time_max_ms", "replica_fetch_wait_max_ms", "replica_fetch_min_bytes"),
     *("replica_fetch_max_bytes", "replica_fetch_response_max_bytes", "replica_fetch_backoff_ms"),
     *("replica_socket_timeout_ms", "log_segment_bytes", "message_max_bytes"),
-    "max_incremental_fetch_session_cache_slots",
+    *("max_incremental_fetch_session_cache_slots", "socket_send_buffer_bytes"),
     "log_reserve_bytes",
     *("controlled_shutdown_timeout_ms", "initial_broker_registration_timeout_ms"),
     *("stray_retention_ms", "file_delete_delay_ms"),

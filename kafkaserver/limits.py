@@ -37,6 +37,10 @@ class ServerLimits:
     """Bytes that may wait for one connection before it is read no further."""
     answers_bytes: int = 1024 * 1024
     """Of these, bytes in memory: regions of files cost none."""
+    send_buffer_bytes: int = 256 * 1024
+    """What a connection's socket takes before its peer has taken some (the system holds twice as much, and
+    net.core.wmem_max bounds it): Kafka's `socket.send.buffer.bytes`. 0: as much as the system likes, which
+    wakes the reader of a large answer for every piece: a megabyte costs about twice the CPU then."""
     answers_in_memory_bytes: int = 512 * 1024 * 1024
     """Of all connections together; above it, who holds most of them is hung up on."""
 
@@ -71,25 +75,26 @@ def client_limits(
     connections: int = ServerLimits().connections,
     strangers_of_one_address: int = 0,
     connections_of_one_address: int = 0,
+    send_buffer_bytes: int = ServerLimits().send_buffer_bytes,
 ) -> ServerLimits:
     """So many clients, that take at most half of this process's descriptors: whatever else it has needs
     the others.
     """
-    return _taking_one_in(2, connections, strangers_of_one_address, connections_of_one_address)
-
-
-def peer_limits() -> ServerLimits:
-    """Peers take at most an eighth of them, whoever they are: none has proved yet that it is a broker."""
-    return _taking_one_in(8, ServerLimits().connections)
-
-
-def _taking_one_in(
-    share: int, connections: int, strangers_of_one_address: int = 0, connections_of_one_address: int = 0
-) -> ServerLimits:
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = min(connections, max(descriptors // share, 1))
     return ServerLimits(
-        connections=most,
+        connections=_at_most_one_in(2, connections),
         connections_of_one_address=connections_of_one_address,
         strangers_of_one_address=strangers_of_one_address,
+        send_buffer_bytes=send_buffer_bytes,
     )
+
+
+def peer_limits(send_buffer_bytes: int = ServerLimits().send_buffer_bytes) -> ServerLimits:
+    """Peers take at most an eighth of them, whoever they are: none has proved yet that it is a broker."""
+    most = _at_most_one_in(8, ServerLimits().connections)
+    return ServerLimits(connections=most, send_buffer_bytes=send_buffer_bytes)
+
+
+def _at_most_one_in(share: int, connections: int) -> int:
+    """So many, but for what this process may open."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(connections, max(descriptors // share, 1))

@@ -159,6 +159,8 @@ class KafkaServer:
             accepted.setblocking(False)
             with contextlib.suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self.limits.send_buffer_bytes:
+                    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
             gate = self._gate(address[0]) if self._gate is not None else None
             try:
                 behind = accepted if self._certificate is None else self._certificate.wrap(accepted)

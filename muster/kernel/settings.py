@@ -325,6 +325,15 @@ BROKER = (
         " address at most half.",
         least=0,
     ),
+    _count(
+        "MUSTER_SOCKET_SEND_BUFFER_BYTES",
+        262_144,
+        "Send buffer of each Kafka connection of a broker (Kafka's socket.send.buffer.bytes). Readers far"
+        " away need more: their round trip times the rate wanted. 0: the system decides, and large fetches"
+        " cost about twice the CPU.",
+        unit="bytes",
+        least=0,
+    ),
     _bytes("MUSTER_LOG_SEGMENT_BYTES", 1_073_741_824, "A segment this long is closed and the next begun."),
     _bytes(
         "MUSTER_LOG_RESERVE_BYTES",
