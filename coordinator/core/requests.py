@@ -112,21 +112,29 @@ def _remove_member(draft: AnyDraft, request: GroupRequest, wish: RemoveMember) -
     name = wish.member
     if name not in _members(draft) and not wish.quarantine_ms:
         return refused(ErrorCode.UNKNOWN_MEMBER_ID, f"The group has no member {name}.")
-    if len(draft.rows.quarantined) >= QUARANTINES_MAX and name not in draft.rows.quarantined:
-        text = f"The group keeps {QUARANTINES_MAX} names out already."
-        return refused(ErrorCode.POLICY_VIOLATION, text)
     why = f"removed by {request.principal}: {request.reason}"
     if isinstance(draft, Draft):
         return _cut_off(draft, wish, why)
     return _take_out(draft, wish, why)
 
 
-def _cut_off(draft: Draft, wish: RemoveMember, why: str) -> Plan:
+def _too_many_kept_out(draft: AnyDraft, name: str) -> Answer | None:
+    """A refusal, where one name more would be kept out than may be."""
+    if len(draft.rows.quarantined) < QUARANTINES_MAX or name in draft.rows.quarantined:
+        return None
+    return refused(ErrorCode.POLICY_VIOLATION, f"The group keeps {QUARANTINES_MAX} names out already.")
+
+
+def _cut_off(draft: Draft, wish: RemoveMember, why: str) -> Plan | Answer:
     """Not removed at once: until its session is over a native member may still fetch what it owns."""
     name, is_member = wish.member, wish.member in draft.rows.members
+    if too_many := _too_many_kept_out(draft, name):
+        return too_many
 
     def carry_out() -> None:
-        quarantine.impose(draft, name, wish.quarantine_ms, why)
+        if wish.quarantine_ms or name not in draft.rows.quarantined:
+            # Whoever states no time takes away none that another stated.
+            quarantine.impose(draft, name, wish.quarantine_ms, why)
         if is_member:
             sessions.cut_off(draft, name, why)
 
@@ -150,6 +158,8 @@ def _take_out(draft: ClassicDraft, wish: RemoveMember, why: str) -> Plan | Answe
         if same > 1:
             text = f"{same} members share the client.id {name}: give them a group.instance.id."
             return refused(ErrorCode.INVALID_REQUEST, text)
+    if wish.quarantine_ms and (too_many := _too_many_kept_out(draft, name)):
+        return too_many
 
     def carry_out() -> None:
         if wish.quarantine_ms:

@@ -81,6 +81,9 @@ def _fits(draft: ClassicDraft, event: Join) -> bool:
 def _turn_away(draft: ClassicDraft, event: Join) -> None:
     if event.member_id in draft.rows.classic.members:
         draft.remove(event.member_id, GROUP_IS_FULL)
+        if draft.phase is not _PREPARING:
+            # One that states too much may have had its share: the others must take it over.
+            rebalancing.prepare(draft, f"{event.member_id}: {GROUP_IS_FULL}")
     elif event.member_id in draft.pending:
         _drop_pending(draft, event.member_id)
     _refuse(draft, event, ErrorCode.GROUP_MAX_SIZE_REACHED, "")

@@ -195,6 +195,14 @@ SEEN_BY_THE_PLAIN_TELLING = (
 SEEN_BY_A_TEST = (
     (
         Mutant(
+            "share_of_who_states_too_much",
+            "what a member had that is turned away is nobody's until somebody else comes or goes",
+            (Patch(joining._turn_away, "if draft.phase is not _PREPARING:", "if False:"),),
+        ),
+        limit.test_what_a_member_had_that_states_too_much_goes_to_the_others,
+    ),
+    (
+        Mutant(
             "no_refused_syncs",
             "a rebalance tells nobody who waits for an assignment",
             (Patch(rebalancing.prepare, "    refuse_syncs(draft)\n", ""),),

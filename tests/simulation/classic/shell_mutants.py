@@ -277,9 +277,23 @@ SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
     ),
     (
         Mutant(
+            "removed_and_let_in",
+            "whoever removes a member again ends what it was kept out for",
+            (
+                Patch(
+                    requests._cut_off,
+                    "if wish.quarantine_ms or name not in draft.rows.quarantined:",
+                    "if True:",
+                ),
+            ),
+        ),
+        kept_out.test_whoever_removes_it_again_without_a_time_takes_none_away,
+    ),
+    (
+        Mutant(
             "names_without_end",
             "any number of names is kept out",
-            (Patch(requests._remove_member, ">= QUARANTINES_MAX", "< 0"),),
+            (Patch(requests._too_many_kept_out, "< QUARANTINES_MAX", ">= 0"),),
         ),
         kept_out.test_names_that_are_kept_out_are_bounded,
     ),

@@ -90,3 +90,23 @@ def test_who_states_no_more_than_before_may_stay_in_a_group_that_is_too_large() 
     assert group.join(ann, protocols={"range": bytes(10)}) is None
     late = group.join(ann, protocols={"range": bytes(11)})
     assert late is not None and late.error is FULL
+
+
+def test_what_a_member_had_that_states_too_much_goes_to_the_others() -> None:
+    for follows in (True, False):
+        group = ClassicGroup(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_metadata_bytes=25))
+        ids = group.stable("a", "b", protocols={"range": bytes(10)})
+        late = next(one for one in ids if (one != group.leader) is follows)
+        [other] = [one for one in ids if one != late]
+        answer = group.join(late, protocols={"range": bytes(20)})
+        assert answer is not None and answer.error is FULL
+        assert group.members == [other] and group.is_in(Phase.PREPARING_REBALANCE)
+        assert group.join(other) is not None and group.leader == other
+
+
+def test_a_group_whose_last_member_states_too_much_is_empty() -> None:
+    group = ClassicGroup(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_metadata_bytes=25))
+    [ann] = group.stable("a", protocols={"range": bytes(10)})
+    answer = group.join(ann, protocols={"range": bytes(30)})
+    assert answer is not None and answer.error is FULL
+    assert group.members == [] and group.is_in(Phase.EMPTY)

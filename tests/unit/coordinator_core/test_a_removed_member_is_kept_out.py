@@ -120,6 +120,16 @@ def test_a_quarantine_is_lifted_and_one_of_a_member_lasts_as_long_as_its_session
     assert error_of(group.register("cleo")) == ErrorCode.NONE
 
 
+def test_whoever_removes_it_again_without_a_time_takes_none_away() -> None:
+    group = Group().settled("ann", "ben")
+    asked(group, RemoveMember("ann", HOUR_MS))
+    assert asked(group, RemoveMember("ann")).verdict is Verdict.DONE
+    group.wait(HOUR_MS - 1)
+    assert error_of(group.register("ann", connection="ann/2")) == ErrorCode.MEMBER_EXPELLED
+    group.wait(1)
+    assert error_of(group.register("ann", connection="ann/3")) == ErrorCode.NONE
+
+
 def test_who_is_no_member_is_only_kept_out() -> None:
     group = Group().settled("ann")
     assert asked(group, RemoveMember("cleo")).error == ErrorCode.UNKNOWN_MEMBER_ID
@@ -131,6 +141,18 @@ def test_names_that_are_kept_out_are_bounded() -> None:
     quarantines = [records.MemberQuarantined(f"m{number}", 1, "") for number in range(QUARANTINES_MAX)]
     rows = apply(GroupRows("readers", version=4), quarantines)
     assert asked(Group(rows=rows), RemoveMember("cleo", HOUR_MS)).error == ErrorCode.POLICY_VIOLATION
+
+
+def test_a_classic_group_that_keeps_as_many_names_out_as_it_may_goes_on() -> None:
+    group = classic("ann", "ben", "cleo")
+    names = ["ann", *(f"m{number}" for number in range(1, QUARANTINES_MAX))]
+    kept_out = [records.MemberQuarantined(name, HOUR_MS, "") for name in names]
+    full = Group(rows=apply(group.rows, kept_out))
+    assert asked(full, RemoveMember("ben-1", HOUR_MS)).error == ErrorCode.POLICY_VIOLATION
+    assert asked(full, RemoveMember("ben-1")).verdict is Verdict.DONE
+    # Its time begins anew; no name more is kept out.
+    assert asked(full, RemoveMember("ann-0", HOUR_MS)).verdict is Verdict.DONE
+    assert full.rows.classic is not None and list(full.rows.classic.members) == ["cleo-2"]
 
 
 def classic(*client_ids: str, instance: str | None = None) -> Group:
