@@ -307,9 +307,14 @@ class BlockingConsumer:
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, timeout_ms: int = 0) -> None:
         """As `Consumer.commit`."""
-        if self._closed:
-            raise CommitFailed("the session is over")
-        self._call(self._consumer.commit(offsets, timeout_ms=timeout_ms))
+        try:
+            if not self._closed:
+                return self._call(self._consumer.commit(offsets, timeout_ms=timeout_ms))
+        except RuntimeError:
+            # Another thread may have closed it meanwhile.
+            if not self._closed:
+                raise
+        raise CommitFailed("the session is over")
 
     def skip(self, topic: str, partition: int, to_offset: int) -> None:
         """As `Consumer.skip`."""

@@ -163,6 +163,8 @@ class Conversation:
             self.processing.close()
             self.standby.close()
             self.committing.end()
+            # Whoever waits to ask once more hears that it is over.
+            self._registered.set()
             self.left.set()
             with suppress(ConsumerError, TimeoutError):
                 await self.ownership.end_all()

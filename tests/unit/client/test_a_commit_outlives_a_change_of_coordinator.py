@@ -1,6 +1,7 @@
 """A drain, hand-over, takeover or outage between a commit and its answer is not the application's affair."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import CommitOffsetsResponse
 from muster.messages.partitions import Position, each_position
 from tests.unit.client.ann import Ann, ann_who_has_read
+from tests.unit.client.stage import places, staged, take, until
 from tests.unit.client_core.test_a_member_obeys_its_coordinator import NOW, orders, start
 
 ONE_MORE = {orders(0): Position(41, 1)}
@@ -106,3 +108,17 @@ async def test_an_answer_that_comes_after_the_wait_counts() -> None:
     ann.conversation.session.deadline = None
     ann.hears(CommitOffsetsResponse(correlation_id=request.correlation_id), NOW)
     await ann.conversation.commit()
+
+
+async def test_a_commit_that_waits_for_a_coordinator_ends_with_its_consumer(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        stage.coordinator.shares = [places(0)]
+        await stage.fill(1)
+        async with stage.consumer() as ann:
+            assert await take(ann, 1) == [(0, 0)]
+            await stage.coordinator.end()
+            committing = asyncio.create_task(ann.commit(timeout_ms=600_000))
+            await until(lambda: ann.metrics.commit_retries > 0)
+            await ann.close()
+            with pytest.raises(CommitFailed, match="the session is over"):
+                await asyncio.wait_for(committing, 20)

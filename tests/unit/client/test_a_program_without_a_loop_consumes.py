@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -303,3 +304,15 @@ def test_it_is_entered_first_and_once(beside: Beside) -> None:
         consumer.__enter__()
     with pytest.raises(ValueError, match="topics"):
         BlockingConsumer("readers", "orders", nodes=["ws://one"], token="t")
+
+
+def test_a_commit_hears_that_another_thread_closed_the_consumer(beside: Beside) -> None:
+    assert beside.stage is not None
+    with beside.consumer() as consumer, ThreadPoolExecutor(1) as other:
+        next(consumer)
+        beside.do(beside.stage.coordinator.end())
+        committing = other.submit(consumer.commit, timeout_ms=600_000)
+        until(lambda: consumer.metrics.commit_retries > 0)
+        consumer.close()
+        with pytest.raises(CommitFailed, match="the session is over"):
+            committing.result(20)
