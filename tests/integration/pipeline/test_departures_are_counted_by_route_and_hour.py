@@ -1,9 +1,6 @@
 """This room checks transforms and result of the departures job on a handful of flights, in a real Spark."""
 
-import contextlib
 import json
-import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    from pipeline.session import JARS, open_session
-
-    if not any(JARS.glob("*.jar")):
-        pytest.skip("no jars in pipeline/jars: `make jars` needs Maven")
-    # Spark leaves an empty folder where it is started.
-    with contextlib.chdir(tmp_path_factory.mktemp("spark")):
-        session = open_session("tests", cores=1)
-    yield session
-    session.stop()
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 def flight(**changed: Any) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import redis
 
 from standalone.redis import Redis
 from tests.integration.runtime.conftest import ROOT, CounterNode, Truth, wait_for
@@ -108,6 +109,33 @@ def test_a_worker_stopped_in_the_middle_loses_its_claim(
     node.wait("said", "orders")
     assert states(truth)[0][:2] == ("adopted", claims)
     assert truth.counter(KEY).version == 2
+
+
+def test_a_worker_goes_on_when_redis_was_restarted_and_when_it_forgot_everything(
+    truth: Truth,
+    redis_server: Redis,
+    start_worker: Callable[..., Worker],
+    start_node: Callable[..., CounterNode],
+) -> None:
+    worker = start_worker()
+    worker.wait_ready()
+    node = start_node("node-1")
+    node.wait_accepted()
+
+    def is_done(number: int) -> None:
+        node.ask("add", LANE, f"{KEY}-{number}", 1)
+        wait_for(
+            lambda: [state for state, _, _ in states(truth)] == ["adopted"] * number, "its work is adopted"
+        )
+
+    is_done(1)
+    redis_server.stop()
+    redis_server.start()
+    is_done(2)
+    with redis.Redis.from_url(redis_server.url) as link:
+        link.flushall()
+    is_done(3)
+    assert {by for _, _, by in states(truth)} == {"worker"} and worker.process.poll() is None
 
 
 def test_a_stopped_redis_delays_nobody_and_the_spare_process_is_asked(

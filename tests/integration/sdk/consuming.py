@@ -1,7 +1,8 @@
 """This room is a consumer process for tests: it commits each record, and writes down what it did.
 
 One JSON line each: `consumed` before a record is committed, then `committed` or `refused`. While the file
-<evidence>.hold exists it keeps the record in hand, says `holding`, and commits only when the file is gone.
+<evidence>.hold exists it keeps the record in hand, says `holding`, and commits only when the file is gone;
+`told` when pings have said meanwhile how far it is, more than once.
 """
 
 import argparse
@@ -9,12 +10,15 @@ import asyncio
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from muster import CommitFailed, Consumer, Record
 
 LOOK_EVERY_S = 0.01
+PINGS_THAT_TELL = 3
+"""Longer than the interval in which what came with pings is committed."""
 
 
 class Evidence:
@@ -36,12 +40,16 @@ class Evidence:
         }
         os.write(self._file, json.dumps({**facts, **more}).encode() + b"\n")
 
-    async def hold(self, record: Record) -> None:
-        """Keep the record in hand while the test wants it."""
+    async def hold(self, record: Record, pings: Callable[[], int]) -> None:
+        """Keep the record in hand while the test wants it; `pings` says how many were answered."""
         if self._hold.exists():
             self.write("holding", record)
+            told_at = pings() + PINGS_THAT_TELL
             while self._hold.exists():
                 await asyncio.sleep(LOOK_EVERY_S)
+                if pings() == told_at:
+                    told_at = -1
+                    self.write("told", record)
 
 
 async def consume(arguments: argparse.Namespace) -> None:
@@ -58,7 +66,7 @@ async def consume(arguments: argparse.Namespace) -> None:
     ) as consumer:
         async for record in consumer:
             evidence.write("consumed", record)
-            await evidence.hold(record)
+            await evidence.hold(record, lambda: consumer._conversation.session._answered[0])
             try:
                 await consumer.commit()
             except CommitFailed as refusal:

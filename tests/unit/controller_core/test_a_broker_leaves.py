@@ -1,5 +1,6 @@
 """This room shows a controlled shutdown: others lead first, then the broker may go (162, 163)."""
 
+from controller.core.election import Choice, Policy, after_leaving
 from controller.core.events import LinkClosed, TimePassed, TookOver
 from controller.core.leaving import is_anybody_released
 from controller.core.settings import ControllerSettings
@@ -88,6 +89,13 @@ def test_nothing_unclean_is_done_for_it_nor_while_it_is_there() -> None:
     cluster.later(1_000)
     cluster.turn(TimePassed())
     assert (cluster.partition(1).leader, cluster.partition(1).isr) == (-1, (1, 2))
+
+
+def test_where_nobody_leads_it_keeps_its_seat() -> None:
+    """Its records may be the only ones that come back soon."""
+    led_by_nobody, nobody = row(0, (1, 2, 3), -1, (1, 2)), frozenset[int]()
+    assert after_leaving(led_by_nobody, 1, nobody, Policy(1, unclean=True)) is None
+    assert after_leaving(row(0, (1, 2, 3), 2, (1, 2)), 1, {2}, Policy(1, unclean=True)) == Choice(2, (2,))
 
 
 def test_it_is_neither_elected_nor_admitted() -> None:
