@@ -336,6 +336,8 @@ class Consumer:
         for tenure in self._chosen(partitions):
             tenure.paused = False
             self._conversation.fetching.look_again(tenure)
+        if not partitions:
+            self._conversation.ownership.forget_pauses()
 
     def _chosen(self, partitions: Iterable[tuple[str, int]]) -> list[Tenure]:
         """All of them or none: nothing is done if one is not assigned."""

@@ -104,6 +104,10 @@ class Ownership:
         """The session knows how far the application is."""
         _tell_positions(self._session(), self._fetching.tenures())
 
+    def forget_pauses(self) -> None:
+        """All goes on, also what was paused before a break that is not over yet."""
+        self._paused.clear()
+
     def held(self) -> Iterator[Tenure]:
         """Also those that are about to be handed over: the application may hold their last record."""
         return chain(self._fetching.tenures(), *self._ending.values())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muster import PartitionNotAssigned, PartitionsLost
+from muster import Consumer, PartitionNotAssigned, PartitionsLost
 from muster.messages.partitions import Position
 from tests.unit.client.ann import ann_who_has_read
 from tests.unit.client.stage import Stage, places, quiet, staged, take, until
@@ -79,6 +79,17 @@ async def test_a_pause_outlives_a_break_that_nobody_else_used() -> None:
     late = ann.is_late()
     ann.registers(late, known=True)
     assert ann.starts(start(2, 40), late).paused
+
+
+async def test_a_pause_that_was_ended_during_a_break_is_over_behind_it() -> None:
+    ann = ann_who_has_read(1)
+    consumer = Consumer("readers", ["orders"], nodes=["ws://one"], token="mst_")
+    consumer._conversation = ann.conversation
+    consumer.pause()
+    late = ann.is_late()
+    consumer.resume()
+    ann.registers(late, known=True)
+    assert not ann.starts(start(2, 40), late).paused
 
 
 async def test_a_pause_does_not_outlive_a_break_in_which_another_may_have_had_it() -> None:
