@@ -50,7 +50,8 @@ class Housekeeping:
             with self._groups.watching_commits():
                 await self._look(lane)
         except (LaneLost, ConnectionLost) as problem:
-            self._wanted = wanted
+            # What was seen to go meanwhile is wanted, too.
+            self._wanted |= wanted
             logger.info("outlived offsets of shard %d: %s", self._shard, problem)
         finally:
             self._looking = False

@@ -169,6 +169,25 @@ async def test_what_cannot_be_looked_for_is_looked_for_again() -> None:
         assert not service._tasks
 
 
+async def test_what_is_seen_to_go_during_a_look_that_fails_is_looked_for_again() -> None:
+    rows = replace(left_behind(), offsets={orders(0): 5})
+    async with Shards([rows], OFTEN) as shards:
+        service, loop = await shards.serve("readers"), asyncio.get_running_loop()
+        gone = Gone(frozenset(), frozenset({(orders(0).topic_id, 0)}))
+
+        def away(connection: object, shard: int, retention_minutes: int) -> Outlived:
+            loop.call_soon_threadsafe(service._topics_changed, frozenset({"orders"}), gone)
+            raise LaneLost("the database is away")
+
+        shards.store.outlived, find = away, shards.store.outlived  # type: ignore[method-assign]
+        await looked(shards, "readers")
+        shards.store.outlived = find  # type: ignore[method-assign]
+        shards.store.found = Outlived({}, {}, {}, {"readers": [(orders(0), 5)]})
+        service.tick(service._housekeeping._looked_at)
+        await asyncio.gather(*service._tasks)
+        assert shards.rows("readers").offsets == {}
+
+
 async def test_positions_that_nobody_committed_of_a_partition_that_is_gone_are_forgotten() -> None:
     rows = replace(readers(ann=[0, 1]), offsets={orders(0): 5, orders(1): 6})
     async with Shards([rows]) as shards:
