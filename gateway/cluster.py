@@ -194,7 +194,11 @@ class _LatestVersion:
 
 def _call(waiting: list[Callable[[], None]]) -> None:
     for then in waiting:
-        then()
+        try:
+            then()
+        except Exception:
+            # The others are to be answered: nobody else would call them.
+            log.exception("whoever waited for the look could not go on")
 
 
 def _metadata_version(connection: Connection) -> int:

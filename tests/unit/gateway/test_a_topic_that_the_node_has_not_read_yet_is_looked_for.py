@@ -122,3 +122,16 @@ async def test_who_hangs_up_while_it_is_looked_for_leaves_nothing_behind() -> No
         commits(ben, clicks=8)
         assert await told(ben) == {"clicks": 0}
         assert committed(door) == {"clicks": 8}
+
+
+async def test_a_mistake_of_ours_with_one_who_waits_leaves_nobody_waiting() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        door.node.learns_of("clicks", CLICKS)
+
+        def spoilt() -> None:
+            raise LookupError("our own mistake")
+
+        door.listener._cluster._waiting.append(spoilt)
+        commits(ann, clicks=7)
+        assert await told(ann) == {"clicks": 0}
