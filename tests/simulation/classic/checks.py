@@ -149,6 +149,7 @@ class Checks(TurnChecks):
                     self._check_admission(record.member, before)
                 case records.MemberRemoved():
                     self._removed(node, record)
+                    self._check_missed(record.member_id, before, rows)
         self._check_rows(before, rows)
 
     def _check_rows(self, before: GroupRows, rows: GroupRows) -> None:
@@ -160,6 +161,13 @@ class Checks(TurnChecks):
         self.world.forbid(rows.phase is Phase.EMPTY and members, "an Empty group has members")
         instances = [one.group_instance_id for one in members.values() if one.group_instance_id is not None]
         self.world.forbid(len(instances) != len(set(instances)), "two members are one instance")
+
+    def _check_missed(self, member_id: str, before: GroupRows, rows: GroupRows) -> None:
+        """Native members are missed by a handler, in no phase of its own."""
+        was_ours = before.classic is not None and member_id in before.classic.members
+        is_shared = rows.phase in (Phase.COMPLETING_REBALANCE, Phase.STABLE)
+        stays = was_ours and is_shared and rows.generation == before.generation
+        self.world.forbid(stays, f"{member_id} went, and nobody shares anew")
 
     def _check_admission(self, member: ClassicMember, before: GroupRows) -> None:
         name = member.group_instance_id or member.client_id

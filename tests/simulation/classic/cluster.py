@@ -31,6 +31,11 @@ from tests.simulation.native.node import Node
 from tests.simulation.native.topics import layout
 from tests.simulation.native.world import World
 
+BOUNDED_IN_EACH = 8
+"""One world of so many bounds what all members state of themselves, by LITTLE_METADATA_BYTES."""
+
+LITTLE_METADATA_BYTES = 300
+
 Result = TypeVar("Result")
 
 
@@ -146,6 +151,7 @@ class Cluster:
             lease_ttl_ms=5_000,
             group_initial_rebalance_delay_ms=chance.choice((0, 300, 3_000)),
             group_max_size=chance.choice((100, 100, 100, 3)),
+            group_max_metadata_bytes=LITTLE_METADATA_BYTES if seed % BOUNDED_IN_EACH == 6 else 100_000,
         )
         self.world.layouts[TopicName(NEVER_READ)] = layout(NEVER_READ, 100, 1)
         self.checks = self.world.checks = Checks(self)
