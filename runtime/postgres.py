@@ -396,7 +396,10 @@ class PostgresLink:
         addresses = {"websocket": address, "kafka": kafka}
         with told(self.connection):
             # First the number: a run without one would not be seen by its peers.
-            node_id = nodes.identity(self.connection, node)
+            try:
+                node_id = nodes.identity(self.connection, node)
+            except nodes.NoNumberLeft as error:
+                raise cluster.WrongDatabase(str(error)) from error
             self.connection.execute(_BEGIN_RUN, (run, node, _encode(addresses).decode()))
         return node_id
 

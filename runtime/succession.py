@@ -29,6 +29,9 @@ another copy. A broker that states more is mistaken or lies, until a person says
 MOST_LIFTS: Final = 100
 """At most so often LIFT at once, whoever says so: leader epochs have room for 2,000 of them."""
 
+ROOM: Final = 2**31 - 1
+"""What leader epochs have room for: behind it nobody leads, here or on any other copy."""
+
 LIMIT_S: Final = 60.0
 """How long a lift may take: it writes every group, broker and partition once."""
 
@@ -56,11 +59,12 @@ Lacking = Callable[[Connection, datetime | None, int | None], Proof]
 class NotBelieved(Exception):
     """What was stated to be missing lies too far above what is counted here to be lifted for unasked.
 
-    `enough`: by how much to lift for all that is believed.
+    `lacking`: how far that is; `enough`: by how much to lift for all that is believed.
     """
 
-    def __init__(self, text: str, enough: int) -> None:
+    def __init__(self, text: str, lacking: int, enough: int) -> None:
         super().__init__(text)
+        self.lacking = lacking
         self.enough = enough
 
 
@@ -151,6 +155,7 @@ def _high_enough(connection: Connection, *, is_watched: bool) -> int:
     raise NotBelieved(
         f"{proof.why}: {proof.lacking:,} more than this PostgreSQL holds, and fewer than"
         f" {bound:,} are believed; nothing was lifted",
+        proof.lacking,
         by,
     )
 

@@ -5,11 +5,23 @@ Metadata and assignments are bytes of whatever protocol the members speak; nothi
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 CLASSIC = "classic"
+
+LAST_TOLD: Final = 2**31 - 1
+"""The highest generation that Kafka's protocol has room for."""
+
+
+def told_generation(generation: int) -> int:
+    """What Kafka's clients hear and state of it: it has 32 bits there and 63 here (conformance 65).
+
+    1 follows the last, as in fetch sessions: 0 is that of a group which never had members, and whoever states
+    a negative one is no member. A member would have to sleep through all of them to be taken for another.
+    """
+    return generation if generation <= LAST_TOLD else (generation - 1) % LAST_TOLD + 1
 
 
 def bytes_of(protocols: Iterable[tuple[str, bytes]]) -> int:

@@ -2,6 +2,7 @@
 
 from coordinator.core.classic.instances import fault_of
 from coordinator.core.memory import GroupState
+from groups.core.classic import told_generation
 from groups.core.phases import Phase
 from muster.kernel.error_codes import ErrorCode
 
@@ -18,7 +19,8 @@ def heartbeat(state: GroupState, member_id: str, group_instance_id: str | None, 
         fault = fault_of(member_id, group_instance_id, classic.members, state.classic.instances)
         if fault is not _NONE:
             return fault
-    if generation != state.rows.generation:
+    told = state.rows.generation
+    if generation != told and generation != told_generation(told):
         return ErrorCode.ILLEGAL_GENERATION
     if state.rows.phase is _JOIN:
         return ErrorCode.REBALANCE_IN_PROGRESS

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from coordinator.core.classic.instances import fault_of
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
+from groups.core.classic import told_generation
 from groups.core.phases import Phase
 from groups.core.state import NATIVE, OffsetNote
 from muster.kernel.error_codes import ErrorCode
@@ -49,7 +50,7 @@ def _refusal(state: GroupState, member_id: str, group_instance_id: str | None, g
     fault = fault_of(member_id, group_instance_id, classic.members, state.classic.instances)
     if fault is not _NONE:
         return fault
-    if generation != state.rows.generation:
+    if generation != told_generation(state.rows.generation):
         return ErrorCode.ILLEGAL_GENERATION
     if state.rows.phase is _COMPLETING:
         # What it read belongs to the generation that has ended; who has it now starts from what is stored.

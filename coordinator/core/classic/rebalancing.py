@@ -8,7 +8,7 @@ from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.events import Join, JoinAnswer, JoinedMember, SyncAnswer
 from coordinator.core.memory import JoinPhase, Parked
 from groups.core import records
-from groups.core.classic import ClassicMember
+from groups.core.classic import ClassicMember, told_generation
 from groups.core.layered import Layered
 from groups.core.phases import Phase
 from muster.kernel.error_codes import ErrorCode
@@ -105,7 +105,7 @@ def welcome(draft: ClassicDraft, member_id: str, parked: Parked, *, listing: boo
     return JoinAnswer(
         parked.waiter,
         member_id=member_id,
-        generation=draft.rows.generation,
+        generation=told_generation(draft.rows.generation),
         protocol_type=classic.protocol_type,
         protocol_name=classic.protocol_name,
         leader=classic.leader,

@@ -5,7 +5,7 @@ from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.events import Sync, SyncAnswer, Waiter
 from coordinator.core.memory import Parked
 from groups.core import records
-from groups.core.classic import ClassicMember
+from groups.core.classic import ClassicMember, told_generation
 from groups.core.layered import Layered
 from groups.core.phases import Phase
 from muster.kernel.error_codes import ErrorCode
@@ -42,7 +42,7 @@ def _why_refused(draft: ClassicDraft, event: Sync) -> ErrorCode:
     fault = instances.fault_of(event.member_id, event.group_instance_id, classic.members, draft.instances)
     if fault is not _NONE:
         return fault
-    if event.generation != draft.rows.generation:
+    if event.generation != told_generation(draft.rows.generation):
         return ErrorCode.ILLEGAL_GENERATION
     if event.protocol_type is not None and event.protocol_type != classic.protocol_type:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL

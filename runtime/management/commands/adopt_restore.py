@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from runtime import cluster, succession
 from runtime.postgres import open_connection, told
-from runtime.succession import LIFT, MOST_LIFTS
+from runtime.succession import LIFT, MOST_LIFTS, ROOM
 
 
 class Command(BaseCommand):
@@ -38,11 +38,7 @@ class Command(BaseCommand):
             with told(connection):
                 row, by = succession.adopt(connection, settings.MUSTER_NODE_NAME, by)
         except succession.NotBelieved as error:
-            raise CommandError(
-                f"{error}. If another copy of the database was ahead so far, say --by NUMBER, which must be"
-                f" above that. If not, say --by {error.enough}: the others come in, and that broker stays out"
-                " until it has a new data folder."
-            ) from error
+            raise CommandError(f"{error}. {_advice(error.lacking, error.enough)}") from error
         except cluster.WrongDatabase as error:
             raise CommandError(str(error)) from error
         finally:
@@ -52,3 +48,19 @@ class Command(BaseCommand):
             f" timeline {row.timeline};"
             f" everything counted was lifted by {by:,}"
         )
+
+
+def _advice(lacking: int, enough: int) -> str:
+    """What to say where a broker is not believed that states so much more; only what can be said here."""
+    ahead = "If another copy of the database was ahead so far, "
+    most = MOST_LIFTS * LIFT
+    if lacking < most:
+        ahead += "say --by NUMBER, which must be above that. If not, "
+    elif lacking < ROOM:
+        ahead += f"say --by {most} in {lacking // most + 1} runs, one after the other. If not, "
+    else:
+        ahead = "No other copy was ahead so far and had a leader left: "
+    return (
+        f"{ahead}say --by {enough}: the others come in, and that broker stays out until it has a new data"
+        " folder."
+    )

@@ -15,7 +15,7 @@ from muster.kernel.error_codes import ErrorCode
 from runtime import cluster, nodes, succession
 from runtime.database import Fenced, Held, JournalRow
 from runtime.postgres import LaneConnection, Postgres, open_connection
-from runtime.succession import BELIEVED_LIFTS, LIFT, MOST_LIFTS
+from runtime.succession import BELIEVED_LIFTS, LIFT, MOST_LIFTS, ROOM
 from tests.conformance.databases import LANES
 from tests.integration.runtime.conftest import CounterNode, Truth
 
@@ -254,6 +254,40 @@ def test_a_lift_beyond_the_last_number_of_a_node_lifts_all_else(
         Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
         assert counted(connection) == tuple(number + lifts * LIFT for number in before)
     assert nodes.identity(connection, "node-1") == known
+    link = Postgres(fresh_database, "node-2").connect("cccc", "session")
+    with pytest.raises(cluster.WrongDatabase, match=r"such as 'node-2'.* no other node runs under: node-1\."):
+        link.begin_run("cccc", "node-2", "ws://node-2")
+    link.close()
+
+
+def test_more_lifts_than_32_bits_have_room_for_lift_all_that_has_more(
+    connection: LaneConnection, fresh_database: str, settings: object
+) -> None:
+    before = counted(connection)
+    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
+    for _ in range(23):
+        call_command("adopt_restore", by=MOST_LIFTS * LIFT)
+    lifted = [number + 23 * MOST_LIFTS * LIFT for number in before]
+    lifted[2] = ROOM
+    assert counted(connection) == tuple(lifted)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "advice"),
+    [
+        (MOST_LIFTS * LIFT - 1, "was ahead so far, say --by NUMBER, which must be above that. If not, "),
+        (MOST_LIFTS * LIFT, "was ahead so far, say --by 100000000 in 2 runs, one after the other. If not, "),
+        (ROOM - 1, "was ahead so far, say --by 100000000 in 22 runs, one after the other. If not, "),
+        (ROOM, "No other copy was ahead so far and had a leader left: "),
+    ],
+)
+def test_what_is_advised_can_be_said(
+    connection: LaneConnection, fresh_database: str, settings: object, lacking: int, advice: str
+) -> None:
+    proven(connection, 1, lacking)
+    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
+    with pytest.raises(CommandError, match=f"{advice}say --by 1000000: the others come in"):
+        call_command("adopt_restore")
 
 
 def test_a_failed_lift_lifts_nothing(

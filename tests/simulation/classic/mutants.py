@@ -14,6 +14,7 @@ from coordinator.core.classic.draft import ClassicDraft
 from groups.core.rows import ClassicBuilder
 from tests.simulation.native.mutants import Mutant, Patch
 from tests.unit.classic_core import test_a_group_has_a_limit as limit
+from tests.unit.classic_core import test_generations_go_on_behind_kafkas_last as last
 from tests.unit.classic_core import test_ids_wait_for_their_first_join as ids
 from tests.unit.classic_core import test_members_join as joins
 from tests.unit.classic_core import test_members_vote_for_a_protocol as votes
@@ -213,7 +214,13 @@ SEEN_BY_A_TEST = (
         Mutant(
             "any_generation_syncs",
             "an assignment is for whatever generation asks",
-            (Patch(syncing._why_refused, "if event.generation != draft.rows.generation:", "if False:"),),
+            (
+                Patch(
+                    syncing._why_refused,
+                    "if event.generation != told_generation(draft.rows.generation):",
+                    "if False:",
+                ),
+            ),
         ),
         shares.test_a_sync_is_checked_in_order,
     ),
@@ -256,6 +263,14 @@ SEEN_BY_A_TEST = (
             (Patch(ClassicBuilder.apply, "if self.leader == old.member_id:", "if False:"),),
         ),
         static.test_a_leader_that_came_back_leads_on,
+    ),
+    (
+        Mutant(
+            "generations_without_room",
+            "members are told a generation that Kafka's wire has no room for",
+            (Patch(rebalancing.welcome, "told_generation(draft.rows.generation)", "draft.rows.generation"),),
+        ),
+        last.test_members_hear_one_again_behind_the_last_while_rows_count_on,
     ),
     (
         Mutant(

@@ -186,7 +186,13 @@ SEEN_BY_SEEDS = (
     Mutant(
         "old_generations_commit",
         "a member commits whatever generation it is of",
-        (Patch(classic_offsets._refusal, "if generation != state.rows.generation:", "if False:"),),
+        (
+            Patch(
+                classic_offsets._refusal,
+                "if generation != told_generation(state.rows.generation):",
+                "if False:",
+            ),
+        ),
         seeds=(2,),
     ),
     Mutant(

@@ -23,7 +23,7 @@ from coordinator.core.events import (
 )
 from coordinator.core.memory import GroupState
 from coordinator.core.settings import GroupSettings, Surroundings
-from groups.core.classic import ClassicRows
+from groups.core.classic import ClassicRows, told_generation
 from groups.core.phases import Phase
 from groups.core.rows import apply
 from groups.core.state import GroupRows
@@ -142,7 +142,7 @@ class ClassicGroup:
             connection=ConnectionId("seat"),
             waiter=self._waiter(),
             member_id=member_id,
-            generation=self.rows.generation if generation is None else generation,
+            generation=self.told if generation is None else generation,
             group_instance_id=instance,
             protocol_type=kind,
             protocol_name=protocol,
@@ -183,7 +183,7 @@ class ClassicGroup:
 
     def beat(self, member_id: str, generation: int | None = None, instance: str | None = None) -> ErrorCode:
         """A heartbeat, which is heard as the shell hears it."""
-        stated = self.rows.generation if generation is None else generation
+        stated = self.told if generation is None else generation
         error = heartbeat(self.state, member_id, instance, stated)
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.state.classic.heard_at[member_id] = self.now
@@ -200,6 +200,11 @@ class ClassicGroup:
         return answer
 
     # -- what is -----------------------------------------------------------------------------
+
+    @property
+    def told(self) -> int:
+        """The generation that its members were told."""
+        return told_generation(self.rows.generation)
 
     @property
     def classic(self) -> ClassicRows:
