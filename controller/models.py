@@ -109,7 +109,7 @@ class Broker(models.Model):
 
 
 class BrokerCondition(models.Model):
-    """How a broker is, as it said last; for people, never decided on. It has none before it said anything."""
+    """How a broker is, as it said last; for people and for plans that they review. It may have none."""
 
     broker = models.OneToOneField(
         Broker,

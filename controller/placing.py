@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db import connection
 
+from controller.conditions import OFFLINE
 from controller.core.placement import Place, place
 from controller.models import Broker
 
@@ -13,6 +14,13 @@ _HELD = """
     SELECT replica, sum(held)::int, COALESCE(sum(held) FILTER (WHERE assigned[1] = replica), 0)::int
     FROM (SELECT assigned, count(*) AS held FROM partition GROUP BY 1) AS alike, unnest(assigned) AS replica
     GROUP BY replica
+"""
+
+
+_IN_TROUBLE = f"""
+    SELECT broker_id FROM broker_condition WHERE short_since IS NOT NULL
+    UNION SELECT log_note.broker_id FROM log_note JOIN partition USING (topic_id, partition)
+    WHERE state = '{OFFLINE}' AND log_note.broker_id = ANY (assigned)
 """
 
 
@@ -43,8 +51,9 @@ def of_new(count: int, factor: int, given: Sequence[Sequence[int]] = ()) -> Plac
     with connection.cursor() as cursor:
         cursor.execute(_HELD)
         held = {broker_id: (replicas, leaders) for broker_id, replicas, leaders in cursor.fetchall()}
+    troubled = _in_trouble()
     places = [
-        Place(row.broker_id, row.rack)
+        Place(row.broker_id, row.rack, row.broker_id in troubled)
         for row in rows
         if not row.fenced and not row.leaving and not row.cordoned
     ]
@@ -69,3 +78,10 @@ def of_new(count: int, factor: int, given: Sequence[Sequence[int]] = ()) -> Plac
             for row in rows
         ],
     )
+
+
+def _in_trouble() -> set[int]:
+    """As the controller knows it by what brokers said last, a second earlier (`controller.core.topics`)."""
+    with connection.cursor() as cursor:
+        cursor.execute(_IN_TROUBLE)
+        return {broker_id for (broker_id,) in cursor.fetchall()}

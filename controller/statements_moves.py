@@ -111,7 +111,10 @@ FROM unnest(%(plan_id)s::uuid[], %(number)s::int[], %(topic_id)s::uuid[], %(topi
 READ_PLAN_TO_COMPUTE: Final = "SELECT options, throttle FROM plan WHERE id = %(plan_id)s"
 
 READ_BROKERS_TO_PLAN: Final = """
-SELECT coalesce(json_agg(json_build_array(broker_id, rack, NOT fenced AND NOT leaving, cordoned)
+SELECT coalesce(json_agg(json_build_array(broker_id, rack, NOT fenced AND NOT leaving, cordoned,
+    broker_id IN (SELECT broker_id FROM broker_condition WHERE short_since IS NOT NULL UNION
+        SELECT log_note.broker_id FROM log_note JOIN partition USING (topic_id, partition)
+        WHERE state = 'offline' AND log_note.broker_id = ANY (assigned)))
     ORDER BY broker_id), '[]')::text
 FROM broker WHERE broker_epoch > 0"""
 

@@ -1,4 +1,4 @@
-"""This room stores what brokers say of themselves, for people, beside turns: nothing is decided on it."""
+"""This room stores what brokers say of themselves, beside turns, for people and for plans they review."""
 
 from collections.abc import Sequence
 from typing import Any

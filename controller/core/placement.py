@@ -6,10 +6,14 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """A broker that may hold replicas; rack "" is a rack of its own kind."""
+    """A broker that may hold replicas; rack "" is a rack of its own kind.
+
+    `in_trouble`: its disk is full, or it has logs that it can neither read nor write.
+    """
 
     broker_id: int
     rack: str = ""
+    in_trouble: bool = False
 
 
 def place(
@@ -20,10 +24,27 @@ def place(
 ) -> list[tuple[int, ...]]:
     """Assignments of partitions 0 to `partition_count` − 1, the preferred leader first.
 
+    Nothing comes to a broker in trouble while others are enough; where they are not, all of them hold each
+    partition and stand first for it by turns. `led_already` names the preferred leader of each existing
+    partition. Needs `replication_factor` places.
+    """
+    sound = [one for one in places if not one.in_trouble]
+    troubled = [one for one in places if one.in_trouble]
+    if not 0 < len(sound) < replication_factor:
+        return _in_a_ring(sound or troubled, partition_count, replication_factor, led_already)
+    first = _in_a_ring(sound, partition_count, len(sound), led_already)
+    behind = _in_a_ring(troubled, partition_count, replication_factor - len(sound), ())
+    return [leading + following for leading, following in zip(first, behind, strict=True)]
+
+
+def _in_a_ring(
+    places: Sequence[Place], partition_count: int, replication_factor: int, led_already: Iterable[int]
+) -> list[tuple[int, ...]]:
+    """Replicas for each partition, whoever is in trouble.
+
     Brokers are laid out so that neighbours are on different racks; each partition takes the next one as
-    its leader, beginning with the one that leads least (`led_already` names the preferred leader of each
-    existing partition). Followers come from behind the leader, one step further in each round, so that
-    the loss of one broker spreads over all others. Needs `replication_factor` places.
+    its leader, beginning with the one that leads least. Followers come from behind the leader, one step
+    further in each round, so that the loss of one broker spreads over all others.
     """
     ring = _striped(places)
     start = _least_leading(ring, led_already)

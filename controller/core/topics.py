@@ -162,7 +162,23 @@ def _plan(
 
 def places(draft: Draft, live: set[int]) -> list[Place]:
     """Where replicas may go: the live brokers that are not cordoned, and their racks."""
-    return [Place(b, row.rack) for b, row in draft.all_brokers().items() if b in live and not row.cordoned]
+    troubled = _in_trouble(draft)
+    return [
+        Place(b, row.rack, b in troubled)
+        for b, row in draft.all_brokers().items()
+        if b in live and not row.cordoned
+    ]
+
+
+def _in_trouble(draft: Draft) -> set[int]:
+    """Brokers that said that their disk is full, or that logs which they are to hold cannot be used."""
+    full = {broker_id for broker_id, one in draft.memory.sessions.items() if one.disk_is_full}
+    failed = {
+        broker_id
+        for broker_id, keys in draft.memory.unusable.items()
+        if any((row := draft.partition(key)) and broker_id in row.assigned for key in keys)
+    }
+    return full | failed
 
 
 def preferred_leaders(draft: Draft) -> Counter[int]:

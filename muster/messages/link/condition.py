@@ -1,6 +1,7 @@
 """This room holds how a broker says it is, for people: its disk, its logs in trouble, clients that wait.
 
-One thing is decided on it: whose disk is full is not preferred as a leader. What cannot be used is told by
+Two things are decided on it: whose disk is full is not preferred as a leader, and is the last choice for new
+replicas. What cannot be used is told by
 UnusableLogs, what was lost by BrokerHello.
 """
 

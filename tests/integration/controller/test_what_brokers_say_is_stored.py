@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 
-from controller import catalog, conditions, store_conditions
+from controller import catalog, conditions, placing, store_conditions
+from controller.core.proposals import StoredBroker
 from controller.models import Broker, BrokerCondition, LogNote, Topic
 from controller.pace import Said
+from controller.statements_moves import READ_BROKERS_TO_PLAN
 from muster.messages.link.condition import (
     DAMAGED,
     OFFLINE,
@@ -114,3 +117,27 @@ def test_a_node_reads_which_logs_are_offline_and_no_others(lane: LaneConnection)
     assert catalog.offline_logs(lane) == [(2, topic_id, (0,))]
     note(lane, Said((2,), ((2, Condition()),), ()))
     assert catalog.offline_logs(lane) == []
+
+
+def test_who_is_in_trouble_gets_nothing_new_where_a_page_shows_what_would_be_placed_nor_by_a_plan(
+    lane: LaneConnection,
+) -> None:
+    topic_id: UUID = Topic.objects.get().topic_id
+    cast.add_broker(3)
+
+    def places() -> tuple[set[int], list[int]]:
+        with lane.cursor() as cursor:
+            (rows,) = cursor.execute(READ_BROKERS_TO_PLAN).fetchone() or ("[]",)
+        planned = msgspec.json.decode(rows, type=list[StoredBroker])
+        placed = placing.of_new(6, 1).assignments
+        return {one for (one,) in placed}, [one.broker_id for one in planned if one.in_trouble]
+
+    assert places() == ({1, 2, 3}, [])
+    # Of partitions that it does not hold nothing is told any more.
+    note(lane, Said((), ((3, Condition()),), ((3, Note(topic_id, 0, OFFLINE, "EIO")),)))
+    assert places() == ({1, 2, 3}, [])
+    note(lane, Said((), ((2, Condition()),), ((2, Note(topic_id, 0, OFFLINE, "EIO")),)))
+    assert places() == ({1, 3}, [2])
+    note(lane, Said((), ((3, Condition(disk=Disk(100, 9, 10))),), ()))
+    assert places() == ({1}, [2, 3])
+    assert {one[0] for one in placing.of_new(6, 2).assignments} == {1}

@@ -9,10 +9,12 @@ from controller.core.events import Heard, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import Task, propose
 from controller.core.records import PartitionsCreated, TopicCreated, WorkOffered
 from controller.core.settings import ControllerSettings
+from controller.core.turn import heard as pinged
 from muster.kernel.error_codes import ErrorCode
-from muster.messages.link.from_broker import CreateTopics, NewTopic
+from muster.messages.link.condition import Condition, Disk
+from muster.messages.link.from_broker import CreateTopics, NewTopic, UnusableLogs
 from muster.messages.link.to_broker import Changes, CreateTopicsAnswer
-from tests.unit.controller_core.stage import FRESH, Cluster, heard, row, said
+from tests.unit.controller_core.stage import FRESH, ORDERS, Cluster, heard, row, said
 from tests.unit.messages.made_rows import stored
 
 CLICKS = uuid5(FRESH, "0")
@@ -21,6 +23,11 @@ CLICKS = uuid5(FRESH, "0")
 def wanted(*topics: NewTopic, validate_only: bool = False) -> Heard:
     frame = CreateTopics(correlation_id=3, topics=topics, timeout_ms=5_000, validate_only=validate_only)
     return heard("link-1a", frame)
+
+
+def placed(cluster: Cluster) -> set[tuple[int, ...]]:
+    """Where the partitions of clicks are."""
+    return {one.assigned for one in cluster.state.rows.partitions.by_topic[CLICKS].values()}
 
 
 def answer_of(cluster: Cluster, event: Heard) -> CreateTopicsAnswer:
@@ -59,6 +66,21 @@ def test_a_topic_that_cannot_be_is_refused_and_nothing_is_written(topic: NewTopi
     answer = answer_of(cluster, wanted(topic))
     assert answer.topics[0].error is error
     assert len(cluster.state.rows.topics) == 1
+
+
+def test_nothing_is_placed_on_a_broker_whose_disk_is_full_or_failed_while_others_are_enough() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    cluster.turn(heard("link-2a", UnusableLogs(failed=((ORDERS, 0),))))
+    cluster.turn(wanted(NewTopic(name="clicks", partition_count=4, replication_factor=2)))
+    assert placed(cluster) == {(1, 3), (3, 1)}
+
+
+def test_a_broker_in_trouble_follows_where_all_are_needed() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    full = Condition(disk=Disk(1_000, 99, 100))
+    assert pinged(cluster.state.memory, "link-1a", 5, cluster.now, cluster.settings, full)
+    cluster.turn(wanted(NewTopic(name="clicks", partition_count=4, replication_factor=3)))
+    assert placed(cluster) == {(2, 3, 1), (3, 2, 1)}
 
 
 def test_names_that_metrics_would_confuse_collide() -> None:

@@ -25,6 +25,21 @@ def test_leaders_are_even_and_replicas_are_apart(racks: dict[int, str], partitio
         assert len(used) == min(factor, len(set(racks.values()))), "as many racks as there can be"
 
 
+@given(RACKS, st.sets(st.integers(1, 40)), st.integers(1, 60), st.integers(1, 12))
+def test_who_is_in_trouble_is_the_last_choice_and_leads_nothing_while_somebody_else_is_there(
+    racks: dict[int, str], troubled: set[int], partitions: int, factor: int
+) -> None:
+    factor, sound = min(factor, len(racks)), set(racks) - troubled
+    assignments = place([Place(b, rack, b in troubled) for b, rack in racks.items()], partitions, factor)
+    leaders = Counter(one[0] for one in assignments)
+    for one in assignments:
+        assert len(set(one)) == len(one) == factor
+        assert len(sound.intersection(one)) == min(factor, len(sound))
+        assert one[0] in sound or not sound
+    able = sound or set(racks)
+    assert max(leaders.values()) - min(leaders[b] for b in able) <= 1
+
+
 def test_followers_of_one_broker_are_spread_over_all_others() -> None:
     assignments = place([Place(b) for b in range(1, 6)], 100, 2)
     followers = Counter(one[1] for one in assignments if one[0] == 1)

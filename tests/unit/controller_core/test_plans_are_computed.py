@@ -58,8 +58,10 @@ def partition(
     return StoredPartition(topic, number, assigned, assigned[0], assigned, 5, size, moving)
 
 
-def world(replicas: list[tuple[int, ...]], racks: dict[int, str]) -> World:
-    brokers = [StoredBroker(b, rack, True, False) for b, rack in sorted(racks.items())]
+def world(
+    replicas: list[tuple[int, ...]], racks: dict[int, str], troubled: frozenset[int] = frozenset()
+) -> World:
+    brokers = [StoredBroker(b, rack, True, False, b in troubled) for b, rack in sorted(racks.items())]
     return World(brokers, [partition(number, *assigned) for number, assigned in enumerate(replicas)])
 
 
@@ -277,3 +279,17 @@ def test_the_least_is_found_whatever_was_moved(
         left = [p for p in places if p.broker_id not in without and p.rack not in not_on]
         best = min(((*held[p.broker_id], p.broker_id) for p in left), default=None)
         assert loads.least(without, not_on) == (best[2] if best else None)
+
+
+def test_nothing_goes_to_a_broker_in_trouble_while_others_are_enough() -> None:
+    replicas: list[tuple[int, ...]] = [(1, 2), (2, 1)] * 4
+    racks = dict.fromkeys((1, 2, 3, 4), "")
+    spread = world(replicas, racks, frozenset({3})).plan(PlanKind.SPREAD)
+    assert {b for step in spread.steps for b in step.target} == {1, 2, 4}
+    drained = world(replicas, racks, frozenset({3, 4})).plan(PlanKind.DRAIN, brokers=(1,))
+    assert {b for step in drained.steps for b in step.target} == {2, 3, 4}, "without them none would be left"
+
+
+def test_a_broker_in_trouble_is_filled_if_somebody_names_it() -> None:
+    filled = world([(1,)] * 4, dict.fromkeys((1, 2, 3), ""), frozenset({3})).plan(PlanKind.FILL, brokers=(3,))
+    assert 3 in {b for step in filled.steps for b in step.target}
