@@ -82,6 +82,7 @@ class Certificate:
         self._chain, self._key = chain, key
         self._stamp = self._stamp_of_files()
         self._context = self._read()
+        self._missing = ""
 
     def wrap(self, accepted: socket.socket) -> TlsSocket:
         """Put TLS before an accepted, non-blocking connection. Raises OSError for one that is gone."""
@@ -109,11 +110,26 @@ class Certificate:
         return tuple(number for one in stats for number in (one.st_mtime_ns, one.st_ino))
 
     def _read_again_if_changed(self) -> None:
-        """Whatever is wrong with the new files, the old certificate is served until they are right."""
+        """Whatever is wrong with the new files, the old certificate is served until they are right.
+
+        What is wrong is said once, however many connect meanwhile.
+        """
         try:
             stamp = self._stamp_of_files()
-            if stamp != self._stamp:
-                self._stamp = stamp
-                self._context = self._read()
+        except OSError as error:
+            if str(error) != self._missing:
+                self._missing = str(error)
+                self._say_why(error)
+            return
+        self._missing = ""
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._context = self._read()
         except (OSError, ssl.SSLError) as error:
-            log.warning("certificate_not_read", file=str(self._chain), reason=str(error))
+            self._say_why(error)
+
+    def _say_why(self, error: Exception) -> None:
+        """OpenSSL does not say which of the two files it means."""
+        log.warning("certificate_not_read", file=str(self._chain), key=str(self._key), reason=str(error))

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from kafkaserver.outbox import FileRegion
 from kafkaserver.replies import Handler, Reply
@@ -145,6 +146,23 @@ async def test_a_broken_certificate_leaves_the_old_one(tmp_path: Path) -> None:
         async with client(port, "first") as (reader, writer):
             writer.write(request(1))
             assert await reader.readexactly(len(answer(1))) == answer(1)
+
+
+async def test_what_is_wrong_is_said_once_and_names_both_files(tmp_path: Path) -> None:
+    chain, key = tmp_path / "chain.crt", tmp_path / "chain.key"
+    shutil.copy(FOLDER / "first.crt", chain)
+    shutil.copy(FOLDER / "first.key", key)
+    async with tls_door(echo, Certificate(chain, key)) as port:
+        with capture_logs() as logs:
+            for spoil in (key.unlink, lambda: key.write_text("no key"), key.unlink):
+                spoil()
+                for _ in range(3):
+                    async with client(port, "first") as (reader, writer):
+                        writer.write(request(1))
+                        assert await reader.readexactly(len(answer(1))) == answer(1)
+        told = [one for one in logs if one["event"] == "certificate_not_read"]
+        assert ["No such file" in one["reason"] for one in told] == [True, False, True]
+        assert {(one["file"], one["key"]) for one in told} == {(str(chain), str(key))}
 
 
 async def test_half_of_a_new_pair_leaves_the_old_one(tmp_path: Path) -> None:
