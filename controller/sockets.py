@@ -6,6 +6,7 @@ section 7.4; design chapter 7).
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, Protocol
 
@@ -34,7 +35,11 @@ LINKS: Final = 1_000
 
 UNAVAILABLE = 503
 REFUSALS_TOLD_EVERY_S: Final = 60.0
-"""How often it is told that the secret of one broker is refused: it comes again, and strangers come often."""
+"""How often it is told that one broker is refused, for its secret or as another node is the controller: it
+comes again, several times a second while nobody is, and strangers come often.
+"""
+
+ELSEWHERE: Final = "refused: this node is not the controller"
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -65,9 +70,10 @@ class Controller(Protocol):
 
 
 class Refusals:
-    """Who was refused for its secret: a log line for each broker id now and then, and their number."""
+    """Who was refused for one reason: a log line for each broker id now and then, and their number."""
 
-    def __init__(self) -> None:
+    def __init__(self, reason: str = "no valid secret", level: int = logging.WARNING) -> None:
+        self._reason, self._level = reason, level
         self._told: dict[int | None, tuple[float, int]] = {}
 
     def tell(self, broker_id: int | None, peer: str) -> None:
@@ -78,9 +84,8 @@ class Refusals:
             self._told[broker_id] = (told_at, untold + 1)
             return
         self._told[broker_id] = (now, 0)
-        log.warning(
-            "broker link refused", broker=broker_id, peer=peer, reason="no valid secret", more_since=untold
-        )
+        told = {"broker": broker_id, "peer": peer, "reason": self._reason, "more_since": untold}
+        log.log(self._level, "broker link refused", **told)
 
 
 class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no types
@@ -89,6 +94,7 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
 
     _open = 0
     _refusals: Final = Refusals()
+    _elsewhere: Final = Refusals(ELSEWHERE, logging.INFO)
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -138,7 +144,8 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
         refusal = await self._refusal(link, secret, hello)
         if refusal is not None or not isinstance(hello, BrokerHello):
             link.say(refusal or HelloRefused(error=ErrorCode.INVALID_REQUEST, text="no hello"))
-            link.hang_up("refused")
+            is_elsewhere = refusal is not None and refusal.error is ErrorCode.NOT_CONTROLLER
+            link.hang_up(ELSEWHERE if is_elsewhere else "refused")
             return
         self._controller.link_opened(link, hello)
         try:
@@ -178,7 +185,10 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
             self._controller.link_heard(link, frame)
 
     async def _close(self, link: BrokerLink, writer: asyncio.Future[None], send: Send) -> None:
-        log.info("broker link closed", link=link.number, broker=link.broker_id, reason=link.reason)
+        if link.reason == ELSEWHERE:
+            self._elsewhere.tell(link.broker_id, link.peer)
+        else:
+            log.info("broker link closed", link=link.number, broker=link.broker_id, reason=link.reason)
         with contextlib.suppress(Exception):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await asyncio.shield(writer)
