@@ -1,4 +1,4 @@
-"""This room is the one door to the schema: Django's `migrate`, which refuses a database that is not ours."""
+"""This room is the one door to the schema: Django's `migrate`, but in our database and forwards only."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.exceptions import AmbiguityError, NodeNotFoundError
 from django.db.migrations.executor import MigrationExecutor
 
 # It makes the table of the cluster, and depends on nothing: a database that has it is ours from then on.
@@ -30,7 +31,31 @@ class Command(migrate.Command):
             _refuse_a_foreign_one(connection)
             # First of all: who is killed in the middle of the rest finds his database again.
             executor.migrate([OURS])
+        _refuse_the_way_back(executor, options["app_label"], options["migration_name"])
         super().handle(*args, **options)
+
+
+def _refuse_the_way_back(executor: MigrationExecutor, app: str | None, name: str | None) -> None:
+    """Columns would go with what they hold. Without the bounds of its token a program could do everything."""
+    if app is None or name is None:
+        return
+    if name != "zero":
+        try:
+            name = executor.loader.get_migration_by_prefix(app, name).name
+        except (AmbiguityError, KeyError):
+            return  # Django says what is wrong with the name
+    executor.loader.build_graph()
+    try:
+        plan = executor.migration_plan([(app, None if name == "zero" else name)])
+    except NodeNotFoundError:
+        return
+    if undone := [f"{one.app_label}.{one.name}" for one, backwards in plan if backwards]:
+        raise CommandError(
+            f"There is no way back: {', '.join(undone)} would be undone, and what only they have room for be"
+            " lost, such as bounds of tokens, which would then be good for everything. Put the backup of"
+            " before in the place of this database (docs/operations.md, Backup); to begin anew, name an empty"
+            " one."
+        )
 
 
 def _refuse_a_foreign_one(connection: BaseDatabaseWrapper) -> None:
