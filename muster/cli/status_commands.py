@@ -86,9 +86,11 @@ def _findings(session: Session, brokers: list[dict[str, Any]]) -> Iterator[dict[
         for one in rest.rows("partitions", _MOST, state=state):
             replicas = f"replicas {one['replicas']}, in sync {one['isr']}"
             yield _finding(what, f"{one['topic']}-{one['partition']}", replicas)
-    for one in rest.rows("logs", _MOST):
-        where = f"{one['topic']}-{one['partition']} on broker {one['broker_id']}"
-        yield _finding(f"log {one['state']}", where, one["why"])
+    # Those that are mended need nobody any more.
+    for state in ("offline", "damaged"):
+        for one in rest.rows("logs", _MOST, state=state):
+            where = f"{one['topic']}-{one['partition']} on broker {one['broker_id']}"
+            yield _finding(f"log {state}", where, one["why"])
     for one in rest.rows("losses", _MOST, state="open"):
         lost = "an unknown number of" if one["lost"] is None else one["lost"]
         yield _finding(

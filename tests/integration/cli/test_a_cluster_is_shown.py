@@ -3,7 +3,7 @@
 import signal
 import subprocess
 
-from controller.models import Broker, ElectionLoss
+from controller.models import Broker, ElectionLoss, LogNote
 from tests.integration.cli.conftest import Muster
 from tests.integration.web import cast
 from tests.integration.web.test_pages_of_topics_and_brokers import past
@@ -78,6 +78,24 @@ def test_what_the_overview_finds_is_found_here_too(viewer: Muster) -> None:
     assert ill.code == 1 and [one["what"] for one in ill.json] == ["broker disk full"]
     assert ill.json[0]["which"] == "Broker 1 takes no records"
     assert "KAFKA_STORAGE_ERROR" in ill.json[0]["detail"] and "give the disk room" in ill.json[0]["detail"]
+
+
+def test_a_log_that_was_mended_is_no_finding(viewer: Muster) -> None:
+    """Else a watchman would be called until its broker starts again for another reason."""
+    cast.add_cluster()
+    for broker in (1, 2):
+        cast.add_broker(broker)
+    orders = cast.add_topic("orders", 3, [(1, 2)])
+    for number, state in enumerate(("mended", "damaged", "offline")):
+        LogNote.objects.create(
+            broker_id=2, topic_id=orders.topic_id, partition=number, state=state, since=cast.ago(seconds=9)
+        )
+    told = [(one["what"], one["which"]) for one in viewer("health", "-o", "json").json]
+    assert told == [("log offline", "orders-2 on broker 2"), ("log damaged", "orders-1 on broker 2")]
+    LogNote.objects.exclude(state="mended").delete()
+    assert viewer("health").code == 0
+    [row] = viewer.done("brokers", "logs", "-o", "json").json
+    assert row["state"] == "mended"
 
 
 def test_the_doctor_starts_nobody_who_is_kept_out(viewer: Muster) -> None:
