@@ -73,12 +73,15 @@ def application(probes: Application, consumers: Application, brokers: Applicatio
 
 
 def _known_paths_only(routes: Any) -> Application:
-    """Refuse an unknown path with 403 instead of an exception in the log that any stranger can cause."""
+    """Answer 404 on an unknown path instead of an exception in the log that any stranger can cause."""
 
     async def websocket(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] not in ("/ws/consumer/", "/ws/broker/"):
             await receive()
-            await send({"type": "websocket.close", "code": 1008})
+            # A close before the handshake would be 403: a consumer took it for a word about its token.
+            headers = [(b"content-type", b"text/plain")]
+            await send({"type": "websocket.http.response.start", "status": 404, "headers": headers})
+            await send({"type": "websocket.http.response.body", "body": b"nothing is here\n"})
             return
         await routes(scope, receive, send)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from access.tokens import new_token
-from muster.client.transport import Transport, Unwelcome
+from muster.client.transport import PATH, NodeUnreachable, Transport, Unwelcome
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import (
     ClusterMetadataRequest,
@@ -40,6 +40,14 @@ async def test_a_token_of_which_nobody_told_the_node_is_good_at_once(plane: Cont
         made.digest,
     )
     (await Transport.open(plane.addresses["node-1"], made.text)).hang_up()
+
+
+async def test_an_address_with_the_path_behind_it_is_not_taken_for_a_token_that_may_not_consume(
+    plane: ControlPlane,
+) -> None:
+    """As `stack.json` tells `websocket` beside `nodes`: the consumer ended, for a role that was right."""
+    with pytest.raises(NodeUnreachable, match="it answered 404: is it a node"):
+        await Transport.open(plane.addresses["node-1"] + PATH, plane.token())
 
 
 async def test_a_viewer_may_not_consume(plane: ControlPlane) -> None:
