@@ -1,12 +1,13 @@
 """This room adds partitions to topics: the new ones are placed, and led, as those of a new topic (002 B)."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
 from controller.core.draft import Draft
 from controller.core.events import LinkId
-from controller.core.placement import place
+from controller.core.placement import Place, place
 from controller.core.topics import (
     Refused,
     answer_when_led,
@@ -26,14 +27,14 @@ from muster.messages.link.to_broker import TopicResult, TopicResults
 def grow(draft: Draft, link: LinkId, frame: CreatePartitions) -> None:
     """Add what can be added; the answer leaves when all partitions of the topics lead (conformance 207)."""
     named = Counter(one.name for one in frame.topics)
-    led = preferred_leaders(draft)
+    led, where = preferred_leaders(draft), places(draft)
     results = []
     room_left = draft.settings.max_partitions_per_request
     for wanted in frame.topics:
         try:
             if named[wanted.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
-            topic, assignments = _plan(draft, wanted, room_left, led)
+            topic, assignments = _plan(draft, wanted, room_left, led, where)
         except Refused as refused:
             results.append(TopicResult(name=wanted.name, error=refused.error, text=refused.text))
             continue
@@ -50,7 +51,7 @@ def grow(draft: Draft, link: LinkId, frame: CreatePartitions) -> None:
 
 
 def _plan(
-    draft: Draft, wanted: GrownTopic, room_left: int, led: Counter[int]
+    draft: Draft, wanted: GrownTopic, room_left: int, led: Counter[int], where: Sequence[Place]
 ) -> tuple[TopicRow, list[tuple[int, ...]]]:
     """The topic as it is, and the replicas of each new partition; raises Refused."""
     topic = draft.topic_named_like(wanted.name)
@@ -69,15 +70,14 @@ def _plan(
     if added > room_left:
         most = draft.settings.max_partitions_per_request
         raise Refused(ErrorCode.POLICY_VIOLATION, f"one request creates at most {most} partitions")
-    live, factor = draft.live(), topic.replication_factor
+    factor = topic.replication_factor
     if wanted.assignments is not None:
         if len(wanted.assignments) != added:
             text = f"{added} partitions are new, and {len(wanted.assignments)} assignments are given"
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         assignments = list(wanted.assignments)
-        check_replicas(assignments, factor, draft.all_brokers(), live)
+        check_replicas(assignments, factor, draft.all_brokers(), draft.live())
         return topic, assignments
-    where = places(draft, live)
     require_places(factor, len(where))
     return topic, place(where, added, factor, led)
 

@@ -51,7 +51,7 @@ def create(draft: Draft, link: LinkId, frame: CreateTopics, fresh: UUID) -> None
     follow from `fresh`, which nobody else has.
     """
     named = Counter(one.name for one in frame.topics)
-    led = preferred_leaders(draft)
+    led, where = preferred_leaders(draft), places(draft)
     results: list[CreatedTopic] = []
     room_left = draft.settings.max_partitions_per_request
     for place_in_request, wanted in enumerate(frame.topics):
@@ -59,7 +59,7 @@ def create(draft: Draft, link: LinkId, frame: CreateTopics, fresh: UUID) -> None
         try:
             if named[wanted.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
-            topic, assignments = _plan(draft, wanted, topic_id, room_left, led)
+            topic, assignments = _plan(draft, wanted, topic_id, room_left, led, where)
         except Refused as refused:
             results.append(CreatedTopic(name=wanted.name, error=refused.error, text=refused.text))
             continue
@@ -136,7 +136,12 @@ def _with_late(
 
 
 def _plan(
-    draft: Draft, wanted: NewTopic, topic_id: UUID, room_left: int, led: Counter[int]
+    draft: Draft,
+    wanted: NewTopic,
+    topic_id: UUID,
+    room_left: int,
+    led: Counter[int],
+    where: Sequence[Place],
 ) -> tuple[TopicRow, list[tuple[int, ...]]]:
     """The topic's row and the assignment of each partition; raises Refused."""
     check_name(wanted.name)
@@ -146,23 +151,22 @@ def _plan(
     if like is not None:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name collides with topic {like.name}")
     configs = check_configs(wanted.configs)
-    live = draft.live()
     if wanted.assignments:
-        assignments = check_assignments(wanted, draft.all_brokers(), live)
+        assignments = check_assignments(wanted, draft.all_brokers(), draft.live())
         partition_count, factor = len(assignments), len(assignments[0])
     else:
-        partition_count, factor = counts(wanted, len(places(draft, live)), draft.settings)
+        partition_count, factor = counts(wanted, len(where), draft.settings)
     if partition_count > room_left:
         most = draft.settings.max_partitions_per_request
         raise Refused(ErrorCode.POLICY_VIOLATION, f"one request creates at most {most} partitions")
     if not wanted.assignments:
-        assignments = place(places(draft, live), partition_count, factor, led)
+        assignments = place(where, partition_count, factor, led)
     return TopicRow(topic_id, wanted.name, partition_count, factor, configs), assignments
 
 
-def places(draft: Draft, live: set[int]) -> list[Place]:
+def places(draft: Draft) -> list[Place]:
     """Where replicas may go: the live brokers that are not cordoned, and their racks."""
-    troubled = _in_trouble(draft)
+    live, troubled = draft.live(), _in_trouble(draft)
     return [
         Place(b, row.rack, b in troubled)
         for b, row in draft.all_brokers().items()

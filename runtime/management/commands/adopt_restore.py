@@ -25,7 +25,8 @@ class Command(BaseCommand):
             "--by",
             type=int,
             metavar="NUMBER",
-            help=f"Lift by this, from {LIFT:,} to {MOST_LIFTS * LIFT:,}, whatever brokers have stated.",
+            help=f"Lift by this, from {LIFT:,} to {MOST_LIFTS * LIFT:,}, whatever brokers have stated; by no"
+            f" more than is needed, for leader epochs end at {ROOM:,}, and behind it nothing is led.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
