@@ -21,14 +21,16 @@ from broker.held_notes import HeldNotes
 from broker.hosted import HostedPartition
 from broker.link import ControllerLink, LinkEnded
 from broker.listener import ClientListener
-from broker.log.outcomes import LogSettings, StorageFailed
+from broker.log.outcomes import StorageFailed
 from broker.log.shelf import LogShelf
 from broker.metadata import ClientMetadata
-from broker.replicas import DataPlane, DataPlaneSettings
+from broker.plane_settings import of_the_plane
+from broker.replicas import DataPlane
 from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
 from broker.samples import samples_of_clients, samples_of_replicas
 from broker.settings import Address, BrokerSettings
+from broker.shown_logs import ShownLogs
 from kafkaserver.addresses import named
 from kafkaserver.guard import Guard
 from kafkaserver.quotas import ClientQuotas
@@ -105,7 +107,7 @@ class BrokerProcess:
         self._metadata = ClientMetadata(self._known)
         shelf = LogShelf(folder.partitions, folder.stopped_cleanly, same_boot=folder.same_boot)
         shelf.scan(folder.lose_tail)
-        self._plane = DataPlane(settings.broker_id, shelf, _of_the_plane(settings), clock_ms, wall_clock_ms)
+        self._plane = DataPlane(settings.broker_id, shelf, of_the_plane(settings), clock_ms, wall_clock_ms)
         self._plane.on_may_grow = self._may_grow
         self._plane.on_trouble = self._state_unusable
         self._states_unusable = False
@@ -117,6 +119,7 @@ class BrokerProcess:
         self._plane.losses.begin(HeldNotes(folder.path), self._link.ping_soon, shelf.may_lack)
         self._departure = Departure(self._link.send, clock_ms)
         self._forwarding = Forwarding(self._link.send)
+        self._shown_logs = ShownLogs(self._plane, self._link.send)
         self._followers = Replication(self._plane, settings, missed := self._metadata.missed)
         self._guard = guard or Guard()
         limits = settings.client_limits
@@ -239,6 +242,7 @@ class BrokerProcess:
         self._cluster_id = frame.cluster_id
         self._departure.linked(frame.protocol)
         self._forwarding.linked(frame.protocol)
+        self._shown_logs.linked(frame.protocol)
         self._callers.linked(frame.protocol)
         try:
             key = ReplicationKey(frame.cluster_id, bytes.fromhex(frame.replication_key))
@@ -314,6 +318,7 @@ class BrokerProcess:
         # Clients may be told of new leaders first: a leader that has not heard of it refuses them once.
         self._plane.view = self._metadata.renew(self._cluster_id, None if everything else heeded.told)
         await self._perform(heeded)
+        self._shown_logs.show(heeded.rows)
         self._applied_version = self._known.metadata_version
         self._clients.applied(self._applied_version)
         if heeded.from_snapshot:
@@ -472,17 +477,6 @@ class BrokerProcess:
             **samples_of_replicas(self._plane, self._followers),
             **samples_of_clients(self._clients, self._quotas),
         }
-
-
-def _of_the_plane(settings: BrokerSettings) -> DataPlaneSettings:
-    log = LogSettings(segment_bytes=settings.log_segment_bytes, max_message_bytes=settings.message_max_bytes)
-    return DataPlaneSettings(
-        log=log,
-        replica_lag_time_max_ms=settings.replica_lag_time_max_ms,
-        stray_retention_ms=settings.stray_retention_ms,
-        file_delete_delay_ms=settings.file_delete_delay_ms,
-        reserve_bytes=settings.log_reserve_bytes,
-    )
 
 
 async def _every(interval_s: float, duty: Callable[[], None]) -> None:

@@ -7,7 +7,6 @@ waits is woken. Everything runs on the broker's loop; nothing here waits.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -21,9 +20,10 @@ from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.core.troubles import Troubles
 from broker.hosted import HostedPartition
 from broker.known_topics import KnownTopic, KnownTopics
-from broker.log.outcomes import LogSettings, StorageFailed
+from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import DELETE, STRAY, LogShelf
+from broker.plane_settings import DataPlaneSettings
 from broker.throttled import ThrottledReplicas
 from broker.upkeep import Upkeep
 from kafkaserver.cluster_answers import MetadataView
@@ -39,18 +39,6 @@ HAND_OVER_INTERVAL_MS: Final = 10_000
 
 READ_AT_ONCE_MS: Final = 50
 """For so long logs are read in a thread before the loop puts them to use."""
-
-
-@dataclass(frozen=True, slots=True)
-class DataPlaneSettings:
-    """Kafka's broker settings of the same names."""
-
-    log: LogSettings = field(default_factory=LogSettings)
-    replica_lag_time_max_ms: int = 30_000
-    stray_retention_ms: int = 24 * 3600 * 1000
-    file_delete_delay_ms: int = 60_000
-    reserve_bytes: int = 0
-    """With less room on the disk nothing is taken from producers."""
 
 
 ProposalHook = Callable[[HostedPartition], None]
@@ -251,7 +239,8 @@ class DataPlane:
         if not is_due or not row.isr:
             is_due = (is_due or self.losses.is_asked(key)) and self._shelf.holds(key)
         if hosted is None and is_due:
-            self._shelf.given_up.look(key, is_in_sync=self.broker_id in row.isr, base_epoch=row.base_epoch)
+            is_held = self.broker_id in row.isr or row.is_unproven
+            self._shelf.given_up.look(key, is_in_sync=is_held, base_epoch=row.base_epoch)
             hosted = self._host(key)
         if hosted is None:
             return False

@@ -38,6 +38,7 @@ def from_environment(given: Mapping[str, str] = os.environ) -> ServiceSettings:
             leader_imbalance_check_interval_ms=environment.number(
                 "MUSTER_LEADER_IMBALANCE_CHECK_INTERVAL_MS"
             ),
+            unproven_patience_ms=environment.number("MUSTER_UNPROVEN_PATIENCE_MS"),
             replication_key=replication_key(django_settings.SECRET_KEY),
         ),
         ack_timeout_ms=environment.number("MUSTER_CONTROLLER_ACK_TIMEOUT_MS"),

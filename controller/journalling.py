@@ -24,6 +24,7 @@ from muster.messages.link.from_broker import (
     UnusableLogs,
     Wish,
 )
+from muster.messages.link.log_ends import LogEnds
 from muster.messages.link.losses import AcknowledgeLosses
 from muster.messages.link.plans import (
     ApprovePlan,
@@ -72,6 +73,7 @@ _CAUSES: Final[dict[type, str]] = {
     CordonBroker: "a broker was to be cordoned, or not any more",
     UnregisterBroker: "a broker was to be unregistered",
     BrokerPing: "a broker told what an election lost",
+    LogEnds: "a broker showed its logs",
     AcknowledgeLosses: "what elections lost was to be acknowledged",
 }
 
@@ -113,6 +115,7 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
         "partitions_changed": _count(changed),
         "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
         "set_back": [r.why for r in records if isinstance(r, facts.SetBackProven)],
+        "logs_compared": len(by_kind.get(facts.LogsCompared, ())),
         "possible_losses": len(by_kind.get(facts.PossibleLoss, ())),
         "losses_told": [_loss(r) for r in records if isinstance(r, facts.LossChanged)][:NAMES_SHOWN],
         "asked": _asked(events),

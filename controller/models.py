@@ -245,6 +245,11 @@ class Partition(models.Model):
     base_epoch = models.IntegerField(
         default=0, db_default=0, help_text="Leader epochs up to it were given by removed partitions."
     )
+    unproven = models.PositiveSmallIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Of a database that was set back; 0: nobody waits for replicas to show their logs.",
+    )
     version = models.BigIntegerField(help_text="Kafka's partition epoch.")
     added_again_at = models.DateTimeField(
         null=True, blank=True, help_text="When it took a number that a removed one may have had."

@@ -44,7 +44,8 @@ READ_CONFIGS_OF_TOPIC: Final = "SELECT topic_id, configs FROM topic WHERE topic_
 
 READ_PARTITIONS: Final = """
 SELECT coalesce(json_agg(json_build_array(topic_id, partition, assigned, leader, leader_epoch, isr, version,
-    adding, removing, throttle, base_epoch) ORDER BY topic_id, partition), '[]')::text FROM partition"""
+    adding, removing, throttle, base_epoch, unproven) ORDER BY topic_id, partition), '[]')::text
+FROM partition"""
 """One text for all rows: msgspec reads it several times faster than a driver makes tuples of arrays."""
 
 
@@ -103,10 +104,16 @@ WHERE broker_epoch > 0 OR set_back <> ''"""
 
 LIFT_PARTITIONS: Final = """
 UPDATE partition SET leader_epoch = least(leader_epoch::bigint + %(by)s, %(last_epoch)s),
-    leader = CASE WHEN leader_epoch::bigint + %(by)s < %(last_epoch)s THEN leader ELSE -1 END,
+    leader = CASE WHEN leader_epoch::bigint + %(by)s < %(last_epoch)s AND cardinality(assigned) = 1
+        THEN leader ELSE -1 END,
+    unproven = CASE WHEN leader_epoch::bigint + %(by)s < %(last_epoch)s AND cardinality(assigned) > 1
+        THEN greatest(unproven, %(unproven)s) ELSE 0 END,
     version = %(version)s, changed_at = now()
 WHERE cardinality(isr) > 0"""
-"""Those that never had a leader have given out no epoch. In the last epoch nobody leads."""
+"""Those that never had a leader have given out no epoch. In the last epoch nobody leads.
+
+Where others than the one replica may hold what was committed, nobody does before all have shown their logs.
+"""
 
 LIFT_TOPICS: Final = "UPDATE topic SET removed_epoch = least(removed_epoch::bigint + %(by)s, %(last_epoch)s)"
 """Partitions that are added from now on may have had their numbers in what was lost."""
@@ -157,12 +164,12 @@ WHERE client_quota.user_name IS NOT DISTINCT FROM u.user_name
 _ALIKE: Final = """
 WITH alike AS MATERIALIZED (
     SELECT n::int, topic_id, assigned::int[], leader, leader_epoch, isr::int[], version, adding::int[],
-        removing::int[], throttle, base_epoch
+        removing::int[], throttle, base_epoch, unproven
     FROM unnest(%(topic_id)s::uuid[], %(assigned)s::text[], %(leader)s::int[], %(leader_epoch)s::int[],
         %(isr)s::text[], %(version)s::bigint[], %(adding)s::text[], %(removing)s::text[],
-        %(throttle)s::bigint[], %(base_epoch)s::int[]) WITH ORDINALITY
+        %(throttle)s::bigint[], %(base_epoch)s::int[], %(unproven)s::int[]) WITH ORDINALITY
         AS u(topic_id, assigned, leader, leader_epoch, isr, version, adding, removing, throttle, base_epoch,
-            n))"""
+            unproven, n))"""
 """What is alike travels once; the numbers of the partitions come beside it, each with its place in here."""
 
 ADD_PARTITIONS: Final = f"""{_ALIKE}, numbered AS MATERIALIZED (
@@ -186,7 +193,7 @@ Only what is committed for such numbers is looked through: to find the newest of
 CHANGE_PARTITIONS: Final = f"""{_ALIKE}
 UPDATE partition SET assigned = alike.assigned, leader = alike.leader, leader_epoch = alike.leader_epoch,
     isr = alike.isr, version = alike.version, adding = alike.adding, removing = alike.removing,
-    throttle = alike.throttle, changed_at = now()
+    throttle = alike.throttle, unproven = alike.unproven, changed_at = now()
 FROM unnest(%(n)s::int[], %(partition)s::int[], %(version_before)s::bigint[])
     AS u(n, partition, version_before) JOIN alike USING (n)
 WHERE partition.topic_id = alike.topic_id AND partition.partition = u.partition

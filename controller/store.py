@@ -21,7 +21,7 @@ from controller.statements import arrays, numbers, partition_rows, places, uuids
 from controller.store_moves import as_json, require
 from muster.messages.link.from_broker import HighWatermark
 from muster.messages.link.quotas import QuotaRow
-from muster.messages.link.rows import BrokerConfigs, BrokerRow, TopicRow
+from muster.messages.link.rows import UNPROVEN, BrokerConfigs, BrokerRow, TopicRow
 from runtime import cluster, requests, work
 from runtime.postgres import LaneConnection
 from runtime.succession import Proof
@@ -148,7 +148,7 @@ def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWate
 
 def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     """Let every broker epoch and leader epoch go on so much higher (runtime.succession); how many rows."""
-    values = {"by": by, "version": metadata_version, "last_epoch": LAST_EPOCH}
+    values = {"by": by, "version": metadata_version, "last_epoch": LAST_EPOCH, "unproven": UNPROVEN}
     connection.execute(statements.LIFT_TOPICS, values)
     brokers = connection.execute(statements.LIFT_BROKERS, values).rowcount
     return brokers + connection.execute(statements.LIFT_PARTITIONS, values).rowcount
@@ -304,6 +304,7 @@ def _columns(records: Sequence[facts.PartitionsCreated | facts.PartitionsChanged
         "removing": arrays(one.removing for one in alike),
         "throttle": numbers(one.throttle for one in alike),
         "base_epoch": numbers(one.base_epoch for one in alike),
+        "unproven": numbers(one.unproven for one in alike),
         "version": numbers(record.version for record in records),
         "n": places(len(one.partitions) for one in alike),
         "partition": numbers(chain.from_iterable(one.partitions for one in alike)),

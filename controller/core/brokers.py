@@ -1,8 +1,10 @@
 """This room keeps the brokers: hello, silence, closed links, and what each does to the partitions."""
 
+from dataclasses import replace
+
 import msgspec
 
-from controller.core import leaders, leaving
+from controller.core import leaders, leaving, recount
 from controller.core.dispatch import snapshot, unusable_news
 from controller.core.draft import Draft
 from controller.core.events import BrokerGone, HangUp, Hello, LinkId, Say, TookOver
@@ -134,7 +136,8 @@ def hello(draft: Draft, event: Hello) -> bool:
     if is_new:
         draft.memory.sessions.pop(broker_id, None)
         draft.memory.leaving.pop(broker_id, None)
-        if not leaders.remove(draft, broker_id, lost):
+        draft.memory.shown.forget(broker_id)
+        if not (leaders.remove(draft, broker_id, lost) and recount.doubt(draft, broker_id, lost)):
             if known is not None and known.live:
                 draft.put_broker(_fenced(known))
                 # It may die before it says hello again, and without a session nobody would miss it.
@@ -161,7 +164,9 @@ def hello(draft: Draft, event: Hello) -> bool:
         protocol=frame.protocol,
         # Till the first ping of this link says how it is.
         disk_is_full=session is not None and not is_new and session.disk_is_full,
+        since=session.since if session is not None and session.since and not is_new else draft.now,
     )
+    recount.said_hello(draft)
     before = draft.memory.unusable.get(broker_id, frozenset())
     leaders.state_unusable(draft, broker_id, frame.unusable_logs, before.difference(frame.unusable_logs))
     draft.losses.returned[broker_id] = lost
@@ -223,6 +228,7 @@ def end_overdue_sessions(draft: Draft) -> None:
     for broker_id in [b for b, one in memory.sessions.items() if one.deadline <= draft.now]:
         session = memory.sessions.pop(broker_id)
         memory.leaving.pop(broker_id, None)
+        memory.shown.forget(broker_id)
         if session.link is not None:
             draft.hang_ups.append(HangUp(session.link, "the broker was not heard within its session"))
         row = draft.broker(broker_id)
@@ -291,14 +297,13 @@ def next_deadline(draft: Draft) -> Instant | None:
     """When the next session or parked answer is over, or all partitions are looked at."""
     memory = draft.memory
     deadlines = [one.deadline for one in memory.sessions.values()] + [one.due_at for one in memory.parked]
-    if memory.balance_at is not None:
-        deadlines.append(memory.balance_at)
+    deadlines += [at for at in (memory.balance_at, memory.shown.look_at) if at is not None]
     return min(deadlines, default=None)
 
 
 def _unbound(session: Session, deadline: Instant) -> Session:
     """The same broker between two links: its disk is as it was."""
-    return Session(None, deadline, protocol=session.protocol, disk_is_full=session.disk_is_full)
+    return replace(session, link=None, deadline=deadline, applied=0)
 
 
 def _fenced(row: BrokerRow) -> BrokerRow:

@@ -246,4 +246,5 @@ def differs(before: PartitionRow, row: PartitionRow) -> bool:
         or before.adding != row.adding
         or before.removing != row.removing
         or before.throttle != row.throttle
+        or before.unproven != row.unproven
     )

@@ -8,12 +8,12 @@ on the way.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeAlias
 from uuid import UUID
 
 import msgspec
 
-from controller.core.dispatch import AlikeChange, TurnChanges, differs
+from controller.core.alike import alike_changes
+from controller.core.dispatch import AlikeChange, TurnChanges
 from controller.core.election import Choice, Policy, can_be_led_anew, led_by_nobody
 from controller.core.events import HangUp, LinkId, Saying
 from controller.core.loss_draft import LossDraft
@@ -49,26 +49,14 @@ from muster.messages.link.from_broker import AlterPartition
 from muster.messages.link.quotas import QuotaKey, QuotaRow
 from muster.messages.link.rows import (
     EVERY_BROKER,
-    AlikePartitions,
+    NO_LEADER,
+    PROVEN,
     BrokerConfigs,
     BrokerRow,
     PartitionKey,
     PartitionRow,
     TopicRow,
 )
-
-_Alike: TypeAlias = tuple[
-    tuple[int, ...] | None,
-    tuple[int, ...],
-    int,
-    int,
-    tuple[int, ...],
-    tuple[int, ...],
-    tuple[int, ...],
-    int,
-    int,
-]
-"""Replicas before the turn (None: new), then what the row has from its replicas on, its version left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +322,7 @@ class Draft:
                 row.removing,
                 row.throttle,
                 row.base_epoch,
+                row.unproven if row.is_unproven and choice.leader == NO_LEADER else PROVEN,
             )
         )
         if why := choice.possible_loss or self.losses.doubt(row, choice.leader):
@@ -399,37 +388,7 @@ class Draft:
 
     def partition_changes(self) -> list[AlikeChange]:
         """What became of the touched partitions; a row that is again what it was keeps its old version."""
-        changes = []
-        for topic_id, drafted in self.partitions.by_topic.items():
-            stored = self.rows.partitions.by_topic.get(topic_id, {})
-            gathered: dict[_Alike, tuple[list[int], list[int]]] = {}
-            for number, row in tuple(drafted.items()):
-                before = stored.get(number)
-                if before is not None and not differs(before, row):
-                    del drafted[number]
-                    continue
-                assigned_before = before.assigned if before is not None else None
-                alike = (
-                    assigned_before,
-                    row.assigned,
-                    row.leader,
-                    row.leader_epoch,
-                    row.isr,
-                    row.adding,
-                    row.removing,
-                    row.throttle,
-                    row.base_epoch,
-                )
-                numbers, bases = gathered.get(alike) or gathered.setdefault(alike, ([], []))
-                numbers.append(number)
-                bases.append(before.version if before is not None else 0)
-            for alike, (numbers, bases) in gathered.items():
-                assigned_before, assigned, leader, epoch, isr, adding, removing, throttle, base = alike
-                partitions = AlikePartitions(
-                    topic_id, assigned, leader, epoch, isr, tuple(numbers), adding, removing, throttle, base
-                )
-                changes.append(AlikeChange(assigned_before, partitions, tuple(bases)))
-        return changes
+        return alike_changes(self.partitions.by_topic, self.rows.partitions.by_topic)
 
     def records(self, changes: list[AlikeChange]) -> tuple[ClusterRecord, ...]:
         """Everything that became true, stamped; nothing at all if nothing did."""

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from muster.kernel.topic_configs import floor
-from muster.messages.link.rows import NO_LEADER, PartitionRow
+from muster.messages.link.rows import NO_LEADER, PROVEN, PartitionRow
 
 LAST_EPOCH: Final = 2**31 - 1
 """What Kafka's protocol has room for. Nobody leads in it, for no other leader could be told from who does."""
@@ -73,7 +73,9 @@ def led_by_nobody(row: PartitionRow, version: int) -> PartitionRow:
     """The row in its last epoch; as it is if it is there already, or never was led: it had no epoch then."""
     if never_led(row) or (row.leader, row.leader_epoch) == (NO_LEADER, LAST_EPOCH):
         return row
-    return msgspec.structs.replace(row, leader=NO_LEADER, leader_epoch=LAST_EPOCH, version=version)
+    return msgspec.structs.replace(
+        row, leader=NO_LEADER, leader_epoch=LAST_EPOCH, version=version, unproven=PROVEN
+    )
 
 
 def never_led(row: PartitionRow) -> bool:
@@ -90,8 +92,11 @@ def first_leader(row: PartitionRow, live: Container[int]) -> Choice | None:
 def after_loss(
     row: PartitionRow, broker_id: int, live: Container[int], policy: Policy, lost_tail: bool = False
 ) -> Choice | None:
-    """What becomes of a partition when `broker_id` is gone from `live`; None: nothing changes."""
-    if row.leader != broker_id and broker_id not in row.isr:
+    """What becomes of a partition when `broker_id` is gone from `live`; None: nothing changes.
+
+    Where nobody has shown a log since the database was set back, the ISR says nothing of who may be spared.
+    """
+    if row.is_unproven or (row.leader != broker_id and broker_id not in row.isr):
         return None
     isr = without(row, broker_id, floor(policy.min_insync_replicas, row.settled_count), lost_tail)
     if row.leader == broker_id:
@@ -115,8 +120,11 @@ def after_leaving(row: PartitionRow, broker_id: int, live: Container[int], polic
 
 
 def after_return(row: PartitionRow, live: Container[int], policy: Policy) -> Choice | None:
-    """A replica of a leaderless partition became live: a live member of the ISR leads, if there is one."""
-    if row.leader != NO_LEADER or not can_be_led_anew(row):
+    """A replica of a leaderless partition became live: a live member of the ISR leads, if there is one.
+
+    Not where a database that was set back names that ISR (`isr_is_believed`).
+    """
+    if row.leader != NO_LEADER or row.is_unproven or not can_be_led_anew(row):
         return None
     if never_led(row):
         return first_leader(row, live)

@@ -68,7 +68,7 @@ def _sweep(
                 continue
             usable = draft.usable(live, row)
             lost_here = lost.covers(row)
-            seats = row.leader, row.isr, row.assigned, row.adding
+            seats = row.leader, row.isr, row.assigned, row.adding, row.unproven
             alike = (usable is live or frozenset(usable), lost_here, *seats)
             if alike not in judged:
                 judged[alike] = judge(row, usable, lost_here)
@@ -89,11 +89,13 @@ def state_unusable(
     now = before.difference(usable).union(failed)
     if now:
         draft.memory.unusable[broker_id] = now
+    draft.memory.shown.forget_logs(broker_id, now - before)
     give_away(draft, broker_id, sorted(now - before))
     for key in before - now:
         row = draft.partition(key)
         if row is not None and broker_id in row.assigned:
             draft.memory.returning.setdefault(broker_id, NOTHING_LOST)
+            draft.memory.shown.unjudged[key] = None
 
 
 def give_away(draft: Draft, broker_id: int, keys: Sequence[PartitionKey]) -> None:
@@ -217,6 +219,7 @@ def _choices(
             row.isr,
             row.assigned,
             row.adding,
+            row.unproven,
         )
         if alike not in judged:
             proposal = event.proposals[place] if place != _NOWHERE else None
@@ -230,6 +233,8 @@ def _judged(
     row: PartitionRow, proposal: LeaderProposal | None, live: set[int], event: ProposalsReady, policy: Policy
 ) -> Choice | None:
     """The proposal that is based on this row if it fits, or what this turn decides; None: no change."""
+    if row.is_unproven:
+        return None
     if proposal is not None and _fits(row, proposal, live, event, policy):
         return Choice(proposal.leader, proposal.isr)
     if event.task is Task.BROKER_CHANGE:

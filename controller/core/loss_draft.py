@@ -42,15 +42,7 @@ class LossDraft:
     def open(self, noted: PossibleLoss, topic: str) -> None:
         """An election of this turn may have lost records."""
         self._noted.append(noted)
-        lost = Loss(
-            noted.topic_id,
-            topic,
-            noted.partition,
-            noted.leader_epoch,
-            noted.leader,
-            noted.isr,
-            noted.reason,
-        )
+        lost = noted.loss(topic)
         self._opened[lost.key] = lost
 
     def change(self, row: Loss) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from controller.core import recount
 from controller.core.draft import Draft
 from controller.core.election import (
     Choice,
@@ -81,7 +82,8 @@ def _elected(draft: Draft, row: PartitionRow | None, frame: ElectLeaders) -> tup
             return ErrorCode.ELECTION_NOT_NEEDED, f"broker {row.leader} leads"
         if not can_be_led_anew(row):
             return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, _USED_UP
-        choice = first_leader(row, usable) if never_led(row) else _unclean(row, usable, frame.principal)
+        choice = _unclean(draft, row, usable, frame.principal)
+        row = recount.as_it_was(draft, row) if row.is_unproven else row
         if choice is None:
             return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "none of its replicas is live"
     else:
@@ -94,6 +96,7 @@ def _elected(draft: Draft, row: PartitionRow | None, frame: ElectLeaders) -> tup
         if choice is None:
             is_full = _preferred(row, usable) is not None
             text = f"broker {first} " + ("takes no records: its disk is full" if is_full else _NOT_IN_SYNC)
+            text = recount.WAITS if row.is_unproven else text
             return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text
     if not draft.choose_if_room(row, choice):
         most = draft.settings.max_changed_in_bulk
@@ -101,9 +104,15 @@ def _elected(draft: Draft, row: PartitionRow | None, frame: ElectLeaders) -> tup
     return ErrorCode.NONE, ""
 
 
-def _unclean(row: PartitionRow, live: set[int], principal: str) -> Choice | None:
-    """Any live replica, whatever it lacks, because somebody asked for it."""
-    choice = any_leader(row, live)
+def _unclean(draft: Draft, row: PartitionRow, live: set[int], principal: str) -> Choice | None:
+    """Any live replica, whatever it lacks, because somebody asked for it.
+
+    Where logs were shown, the best of them: whoever asks does not wait for the others.
+    """
+    if never_led(row):
+        return first_leader(row, live)
+    choice = recount.best_shown(draft, row, live) if row.is_unproven else None
+    choice = choice or any_leader(row, live)
     if choice is None:
         return None
     return choice._replace(possible_loss=f"unclean election asked for by {principal or 'somebody'}")
@@ -112,7 +121,8 @@ def _unclean(row: PartitionRow, live: set[int], principal: str) -> Choice | None
 def _preferred(row: PartitionRow, live: set[int]) -> Choice | None:
     """Its first replica leads if that is live and in sync; the ISR stays (175)."""
     first = row.assigned[0]
-    return Choice(first, row.isr) if first in row.isr and first in live and can_be_led_anew(row) else None
+    may_lead = first in row.isr and first in live and can_be_led_anew(row) and not row.is_unproven
+    return Choice(first, row.isr) if may_lead else None
 
 
 def _take_records(draft: Draft, live: set[int]) -> set[int]:

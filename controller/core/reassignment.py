@@ -275,6 +275,9 @@ def fail(draft: Draft, one: Reassignment, reason: str) -> None:
 
 def _require_isr(draft: Draft, row: PartitionRow, changed: PartitionRow) -> None:
     """Raise Refused unless what stays holds what is committed: acknowledged records lie on the ISR alone."""
+    if row.is_unproven:
+        text = "nobody knows who of its replicas holds what is committed, before they have shown their logs"
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     if never_led(row):
         return
     fewest = max(1, floor(draft.policy(changed.topic_id).min_insync_replicas, changed.settled_count))
@@ -391,7 +394,7 @@ def _switch(draft: Draft, one: Reassignment) -> bool:
     row = draft.partition(one.key)
     assert row is not None
     in_sync = set(row.isr)
-    if not in_sync.issuperset(row.adding):
+    if row.is_unproven or not in_sync.issuperset(row.adding):
         # Nearly all of them, in nearly every turn: the rest is asked only where it may matter.
         return False
     live = draft.usable(draft.live(), row)
@@ -422,7 +425,7 @@ def _with_replicas(
     """
     isr = tuple(b for b in assigned if b in row.isr)
     leader = row.leader
-    if leader not in assigned:
+    if leader not in assigned and not row.is_unproven:
         usable = draft.usable(draft.live(), row)
         leader = next((b for b in isr if b in usable), NO_LEADER)
     is_other = leader != row.leader or not set(row.assigned) <= set(assigned)
@@ -442,4 +445,5 @@ def _with_replicas(
         removing,
         throttle if adding else 0,
         row.base_epoch,
+        row.unproven,
     )

@@ -219,11 +219,44 @@ class PossibleLoss(Record, frozen=True):
     leader_epoch: int = 0
     isr: tuple[int, ...] = ()
 
+    def loss(self, topic: str, version: int = 0) -> Loss:
+        """As it is stored; nobody has told of it yet."""
+        return Loss(
+            self.topic_id,
+            topic,
+            self.partition,
+            self.leader_epoch,
+            self.leader,
+            self.isr,
+            self.reason,
+            version=version,
+        )
+
 
 class LossChanged(Record, frozen=True):
     """A replica told what an election lost, or somebody has seen it."""
 
     row: Loss
+
+
+class ShownLog(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far the log of one replica went: the leader epoch of its last batch, and its end."""
+
+    broker_id: int
+    last_epoch: int
+    end_offset: int
+
+
+class LogsCompared(Record, frozen=True, gc=False):
+    """`leader` was elected for how far its log goes, as the database was set back, of all that were `shown`.
+
+    Kept in the journal for people; the row changes by a record of its own.
+    """
+
+    topic_id: UUID
+    partition: int
+    leader: int
+    shown: tuple[ShownLog, ...] = ()
 
 
 class ProducerIdsGiven(Record, frozen=True):
@@ -299,6 +332,7 @@ ClusterRecord: TypeAlias = (
     | ClientQuotaChanged
     | PossibleLoss
     | LossChanged
+    | LogsCompared
     | ProducerIdsGiven
     | SetBackProven
     | WorkOffered

@@ -39,6 +39,9 @@ class ControllerSettings:
     leader_imbalance_check_interval_ms: int = 300_000
     max_elections_per_pass: int = 1_000
     """Leaders that one look at all partitions changes; the next follows soon."""
+    unproven_patience_ms: int = 30_000
+    """After the database was set back: how long a partition waits for replicas that have not shown their
+    logs, once one of its brokers is there. Whoever leads then may lack what they hold."""
     producer_ids_per_block: int = 1_000
     replication_key: str = field(default="", repr=False, compare=False)
     """Told to every broker: by it they know each other on their replication listeners."""

@@ -37,6 +37,7 @@ from controller.core.records import (
     TopicDeleted,
     TurnStamped,
 )
+from controller.core.shown_logs import ShownLogs
 from controller.core.waiting import WaitingMoves
 from muster.kernel.instants import Instant
 from muster.kernel.invariants import invariant
@@ -290,18 +291,7 @@ def _may_have_lost(rows: ClusterRows, record: PossibleLoss) -> None:
     key = record.topic_id, record.partition
     if topic is None or not record.leader_epoch or rows.partitions.get(key) is None:
         return
-    rows.losses.put(
-        Loss(
-            record.topic_id,
-            topic.name,
-            record.partition,
-            record.leader_epoch,
-            record.leader,
-            record.isr,
-            record.reason,
-            version=rows.metadata_version,
-        )
-    )
+    rows.losses.put(record.loss(topic.name, rows.metadata_version))
 
 
 def _reassign(rows: ClusterRows, row: Reassignment) -> None:
@@ -404,6 +394,8 @@ class Session:
     """What its last hello to this owner stated; 0: it has said none yet."""
     disk_is_full: bool = False
     """It takes no records, as it last said: nobody is asked to produce there who has another leader."""
+    since: Instant | None = None
+    """When this process of it said hello to this owner first; None: it has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,6 +439,8 @@ class Memory:
     """Brokers that are about to stop, and how far that is."""
     set_back: dict[int, str] = field(default_factory=dict)
     """Brokers that have proved that the database was set back, and how: refused, though it catches up."""
+    shown: ShownLogs = field(default_factory=ShownLogs)
+    """Logs that brokers have shown, where the rows of a database that was set back are unproven."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -459,6 +453,7 @@ class Memory:
             or self.planning
             or self.adding_steps
             or self.altering
+            or self.shown.unjudged
             or any(one.moved_at is None for one in self.leaving.values())
         )
 
@@ -480,6 +475,7 @@ class Memory:
             self.balance_at,
             dict(self.leaving),
             dict(self.set_back),
+            self.shown.copy(),
         )
 
     def broker_of(self, link: LinkId) -> int | None:

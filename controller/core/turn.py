@@ -23,6 +23,7 @@ from controller.core import (
     preferred,
     quotas,
     reassignment,
+    recount,
     requests,
     retiring,
     shrinking,
@@ -68,6 +69,7 @@ from muster.messages.link.from_broker import (
     RemovePartitions,
     UnusableLogs,
 )
+from muster.messages.link.log_ends import LogEnds
 from muster.messages.link.losses import AcknowledgeLosses
 from muster.messages.link.plans import (
     ApprovePlan,
@@ -117,6 +119,7 @@ def decide(
     for broker_id in returning:
         brokers.go_on_returning(draft, broker_id)
     brokers.end_overdue_sessions(draft)
+    recount.go_on(draft)
     preferred.balance_if_due(draft)
     return _finish(draft, unusable_news(state.memory.unusable, draft.memory.unusable), moves_rest)
 
@@ -151,6 +154,8 @@ def _heard(draft: Draft, event: Heard) -> None:
             partitions.judge_proposals(draft, event.link, event.frame)
         case UnusableLogs():
             brokers.state_unusable(draft, event.link, event.frame)
+        case LogEnds():
+            recount.hear(draft, event.link, event.frame.ends)
         case Leaving():
             leaving.ask(draft, event.link)
         case CreateTopics():
@@ -252,6 +257,8 @@ def weight(event: Event) -> int:
             return max(1, len(frame.losses))
         case Heard(frame=BrokerPing() as frame):
             return max(1, len(frame.losses))
+        case Heard(frame=LogEnds() as frame):
+            return max(1, len(frame.ends))
         case Heard(frame=ElectLeaders() as frame):
             return LOOKS_AT_ALL if frame.partitions is None else max(1, len(frame.partitions))
         case _:
@@ -333,3 +340,5 @@ def postpone(memory: Memory, by_ms: int) -> None:
     memory.parked = [replace(one, due_at=after(one.due_at, by_ms)) for one in memory.parked]
     if memory.balance_at is not None:
         memory.balance_at = after(memory.balance_at, by_ms)
+    if memory.shown.look_at is not None:
+        memory.shown.look_at = after(memory.shown.look_at, by_ms)

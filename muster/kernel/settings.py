@@ -248,6 +248,12 @@ CONTROLLER = (
         "How often leaders are looked at: the preferred ones, and unclean ones where topics allow them.",
         least=100,
     ),
+    _ms(
+        "MUSTER_UNPROVEN_PATIENCE_MS",
+        30_000,
+        "After a promotion or a restore: how long a partition waits for logs of replicas that are away.",
+        least=0,
+    ),
     _ms("MUSTER_CONTROLLER_ACK_TIMEOUT_MS", 30_000, "A broker this far behind gets a new link.", least=100),
 )
 

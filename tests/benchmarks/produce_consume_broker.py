@@ -22,7 +22,8 @@ import structlog
 from broker.command import new_loop, settle
 from broker.listener import ClientListener
 from broker.log.shelf import LogShelf
-from broker.replicas import DataPlane, DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
+from broker.replicas import DataPlane
 from broker.settings import guard_of, reader
 from kafkaserver.admin.asking import ControllerUnreachable
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView

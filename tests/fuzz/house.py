@@ -12,7 +12,7 @@ import uvicorn
 
 from access.grants import Role
 from access.tokens import Caller
-from broker.replicas import DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
 from controller.configuration import ServiceSettings
 from controller.service import ControllerService
 from controller.sockets import BrokerDoor

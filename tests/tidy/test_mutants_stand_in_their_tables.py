@@ -8,7 +8,7 @@ from tests.simulation.native.mutants import MUTANTS as NATIVE
 from tests.simulation.native.operator_mutants import MUTANTS as OPERATORS
 from tests.simulation.native.test_mutants import TRANSCRIPT_MUTANTS
 from tests.simulation.replication.disk_mutants import MUTANTS as DISKS
-from tests.simulation.replication.loss_mutants import MUTANTS as REPLICATION
+from tests.simulation.replication.recount_mutants import MUTANTS as REPLICATION
 from tests.tidy.sources import ROOT
 
 PLAYED = {name for mutant in (*NATIVE, *OPERATORS) for name in mutant.name.split()}

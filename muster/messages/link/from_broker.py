@@ -7,6 +7,7 @@ import msgspec
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.condition import Condition
 from muster.messages.link.configs import AlterConfigs
+from muster.messages.link.log_ends import LogEnds
 from muster.messages.link.losses import AcknowledgeLosses, LossReport
 from muster.messages.link.plans import (
     ApprovePlan,
@@ -290,4 +291,6 @@ Wish = (
 )
 """What anybody asks of the controller; `correlation_id` is the link's, 0 elsewhere."""
 
-FromBroker = BrokerHello | BrokerPing | AlterPartition | UnusableLogs | Leaving | LookForCaller | Wish
+FromBroker = (
+    BrokerHello | BrokerPing | AlterPartition | UnusableLogs | LogEnds | Leaving | LookForCaller | Wish
+)

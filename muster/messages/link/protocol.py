@@ -18,5 +18,8 @@ REMOVES: Final = 3
 LOOKS_FOR_CALLERS: Final = 4
 """Understands LookForCaller and CallerLookedFor."""
 
-LINK_PROTOCOL: Final = LOOKS_FOR_CALLERS
+SHOWS_LOGS: Final = 5
+"""Understands LogEnds: a broker that says it shows its logs where a row is unproven."""
+
+LINK_PROTOCOL: Final = SHOWS_LOGS
 """What this version states."""

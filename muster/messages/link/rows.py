@@ -17,6 +17,13 @@ REPLICATION_SECURITY: Final = "replication_security"
 
 NO_LEADER: Final = -1
 
+PROVEN: Final = 0
+"""Who is in sync by the row holds all that was committed."""
+UNPROVEN: Final = 1
+"""The rows were set back to an earlier moment: who is in sync by them may have been dropped since."""
+DOUBTED: Final = 2
+"""Besides, a replica has lost the tail of its log since: nobody can tell whether only it held that."""
+
 PartitionKey = tuple[UUID, int]
 """A partition by its topic's id and its number."""
 
@@ -46,12 +53,20 @@ class PartitionRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Leader epochs up to this one were given by partitions of this number that were removed; 0: none was.
 
     A log that holds one of them is not of this partition."""
+    unproven: int = PROVEN
+    """Not PROVEN: the database was set back, so others than `isr` may hold what was committed since. Nobody
+    leads, and every replica shows its log, before one is elected (replication.md section 2)."""
 
     # gc=False, here and below: numbers and ids make no cycles, and a collection need not walk through them.
 
     @property
     def key(self) -> PartitionKey:
         return self.topic_id, self.partition
+
+    @property
+    def is_unproven(self) -> bool:
+        """True if nobody leads before the replicas have shown their logs; a node of before may elect."""
+        return self.unproven != PROVEN and self.leader == NO_LEADER
 
     @property
     def settled_count(self) -> int:
@@ -76,6 +91,7 @@ class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
     removing: tuple[int, ...] = ()
     throttle: int = 0
     base_epoch: int = 0
+    unproven: int = PROVEN
 
     def row(self, partition: int, version: int) -> PartitionRow:
         """The row of one of them."""
@@ -91,6 +107,7 @@ class AlikePartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
             self.removing,
             self.throttle,
             self.base_epoch,
+            self.unproven,
         )
 
     def rows(self, version: int) -> list[PartitionRow]:

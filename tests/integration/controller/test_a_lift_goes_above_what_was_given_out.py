@@ -2,7 +2,7 @@
 
 from controller import store
 from controller.core.election import LAST_EPOCH
-from muster.messages.link.rows import PartitionRow
+from muster.messages.link.rows import DOUBTED, NO_LEADER, PROVEN, UNPROVEN, PartitionRow
 from runtime.postgres import LaneConnection
 from tests.integration.controller.test_store_keeps_what_a_turn_made_true import (
     ORDERS,
@@ -24,10 +24,36 @@ def test_a_lift_lets_added_partitions_begin_above_what_was_lost(connection: Lane
 def test_a_lift_gives_no_epoch_that_has_no_room(connection: LaneConnection) -> None:
     rows = with_orders(connection)
     near = PartitionRow(ORDERS, 0, (1, 2, 3), 1, LAST_EPOCH - 500, (1, 2, 3), 2)
-    far = PartitionRow(ORDERS, 1, (1, 2, 3), 1, LAST_EPOCH - 1_001, (1, 2, 3), 2)
+    far = PartitionRow(ORDERS, 1, (1,), 1, LAST_EPOCH - 1_001, (1,), 2)
     turn(connection, rows, changed(near, 1), changed(far, 1))
     connection.execute("UPDATE topic SET removed_epoch = %s", (LAST_EPOCH - 1,))
     store.lift(connection, 1_000, 9)
-    found = connection.execute("SELECT leader, leader_epoch FROM partition ORDER BY leader_epoch, partition")
-    assert found.fetchall() == [(-1, 0), (1, LAST_EPOCH - 1), (-1, LAST_EPOCH)]
+    found = connection.execute(
+        "SELECT leader, leader_epoch, unproven FROM partition ORDER BY leader_epoch, partition"
+    )
+    assert found.fetchall() == [(-1, 0, 0), (1, LAST_EPOCH - 1, 0), (-1, LAST_EPOCH, 0)]
     assert store.load(connection).topics[ORDERS].removed_epoch == LAST_EPOCH
+
+
+def test_a_lift_lets_nobody_lead_where_others_may_hold_more(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    alone, three = (
+        PartitionRow(ORDERS, n, seats, 1, 7, seats, 2) for n, seats in enumerate(((1,), (1, 2, 3)))
+    )
+    turn(connection, rows, changed(alone, 1), changed(three, 1))
+    store.lift(connection, 1_000, 9)
+    lifted = store.load(connection).partitions
+    assert (lifted[ORDERS, 0].leader, lifted[ORDERS, 0].unproven) == (1, PROVEN)
+    row = lifted[ORDERS, 1]
+    assert (row.leader, row.leader_epoch, row.isr, row.unproven) == (NO_LEADER, 1_007, (1, 2, 3), UNPROVEN)
+
+
+def test_another_lift_forgets_no_doubt_and_believes_no_more(connection: LaneConnection) -> None:
+    rows = with_orders(connection)
+    seats = (1, 2, 3)
+    doubted = PartitionRow(ORDERS, 0, seats, NO_LEADER, 7, seats, 2, unproven=DOUBTED)
+    waiting = PartitionRow(ORDERS, 1, seats, NO_LEADER, 7, seats, 2, unproven=UNPROVEN)
+    turn(connection, rows, changed(doubted, 1), changed(waiting, 1))
+    store.lift(connection, 1_000, 9)
+    lifted = store.load(connection).partitions
+    assert [lifted[ORDERS, n].unproven for n in (0, 1)] == [DOUBTED, UNPROVEN]

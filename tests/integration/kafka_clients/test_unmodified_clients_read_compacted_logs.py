@@ -12,7 +12,7 @@ from aiokafka import TopicPartition as AiokafkaPartition
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from broker.log.outcomes import LogSettings
-from broker.replicas import DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView
 from muster.kafkawire.api_table import ApiKey
 from muster.kafkawire.records import ConsumedRecord

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker.core.cluster_view import ClusterView, Heeded, PartitionKey
+from broker.core.log_ends import end_for
 from broker.core.loss_watch import LossKey, LossWatch
 from broker.core.replica import FetchPosition, Obeyed, Replica, Role
 from broker.core.replica_log import EpochEnd
@@ -20,6 +21,7 @@ from muster.messages.link.from_broker import (
     IsrProposal,
     Leaving,
 )
+from muster.messages.link.log_ends import LogEnds
 from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import (
@@ -210,9 +212,15 @@ class Broker:
             # A log of files that is gone cannot be read any more.
             _ = held[key].records
         self._perform(heeded, now)
+        self._show_logs(heeded.rows)
         gone = held.keys() - self.logs.keys()
         self.discarded |= {key: held[key] for key in gone}
         self.owing |= {(*key, epoch): self.boot for key, epoch in asked if key in gone}
+
+    def _show_logs(self, rows: Iterable[PartitionRow]) -> None:
+        shown = [end for row in rows if (end := end_for(row, self.replicas.get(row.key))) is not None]
+        if shown and self.link is not None:
+            self.link.say_to_controller(LogEnds(ends=tuple(shown)))
 
     def _hear_of_losses(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> None:
         self.losses.hear(frame, self.view.partitions)

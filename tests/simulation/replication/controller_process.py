@@ -39,6 +39,7 @@ from muster.messages.link.from_broker import (
     Leaving,
     UnusableLogs,
 )
+from muster.messages.link.log_ends import LogEnds
 from muster.messages.link.rows import EVERY_BROKER
 from muster.messages.link.to_broker import ToBroker
 from tests.simulation.replication.plan_walks import compute_plan
@@ -189,7 +190,7 @@ class Controller:
                     events.append(LinkClosed(link.link_id))
                 case BrokerHello():
                     events.append(Hello(link.link_id, frame))
-                case AlterPartition() | Leaving() | UnusableLogs() | BrokerPing():
+                case AlterPartition() | Leaving() | UnusableLogs() | LogEnds() | BrokerPing():
                     events.append(Heard(link.link_id, frame, UUID(int=0)))
                 case _:
                     raise AssertionError(f"the simulation sends no {frame}")

@@ -27,7 +27,8 @@ from broker.log.outcomes import LARGEST, AppendRefused, LogSettings, StorageFail
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import LogShelf
 from broker.metadata import ClientMetadata
-from broker.replicas import DataPlane, DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
+from broker.replicas import DataPlane
 from broker.replication import take_over
 from broker.wakeups import WakeUps
 from muster.kafkawire import batches
@@ -73,8 +74,7 @@ class DiskBroker(Broker):
         self.broker_id = broker_id
         self.folder = folder
         self.up = False
-        self.run = 0
-        self.boot = 0
+        self.run = self.boot = 0
         self.crashed, self.crashed_in = 0, ""
         self.links_opened = 0
         self.needs_restart = False

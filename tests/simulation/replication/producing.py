@@ -22,7 +22,7 @@ from broker.core.cluster_view import PartitionKey
 from broker.handlers_produce import ProduceHandler
 from broker.log.outcomes import LogSettings
 from broker.log.partition_log import PartitionLog
-from broker.replicas import DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.replies import Reply
 from muster.kafkawire import batches

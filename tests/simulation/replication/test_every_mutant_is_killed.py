@@ -29,13 +29,14 @@ from tests.scenarios.replication import (
 from tests.scenarios.replication import (
     test_who_was_fenced_stays_fenced as fenced,
 )
-from tests.simulation.replication.loss_mutants import MUTANTS
+from tests.simulation.replication.recount_mutants import MUTANTS
 from tests.simulation.replication.runner import run_seed
 from tests.simulation.replication.test_small_worlds_of_moves_are_searched_whole import (
     SEARCHED,
     search_through,
 )
 from tests.unit.broker_core import test_a_log_begins_where_its_leader_says as begins
+from tests.unit.broker_core import test_a_log_is_shown_where_a_row_is_unproven as shown
 from tests.unit.broker_core import test_a_reader_is_sent_to_the_nearest_replica as reading
 from tests.unit.broker_core import test_replicas_that_come_are_throttled as throttling
 from tests.unit.broker_core import test_what_an_election_lost_is_told as losses
@@ -47,6 +48,7 @@ from tests.unit.controller_core import test_leaders_are_elected_on_request as el
 from tests.unit.controller_core import test_leaders_come_back_to_who_stands_first as returns
 from tests.unit.controller_core import test_no_turn_changes_more_than_it_may as bounded
 from tests.unit.controller_core import test_partitions_are_removed as removals
+from tests.unit.controller_core import test_replicas_show_their_logs_behind_a_lift as recounts
 
 SEEDS = 300
 
@@ -121,6 +123,16 @@ SCENES: dict[str, Callable[[], None]] = {
         name: partial(search_through, SEARCHED[name])
         for name in ("cancel_no_epoch", "fail_by_timer", "stray_reused")
     },
+    "absent_are_forgotten": (
+        recounts.test_when_patience_is_over_the_furthest_leads_and_what_others_may_hold_is_noted
+    ),
+    "doubt_is_forgotten": recounts.test_who_lost_its_tail_since_makes_the_election_doubtful,
+    "end_before_epoch": recounts.test_a_later_leader_epoch_goes_before_a_longer_log,
+    "failed_is_shown": shown.test_of_a_log_that_failed_nothing_is_shown,
+    "isr_is_believed": (
+        recounts.test_when_all_have_shown_their_logs_the_furthest_leads_with_those_that_hold_the_same
+    ),
+    "shown_by_the_dead": recounts.test_another_process_has_shown_nothing,
     "two_links": links.test_an_answer_left_in_the_old_link_does_not_end_a_proposal_of_the_new_one,
 }
 """What walks find only slowly."""

@@ -16,7 +16,8 @@ from broker.introduction import introduce
 from broker.listener import ClientListener
 from broker.log.outcomes import LogSettings
 from broker.log.shelf import LogShelf
-from broker.replicas import DataPlane, DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
+from broker.replicas import DataPlane
 from broker.replication_listener import ReplicationListener
 from kafkaserver.admin.asking import ControllerUnreachable
 from kafkaserver.cluster_answers import BrokerView, MetadataView, PartitionView, TopicView

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.log.outcomes import LogSettings
-from broker.replicas import DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
 from muster.kafkawire.api_table import ApiKey
 from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_data_plane.planes import broker, client, fetch, fetched, produce, produced

@@ -11,7 +11,7 @@ import structlog
 from broker.core.replica_log import PartitionKey
 from broker.hosted import HostedPartition
 from broker.log.outcomes import LogSettings
-from broker.replicas import DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
 from broker.replication import PeerFetcher, Replication
 from broker.settings import from_environment
 from muster.kafkawire import batches

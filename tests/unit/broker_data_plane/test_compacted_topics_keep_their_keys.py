@@ -11,7 +11,7 @@ from broker.fetch_answers import records_of
 from broker.log import accepting
 from broker.log.compaction import Task
 from broker.log.outcomes import LogSettings
-from broker.replicas import DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
 from muster.kafkawire.api_table import ApiKey
 from muster.kafkawire.fetch_requests import AskedPartition
 from muster.kernel.error_codes import ErrorCode

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from broker.hosted import HostedPartition
 from broker.log.outcomes import LogSettings
-from broker.replicas import DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
 from muster.kafkawire.api_table import ApiKey
 from tests.unit.broker_data_plane.planes import ORDERS, Broker, broker, client, produce, produced
 

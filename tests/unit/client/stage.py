@@ -11,7 +11,8 @@ from uuid import UUID
 
 from broker.listener import ClientListener
 from broker.log.shelf import LogShelf
-from broker.replicas import DataPlane, DataPlaneSettings
+from broker.plane_settings import DataPlaneSettings
+from broker.replicas import DataPlane
 from kafkaserver.guard import Guard
 from muster import Consumer
 from muster.client.broker_connection import BrokerConnection, Question

@@ -22,7 +22,7 @@ def stored(rows: Iterable[PartitionRow]) -> list[StoredPartitions]:
     gathered: dict[object, list[PartitionRow]] = {}
     for row in rows:
         seats = row.assigned, row.leader, row.leader_epoch, row.isr, row.adding, row.removing
-        kind = (row.topic_id, *seats, row.throttle, row.base_epoch)
+        kind = (row.topic_id, *seats, row.throttle, row.base_epoch, row.unproven)
         gathered.setdefault(kind, []).append(row)
     return [StoredPartitions(_alike(some), tuple(row.version for row in some)) for some in gathered.values()]
 
@@ -41,4 +41,5 @@ def _alike(rows: list[PartitionRow]) -> AlikePartitions:
         first.removing,
         first.throttle,
         first.base_epoch,
+        first.unproven,
     )

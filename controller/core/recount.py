@@ -1,0 +1,160 @@
+"""This room elects where a database that was set back may name the wrong replicas in sync (ADR 22).
+
+Every replica shows its log; the one that goes furthest leads, as only who holds all that was committed can
+have a batch of the last leader epoch, and of those the longest holds all of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from controller.core.draft import Draft
+from controller.core.election import Choice, any_leader, elect
+from controller.core.events import LinkId
+from controller.core.records import LogsCompared, ShownLog
+from controller.core.state import LostTail
+from muster.kernel.instants import after
+from muster.messages.link.log_ends import LogEnd
+from muster.messages.link.protocol import SHOWS_LOGS
+from muster.messages.link.rows import DOUBTED, PartitionRow
+
+WAITS: Final = "nobody leads before its replicas have shown their logs, as the database was set back"
+
+_NOT_SHOWN: Final = "the database was set back, and not every replica has shown its log"
+_LOST_SINCE: Final = "the database was set back, and a replica has lost the tail of its log since"
+_BEST_IS_AWAY: Final = "the database was set back, and the replica that goes furthest cannot lead"
+
+
+def hear(draft: Draft, link: LinkId, ends: Sequence[LogEnd]) -> None:
+    """A broker shows logs. What answers another row than the present one is passed over: it says it again."""
+    broker_id = draft.memory.broker_of(link)
+    assert broker_id is not None
+    wanted = []
+    for one in ends:
+        row = draft.partition((one.topic_id, one.partition))
+        if row is not None and row.is_unproven and broker_id in row.assigned:
+            wanted.append(one)
+    if wanted:
+        draft.memory.shown.add(broker_id, wanted)
+
+
+def doubt(draft: Draft, broker_id: int, lost: LostTail) -> bool:
+    """`broker_id` comes back without all that it held: perhaps nobody else had it (`doubt_is_forgotten`).
+
+    False: the turn is full, and the rest is still to be done.
+    """
+    if not lost.everywhere and not lost.logs:
+        return True
+    for row in tuple(draft.all_partitions()):
+        if row.is_unproven and row.unproven != DOUBTED and broker_id in row.assigned and lost.covers(row):
+            if not draft.take_room():
+                return False
+            draft.put_partition(msgspec.structs.replace(row, unproven=DOUBTED, version=draft.version))
+    return True
+
+
+def said_hello(draft: Draft) -> None:
+    """Somebody is there: from now on the patience with the others runs, where a row is unproven."""
+    if any(row.is_unproven for row in draft.all_partitions()):
+        draft.memory.shown.look_by(after(draft.now, draft.settings.unproven_patience_ms))
+
+
+def go_on(draft: Draft) -> None:
+    """Elect where enough is known by now; what is too much for this turn is left to the next."""
+    shown = draft.memory.shown
+    if shown.look_at is not None and shown.look_at <= draft.now:
+        shown.look_at = None
+        unproven = [row.key for row in draft.all_partitions() if row.is_unproven]
+        if not unproven:
+            shown.drop_all()
+            return
+        shown.unjudged.update(dict.fromkeys(unproven))
+    live = draft.live() if shown.unjudged else set()
+    for key in tuple(shown.unjudged):
+        row = draft.partition(key)
+        if row is not None and row.is_unproven:
+            choice = _judged(draft, row, ends := shown.of(key, row.leader_epoch), live)
+            if choice is not None:
+                if not draft.choose_if_room(as_it_was(draft, row), choice):
+                    return
+                draft.other_records.append(_compared(row, choice, ends))
+        del shown.unjudged[key]
+
+
+def best_shown(draft: Draft, row: PartitionRow, live: set[int]) -> Choice | None:
+    """The live replica whose shown log goes furthest, with those that are as far; None: none has."""
+    return _best(row, draft.memory.shown.of(row.key, row.leader_epoch), live)
+
+
+def as_it_was(draft: Draft, row: PartitionRow) -> PartitionRow:
+    """For the note of a possible loss: who has not shown its log is asked, as well as who was in sync."""
+    ends = draft.memory.shown.of(row.key, row.leader_epoch)
+    isr = tuple(b for b in row.assigned if b in row.isr or b not in ends)
+    return msgspec.structs.replace(row, isr=isr)
+
+
+def _judged(draft: Draft, row: PartitionRow, ends: Mapping[int, LogEnd], live: set[int]) -> Choice | None:
+    """Who leads from now on; None: nobody can tell yet."""
+    usable = draft.usable(live, row)
+    choice = _best(row, ends, usable)
+    asked = [b for b in row.assigned if draft.broker(b) is not None]
+    if choice is not None and all(b in ends for b in asked):
+        furthest = max(map(_reach, ends.values()))
+        if _reach(ends[choice.leader]) == furthest:
+            return choice._replace(possible_loss=_LOST_SINCE if row.unproven == DOUBTED else "")
+    if not _is_patience_over(draft, row):
+        return None
+    return _without_the_rest(draft, row, ends, usable, choice)
+
+
+def _without_the_rest(
+    draft: Draft, row: PartitionRow, ends: Mapping[int, LogEnd], usable: set[int], choice: Choice | None
+) -> Choice | None:
+    """Nobody is waited for any more. Who was not in sync leads only where the topic allows it."""
+    unclean = draft.policy_for(row).unclean
+    if choice is not None and (unclean or not set(row.isr).isdisjoint(ends)):
+        all_told = all(b in ends for b in row.assigned)
+        return choice._replace(possible_loss=_BEST_IS_AWAY if all_told else _NOT_SHOWN)
+    # Brokers of before show nothing: of those the row is believed, as they would have it.
+    silent = {b for b in usable if draft.memory.sessions[b].protocol < SHOWS_LOGS}
+    believed = elect(row, row.isr, silent, unclean=False)
+    if believed.leader not in silent:
+        believed = (any_leader(row, silent) if unclean else None) or believed
+    return believed._replace(possible_loss=_NOT_SHOWN) if believed.leader in silent else None
+
+
+def _is_patience_over(draft: Draft, row: PartitionRow) -> bool:
+    """True if one of its replicas has been there for so long; else all are looked at when it has."""
+    sessions = (draft.memory.sessions.get(b) for b in row.assigned)
+    since = min((one.since for one in sessions if one is not None and one.since is not None), default=None)
+    if since is None:
+        return False
+    over_at = after(since, draft.settings.unproven_patience_ms)
+    if over_at > draft.now:
+        draft.memory.shown.look_by(over_at)
+    return over_at <= draft.now
+
+
+def _best(row: PartitionRow, ends: Mapping[int, LogEnd], live: set[int]) -> Choice | None:
+    """The one that goes furthest, the first of the assignment among equals, and all that hold the same.
+
+    What begins elsewhere is not the same: nobody has compared what lies below.
+    """
+    able = [b for b in row.assigned if b in ends and b in live]
+    if not able:
+        return None
+    leader = max(able, key=lambda b: (*_reach(ends[b]), ends[b].start_offset, -row.assigned.index(b)))
+    same = _reach(ends[leader]), ends[leader].start_offset
+    isr = tuple(b for b in able if (_reach(ends[b]), ends[b].start_offset) == same)
+    return Choice(leader, isr)
+
+
+def _reach(end: LogEnd) -> tuple[int, int]:
+    """What orders logs: the leader epoch of the last batch, then the end (`end_before_epoch`)."""
+    return end.last_epoch, end.end_offset
+
+
+def _compared(row: PartitionRow, choice: Choice, ends: Mapping[int, LogEnd]) -> LogsCompared:
+    logs = tuple(ShownLog(b, end.last_epoch, end.end_offset) for b, end in sorted(ends.items()))
+    return LogsCompared(row.topic_id, row.partition, choice.leader, logs)

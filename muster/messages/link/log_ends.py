@@ -1,0 +1,29 @@
+"""This room holds how brokers show their logs where a database that was set back may name the wrong ones."""
+
+from uuid import UUID
+
+import msgspec
+
+
+class LogEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far one replica's log goes; it neither grows nor is cut before another leader is elected.
+
+    `leader_epoch` is that of the unproven row that this answers. `last_epoch` is that of the log's last
+    batch, −1 if there never was one.
+    """
+
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    last_epoch: int
+    end_offset: int
+    start_offset: int = 0
+
+
+class LogEnds(msgspec.Struct, frozen=True, tag="LogEnds", tag_field="type", kw_only=True):
+    """Said once on each link, behind its snapshot, and where a row becomes unproven, or is another.
+
+    At most MAX_ROWS_PER_FRAME logs. One that has failed, cannot be opened or was given up is not named.
+    """
+
+    ends: tuple[LogEnd, ...]

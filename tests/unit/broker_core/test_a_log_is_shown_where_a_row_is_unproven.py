@@ -1,0 +1,72 @@
+"""A replica shows how far its log goes behind an unproven row, and nothing where that would be a guess."""
+
+from uuid import UUID
+
+import pytest
+
+from broker.core.log_ends import end_for
+from broker.core.replica import Replica, Role
+from muster.kernel.instants import Instant
+from muster.messages.link.log_ends import LogEnd
+from muster.messages.link.rows import NO_LEADER, PROVEN, UNPROVEN, PartitionRow
+from tests.simulation.replication.memory_log import MemoryLog, Stored
+
+ORDERS = UUID(int=1)
+NOW = Instant(0)
+
+
+def log(*epochs: int) -> MemoryLog:
+    return MemoryLog(tuple(Stored(epoch, value, (2, 1)) for value, epoch in enumerate(epochs, start=1)))
+
+
+def row(
+    leader: int = NO_LEADER, epoch: int = 1_000_002, version: int = 9, unproven: int = UNPROVEN
+) -> PartitionRow:
+    return PartitionRow(ORDERS, 0, (1, 2, 3), leader, epoch, (1, 2, 3), version, unproven=unproven)
+
+
+def test_it_is_the_epoch_of_the_last_batch_and_the_end() -> None:
+    replica, asked = Replica(1, log(1, 1, 2)), row()
+    replica.obey(asked, NOW, from_snapshot=True)
+    assert end_for(asked, replica) == LogEnd(ORDERS, 0, 1_000_002, 2, 3, 0)
+
+
+def test_an_empty_log_is_shown_as_well() -> None:
+    replica, asked = Replica(1, log()), row()
+    replica.obey(asked, NOW)
+    assert end_for(asked, replica) == LogEnd(ORDERS, 0, 1_000_002, -1, 0, 0)
+
+
+def test_of_a_log_that_failed_nothing_is_shown() -> None:
+    replica, asked = Replica(1, log(1)), row()
+    replica.fail()
+    replica.obey(asked, NOW)
+    assert end_for(asked, replica) is None
+
+
+@pytest.mark.parametrize("other", [row(unproven=PROVEN), row(leader=2)])
+def test_nobody_asks_where_the_row_is_proven_or_somebody_leads(other: PartitionRow) -> None:
+    replica = Replica(1, log(1))
+    replica.obey(other, NOW)
+    assert end_for(other, replica) is None
+
+
+def test_a_row_that_came_late_is_not_answered() -> None:
+    replica, newer = Replica(1, log(1)), row(epoch=1_000_003, version=10)
+    replica.obey(newer, NOW)
+    older = row()
+    replica.obey(older, NOW)
+    assert end_for(older, replica) is None and end_for(newer, replica) is not None
+
+
+def test_what_is_shown_neither_grows_nor_is_cut_by_an_answer_of_before() -> None:
+    replica = Replica(1, log(1, 1))
+    replica.obey(row(leader=2, epoch=2, version=8, unproven=PROVEN), NOW)
+    asked = replica.next_fetch()
+    assert asked is not None and replica.accepts(asked)
+    unproven = row()
+    replica.obey(unproven, NOW, from_snapshot=True)
+    shown = end_for(unproven, replica)
+    assert not replica.accepts(asked) and replica.next_fetch() is None
+    assert replica.heed_diverging(asked, replica.log.end_of_epoch(0)) is None
+    assert replica.role is Role.OFFLINE and end_for(unproven, replica) == shown
