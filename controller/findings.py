@@ -254,6 +254,7 @@ def _about(
         "because": because,
         "to_start": [row for row in because if not row.broker.set_back],
         "kept_out": [row for row in fenced if row.broker.set_back and _holds_any(row, partitions)],
+        "unproven": sum(1 for partition in partitions if partition.offline and partition.unproven),
         "never_led": all(not partition.isr for partition in partitions),
         "electable": any(broker in live for partition in partitions for broker in partition.assigned),
     }

@@ -29,6 +29,7 @@ _WORDS = {
     "ClientQuotaChanged": ("quota changed", "quotas changed"),
     "SetBackProven": ("proof that the database was set back", "proofs that the database was set back"),
     "PossibleLoss": ("possible loss", "possible losses"),
+    "LogsCompared": ("election by how far logs go", "elections by how far logs go"),
     "LossChanged": ("word of what an election lost", "words of what elections lost"),
     "ProducerIdsGiven": ("block of producer ids given", "blocks of producer ids given"),
 }

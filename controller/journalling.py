@@ -115,7 +115,7 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
         "partitions_changed": _count(changed),
         "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
         "set_back": [r.why for r in records if isinstance(r, facts.SetBackProven)],
-        "logs_compared": len(by_kind.get(facts.LogsCompared, ())),
+        "logs_compared": [_compared(r) for r in records if isinstance(r, facts.LogsCompared)][:NAMES_SHOWN],
         "possible_losses": len(by_kind.get(facts.PossibleLoss, ())),
         "losses_told": [_loss(r) for r in records if isinstance(r, facts.LossChanged)][:NAMES_SHOWN],
         "asked": _asked(events),
@@ -204,6 +204,13 @@ def _loss(changed: facts.LossChanged) -> str:
     if row.acknowledged:
         said.append(f"acknowledged by {row.acknowledged_by or ANONYMOUS}")
     return f"{row.topic}-{row.partition} in leader epoch {row.leader_epoch}: {'; '.join(said)}"
+
+
+def _compared(made: facts.LogsCompared) -> str:
+    """`orders-3: broker 2 leads, logs end at 90 (broker 1, epoch 7), 100 (broker 2, epoch 8)`."""
+    ends = [f"{one.end_offset} (broker {one.broker_id}, epoch {one.last_epoch})" for one in made.shown]
+    shown = f"logs end at {', '.join(ends)}" if ends else "no log was shown"
+    return f"{made.topic}-{made.partition}: broker {made.leader} leads, {shown}"
 
 
 def _reassignments(records: Sequence[facts.ClusterRecord]) -> dict[str, int]:

@@ -37,7 +37,7 @@ JUDGED = f"""
 STATED = f"""
     SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
            partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
-           partition.adding, partition.removing,
+           partition.adding, partition.removing, partition.unproven,
            {JUDGED}
     FROM partition JOIN topic ON topic.topic_id = partition.topic_id
 """

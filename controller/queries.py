@@ -123,6 +123,8 @@ class PartitionRow:
     since: datetime
     high_watermark: int | None = None
     size_bytes: int | None = None
+    unproven: int = 0
+    """Not 0: the database was set back, and without a leader its replicas have to show their logs."""
     logs: Sequence[conditions.LogRow] = ()
     """Those of its logs that are in trouble, if the page asked for them."""
 
@@ -151,6 +153,8 @@ class PartitionRow:
         if self.offline:
             if not self.isr:
                 return "offline, never had a leader"
+            if self.unproven:
+                return "offline, waits for all logs to be shown"
             return f"offline, last ISR {', '.join(str(member) for member in self.isr)}"
         if self.in_sync < self.floor:
             return "under min ISR"
@@ -244,7 +248,7 @@ def health(live: Sequence[int]) -> Health:
 
 _PARTITION = """
     id, topic_name, topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version,
-    in_sync, floor
+    in_sync, floor, unproven
 """
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, Final
 
 from django.db import connection
@@ -158,7 +159,8 @@ class Turn:
     @property
     def told(self) -> list[str]:
         """What else it says of itself, in words."""
-        return [*map(str, self.summary.get("losses_told", ())), *map(str, self.summary.get("configs", ()))]
+        told = (self.summary.get(kind, ()) for kind in ("logs_compared", "losses_told", "configs"))
+        return list(map(str, chain.from_iterable(told)))
 
 
 @dataclass(frozen=True, slots=True)

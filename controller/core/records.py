@@ -254,6 +254,7 @@ class LogsCompared(Record, frozen=True, gc=False):
     """
 
     topic_id: UUID
+    topic: str
     partition: int
     leader: int
     shown: tuple[ShownLog, ...] = ()

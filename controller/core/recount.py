@@ -78,7 +78,7 @@ def go_on(draft: Draft) -> None:
             if choice is not None:
                 if not draft.choose_if_room(as_it_was(draft, row), choice):
                     return
-                draft.other_records.append(_compared(row, choice, ends))
+                draft.other_records.append(_compared(draft, row, choice, ends))
         del shown.unjudged[key]
 
 
@@ -155,6 +155,7 @@ def _reach(end: LogEnd) -> tuple[int, int]:
     return end.last_epoch, end.end_offset
 
 
-def _compared(row: PartitionRow, choice: Choice, ends: Mapping[int, LogEnd]) -> LogsCompared:
+def _compared(draft: Draft, row: PartitionRow, choice: Choice, ends: Mapping[int, LogEnd]) -> LogsCompared:
+    topic = draft.topic(row.topic_id)
     logs = tuple(ShownLog(b, end.last_epoch, end.end_offset) for b, end in sorted(ends.items()))
-    return LogsCompared(row.topic_id, row.partition, choice.leader, logs)
+    return LogsCompared(row.topic_id, topic.name if topic else "", row.partition, choice.leader, logs)

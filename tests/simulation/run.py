@@ -1,6 +1,6 @@
 """This room is `make sim`: many seeds of the simulations; a failing seed prints the command that replays it.
 
-python -m tests.simulation.run [classic|native|replication|disks|producing|compacting] --seeds 300 [--seed 7]
+python -m tests.simulation.run [NAME of SIMULATIONS] --seeds 300 [--seed 7]
 """
 
 import argparse
@@ -18,6 +18,7 @@ SIMULATIONS = {
     "disks": "tests.simulation.replication.disks",
     "compacting": "tests.simulation.replication.compacting",
     "producing": "tests.simulation.replication.producing",
+    "set-backs": "tests.simulation.replication.set_backs",
 }
 SEEDS_AT_ONCE = 25
 

@@ -295,6 +295,17 @@ def test_the_only_broker_of_a_cluster_has_nobody_in_its_place() -> None:
     assert "Bring broker 1 back" in told and "elect any live replica" not in told
 
 
+def test_partitions_that_wait_for_logs_say_for_whose_and_how_to_go_on_without(viewer: Client) -> None:
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
+    cast.add_topic("orders", 1, [(1, 2)])
+    Partition.objects.update(leader=-1, isr=[1, 2], unproven=1, changed_at=cast.ago(minutes=3))
+    told = words("partitions_offline")
+    assert "when all replicas have shown their logs" in told and "Broker 2 is fenced" in told
+    assert "Bring broker 2 back" in told and "To go on without them: elect any live replica" in told
+    assert "waits for all logs to be shown" in text(viewer, "/cluster/?show=offline")
+
+
 def test_offline_partitions_beside_others_under_min_isr_are_both_counted() -> None:
     cast.add_broker(1)
     cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))

@@ -89,6 +89,9 @@ class Database:
         self.lease_epoch = 0
         self.work: list[WorkOffered] = []
         self.journal: list[ClusterRecord] = []
+        self._begins_at = 0
+        self._begins_with = self.rows.copy()
+        """What the journal changes from `_begins_at` on."""
 
     def load(self) -> ClusterRows:
         rows = self.rows
@@ -116,11 +119,17 @@ class Database:
         return True
 
     def folded(self) -> ClusterRows:
-        """The journal, applied from the beginning."""
-        rows = ClusterRows(self.rows.cluster_id, 0, 1)
-        for record in self.journal:
+        """The journal, applied from the beginning, or since the database was set back."""
+        rows = self._begins_with.copy()
+        for record in self.journal[self._begins_at :]:
             apply(rows, record)
         return rows
+
+    def set_back(self, rows: ClusterRows, lift: int) -> None:
+        """All of it is as in an earlier copy, lifted; whoever wrote since writes no more."""
+        self.rows, self._begins_with, self._begins_at = rows, rows.copy(), len(self.journal)
+        self.lease_epoch += lift
+        self.work = []
 
     def is_fenced_in(self, lease_epoch: int) -> bool:
         return lease_epoch == self.lease_epoch

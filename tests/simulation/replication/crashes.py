@@ -21,7 +21,8 @@ def follow(world: "World") -> None:
         is_heard = known is not None and known.incarnation > broker.crashed_in
         if broker.crashed == 1 and is_heard and not _is_to_be_elected(world, b):
             broker.crashed = 2
-        if broker.crashed == 2 and all(b in row.isr for row in rows if b in row.assigned):
+        mine = [row for row in rows if b in row.assigned]
+        if broker.crashed == 2 and all(b in row.isr and not row.is_unproven for row in mine):
             broker.crashed = 0
 
 

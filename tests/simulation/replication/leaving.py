@@ -43,6 +43,10 @@ class Leavers:
             session.deadline = world.now
             controller.turn([], world.now)
 
+    def set_back(self) -> None:
+        """The rows are of an earlier moment: they are compared with none before."""
+        self._rows = {}
+
     def look(self, world: "World") -> str:
         """What is broken; "" if nothing is."""
         rows, registered = world.rows().partitions, world.rows().brokers

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from tests.simulation.replication.world import World
 
 
+SET_BACK = "the database was set back"
+"""So begins why an election may have lost records that went by how far logs go."""
+
+
 class Told(NamedTuple):
     """What a broker said of one, and how often its machine had crashed by then."""
 
@@ -101,6 +105,8 @@ class Losses:
         """The topic allows it, or the last member of the ISR has lost its tail; raises Broken."""
         row = world.rows().partitions.get((record.topic_id, record.partition))
         if row is None or is_unclean(world, row):
+            return
+        if record.reason.startswith(SET_BACK):
             return
         if record.leader not in record.isr or not world.brokers[record.leader].boot:
             raise Broken("an election may lose records, and its topic forbids it")
@@ -265,6 +271,9 @@ class Losses:
     def _uncovered(self, world: "World", told: LossKey, row: PartitionRow) -> str:
         """Who was in sync before held all that was committed: so it tells of an end no lower."""
         loss = world.rows().losses[told]
+        if loss.reason.startswith(SET_BACK):
+            # Who was in sync by a row of an earlier moment need not have held it.
+            return ""
         before = next((one for one in self._elections[row.key] if one.epoch == loss.leader_epoch), None)
         for cut in loss.cuts:
             if world.brokers[cut.broker_id].boot or cut.end_offset == NOT_KNOWN:

@@ -63,6 +63,11 @@ class OverTime:
         self._journal_read = len(world.database.journal)
         return text
 
+    def set_back(self, world: "World") -> None:
+        """The rows are of an earlier moment, with higher numbers: they are compared with none before."""
+        self._rows = {row.key: row for row in world.rows().partitions.values()}
+        self._moves = dict(world.rows().reassignments)
+
     def _rises(self, name: object, number: int) -> bool:
         before = self._numbers.get(name, number)
         self._numbers[name] = number
@@ -103,6 +108,9 @@ class OverTime:
         for key, row in partitions.items():
             before = self._rows.get(key)
             if before is None or before is row or key in lossy or len(row.isr) >= len(before.isr):
+                continue
+            if before.is_unproven:
+                # Who was in sync by it was not believed.
                 continue
             if all(key in world.brokers[b].confessed for b in set(before.isr) - set(row.isr)):
                 continue
