@@ -164,7 +164,7 @@ def hello(draft: Draft, event: Hello) -> bool:
         protocol=frame.protocol,
         # Till the first ping of this link says how it is.
         disk_is_full=session is not None and not is_new and session.disk_is_full,
-        since=session.since if session is not None and session.since and not is_new else draft.now,
+        since=draft.now if is_new or session is None or session.since is None else session.since,
     )
     recount.said_hello(draft)
     before = draft.memory.unusable.get(broker_id, frozenset())

@@ -117,7 +117,8 @@ def _without_the_rest(
         all_told = all(b in ends for b in row.assigned)
         return choice._replace(possible_loss=_BEST_IS_AWAY if all_told else _NOT_SHOWN)
     # Brokers of before show nothing: of those the row is believed, as they would have it.
-    silent = {b for b in usable if draft.memory.sessions[b].protocol < SHOWS_LOGS}
+    sessions = draft.memory.sessions
+    silent = {b for b in usable if sessions[b].since is not None and sessions[b].protocol < SHOWS_LOGS}
     believed = elect(row, row.isr, silent, unclean=False)
     if believed.leader not in silent:
         believed = (any_leader(row, silent) if unclean else None) or believed

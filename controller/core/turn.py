@@ -337,6 +337,7 @@ def postpone(memory: Memory, by_ms: int) -> None:
     """
     for session in memory.sessions.values():
         session.deadline = after(session.deadline, by_ms)
+        session.since = None if session.since is None else after(session.since, by_ms)
     memory.parked = [replace(one, due_at=after(one.due_at, by_ms)) for one in memory.parked]
     if memory.balance_at is not None:
         memory.balance_at = after(memory.balance_at, by_ms)

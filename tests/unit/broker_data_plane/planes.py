@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 from uuid import UUID
 
+import msgspec
+
 from broker.core.cluster_view import ClusterView
 from broker.core.peer_proof import Incarnation, ReplicationKey
 from broker.introduction import introduce
@@ -39,7 +41,7 @@ from muster.messages.link.from_broker import (
     WantedReplicas,
     Wish,
 )
-from muster.messages.link.rows import PartitionRow
+from muster.messages.link.rows import PROVEN, PartitionRow
 from muster.messages.link.to_broker import (
     CreatedTopic,
     CreateTopicsAnswer,
@@ -153,6 +155,7 @@ class Broker:
         partitions: int = 1,
         racks: Mapping[int, str] = MappingProxyType({}),
         base_epoch: int = 0,
+        unproven: int = PROVEN,
     ) -> None:
         """Tell the plane what the controller decided about orders, of which there is partition 0 alone."""
         isr = replicas if isr is None else isr
@@ -166,7 +169,7 @@ class Broker:
         self.plane.live = frozenset(BROKERS)
         for number in range(partitions):
             row = PartitionRow(ORDERS, number, replicas, leader, epoch, isr, version, base_epoch=base_epoch)
-            self.plane.obey(row)
+            self.plane.obey(msgspec.structs.replace(row, unproven=unproven))
 
 
 @asynccontextmanager

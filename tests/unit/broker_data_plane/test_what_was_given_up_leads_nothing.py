@@ -12,7 +12,10 @@ from broker.core.replica_log import PartitionKey
 from broker.log import given_up
 from broker.log.checkpoints import LEADER_EPOCHS, save_offsets
 from broker.log.given_up import SINCE, WHY
-from muster.messages.link.rows import PartitionRow
+from broker.shown_logs import ShownLogs
+from muster.messages.link.from_broker import FromBroker
+from muster.messages.link.protocol import SHOWS_LOGS
+from muster.messages.link.rows import UNPROVEN, PartitionRow
 from tests.unit.broker_data_plane.planes import ORDERS, Broker, broker
 from tests.unit.broker_log.logs import append
 
@@ -194,3 +197,23 @@ async def test_hundreds_that_go_and_are_named_again_cost_a_file_each_time(
         one.obey(1_000_001, epoch=1_000_001, replicas=ALL, partitions=300)
         one.plane.forget_topics(())
         assert written == [given_up.FILE, given_up.WITHHELD]
+
+
+async def test_where_nobody_knows_who_is_in_sync_it_shows_no_empty_log(tmp_path: Path) -> None:
+    """The others may have moved on: that it holds nothing says nothing of what was committed."""
+    async with broker(tmp_path) as one:
+        gave_up(one)
+        said: list[FromBroker] = []
+
+        def send(frame: FromBroker) -> bool:
+            said.append(frame)
+            return True
+
+        shown = ShownLogs(one.plane, send)
+        shown.linked(SHOWS_LOGS)
+        one.obey(1_000_001, leader=-1, epoch=1_000_001, replicas=ALL, isr=(2, 3), unproven=UNPROVEN)
+        assert role(one) is Role.FAILED
+        hosted = one.plane.hosted(*FIRST)
+        assert hosted is not None and hosted.replica.row is not None
+        shown.show([hosted.replica.row])
+        assert said == []

@@ -40,7 +40,9 @@ class ControllerSide:
         await self.links.put(link)
         await link.wait_closed()
 
-    async def bind(self, meanwhile: Callable[[], None] | None = None) -> tuple[ServerConnection, BrokerHello]:
+    async def bind(
+        self, meanwhile: Callable[[], None] | None = None, protocol: int = 0
+    ) -> tuple[ServerConnection, BrokerHello]:
         """The next link, with its hello accepted; `meanwhile` happens before the broker hears of it."""
         link = await self.links.get()
         hello = codec.decode_from_broker(await link.recv())
@@ -55,6 +57,7 @@ class ControllerSide:
             session_timeout_ms=self.session_timeout_ms,
             replication_key=KEY.secret.hex(),
             min_insync_replicas=2,
+            protocol=protocol,
         )
         await self.say(link, accepted)
         return link, hello

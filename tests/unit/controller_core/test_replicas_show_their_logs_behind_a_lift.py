@@ -173,6 +173,16 @@ def test_brokers_of_the_version_before_are_believed_when_patience_is_over() -> N
     assert (row.leader, row.isr, row.unproven) == (1, (1, 2, 3), PROVEN)
 
 
+def test_who_has_not_said_hello_to_this_owner_is_no_broker_of_before() -> None:
+    cluster = Lifted(settings=ControllerSettings(unproven_patience_ms=100))
+    cluster.state = ClusterState(cluster.state.rows)
+    cluster.turn(TookOver(8))
+    cluster.turn(hello(2, cluster.state.rows.brokers[2].incarnation, protocol=SHOWS_LOGS))
+    cluster.later(100)
+    cluster.turn(TimePassed())
+    assert cluster.partition().leader == NO_LEADER, "broker 1 is live by its row, and may be of this version"
+
+
 def test_another_process_has_shown_nothing() -> None:
     cluster = Lifted()
     cluster.shows(1, 7, 100)
