@@ -25,7 +25,7 @@ class Told(ClassicGroup):
         return decision
 
     @property
-    def told(self) -> list[Rebalance]:
+    def history(self) -> list[Rebalance]:
         return rebalances(self.turns)
 
     def assigned(self, **numbers: Sequence[int]) -> None:
@@ -50,7 +50,7 @@ def test_cause_lengths_members_and_moves_are_told() -> None:
     group.join(ann)
     group.wait(100)
     group.assigned(a=[0, 1], b=[2])
-    second, first = group.told
+    second, first = group.history
     assert (first.cause, first.generation, first.members, first.moved) == ("member joined", 1, 1, 3)
     assert (second.cause, second.detail) == ("member joined", newcomer.fresh_member_id)
     assert (second.generation, second.members, second.moved) == (2, 2, 1)
@@ -65,7 +65,7 @@ def test_what_a_member_left_behind_goes_to_others() -> None:
     group.leave(Leaver(ben, reason="scaled down"))
     group.join(ann)
     group.assigned(a=[0, 1])
-    last = group.told[0]
+    last = group.history[0]
     assert (last.cause, last.detail) == ("member left: scaled down", ben)
     assert moves(last) == {1: (ben, ann)}
 
@@ -78,7 +78,7 @@ def test_a_leader_that_joins_again_is_the_cause() -> None:
     group.join(ben, protocols={"range": b"other metadata"})
     group.assigned(a=[0], b=[1])
     group.leave(ben)
-    last, before, _ = group.told
+    last, before, _ = group.history
     assert before.cause == f"{ann} leads, and joined again" and before.moved == 0
     assert (last.cause, last.detail) == ("member left", ben)
 
@@ -92,7 +92,7 @@ def test_a_static_member_that_comes_back_moves_nothing() -> None:
     group.turn(back)
     group.join(back.fresh_member_id, instance="pod-0")
     group.assigned(a=[0, 1])
-    assert [one.moved for one in group.told] == [0, 2]
+    assert [one.moved for one in group.history] == [0, 2]
 
 
 def test_an_owner_that_took_the_group_over_tells_the_same() -> None:
@@ -105,7 +105,7 @@ def test_an_owner_that_took_the_group_over_tells_the_same() -> None:
     group.assigned(b=[0, 1])
     for turn in group.turns[seen:]:
         fold.take(*turn)
-    assert fold.last is not None and fold.last == group.told[0]
+    assert fold.last is not None and fold.last == group.history[0]
 
 
 def test_bytes_of_other_kinds_of_groups_are_not_looked_into() -> None:
@@ -113,7 +113,7 @@ def test_bytes_of_other_kinds_of_groups_are_not_looked_into() -> None:
     how: dict[str, Any] = {"kind": "connect", "protocols": {"sessioned": b""}}
     group.completed("w", **how)
     group.assigned(w=[0, 1])
-    assert group.told[0].moved == 0 and group.told[0].ended_ms is not None
+    assert group.history[0].moved == 0 and group.history[0].ended_ms is not None
 
 
 def test_a_generation_that_nobody_was_assigned_has_failed() -> None:
@@ -127,7 +127,7 @@ def test_a_generation_that_nobody_was_assigned_has_failed() -> None:
     group.wait(200)
     # The generation waits for its leader's Sync when somebody else comes.
     group.turn(group.joining(client="d"))
-    last, aborted, first = group.told
+    last, aborted, first = group.history
     assert (aborted.generation, aborted.failed, aborted.moved) == (2, True, 0)
     assert (aborted.preparing_ms, aborted.completing_ms) == (10, 200)
     assert (first.failed, last.failed, last.ended_ms, last.generation) == (False, False, None, None)
@@ -142,6 +142,6 @@ def test_a_generation_that_nobody_joined_has_no_members() -> None:
     group.leave(Leaver(newcomer.fresh_member_id))
     # Ann never joins again.
     group.wait(600_000)
-    last, _ = group.told
+    last, _ = group.history
     assert not group.members
     assert (last.cause, last.generation, last.members, last.failed) == ("member joined", 2, 0, False)
