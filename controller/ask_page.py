@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 from rest_framework.exceptions import ValidationError
 
+from access.confirming import LONGEST_TYPED, is_confirmed, written_out
 from access.cursors import NotOurs, opened, sealed
 from access.filters import text_filter
 from access.grants import Operation
@@ -110,6 +111,7 @@ def ask(request: HttpRequest, kind: str, **address: Any) -> HttpResponse:
         "stated": stated,
         "version": stated.get("version") or target.version,
         "key": stated.get("key") or uuid4().hex,
+        "longest_typed": LONGEST_TYPED,
     }
     context["may_go"] = action.at_once
     if request.method != "POST" and action.fields:
@@ -189,8 +191,8 @@ def _hasty(request: HttpRequest, action: Action, target: Target) -> list[str]:
         return [f"Nothing was done: say why, in 1 to {REASON_LENGTH} characters."]
     if request.POST.get("shown", "") not in ("", _fingerprint(request)):
         return ["Nothing was done: the form says something else than before. This is what would come of it."]
-    if action.by_name and request.POST.get("confirm") != target.label:
-        return [f"Nothing was done: type {target.label} as it is, then send it again."]
+    if action.by_name and not is_confirmed(request.POST.get("confirm", ""), target.label):
+        return [f"Nothing was done: type {written_out(target.label)} as it is shown, then send it again."]
     return []
 
 

@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 from rest_framework.exceptions import ValidationError
 
+from access.confirming import LONGEST_TYPED, is_confirmed
 from access.grants import Operation
 from access.pages import needs
 from access.rest.problems import RETRY_AFTER_S, Problem
@@ -87,6 +88,7 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
         "rebalance_modes": REBALANCE_MODES,
         "resets": _RESETS,
         "by_name": kind in _BY_NAME,
+        "longest_typed": LONGEST_TYPED,
         "members": _members(group) if kind == "remove_member" else [],
         "kept_out": group.quarantines.values_list("member_id", flat=True)[:MEMBERS_OFFERED],
     }
@@ -126,8 +128,8 @@ def _hasty(kind: str, request: HttpRequest, group: ConsumerGroup) -> list[str]:
     """Why it is not done yet, though it was asked for: what would change is shown (again) instead."""
     if request.POST.get("shown", "") not in ("", _fingerprint(kind, request)):
         return ["Nothing was done: the form says something else than before. This is what would change now."]
-    if kind in _BY_NAME and request.POST.get("confirm") != group.name:
-        return ["Nothing was done: type the name of the group as it is, then send it again."]
+    if kind in _BY_NAME and not is_confirmed(request.POST.get("confirm", ""), group.name):
+        return ["Nothing was done: type the name of the group as it is shown, then send it again."]
     return []
 
 

@@ -7,6 +7,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from access.confirming import written_out
 from controller import outcomes
 from controller.findings import Finding
 from web import wording
@@ -23,6 +24,7 @@ register.filter("cut_names", wording.cut_names)
 register.filter("listed", wording.listed)
 register.filter("by_topic", wording.by_topic)
 register.filter("some_of", wording.some_of)
+register.filter("written_out", written_out)
 register.filter("asked_for", outcomes.title_of)
 
 MARKS = {

@@ -110,6 +110,21 @@ def test_only_operators_see_and_send_the_forms(plane: ControlPlane, database: No
     assert vera.client.post(f"/ask/delete_group/{group}/", {"reason": "x", "go": "yes"}).status_code == 403
 
 
+def test_a_name_that_nobody_can_type_is_confirmed_as_it_is_shown(
+    plane: ControlPlane, database: None, group: str
+) -> None:
+    """Copied from the form, letters that turn a line around came along as others, and long names cut."""
+    odd = f"{group}\u202etxt {'w' * 80}"
+    add_group(plane, odd)
+    mira = Person(odd, Role.OPERATOR)
+    tried = unescape(mira.post("delete_group").content.decode())
+    [shown] = re.findall(r'Type <b class="id">([^<]*)</b>', tried)
+    assert shown == f"{group}[U+202E]txt {'w' * 80}"
+    done = mira.post("delete_group", go="yes", confirm=shown)
+    assert done.status_code == 302
+    assert "Deleted, with 4 committed offsets" in mira.read(done.headers["Location"])
+
+
 def test_a_form_from_elsewhere_is_refused(mira: Person) -> None:
     stranger = Client(enforce_csrf_checks=True)
     stranger.cookies = mira.client.cookies

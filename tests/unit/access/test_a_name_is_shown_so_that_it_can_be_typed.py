@@ -1,0 +1,37 @@
+"""A name that must be typed is shown whole, with what nobody sees written out; typed either way it counts."""
+
+import pytest
+
+from access.confirming import LONGEST_TYPED, is_confirmed, written_out
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("orders", "orders"),
+        ("w" * 249, "w" * 249),
+        ("ann\u202etxt\u2067", "ann[U+202E]txt[U+2067]"),
+        ("zero\u200bwidth\u00ad", "zero[U+200B]width[U+00AD]"),
+        ("two\nlines\t", "two[U+000A]lines[U+0009]"),
+        (" a  b ", "[U+0020]a [U+0020]b[U+0020]"),
+        ("no\u00a0break", "no[U+00A0]break"),
+        ("\u05d0\u05d1", "\u05d0\u05d1"),
+        ("\U0001f469\u200d\U0001f680", "\U0001f469\u200d\U0001f680"),
+        ("e\u0301", "e\u0301"),
+    ],
+)
+def test_what_has_no_shape_is_written_out(name: str, shown: str) -> None:
+    assert written_out(name) == shown
+    assert is_confirmed(name, name) and is_confirmed(shown, name)
+
+
+def test_another_name_does_not_count() -> None:
+    for typed in ("", "ann", "anntxt", "ann\ufffdtxt", "ann[U+202D]txt", " ann\u202etxt"):
+        assert not is_confirmed(typed, "ann\u202etxt")
+
+
+def test_the_field_takes_every_name_as_it_is_shown() -> None:
+    """A browser counts a letter beyond the first 65,536 as two."""
+    for letter in ("w", "\u202e", "\U0001f680", "\U000e0041"):
+        shown = written_out(letter * 249)
+        assert len(shown.encode("utf-16-le")) // 2 <= LONGEST_TYPED
