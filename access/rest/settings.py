@@ -28,6 +28,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "POSTPROCESSING_HOOKS": ["access.rest.schema.add_what_all_share"],
     "PREPROCESSING_HOOKS": ["access.rest.addresses.without_aliases"],
+    "PATH_CONVERTER_OVERRIDES": {"name": str},
     "COMPONENT_SPLIT_REQUEST": True,
     "SERVERS": [{"url": "/", "description": "The web process that serves this document."}],
 }

@@ -194,7 +194,7 @@ class Olga:
             "move_id": str(uuid4()), "plan_id": str(PLAN), "request_id": str(uuid4()), **names,
         }  # fmt: skip
         for name, value in values.items():
-            for kind in ("path", "str", "int", "uuid"):
+            for kind in ("name", "str", "int", "uuid"):
                 route = route.replace(f"<{kind}:{name}>", value)
         assert "<" not in route, "give the part of the address a value above"
         verb = key[1]

@@ -35,7 +35,7 @@ def doors() -> Iterator[tuple[str, bool]]:
                 yield from walk(pattern.url_patterns, route)
             elif route.startswith("api/v1/") and "^" not in route:
                 for name, value in VALUES.items():
-                    for kind in ("path", "str", "int", "uuid"):
+                    for kind in ("name", "str", "int", "uuid"):
                         route = route.replace(f"<{kind}:{name}>", value)
                 view = getattr(pattern.callback, "cls", None) or getattr(pattern.callback, "view_class", None)
                 yield route.removeprefix("api/v1/"), hasattr(view, "get")
