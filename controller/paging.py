@@ -19,6 +19,8 @@ class Window:
     size: int
     total: int
     query: Mapping[str, Any] = field(default_factory=dict)
+    by: str = "from"
+    """What the address calls the place: a page may hold two such lists."""
 
     @property
     def last(self) -> int:
@@ -37,7 +39,7 @@ class Window:
 
     def _at(self, place: int) -> str:
         return "?" + urlencode(
-            {name: value for name, value in {**self.query, "from": place}.items() if value}
+            {name: value for name, value in {**self.query, self.by: place}.items() if value}
         )
 
 

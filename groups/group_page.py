@@ -22,6 +22,8 @@ LANES_UP_TO = 24
 """More partitions than this, or more members, are drawn as one stroke for each partition."""
 
 STRIPS_DRAWN = 100
+STRIPS_OPEN = 24
+"""More are folded: a hundred rows push away what stands below them."""
 
 COLUMNS_OF_A_TELEPHONE = 8
 ROWS_OF_PARTITIONS = 100
@@ -365,6 +367,14 @@ class GroupPage:
             if move is not None and move.before in strips:
                 strips[move.before].left.append(place)
         return list(strips.values())
+
+    @property
+    def strips_open(self) -> list[Strip]:
+        return self.strips[:STRIPS_OPEN]
+
+    @property
+    def strips_folded(self) -> list[Strip]:
+        return self.strips[STRIPS_OPEN:]
 
     @property
     def moved(self) -> int:

@@ -18,7 +18,7 @@ from access.pages import needs
 from access.service import user_may
 from controller import standing as cluster_standing
 from controller.findings import Finding
-from groups import fingerprints, group_page, queries, standing
+from groups import fingerprints, group_page, member_list, queries, standing
 from groups.filters import GROUP_FILTERS, group_filter
 from groups.models import ConsumerGroup, Protocol
 
@@ -111,6 +111,8 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
     rendered = fingerprints.of_groups([name]).get(name, "")
     findings = standing.of(request).about(name, f"coordinator/{group.shard}")
     page = group_page.read(group, cluster_standing.of(request), _whole(request.GET.get("from")))
+    word, place = request.GET.get("member", ""), _whole(request.GET.get("members"))
+    listed = member_list.listed(page.members, word, place, **{"from": page.first})
     context = {
         "section": "groups",
         "watch": f"{fingerprints.GROUP}{name}",
@@ -119,6 +121,7 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
         "findings": findings,
         "stalled": _stalled(findings),
         "page": page,
+        "listed": listed,
         "may_operate": user_may(request.user, Operation.OPERATE),
     }
     return render(request, "groups/detail.html", context)

@@ -19,6 +19,7 @@ register.filter("size", wording.size)
 register.filter("mean", wording.mean)
 register.filter("took", wording.length)
 register.filter("duration", wording.duration)
+register.filter("straight", wording.straight)
 register.filter("middle_cut", wording.middle_cut)
 register.filter("cut_names", wording.cut_names)
 register.filter("listed", wording.listed)
@@ -39,6 +40,9 @@ MARKS = {
 }
 _END = 5
 """Letters of an id that stand whatever the width."""
+
+_GROUPS_OF_A_LINE = 4
+"""Of three digits each, that a number may have on a line of a narrow table."""
 
 SEVERITY_MARKS = {"critical": "bad", "warning": "warn"}
 
@@ -89,6 +93,17 @@ def ended(identifier: str, longest: int) -> SafeString | str:
     whole = len(identifier) <= longest
     stem = identifier[:-_END] if whole else f"{identifier[: longest - _END - 1]}…"
     return format_html('<span class="ended"><span class="stem">{}</span>{}</span>', stem, identifier[-_END:])
+
+
+@register.filter
+def folding(number: int | None) -> SafeString | str:
+    """As `count`; a number too long for a telephone beside its neighbours may go on in a second line."""
+    groups = wording.count(number).split(wording.THIN_SPACE)
+    if len(groups) <= _GROUPS_OF_A_LINE:
+        return wording.THIN_SPACE.join(groups)
+    half = len(groups) // 2
+    first, rest = wording.THIN_SPACE.join(groups[:half]), wording.THIN_SPACE.join(groups[half:])
+    return format_html('<span class="folding">{}<wbr>{}</span>', f"{first}{wording.THIN_SPACE}", rest)
 
 
 @register.simple_tag

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from web.templatetags.written import ended, near
+from web.templatetags.written import ended, folding, near
 from web.wording import age, by_topic, clock, count, duration, length, listed, mean, middle_cut, some_of
 
 NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
@@ -16,6 +16,14 @@ NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
 )
 def test_counts_have_narrow_spaces_and_unknown_is_not_zero(number: int | None, written: str) -> None:
     assert count(number) == written
+
+
+def test_a_number_that_fills_a_narrow_line_may_go_on_in_the_next() -> None:
+    """At a thousand, and not within three digits: it is one number, not two."""
+    assert folding(None) == "N/A" and folding(999_999_999_999) == count(999_999_999_999)
+    assert folding(3_999_999_999_999_999_996) == (
+        '<span class="folding">3\u202f999\u202f999\u202f<wbr>999\u202f999\u202f999\u202f996</span>'
+    )
 
 
 @pytest.mark.parametrize(
