@@ -29,7 +29,7 @@ CALLED_FROM_OUTSIDE = {
     "ROUTE_HOUR": "the pipeline's test compares with it",
 }
 # Django reads these whole.
-READ_WHOLE = {"settings.py", "urls.py", "api_urls.py", "rest_urls.py", "apps.py"}
+READ_WHOLE = {"settings.py", "urls.py", "api_urls.py", "rest_urls.py", "apps.py", "formats.py"}
 # What is there for the people who install the library.
 FACE_OF_THE_LIBRARY = "muster/client/consumer.py"
 # Whoever decorates with anything else registers what he defines.
