@@ -8,13 +8,15 @@ from django.contrib.auth import REDIRECT_FIELD_NAME, logout
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.utils.encoding import escape_uri_path
 from django.utils.http import urlencode
 
 from access import sessions
+from access.typed import LONGEST_TYPED
 
 KEPT = "kept"
-"""The door is told by this that what was typed comes back behind it."""
+"""The door is told by this that what was typed comes back behind it (`yes`), or is lost (`no`)."""
 
 _NOT_TYPED = frozenset({"csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm"})
 """What belongs to the form that was sent, and is to be looked at, or typed, anew."""
@@ -42,26 +44,41 @@ class EndOldSessions:
 class AskWhoItIs(LoginRequiredMiddleware):
     """Leads whoever is not signed in to the door; a form that comes meanwhile is shown again behind it.
 
-    Nothing is done by that: it is filled in as it was, its consequences are shown and confirmed anew.
+    Nothing is done by that: it is filled in as it was, its consequences are shown and confirmed anew. What is
+    too long for an address the page of the door holds itself.
     """
 
-    def handle_no_permission(
+    def handle_no_permission(  # type: ignore[override]
         self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
-    ) -> HttpResponseRedirect:
+    ) -> HttpResponse:
         if request.method != "POST":
-            return super().handle_no_permission(request, view_func)
+            usual: HttpResponseRedirect = super().handle_no_permission(request, view_func)
+            return usual if len(usual.url) <= _LONGEST_DOOR else HttpResponseRedirect(_short_of(request))
         if not request.POST.get("key"):
             # Not one of our forms, such as that which signs out: its address is no page to look at.
             return HttpResponseRedirect(settings.LOGIN_URL)
         # A field that was emptied goes along as well: without it the form shows what is set.
         typed = [(name, str(text)) for name, text in request.POST.items() if name not in _NOT_TYPED]
         form = escape_uri_path(request.path)
+        if not typed:
+            return HttpResponseRedirect(_door({REDIRECT_FIELD_NAME: form}))
         # Megabytes of somebody whom nobody knows are not written out to see how long they are.
-        if typed and sum(len(name) + len(text) for name, text in typed) < _LONGEST_DOOR:
+        letters = sum(len(name) + len(text) for name, text in typed)
+        if letters < _LONGEST_DOOR:
             door = _door({REDIRECT_FIELD_NAME: f"{form}?{urlencode(typed)}", KEPT: "yes"})
             if len(door) <= _LONGEST_DOOR:
                 return HttpResponseRedirect(door)
-        return HttpResponseRedirect(_door({REDIRECT_FIELD_NAME: form}))
+        written = urlencode(typed) if letters <= LONGEST_TYPED else ""
+        if not 0 < len(written) <= LONGEST_TYPED:
+            return HttpResponseRedirect(_short_of(request))
+        page = {"next": form, "typed": written, "kept": "yes"}
+        return render(request, "access/login.html", page, status=403)
+
+
+def _short_of(request: HttpRequest) -> str:
+    """The door, to which as much of the address is told as it bears, and that there was more."""
+    door = _door({REDIRECT_FIELD_NAME: escape_uri_path(request.path), KEPT: "no"})
+    return door if len(door) <= _LONGEST_DOOR else _door({KEPT: "no"})
 
 
 def _door(said: dict[str, str]) -> str:

@@ -24,6 +24,7 @@ from access.login_limits import (
     too_many_failures,
 )
 from access.peers import address_of
+from access.typed import typed_in
 
 _LONGEST_PASSWORD = 1024
 
@@ -55,6 +56,8 @@ class SignIn(View):
             return self._page(request, name=name, refusal="wrong")
         _enter(request, user)
         service.record(SIGN_IN, name, allowed=True, address=address)
+        if fields := typed_in(request.POST.get("typed", "")):
+            return render(request, "access/typed.html", {"form": _next(request), "fields": fields})
         return redirect(_next(request))
 
     def _too_many(self, request: HttpRequest, name: str) -> HttpResponse:
@@ -64,7 +67,8 @@ class SignIn(View):
         return page
 
     def _page(self, request: HttpRequest, **more: Any) -> HttpResponse:
-        page = render(request, "access/login.html", {"next": _next(request), **more})
+        words = {"next": _next(request), "kept": request.GET.get("kept"), "typed": request.POST.get("typed")}
+        page = render(request, "access/login.html", words | more)
         if more:
             page.status_code = 403
         return page
