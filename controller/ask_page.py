@@ -38,6 +38,7 @@ from controller.topic_actions import (
     ElectPreferredOfTopic,
     RemovePartitions,
 )
+from muster.messages.link.brokers import CordonBroker
 from muster.messages.link.from_broker import Wish
 from muster.messages.link.to_broker import WishAnswer
 from runtime.requests import AnotherAsked, TooManyOpen
@@ -237,13 +238,20 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
         "section": "cluster",
         "row": row,
         "outcome": outcome,
-        "title": outcomes.title_of(outcomes.kind_of(row.wish)),
+        "title": _title_of(row.wish),
         "results": outcome.results[:RESULTS_SHOWN],
         "more": max(0, len(outcome.results) - RESULTS_SHOWN),
         "topics": topics,
         "onwards": _onwards(outcome, topics),
     }
     return render(request, "controller/asked.html", context)
+
+
+def _title_of(wish: Wish) -> str:
+    """What was asked, as its form is called where one wish is two actions."""
+    if isinstance(wish, CordonBroker):
+        return Cordon.title if wish.cordoned else Uncordon.title
+    return outcomes.title_of(outcomes.kind_of(wish))
 
 
 def _there(outcome: outcomes.Outcome) -> set[str]:

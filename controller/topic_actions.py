@@ -15,6 +15,7 @@ from controller.actions import Action, Stated, Target, brokers_of, valid, whole
 from controller.config_values import KeyRow, rows_of_topic
 from controller.models import Broker, Partition, Topic
 from controller.topics_api import GrowthShape, NewTopicShape, RemovalShape
+from muster.kernel.scopes import EVERYTHING
 from muster.messages.link import from_broker
 from muster.messages.link.configs import AlterConfigs, AlteredConfigs, Change, ConfigChange, ResourceType
 from muster.messages.link.from_broker import (
@@ -141,7 +142,8 @@ class RemovePartitions(_OfTopic):
             "reason": stated.get("reason", ""),
         }
         shape = valid(RemovalShape(data=body))
-        return shape.wish(target.row.name, int(version))  # type: ignore[attr-defined, no-any-return]
+        # Whoever may operate on pages may see every group.
+        return shape.wish(target.row.name, int(version), EVERYTHING)  # type: ignore[attr-defined, no-any-return]
 
     def trial(self, wish: Wish) -> Wish:
         return msgspec.structs.replace(wish, validate_only=True)

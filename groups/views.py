@@ -23,6 +23,7 @@ from groups.filters import GROUP_FILTERS, group_filter
 from groups.models import ConsumerGroup, Protocol
 
 ROWS_OF_A_PAGE = 100
+KEPT_OUT_SHOWN = 100
 _SORTS = ("lag", "name")
 _FIRST, _REST = 0, 1
 Key = tuple[int, int, str]
@@ -122,6 +123,7 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
         "stalled": _stalled(findings),
         "page": page,
         "listed": listed,
+        "kept_out": group.quarantines.all()[:KEPT_OUT_SHOWN],
         "may_operate": user_may(request.user, Operation.OPERATE),
     }
     return render(request, "groups/detail.html", context)

@@ -1,5 +1,7 @@
 """Each action of the cluster's pages: its form, its consequences before anything is asked, who may see it."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -67,6 +69,43 @@ def test_looking_changes_nothing_and_asks_nothing(operator: Client, address: str
     assert page.status_code == 200
     assert b"Reason, for the journal" in page.content
     assert not WorkItem.objects.exists()
+
+
+STATED = {
+    "create-topic/": {"topic": "gates"},
+    "add-partitions/topic/flights/": {"partitions": "4"},
+    "remove-partitions/topic/flights/": {"partitions": "1", "force": "yes"},
+    "move-partition/partition/flights/0/": {"replicas": "2, 1, 3"},
+    "set-quota/": {"user": "ann", "producer_byte_rate": "2"},
+    "change-quota/quota/1/": {"producer_byte_rate": "2"},
+}
+
+
+@pytest.mark.parametrize("address", (*ACTIONS, "remove-quota/quota/1/"))
+def test_what_would_come_of_it_is_shown_or_that_nobody_can_tell(operator: Client, address: str) -> None:
+    """No controller runs here; each form is read as far as that. That of removed partitions was not."""
+    page = operator.get(f"/cluster/ask/{address}").content.decode()
+    hidden = dict(re.findall(r'type="hidden" name="(version|key)" value="([^"]*)"', page))
+    answer = operator.post(f"/cluster/ask/{address}", {**hidden, **STATED.get(address, {})})
+    told = answer.content.decode()
+    shown = "What would come of it" in told or 'role="alert"' in told
+    assert (answer.status_code in (200, 400) and shown) or "The controller does not answer." in told
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [("cordon-broker", "Cordon the broker"), ("uncordon-broker", "Place replicas on it again")],
+)
+def test_what_was_asked_is_called_as_its_form_is(operator: Client, kind: str, title: str) -> None:
+    """Both were called by both names."""
+    address = f"/cluster/ask/{kind}/broker/3/"
+    hidden = dict(
+        re.findall(
+            r'type="hidden" name="(version|key)" value="([^"]*)"', operator.get(address).content.decode()
+        )
+    )
+    asked = operator.post(address, {**hidden, "reason": "we test", "go": "yes"}, follow=True)
+    assert f"<h1>{title}</h1>" in asked.content.decode()
 
 
 @pytest.mark.parametrize("address", (*ACTIONS, f"cancel-move/move/{NO_MOVE}/"))

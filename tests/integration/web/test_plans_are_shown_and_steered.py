@@ -158,9 +158,17 @@ def test_plans_are_listed_and_filtered(operator: Client) -> None:
 def test_a_cancellation_says_what_goes_back_only_if_it_is_to(operator: Client) -> None:
     made = add_plan("Running")
     address = f"/cluster/ask/plan-cancel/plan/{made.id}/"
-    assert "under way go on to the end" in operator.post(address, {"version": "7"}).content.decode()
+    assert "under way goes on to the end" in operator.post(address, {"version": "7"}).content.decode()
     back = operator.post(address, {"version": "7", "moves": "yes"}).content.decode()
-    assert "go back to where they were" in back
+    assert "goes back to where it was" in back
+
+
+@pytest.mark.parametrize("kind", ["plan-approve", "plan-run", "plan-pause", "plan-throttle", "plan-cancel"])
+def test_what_a_plan_that_is_over_refuses_is_said_before(operator: Client, kind: str) -> None:
+    """The form told of 0 partitions that would move, and only who sent it heard of the refusal."""
+    address = f"/cluster/ask/{kind}/plan/{add_plan('Done').id}/"
+    page = operator.post(address, {"version": "7"}).content.decode()
+    assert "The plan is done already: this will be refused." in page and "never begin" not in page
 
 
 def test_a_proposal_that_cannot_be_is_said_to_be_so(operator: Client) -> None:
