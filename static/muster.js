@@ -136,6 +136,12 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-connect]")) connect(true);
 });
 
+// An answer may take seconds: the button shows that it was pressed. Pressed again it asks again, and is done once.
+document.addEventListener("submit", (event) => {
+  if (event.target.matches(".asking")) event.submitter?.setAttribute("aria-busy", "true");
+});
+addEventListener("pageshow", () => all("[aria-busy]").forEach((button) => button.removeAttribute("aria-busy")));
+
 // Filters by htmx: who was signed out meanwhile goes to the door, and a failure is said, with the list as it was.
 document.addEventListener("htmx:afterSettle", ages);
 document.addEventListener("htmx:beforeSwap", (event) => {
